@@ -1,0 +1,48 @@
+/**
+ * What a program may branch on. A family decides the exit code of a command; the code names the one
+ * condition; the facts fill the sentence that `cli/` writes. Nothing else writes sentences.
+ */
+export type ErrorFamily =
+  | 'usage'
+  | 'config'
+  | 'damage'
+  | 'held'
+  | 'in-use'
+  | 'auth'
+  | 'origin'
+  | 'disk'
+  | 'mail'
+  | 'interrupted';
+
+/** Facts are plain values: they are printed, logged and sent as JSON, so never put a secret or mail text in one. */
+export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/**
+ * The one base of every error that mailkeep raises on purpose. Anything else that reaches the top is a bug
+ * and is reported as one.
+ */
+export class MailkeepError<Code extends string = string, F extends Facts = Facts> extends Error {
+  override readonly name: string = 'MailkeepError';
+
+  constructor(
+    readonly family: ErrorFamily,
+    readonly code: Code,
+    readonly facts: F,
+    options: { readonly cause?: unknown; readonly retryable?: boolean } = {},
+  ) {
+    // The message is for logs and stack traces only; users read the sentence made from code and facts.
+    super(
+      `${code} ${JSON.stringify(facts)}`,
+      options.cause === undefined ? {} : { cause: options.cause },
+    );
+    this.retryable = options.retryable ?? false;
+  }
+
+  /** True when the same act may succeed later without anybody changing anything. */
+  readonly retryable: boolean;
+}
+
+/** True for an error with this code, whatever its family. */
+export function hasCode<C extends string>(error: unknown, code: C): error is MailkeepError<C> {
+  return error instanceof MailkeepError && error.code === code;
+}

@@ -1,0 +1,55 @@
+import type { MessageId } from '../mail/words.ts';
+
+/** Raised whenever the same source would give other text, so that indexes know what to extract again. */
+export const EXTRACTOR_VERSION = 1;
+
+export interface ExtractedAttachment {
+  /** Position among the message's attachments, from 1, in the order of the source. */
+  readonly number: number;
+  readonly filename: string | null;
+  readonly contentType: string;
+  /** Decoded bytes. */
+  readonly size: number;
+  readonly inline: boolean;
+  readonly contentId: string | null;
+}
+
+/**
+ * What can be searched in a message. All text is decoded Unicode, NUL-free, and cut at the room's ceilings
+ * (`truncated` says so). A message that will not parse has status `unparsed`, a reason, and the headers as
+ * far as they go.
+ */
+export interface Extraction {
+  readonly status: 'parsed' | 'unparsed';
+  /** Why it is unparsed: a short code such as `timeout`, `memory`, `depth`, `parts`, `malformed`. */
+  readonly reason: string | null;
+  readonly subject: string;
+  /** Names and addresses of From, Sender and Reply-To. */
+  readonly from: string;
+  /** Names and addresses of To, Cc, Bcc, Delivered-To and X-Original-To, each apart, so that operators can tell them. */
+  readonly to: string;
+  readonly cc: string;
+  readonly bcc: string;
+  /** Bodies: plain text, or HTML as text where there is no plain part. */
+  readonly body: string;
+  readonly attachments: readonly ExtractedAttachment[];
+  readonly listId: string | null;
+  readonly messageId: string | null;
+  readonly references: readonly string[];
+  readonly truncated: boolean;
+}
+
+export interface ExtractionJob {
+  readonly id: MessageId;
+  /** The raw source, or its first bytes where it is larger than the room's ceiling. The buffer is given away (transferred). */
+  readonly source: Uint8Array;
+  readonly cut: boolean;
+}
+
+export interface Extractor {
+  /** Never rejects because of a message: what will not parse comes back as `unparsed`. Rejects only when closed. */
+  extract(job: ExtractionJob): Promise<Extraction>;
+  /** How many jobs can usefully be in flight. */
+  readonly width: number;
+  close(): Promise<void>;
+}
