@@ -1,0 +1,36 @@
+import { isIP } from 'node:net';
+
+/** A host and port to listen on; port 0 is any free one. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Reads `127.0.0.1:8025`, `[::1]:8025`, `localhost:0` or `:8025` (every interface); undefined when it is none. */
+export function parseListen(text: string): ListenAddress | undefined {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]*)):(\d{1,5})$/.exec(text);
+  if (match === null) return undefined;
+  const port = Number(match[3]);
+  if (port > 65_535) return undefined;
+  const [bracketed, plain] = [match[1], match[2]];
+  if (bracketed !== undefined && isIP(bracketed) !== 6) return undefined;
+  return { host: bracketed ?? (plain === undefined || plain === '' ? '0.0.0.0' : plain), port };
+}
+
+/** True for a host that never leaves this machine (RFC 6761 `localhost`, RFC 5735 127/8, RFC 4291 ::1). */
+export function isLoopback(hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, '').toLowerCase();
+  if (host === 'localhost' || host.endsWith('.localhost') || host === '::1') return true;
+  return isIP(host) === 4 && host.startsWith('127.');
+}
+
+/**
+ * Reads an http(s) address of a service. A user name, a password, a query or a fragment in it is refused:
+ * credentials belong in the token, where they are kept out of logs.
+ */
+export function parseServiceUrl(text: string): URL | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const plain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  return plain && (url.protocol === 'https:' || url.protocol === 'http:') ? url : undefined;
+}

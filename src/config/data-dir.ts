@@ -1,0 +1,33 @@
+import path from 'node:path';
+import { configError } from '../errors/config.ts';
+import { readConfigFile } from './file.ts';
+import { locateConfig, type Surroundings } from './locate.ts';
+
+/** Where the archive is when neither the command line nor a config file says so. */
+export const DEFAULT_DATA_DIR = 'data';
+
+/**
+ * The archive's folder for commands that only read: `--data`, else the config file's `dataDir`, else
+ * `./data`. Of a config file nothing but that one field is looked at, so that reading works while the rest
+ * is wrong, and without loading the validation.
+ */
+export function locateDataDir(
+  options: { readonly data: string | undefined; readonly config: string | undefined },
+  surroundings: Surroundings,
+): string {
+  if (options.data !== undefined) return path.resolve(surroundings.cwd, options.data);
+  const file = locateConfig(options.config, surroundings);
+  if (file === undefined) return path.resolve(surroundings.cwd, DEFAULT_DATA_DIR);
+  const raw = readConfigFile(file);
+  const dataDir = typeof raw === 'object' && raw !== null && 'dataDir' in raw ? raw.dataDir : null;
+  if (dataDir === null) return path.resolve(path.dirname(file), DEFAULT_DATA_DIR);
+  if (typeof dataDir === 'string' && dataDir !== '') {
+    return path.resolve(path.dirname(file), dataDir);
+  }
+  throw configError('config-invalid', {
+    file,
+    paths: ['dataDir'],
+    found: [typeof dataDir === 'string' ? 'an empty text' : 'something else'],
+    expected: ['the path of a folder'],
+  });
+}

@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs';
+import { configError } from '../errors/config.ts';
+import { errnoOf } from '../errors/errno.ts';
+import { jsonErrorOffset } from './json-position.ts';
+
+/**
+ * The parsed JSON of a config file, unchecked.
+ *
+ * @throws config-unreadable, config-not-json
+ */
+export function readConfigFile(file: string): unknown {
+  const text = fileText(file);
+  try {
+    const value: unknown = JSON.parse(text);
+    return value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    // The parser's own words may quote the file, and with it a token: only the place is passed on.
+    throw configError('config-not-json', { file, ...positionOf(text) });
+  }
+}
+
+function fileText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw configError('config-unreadable', { file, reason }, error);
+  }
+}
+
+function positionOf(text: string): { line: number | null; column: number | null } {
+  const offset = jsonErrorOffset(text);
+  if (offset === undefined) return { line: null, column: null };
+  const before = text.slice(0, offset).split('\n');
+  return { line: before.length, column: (before.at(-1) ?? '').length + 1 };
+}

@@ -1,0 +1,40 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { configError } from '../errors/config.ts';
+
+/** What the search for a config file depends on; given as arguments so that tests need no real home. */
+export interface Surroundings {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** The places where a config file is looked for, in order, when none is named. */
+export function configPlaces({ cwd, env }: Surroundings): string[] {
+  const xdg = env.XDG_CONFIG_HOME;
+  const base = xdg !== undefined && path.isAbsolute(xdg) ? xdg : path.join(homedir(), '.config');
+  return [
+    path.join(cwd, 'config.json'),
+    path.join(base, 'mailkeep', 'config.json'),
+    '/etc/mailkeep/config.json',
+  ];
+}
+
+/**
+ * The config file in force: `--config`, `MAILKEEP_CONFIG`, then the usual places. One that is named must
+ * exist; without any, undefined.
+ *
+ * @throws config-not-found when the named file is not there
+ */
+export function locateConfig(
+  named: string | undefined,
+  surroundings: Surroundings,
+): string | undefined {
+  const asked = named ?? surroundings.env.MAILKEEP_CONFIG;
+  if (asked !== undefined && asked !== '') {
+    const file = path.resolve(surroundings.cwd, asked);
+    if (!existsSync(file)) throw configError('config-not-found', { searched: [file] });
+    return file;
+  }
+  return configPlaces(surroundings).find((file) => existsSync(file));
+}

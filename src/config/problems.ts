@@ -1,0 +1,150 @@
+import { z } from 'zod';
+import { isLoopback, parseListen } from './address.ts';
+import { annotatedSchema, knownKeys, schemaAt } from './json-schema.ts';
+
+/** A wrong field: where, what stood there (never a secret), what belongs there. */
+export interface ConfigProblem {
+  readonly path: string;
+  readonly found: string;
+  readonly expected: string;
+}
+
+type Path = readonly PropertyKey[];
+
+/** Words every issue of the validation, in the order of the schema. `raw` is the parsed file. */
+export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): ConfigProblem[] {
+  const schema = annotatedSchema();
+  return issues.flatMap((issue): ConfigProblem[] => {
+    if (issue.code === 'unrecognized_keys') {
+      const known = knownKeys(schemaAt(schema, issue.path)).filter((key) => key !== '$schema');
+      return issue.keys.map((key) => ({
+        path: pathText([...issue.path, key]),
+        found: 'a field of this name',
+        expected: `one of ${known.join(', ')}`,
+      }));
+    }
+    const node = schemaAt(schema, issue.path);
+    return [
+      {
+        path: pathText(issue.path),
+        found: describe(valueAt(raw, issue.path), issue.path),
+        expected: node?.expected ?? issue.message,
+      },
+    ];
+  });
+}
+
+const urlText = z.string().refine((text) => URL.canParse(text));
+const addressed = z.looseObject({ insecure: z.literal(true).optional() });
+const withUrl = {
+  baseUrl: z.looseObject({ baseUrl: urlText }),
+  url: z.looseObject({ url: urlText }),
+};
+
+/**
+ * What a single field cannot know: http outside this machine, two accounts of one name, webhook and health
+ * on one port. Reads the raw file, so that these are told together with wrong fields.
+ */
+export function crossProblems(raw: unknown): ConfigProblem[] {
+  return [...plainHttp(raw), ...repeatedNames(raw), ...sharedPort(raw)];
+}
+
+function plainHttp(raw: unknown): ConfigProblem[] {
+  const everywhere = addressed.safeParse(raw).data?.insecure === true;
+  return accountsOf(raw).flatMap((account, i) => {
+    const allowed = everywhere || addressed.safeParse(account).data?.insecure === true;
+    const base = withUrl.baseUrl.safeParse(account).data?.baseUrl;
+    const platform = withUrl.url.safeParse(valueAt(account, ['platform'])).data?.url;
+    const urls: [Path, string | undefined][] = [
+      [['accounts', i, 'baseUrl'], base],
+      [['accounts', i, 'platform', 'url'], platform],
+    ];
+    return urls.flatMap(([path, text]) => {
+      if (text === undefined || allowed) return [];
+      const url = new URL(text);
+      if (url.protocol !== 'http:' || isLoopback(url.hostname)) return [];
+      return {
+        path: pathText(path),
+        found: describe(text, path),
+        expected: 'https, since this host is not this machine (or "insecure": true beside it)',
+      };
+    });
+  });
+}
+
+function repeatedNames(raw: unknown): ConfigProblem[] {
+  const names = accountsOf(raw).map((account) => valueAt(account, ['name']));
+  return names.flatMap((name, i) =>
+    typeof name === 'string' && names.indexOf(name) < i
+      ? {
+          path: pathText(['accounts', i, 'name']),
+          found: JSON.stringify(name),
+          expected: 'a name that no other account has',
+        }
+      : [],
+  );
+}
+
+function sharedPort(raw: unknown): ConfigProblem[] {
+  const port = (section: string, fallback: string): number | undefined => {
+    const settings = valueAt(raw, [section]);
+    if (settings === undefined || settings === null) return undefined;
+    const text = valueAt(settings, ['listen']) ?? fallback;
+    return typeof text === 'string' ? parseListen(text)?.port : undefined;
+  };
+  const webhook = port('webhook', '127.0.0.1:8025');
+  if (webhook === undefined || webhook === 0 || webhook !== port('health', '127.0.0.1:8026')) {
+    return [];
+  }
+  return [
+    {
+      path: 'health.listen',
+      found: `port ${webhook}`,
+      expected: 'another port than webhook.listen, which faces the internet',
+    },
+  ];
+}
+
+function accountsOf(raw: unknown): readonly unknown[] {
+  const accounts = valueAt(raw, ['accounts']);
+  return Array.isArray(accounts) ? accounts : [];
+}
+
+function valueAt(raw: unknown, path: Path): unknown {
+  let value: unknown = raw;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+/** Fields whose text may be a secret, or hold one: it is never shown, whatever is wrong with it. */
+const SECRET_FIELD = /token|secret|password|credential|^url$|^publicUrl$|^command$/i;
+const SHOWN_CHARACTERS = 80;
+
+function describe(value: unknown, path: Path): string {
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (typeof value === 'object') return 'an object';
+  if (typeof value !== 'string') return String(value);
+  if (value === '') return 'an empty text';
+  if (path.some((key) => SECRET_FIELD.test(String(key)))) return 'a text (not shown)';
+  // The part before @ of an address may be a password.
+  if (/^[a-z][a-z0-9+.-]*:/i.test(value) && value.includes('@')) {
+    return 'an address with a user name or password (not shown)';
+  }
+  const bare = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value.replace(/[?#].*$/s, '') : value;
+  return JSON.stringify(
+    bare.length > SHOWN_CHARACTERS ? `${bare.slice(0, SHOWN_CHARACTERS)}…` : bare,
+  );
+}
+
+/** `accounts[0].token.env`; the whole file is `(file)`. */
+function pathText(path: Path): string {
+  const text = path
+    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`))
+    .join('');
+  return text === '' ? '(file)' : text.replace(/^\./, '');
+}

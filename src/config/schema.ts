@@ -1,0 +1,282 @@
+import cron from 'node-cron';
+import { z } from 'zod';
+import { parseListen, parseServiceUrl } from './address.ts';
+import { DURATION_PATTERN } from './duration.ts';
+
+/**
+ * The one source of the configuration: validation, defaults and the JSON Schema of editors are derived
+ * from it. `expected` in the metadata is what an error says belongs in the field.
+ */
+declare module 'zod' {
+  interface GlobalMeta {
+    expected?: string;
+  }
+}
+
+/** Cron with five fields, or six with seconds first; node-cron also takes `@daily`, which we do not promise. */
+function isCron(text: string): boolean {
+  const fields = text.trim().split(/\s+/).length;
+  return (fields === 5 || fields === 6) && cron.validate(text);
+}
+
+function isTimeZone(text: string): boolean {
+  try {
+    return text === 'local' || new Intl.DateTimeFormat('en', { timeZone: text }) !== undefined;
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
+}
+
+function isWebUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:/i.test(text);
+}
+
+function checked(description: string, expected: string, test: (text: string) => boolean) {
+  return z.string().refine(test, { error: expected }).meta({ description, expected });
+}
+
+const serviceUrl = (description: string) =>
+  checked(
+    description,
+    'an http or https address without user name, password, query or fragment',
+    (text) => parseServiceUrl(text) !== undefined,
+  );
+
+const duration = (description: string) =>
+  z
+    .string()
+    .regex(DURATION_PATTERN)
+    .meta({ description, expected: 'a duration such as 90s, 15m, 26h or 7d' });
+
+const cronField = (description: string) =>
+  checked(description, 'a cron expression of 5 fields, or 6 with seconds', isCron);
+
+const listen = (description: string) =>
+  checked(
+    description,
+    'an address such as 127.0.0.1:8025 (port 0: any free one)',
+    (text) => parseListen(text) !== undefined,
+  );
+
+const patterns = (what: string, fallback: string[]) =>
+  z
+    .array(z.string().min(1).meta({ expected: 'a name or a pattern with *' }))
+    .default(fallback)
+    .meta({ description: what, expected: 'a list of names or patterns with *' });
+
+const selection = (what: string) =>
+  z
+    .strictObject({
+      include: patterns(`${what} to mirror; * stands for any text`, ['*']),
+      exclude: patterns(
+        `${what} to leave out; excluding ends nothing that is already archived`,
+        [],
+      ),
+    })
+    .prefault({})
+    .meta({ expected: 'an object with include and exclude' });
+
+const variableName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/)
+  .meta({ expected: 'the name of an environment variable' });
+
+export const tokenSchema = z
+  .union([
+    z.string().min(1),
+    z.strictObject({ env: variableName }),
+    z.strictObject({ file: z.string().min(1) }),
+    z.strictObject({ credential: z.string().regex(/^[A-Za-z0-9_.-]+$/) }),
+  ])
+  .meta({
+    description:
+      'The bearer token, or where to read it when a request needs it: an environment variable, a file, or a systemd credential',
+    expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
+  });
+
+const insecure = z.boolean().default(false).meta({
+  description: 'Allow http to a host that is not this machine',
+  expected: 'true or false',
+});
+
+const wholeNumber = (from: number, to: number, description: string) =>
+  z
+    .int()
+    .min(from)
+    .max(to)
+    .meta({ description, expected: `a whole number from ${from} to ${to}` });
+
+const accountSchema = z
+  .strictObject({
+    name: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/)
+      .meta({
+        description: 'A short name of your own for this account',
+        expected: 'a name of 1 to 64 letters, digits, dots, dashes and underscores',
+      }),
+    baseUrl: serviceUrl('Address of the mailbox surface of the service'),
+    token: tokenSchema,
+    insecure,
+    platform: z
+      .strictObject({
+        url: serviceUrl('Address of the platform surface of the service'),
+        token: tokenSchema,
+        orderId: z.string().min(1).optional().meta({
+          description: 'Resource id of the mail order; needed for delivery logs',
+          expected: 'a resource id',
+        }),
+      })
+      .optional()
+      .meta({
+        description: 'The platform surface, for managing webhooks and reading their delivery logs',
+        expected: 'an object with url, token and orderId',
+      }),
+    mailboxes: selection('Addresses of mailboxes'),
+    folders: selection('Paths of folders'),
+  })
+  .meta({ expected: 'an object with at least name, baseUrl and token' });
+
+export const configSchema = z
+  .strictObject({
+    $schema: z.string().optional().meta({ expected: 'the address of a JSON Schema' }),
+    dataDir: z.string().min(1).default('./data').meta({
+      description: 'Folder of the archive, relative to this file',
+      expected: 'the path of a folder',
+    }),
+    accounts: z.array(accountSchema).min(1).meta({
+      description: 'The tokens to mirror with, and what each may see',
+      expected: 'a list of at least one account',
+    }),
+    insecure,
+    rateLimit: z
+      .strictObject({
+        requestsPerMinute: z.number().positive().max(10_000_000).default(60).meta({
+          description:
+            'The most requests a minute for each token and host; the service may slow it further',
+          expected: 'a number above 0, at most 10000000',
+        }),
+        concurrency: wholeNumber(1, 256, 'Requests in flight at once').default(4),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with requestsPerMinute and concurrency' }),
+    sync: z
+      .strictObject({
+        order: z.enum(['newest', 'oldest']).default('newest').meta({
+          description:
+            'What a first sync fetches first: newest lets you search recent mail within a minute',
+          expected: '"newest" or "oldest"',
+        }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with order' }),
+    schedule: z
+      .strictObject({
+        sync: cronField('When the daemon looks for changes').default('*/5 * * * *'),
+        sweep: cronField('When it compares every message and flag').default('0 3 * * *'),
+        verify: cronField('When it re-reads and hashes the archive').default('0 4 * * 0'),
+        timezone: checked(
+          'Time zone of the schedules',
+          '"local" or a zone name such as Europe/Vilnius',
+          isTimeZone,
+        ).default('local'),
+        jitterSeconds: wholeNumber(0, 3_600, 'Random delay before each run, in seconds').default(0),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with sync, sweep, verify, timezone and jitterSeconds' }),
+    brake: z
+      .strictObject({
+        maxEndedShare: z.number().min(0).max(1).default(0.3).meta({
+          description: 'Share of a folder that may disappear in one pass before the brake holds it',
+          expected: 'a number from 0 to 1',
+        }),
+        minMessages: wholeNumber(
+          1,
+          1_000_000_000,
+          'Folders that held fewer messages are not braked by share',
+        ).default(50),
+        confirmAfter: duration(
+          'A second look at least this much later may end what was held',
+        ).default('6h'),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with maxEndedShare, minMessages and confirmAfter' }),
+    retention: z
+      .strictObject({
+        endedAfterDays: wholeNumber(
+          1,
+          36_500,
+          'prune may remove what ended this many days ago; null keeps everything',
+        )
+          .nullable()
+          .default(null)
+          .meta({ expected: 'a whole number of days from 1 to 36500, or null' }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with endedAfterDays' }),
+    webhook: z
+      .strictObject({
+        listen: listen('Where the daemon receives webhooks; it faces the internet').default(
+          '127.0.0.1:8025',
+        ),
+        publicUrl: z.string().refine(isWebUrl).nullable().default(null).meta({
+          description: 'The address under which the service reaches it',
+          expected: 'an https address, or null',
+        }),
+      })
+      .nullish()
+      .meta({
+        description: 'Receiver of webhooks; off when absent',
+        expected: 'an object with listen and publicUrl',
+      }),
+    health: z
+      .strictObject({
+        listen: listen('Where the daemon serves health and metrics').default('127.0.0.1:8026'),
+      })
+      .nullish()
+      .meta({
+        description: 'Health and metrics; off when absent',
+        expected: 'an object with listen',
+      }),
+    notify: z
+      .strictObject({
+        command: z.string().min(1).nullable().default(null).meta({
+          description: 'Command that is run on failure and on recovery',
+          expected: 'a command line, or null',
+        }),
+        url: z.string().refine(isWebUrl).nullable().default(null).meta({
+          description: 'Address that is told of failure and recovery',
+          expected: 'an http or https address, or null',
+        }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with command and url' }),
+    minFreeBytes: wholeNumber(
+      0,
+      Number.MAX_SAFE_INTEGER,
+      'Fetching stops before the disk has less than this left, in bytes',
+    ).default(1_073_741_824),
+    log: z
+      .strictObject({
+        level: z
+          .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+          .default('info')
+          .meta({
+            description: 'How much is logged',
+            expected: 'one of trace, debug, info, warn, error, fatal, silent',
+          }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with level' }),
+  })
+  .meta({
+    title: 'mailkeep configuration',
+    description: 'Settings of mailkeep; only accounts with name, baseUrl and token are required.',
+    expected: 'an object',
+  });
+
+/** The file's content with defaults filled in. */
+export type ConfigFile = z.output<typeof configSchema>;
+/** The file's content as people write it. */
+export type ConfigInput = z.input<typeof configSchema>;

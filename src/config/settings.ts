@@ -1,0 +1,141 @@
+import path from 'node:path';
+import { type ListenAddress, parseListen } from './address.ts';
+import { parseDuration } from './duration.ts';
+import type { ConfigFile } from './schema.ts';
+import { Secret } from './secret.ts';
+
+/** Where a token is read from, when a request needs it. */
+export type TokenSource =
+  | { readonly kind: 'literal'; readonly secret: Secret; readonly name: string }
+  | { readonly kind: 'env'; readonly name: string }
+  | { readonly kind: 'file'; readonly name: string }
+  | { readonly kind: 'credential'; readonly name: string };
+
+/** Names or patterns; a place is chosen when an include matches and no exclude does. */
+export interface Selection {
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+}
+
+export interface AccountSettings {
+  readonly name: string;
+  readonly baseUrl: string;
+  readonly token: TokenSource;
+  readonly platform: {
+    readonly url: string;
+    readonly token: TokenSource;
+    readonly orderId: string | null;
+  } | null;
+  readonly mailboxes: Selection;
+  readonly folders: Selection;
+}
+
+/** The configuration as the program uses it: absolute paths, milliseconds, secrets wrapped, all frozen. */
+export interface Settings {
+  /** Absolute path of the file this came from. */
+  readonly file: string;
+  readonly dataDir: string;
+  readonly accounts: readonly AccountSettings[];
+  readonly rateLimit: { readonly requestsPerMinute: number; readonly concurrency: number };
+  readonly sync: { readonly order: 'newest' | 'oldest' };
+  readonly schedule: {
+    readonly sync: string;
+    readonly sweep: string;
+    readonly verify: string;
+    /** IANA name, or `local`. */
+    readonly timezone: string;
+    readonly jitterSeconds: number;
+  };
+  readonly brake: {
+    readonly maxEndedShare: number;
+    readonly minMessages: number;
+    readonly confirmAfterMs: number;
+  };
+  readonly retention: { readonly endedAfterDays: number | null };
+  readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
+  readonly health: { readonly listen: ListenAddress } | null;
+  readonly notify: { readonly command: string | null; readonly url: Secret | null };
+  readonly minFreeBytes: number;
+  readonly log: { readonly level: ConfigFile['log']['level'] };
+}
+
+/** Turns a validated file into settings; `file` is its absolute path, the base of relative ones. */
+export function settle(content: ConfigFile, file: string): Settings {
+  const folder = path.dirname(file);
+  const { accounts, dataDir, brake, webhook, health, notify, retention, minFreeBytes, log } =
+    content;
+  return deepFreeze({
+    file,
+    dataDir: path.resolve(folder, dataDir),
+    accounts: accounts.map((account) => ({
+      name: account.name,
+      baseUrl: account.baseUrl.replace(/\/+$/, ''),
+      token: tokenSource(account.token, folder, `accounts.${account.name}.token`),
+      platform:
+        account.platform === undefined
+          ? null
+          : {
+              url: account.platform.url.replace(/\/+$/, ''),
+              token: tokenSource(
+                account.platform.token,
+                folder,
+                `accounts.${account.name}.platform.token`,
+              ),
+              orderId: account.platform.orderId ?? null,
+            },
+      mailboxes: account.mailboxes,
+      folders: account.folders,
+    })),
+    rateLimit: content.rateLimit,
+    sync: content.sync,
+    schedule: content.schedule,
+    brake: {
+      maxEndedShare: brake.maxEndedShare,
+      minMessages: brake.minMessages,
+      confirmAfterMs: milliseconds(brake.confirmAfter),
+    },
+    retention,
+    webhook:
+      webhook === undefined || webhook === null
+        ? null
+        : { listen: listenAddress(webhook.listen), publicUrl: webhook.publicUrl },
+    health:
+      health === undefined || health === null ? null : { listen: listenAddress(health.listen) },
+    notify: {
+      command: notify.command,
+      url: notify.url === null ? null : new Secret(notify.url),
+    },
+    minFreeBytes,
+    log,
+  });
+}
+
+function tokenSource(
+  token: ConfigFile['accounts'][number]['token'],
+  folder: string,
+  place: string,
+): TokenSource {
+  if (typeof token === 'string') return { kind: 'literal', secret: new Secret(token), name: place };
+  if ('env' in token) return { kind: 'env', name: token.env };
+  if ('file' in token) return { kind: 'file', name: path.resolve(folder, token.file) };
+  return { kind: 'credential', name: token.credential };
+}
+
+function milliseconds(duration: string): number {
+  const parsed = parseDuration(duration);
+  if (parsed === undefined) throw new TypeError('a validated duration does not parse');
+  return parsed;
+}
+
+function listenAddress(text: string): ListenAddress {
+  const parsed = parseListen(text);
+  if (parsed === undefined) throw new TypeError('a validated listen address does not parse');
+  return parsed;
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const part of Object.values(value)) {
+    if (typeof part === 'object' && part !== null && !Object.isFrozen(part)) deepFreeze(part);
+  }
+  return Object.freeze(value);
+}

@@ -1,0 +1,44 @@
+import { MailkeepError } from './mailkeep-error.ts';
+
+/** Codes of the configuration room, with the facts that fill their sentences. */
+export interface ConfigFacts {
+  /** No file at any of the places that were searched, or none at the one that was asked for. */
+  readonly 'config-not-found': { readonly searched: readonly string[] };
+  /** `reason` is the errno name, such as EACCES. */
+  readonly 'config-unreadable': { readonly file: string; readonly reason: string };
+  /** `line` and `column` count from 1; null where the parser does not tell. */
+  readonly 'config-not-json': {
+    readonly file: string;
+    readonly line: number | null;
+    readonly column: number | null;
+  };
+  /** Three lists of one length: the path of each wrong field, what stood there (never a secret), what belongs there. */
+  readonly 'config-invalid': {
+    readonly file: string;
+    readonly paths: readonly string[];
+    readonly found: readonly string[];
+    readonly expected: readonly string[];
+  };
+  readonly 'config-exists': { readonly file: string };
+  /** Where the token was looked for: `env NAME`, `file PATH`, `credential NAME`. */
+  readonly 'token-missing': { readonly source: string; readonly name: string };
+  readonly 'token-empty': { readonly source: string; readonly name: string };
+  readonly 'token-unreadable': {
+    readonly source: string;
+    readonly name: string;
+    readonly reason: string;
+  };
+  /** The text holds white space or control characters inside: it cannot be sent in a header. */
+  readonly 'token-malformed': { readonly source: string; readonly name: string };
+}
+
+export type ConfigCode = keyof ConfigFacts;
+
+/** An error of family `config`: the user's settings are the cause, and exit code 2 the effect. */
+export function configError<C extends ConfigCode>(
+  code: C,
+  facts: ConfigFacts[C],
+  cause?: unknown,
+): MailkeepError<C, ConfigFacts[C]> {
+  return new MailkeepError('config', code, facts, cause === undefined ? {} : { cause });
+}

@@ -1,0 +1,62 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { locateDataDir } from '../../src/config/data-dir.ts';
+import { locateConfig } from '../../src/config/locate.ts';
+
+function surroundings() {
+  const root = mkdtempSync(path.join(tmpdir(), 'mailkeep-locate-'));
+  const cwd = path.join(root, 'cwd');
+  const xdg = path.join(root, 'xdg');
+  mkdirSync(cwd);
+  mkdirSync(path.join(xdg, 'mailkeep'), { recursive: true });
+  return { root, cwd, xdg, env: { XDG_CONFIG_HOME: xdg } };
+}
+
+function config(file: string, dataDir?: string): string {
+  writeFileSync(file, JSON.stringify(dataDir === undefined ? {} : { dataDir }));
+  return file;
+}
+
+test('the order is: option, variable, working folder, user folder', () => {
+  const { cwd, xdg, env, root } = surroundings();
+  const user = config(path.join(xdg, 'mailkeep', 'config.json'));
+  expect(locateConfig(undefined, { cwd, env })).toBe(user);
+  const here = config(path.join(cwd, 'config.json'));
+  expect(locateConfig(undefined, { cwd, env })).toBe(here);
+  const named = config(path.join(root, 'named.json'));
+  expect(locateConfig(undefined, { cwd, env: { ...env, MAILKEEP_CONFIG: named } })).toBe(named);
+  expect(locateConfig('../named.json', { cwd, env: { ...env, MAILKEEP_CONFIG: here } })).toBe(
+    named,
+  );
+});
+
+test('a named file that is not there is an error, even where others would serve', () => {
+  const { cwd, env } = surroundings();
+  config(path.join(cwd, 'config.json'));
+  expect(() => locateConfig('nowhere.json', { cwd, env })).toThrow(
+    expect.objectContaining({
+      code: 'config-not-found',
+      facts: { searched: [path.join(cwd, 'nowhere.json')] },
+    }),
+  );
+});
+
+test('reading needs no config: the option, the dataDir of a config, or ./data', () => {
+  const { cwd, env } = surroundings();
+  const none = { data: undefined, config: undefined };
+  expect(locateDataDir(none, { cwd, env })).toBe(path.join(cwd, 'data'));
+  config(path.join(cwd, 'config.json'), '../elsewhere');
+  expect(locateDataDir(none, { cwd, env })).toBe(path.join(path.dirname(cwd), 'elsewhere'));
+  expect(locateDataDir({ data: 'mine', config: undefined }, { cwd, env })).toBe(
+    path.join(cwd, 'mine'),
+  );
+  // Whatever else is wrong with the file, its archive can be read.
+  writeFileSync(path.join(cwd, 'config.json'), '{"dataDir": "d", "accounts": 7}');
+  expect(locateDataDir(none, { cwd, env })).toBe(path.join(cwd, 'd'));
+  writeFileSync(path.join(cwd, 'config.json'), '{"dataDir": 7}');
+  expect(() => locateDataDir(none, { cwd, env })).toThrow(
+    expect.objectContaining({ code: 'config-invalid' }),
+  );
+});
