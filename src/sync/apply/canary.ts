@@ -1,0 +1,67 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { FolderKey, Listing } from '../../mail/words.ts';
+import type { Memory, Origin } from './ports.ts';
+
+/** Scope of memory: when a host last proved that reading a source leaves a message unseen. */
+const CANARY = 'canary';
+/** A proof holds for a day: one request a day and host. */
+const PROOF_HOLDS_MS = 86_400_000;
+/** One message that turns seen may have been read by its owner meanwhile; two in a row were read by us. */
+const WITNESSES = 2;
+const SEEN = '\\Seen';
+
+/**
+ * Watches, per host, that reading a source does not mark an unseen message as seen. Nothing documents that it
+ * does not, and a backup must not change what its owner has read.
+ */
+export class Canary {
+  readonly #origin: Origin;
+  readonly #memory: Memory;
+  readonly #now: () => number;
+  #watching = false;
+  #turned = 0;
+
+  constructor(origin: Origin, memory: Memory, now: () => number) {
+    this.#origin = origin;
+    this.#memory = memory;
+    this.#now = now;
+  }
+
+  /**
+   * Looks at a message again after its source was read. Costs a request only for an unseen message, and only
+   * until the host has proved itself for the day.
+   *
+   * @throws MailkeepError `sync.marks-seen` when two messages in a row turned seen: nothing more is read.
+   */
+  async watch(at: FolderKey, listing: Listing, signal: AbortSignal): Promise<void> {
+    if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;
+    this.#watching = true;
+    try {
+      const answer = await this.#origin.search(
+        at,
+        { uids: String(listing.uid), perPage: 1, order: 'ascending' },
+        signal,
+      );
+      const now = answer.items.find(({ uid }) => uid === listing.uid);
+      if (now === undefined) return;
+      if (!now.flags.includes(SEEN)) {
+        this.#turned = 0;
+        this.#memory.set(CANARY, at.host, { provenAt: this.#now() });
+        return;
+      }
+      this.#turned += 1;
+      if (this.#turned >= WITNESSES) {
+        throw new MailkeepError('origin', 'sync.marks-seen', { host: at.host });
+      }
+    } finally {
+      this.#watching = false;
+    }
+  }
+
+  #isProven(): boolean {
+    const proof = this.#memory.get(CANARY, this.#origin.host);
+    if (typeof proof !== 'object' || proof === null || !('provenAt' in proof)) return false;
+    const age = this.#now() - Number(proof.provenAt);
+    return age >= 0 && age < PROOF_HOLDS_MS;
+  }
+}

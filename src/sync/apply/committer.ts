@@ -1,0 +1,194 @@
+import { createHash, hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+import type { Fact } from '../../archive/facts.ts';
+import { docidBase } from '../../mail/docid.ts';
+import type { BlobHash, Listing, MessageId, Place } from '../../mail/words.ts';
+import type { FetchedSource, Log, LogBatch, Mirror } from './ports.ts';
+
+/** A batch is closed at the first of these; the archive's documentation says why they are what they are. */
+export const BATCH_LIMITS = { messages: 128, bytes: 8 * 1024 * 1024, ageMs: 1000, records: 2048 };
+
+/** Commits that may be on their way to the disk while the next batch is collected. */
+const COMMITS_IN_FLIGHT = 1;
+
+type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
+
+export interface Stored {
+  readonly id: MessageId;
+  readonly size: number;
+}
+
+interface CommitterDeps {
+  readonly log: Log;
+  readonly mirror: Mirror;
+  readonly now: () => number;
+  /** Calls back once, after `ms`; the returned function takes it back. */
+  readonly after: (ms: number, act: () => void) => () => void;
+  /** Called after each batch is durable and folded. */
+  readonly onCommitted: () => void;
+}
+
+/**
+ * Collects what a pass learns into batches and makes them durable, in order: bytes and facts into the log,
+ * then the fold into the catalog, then whoever waited for them is told. The first failure is final: every
+ * later call throws it, so that nothing is reported as stored after it.
+ */
+export class Committer {
+  readonly #deps: CommitterDeps;
+  #batch: LogBatch;
+  #told: (() => void)[] = [];
+  #messages = new Map<MessageId, { docid: number; size: number }>();
+  #blobs = new Set<BlobHash>();
+  #inFlight = 0;
+  #tail: Promise<void> = Promise.resolve();
+  #failure: { readonly error: unknown } | undefined;
+  #cancelTimer: (() => void) | undefined;
+  /** Set while a large source is read from its file into the batch: no commit may cut it in two. */
+  #large: Promise<void> | undefined;
+
+  constructor(deps: CommitterDeps) {
+    this.#deps = deps;
+    this.#batch = deps.log.newBatch();
+  }
+
+  /**
+   * Puts a message and its appearance at a place into the current batch. Bytes that the archive or a batch
+   * under way has already are not written again. Returns when there is room for more, which is usually before
+   * they are durable; `onDurable` tells that.
+   */
+  async storeSource(
+    place: Place,
+    listing: Listing,
+    source: FetchedSource,
+    accepted: Accepted,
+    onDurable: () => void,
+  ): Promise<Stored> {
+    const id =
+      source.kind === 'buffer' ? hash('sha256', source.bytes) : await hashFile(source.path);
+    while (this.#large !== undefined) await this.#large;
+    this.#throwIfFailed();
+    let known = this.#deps.mirror.message(id) ?? this.#messages.get(id);
+    if (known === undefined) {
+      const size = await this.#addBytes(id, source);
+      const docid = this.#deps.mirror.docidFor(docidBase(listing.date, this.#deps.now()));
+      known = { docid, size };
+      this.#messages.set(id, known);
+    }
+    this.addFact(
+      {
+        fact: 'appeared',
+        host: place.host,
+        mailbox: place.mailbox,
+        folder: place.folder,
+        generation: place.generation,
+        uid: place.uid,
+        listing,
+        docid: known.docid,
+        message: id,
+        size: known.size,
+        ...(accepted === undefined ? {} : { accepted }),
+      },
+      onDurable,
+    );
+    await this.#room();
+    return { id, size: known.size };
+  }
+
+  /** Keeps bytes aside that are not (yet) the message: a blob that a quarantine fact refers to. */
+  keepAside(bytes: Buffer): BlobHash {
+    this.#throwIfFailed();
+    return this.#batch.addBlob(bytes);
+  }
+
+  /** Adds a fact to the current batch. */
+  addFact(fact: Fact, onDurable?: () => void): void {
+    this.#throwIfFailed();
+    this.#batch.addFact(fact);
+    if (onDurable !== undefined) this.#told.push(onDurable);
+    if (this.#isFull()) this.#close();
+    else this.#cancelTimer ??= this.#deps.after(BATCH_LIMITS.ageMs, () => this.#close());
+  }
+
+  /** Makes everything that was added durable, and waits for it. Throws what went wrong. */
+  async flush(): Promise<void> {
+    while (this.#large !== undefined) await this.#large;
+    if (this.#batch.records > 0 && this.#failure === undefined) this.#close();
+    await this.#tail;
+    this.#throwIfFailed();
+  }
+
+  async #addBytes(id: MessageId, source: FetchedSource): Promise<number> {
+    const hasBlob = (blob: BlobHash): boolean =>
+      this.#deps.mirror.hasBlob(blob) || this.#blobs.has(blob);
+    if (source.kind === 'buffer') {
+      return this.#batch.addSource(source.bytes, id, hasBlob).size;
+    }
+    const adding = this.#batch.addSourceFile(source.path, hasBlob);
+    this.#large = adding.then(
+      () => {},
+      () => {},
+    );
+    try {
+      return (await adding).size;
+    } finally {
+      this.#large = undefined;
+    }
+  }
+
+  #isFull(): boolean {
+    const { messages, bytes, records } = this.#batch;
+    return (
+      messages >= BATCH_LIMITS.messages ||
+      bytes >= BATCH_LIMITS.bytes ||
+      records >= BATCH_LIMITS.records
+    );
+  }
+
+  #close(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    if (this.#large !== undefined) {
+      this.#cancelTimer = this.#deps.after(BATCH_LIMITS.ageMs, () => this.#close());
+      return;
+    }
+    if (this.#batch.records === 0 || this.#failure !== undefined) return;
+    const batch = this.#batch;
+    const told = this.#told;
+    this.#batch = this.#deps.log.newBatch();
+    this.#told = [];
+    this.#inFlight += 1;
+    this.#tail = this.#tail
+      .then(async () => {
+        if (this.#failure !== undefined) return;
+        const committed = await this.#deps.log.commit(batch);
+        this.#deps.mirror.fold(committed);
+        for (const record of committed.records) {
+          if (record.kind === 'message') this.#messages.delete(record.id);
+        }
+        for (const tell of told) tell();
+        this.#deps.onCommitted();
+      })
+      .catch((error: unknown) => {
+        this.#failure ??= { error };
+      })
+      .finally(() => {
+        this.#inFlight -= 1;
+      });
+  }
+
+  async #room(): Promise<void> {
+    while (this.#inFlight > COMMITS_IN_FLIGHT && this.#failure === undefined) await this.#tail;
+    this.#throwIfFailed();
+  }
+
+  #throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+}
+
+async function hashFile(path: string): Promise<MessageId> {
+  const digest = createHash('sha256');
+  await pipeline(createReadStream(path), digest);
+  return digest.digest('hex');
+}

@@ -1,0 +1,71 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { Place } from '../../mail/words.ts';
+import type { ProgressListener } from '../progress.ts';
+import type { FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
+
+type Counter = Exclude<keyof MailboxResult, 'address'>;
+
+/** What one account's pass has done so far: counts by mailbox, failures, certificates. */
+export class Ledger {
+  readonly #mailboxes = new Map<string, Record<Counter, number>>();
+  readonly failures: SyncFailure[] = [];
+  readonly certificates: FolderCertificate[] = [];
+  readonly excluded: { mailbox: string; folder: string }[] = [];
+  readonly #account: string;
+  readonly #progress: ProgressListener;
+
+  constructor(account: string, progress: ProgressListener) {
+    this.#account = account;
+    this.#progress = progress;
+  }
+
+  /** Adds to a mailbox's count; the first call for a mailbox puts it into the result. */
+  count(address: string, counter: Counter, by: number): void {
+    const counts = this.#mailboxes.get(address) ?? {
+      folders: 0,
+      added: 0,
+      ended: 0,
+      flagsChanged: 0,
+      relinked: 0,
+      quarantined: 0,
+      held: 0,
+      bytes: 0,
+    };
+    counts[counter] += by;
+    this.#mailboxes.set(address, counts);
+  }
+
+  /** Says how far each mailbox is; called after a batch became durable. */
+  announce(address: string): void {
+    const counts = this.#mailboxes.get(address);
+    if (counts === undefined) return;
+    this.#progress({
+      event: 'stored',
+      account: this.#account,
+      address,
+      messages: counts.added,
+      bytes: counts.bytes,
+    });
+  }
+
+  /** Records a failure that does not stop the rest. Anything that is not an error of ours is a bug, and thrown. */
+  fail(
+    error: unknown,
+    at: { readonly mailbox?: string; readonly folder?: string; readonly place?: Place } = {},
+  ): void {
+    if (!(error instanceof MailkeepError)) throw error;
+    this.failures.push({
+      account: this.#account,
+      mailbox: at.mailbox ?? null,
+      folder: at.folder ?? at.place?.folder ?? null,
+      uid: at.place?.uid ?? null,
+      family: error.family,
+      code: error.code,
+      facts: error.facts,
+    });
+  }
+
+  results(): MailboxResult[] {
+    return [...this.#mailboxes].map(([address, counts]) => ({ address, ...counts }));
+  }
+}

@@ -1,0 +1,144 @@
+import type { Fact, QuarantineReason } from '../../archive/facts.ts';
+import type { CommittedBatch } from '../../archive/records.ts';
+import type {
+  BlobHash,
+  FlagSet,
+  FolderKey,
+  ListedFolder,
+  Listing,
+  MailboxKey,
+  MessageId,
+  Place,
+} from '../../mail/words.ts';
+import type { UidInterval } from '../plan/uid-intervals.ts';
+
+/** One page of messages. `total` is the origin's own count of the whole answer. */
+export interface OriginPage {
+  readonly items: readonly Listing[];
+  readonly total: number;
+}
+
+export interface OriginMailbox {
+  readonly resourceId: string;
+  readonly address: string;
+}
+
+/** A raw source that came whole, as far as HTTP can tell. A file is the receiver's to delete. */
+export type FetchedSource =
+  | { readonly kind: 'buffer'; readonly bytes: Buffer }
+  | { readonly kind: 'file'; readonly path: string; readonly size: number };
+
+export type UidOrder = 'ascending' | 'descending';
+
+/**
+ * What a pass asks of the origin, for one account. Every call is one request (folders and mailboxes: one a
+ * page), already limited and retried; what it throws is final for this pass.
+ */
+export interface Origin {
+  readonly host: string;
+  mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
+  folders(mailbox: string, signal: AbortSignal): Promise<readonly ListedFolder[]>;
+  /** `listMessages` sorted by uid, `page` from 1. */
+  list(
+    at: FolderKey,
+    page: { readonly page: number; readonly perPage: number; readonly order: UidOrder },
+    signal: AbortSignal,
+  ): Promise<OriginPage>;
+  /** `searchMessages` over a uid set, sorted by uid, first page. */
+  search(
+    at: FolderKey,
+    page: { readonly uids: string; readonly perPage: number; readonly order: UidOrder },
+    signal: AbortSignal,
+  ): Promise<OriginPage>;
+  source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
+}
+
+/** An open place as the mirror knows it. */
+export interface KnownPlace {
+  readonly flags: FlagSet;
+  /** Hex of the fingerprint over the immutable fields of the listing it appeared with. */
+  readonly fingerprint: string;
+}
+
+export interface KnownQuarantine {
+  readonly uid: number;
+  readonly listing: Listing;
+  readonly reason: QuarantineReason;
+}
+
+export interface KnownFolder {
+  readonly generation: number;
+  readonly name: string;
+  readonly delimiter: string;
+  readonly specialUse: string | null;
+}
+
+/** Places of a folder's generation, by what is known of their bytes. */
+export interface FolderCounts {
+  /** Open places with bytes that were fetched and hashed. */
+  readonly stored: number;
+  readonly assumed: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly forgotten: number;
+}
+
+/** What the catalog knows; synchronous, because it is a local index that the pass itself keeps level. */
+export interface Mirror {
+  mailboxAddress(at: MailboxKey): string | undefined;
+  folder(at: FolderKey): KnownFolder | undefined;
+  /** Open places whose uids lie in the interval. */
+  openPlaces(
+    at: FolderKey,
+    generation: number,
+    range: UidInterval,
+  ): ReadonlyMap<number, KnownPlace>;
+  quarantined(at: FolderKey, generation: number): readonly KnownQuarantine[];
+  /** Uids whose message was forgotten or pruned on purpose: they are not fetched again. */
+  forgottenUids(at: FolderKey, generation: number, range: UidInterval): ReadonlySet<number>;
+  counts(at: FolderKey, generation: number): FolderCounts;
+  message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
+  hasBlob(hash: BlobHash): boolean;
+  /** The first free docid at or above this one; handed out once. */
+  docidFor(base: number): number;
+  fingerprint(listing: Listing): string;
+  /** Folds a durable batch: after it, everything above answers with its facts. */
+  fold(batch: CommittedBatch): void;
+}
+
+export interface AddedSource {
+  readonly id: MessageId;
+  readonly size: number;
+}
+
+/** A batch under construction (see the archive). */
+export interface LogBatch {
+  readonly messages: number;
+  readonly bytes: number;
+  readonly records: number;
+  addSource(raw: Buffer, id: MessageId, hasBlob: (hash: BlobHash) => boolean): AddedSource;
+  addSourceFile(path: string, hasBlob: (hash: BlobHash) => boolean): Promise<AddedSource>;
+  addBlob(bytes: Buffer): BlobHash;
+  addFact(fact: Fact): void;
+}
+
+export interface Log {
+  newBatch(): LogBatch;
+  commit(batch: LogBatch): Promise<CommittedBatch>;
+}
+
+/** What is convenient to remember and may be lost: proofs, backoffs, learned host rules. */
+export interface Memory {
+  get(scope: string, key: string): unknown;
+  set(scope: string, key: string, value: unknown): void;
+}
+
+/** A place as one string, for keys of memory. */
+export function placeKey(place: Place): string {
+  return `${folderKey(place)}/${place.generation}/${place.uid}`;
+}
+
+/** A folder as one string; JSON, because a path may hold any character. */
+export function folderKey(at: FolderKey): string {
+  return JSON.stringify([at.host, at.mailbox, at.folder]);
+}

@@ -1,0 +1,207 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { FolderKey, Listing } from '../../mail/words.ts';
+import { PAGE_SIZE } from '../plan/forecast.ts';
+import { type PageQuestion, weighPage } from '../plan/page-answer.ts';
+import type { UidInterval } from '../plan/uid-intervals.ts';
+import type { Memory, Origin, OriginPage, UidOrder } from './ports.ts';
+
+/** A page that was weighed: the uids it speaks for, and its messages within them. */
+export interface WalkedPage {
+  readonly interval: UidInterval;
+  readonly items: readonly Listing[];
+  readonly total: number;
+  /** True when the walk has reached the end of its range. */
+  readonly last: boolean;
+}
+
+/** How often a page that contradicts its own total is asked again before it is taken as it is. */
+const DOUBTS = 3;
+
+/** Scope of memory: hosts whose search does not do what a walk needs. */
+const SEARCH_REFUSED = 'search-refused';
+
+/**
+ * Walks the uids of a range, newest or oldest first, by keyset: each question starts beyond the last answer,
+ * so that mail which arrives or vanishes meanwhile cannot push anything out of sight. Where the host refuses
+ * searching by uid, or answers with other uids than asked for, that is remembered and pages are walked by
+ * offset, overlapping.
+ */
+export async function* walkRange(
+  deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
+  at: FolderKey,
+  range: UidInterval,
+  order: UidOrder,
+): AsyncGenerator<WalkedPage> {
+  let rest: UidInterval = range;
+  while (rest.lo <= rest.hi) {
+    const refusedBefore = deps.memory.get(SEARCH_REFUSED, at.host) !== undefined;
+    const page = refusedBefore
+      ? 'refused'
+      : await askKeyset(deps, at, { range: rest, order, perPage: PAGE_SIZE });
+    if (page === 'refused') {
+      for await (const walked of walkByOffset(deps, at, rest, order)) {
+        // Only now is it the search that was refused, and not the folder that is unknown.
+        if (!refusedBefore) deps.memory.set(SEARCH_REFUSED, at.host, true);
+        yield walked;
+      }
+      return;
+    }
+    yield page;
+    if (page.last) return;
+    rest =
+      order === 'descending'
+        ? { lo: rest.lo, hi: page.interval.lo - 1 }
+        : { lo: page.interval.hi + 1, hi: rest.hi };
+  }
+}
+
+async function askKeyset(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  question: PageQuestion,
+): Promise<WalkedPage | 'refused'> {
+  const { range, order, perPage } = question;
+  const uids = `${range.lo}:${range.hi === Number.POSITIVE_INFINITY ? '*' : range.hi}`;
+  for (let doubts = 1; ; doubts += 1) {
+    let answer: OriginPage;
+    try {
+      answer = await deps.origin.search(at, { uids, perPage, order }, deps.signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return 'refused';
+    }
+    const found = withinRange(answer, range);
+    if (found === 'wrong' || !inOrder(answer.items, order)) return 'refused';
+    const page = weigh(question, found);
+    if (page !== undefined && (!page.doubtful || doubts >= DOUBTS)) return page.page;
+    if (doubts >= DOUBTS) throw inconsistent(at, answer);
+  }
+}
+
+/**
+ * Drops the last message of the folder where it lies below the range: `n:*` with n beyond the last uid
+ * answers with it, as in IMAP. Any other message outside the range, or more of them than the range is wide,
+ * means that the host does not search by uid.
+ */
+function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
+  const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
+  if (inside.length === answer.items.length) {
+    return answer.total > range.hi - range.lo + 1 ? 'wrong' : answer;
+  }
+  const lastMessageOnly =
+    range.hi === Number.POSITIVE_INFINITY && answer.items.length === 1 && answer.total === 1;
+  return lastMessageOnly ? { items: [], total: 0 } : 'wrong';
+}
+
+function inOrder(items: readonly Listing[], order: UidOrder): boolean {
+  return items.every((item, i) => {
+    const before = items[i - 1];
+    if (before === undefined) return true;
+    return order === 'ascending' ? before.uid < item.uid : before.uid > item.uid;
+  });
+}
+
+function weigh(
+  question: PageQuestion,
+  answer: OriginPage,
+): { readonly page: WalkedPage; readonly doubtful: boolean } | undefined {
+  const evidence = weighPage(question, {
+    uids: answer.items.map(({ uid }) => uid),
+    total: answer.total,
+  });
+  if (evidence.interval === null) return undefined;
+  return {
+    page: {
+      interval: evidence.interval,
+      items: answer.items,
+      total: answer.total,
+      last: evidence.whole,
+    },
+    doubtful: evidence.doubtful,
+  };
+}
+
+/**
+ * The walk by offset. Each page overlaps the one before by at least one message: when a deletion has shifted
+ * the pages, the overlap is missing, and the walk steps back until it is found again. Arrivals only repeat.
+ * Both orders are one: uids are mapped to keys that ascend in the order of the walk.
+ */
+async function* walkByOffset(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  range: UidInterval,
+  order: UidOrder,
+): AsyncGenerator<WalkedPage> {
+  const key = (uid: number): number => (order === 'ascending' ? uid : -uid);
+  const first = order === 'ascending' ? range.lo : -range.hi;
+  const final = order === 'ascending' ? range.hi : -range.lo;
+  let seen = 0;
+  let lastSeen = Number.NEGATIVE_INFINITY;
+  let upTo = first - 1;
+  let doubts = 0;
+  for (;;) {
+    const { page, perPage } = pageOver(seen);
+    const answer = await deps.origin.list(at, { page, perPage, order }, deps.signal);
+    const start = (page - 1) * perPage;
+    const whole = answer.total <= start + answer.items.length;
+    if (!inOrder(answer.items, order) || (!whole && answer.items.length < perPage)) {
+      doubts += 1;
+      if (doubts >= DOUBTS) throw inconsistent(at, answer);
+      continue;
+    }
+    doubts = 0;
+    const head = answer.items[0];
+    if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
+      // Something before this page went away: what moved up past its start may never have been seen.
+      seen = Math.max(0, start - PAGE_SIZE + 1);
+      continue;
+    }
+    seen = start + answer.items.length;
+    const tail = answer.items[answer.items.length - 1];
+    if (tail !== undefined) lastSeen = Math.max(lastSeen, key(tail.uid));
+    const end = whole ? final : Math.min(lastSeen, final);
+    if (end <= upTo && !whole) continue;
+    const items = answer.items.filter(({ uid }) => key(uid) > upTo && key(uid) <= end);
+    const interval =
+      order === 'ascending' ? { lo: upTo + 1, hi: end } : { lo: -end, hi: -(upTo + 1) };
+    const last = whole || end >= final;
+    yield { interval, items, total: answer.total, last };
+    if (last) return;
+    upTo = end;
+  }
+}
+
+/**
+ * The page, of at most `PAGE_SIZE`, that holds the last message seen so far and reaches furthest beyond it.
+ * Offsets are multiples of the page's size, so the size is chosen to make one of them fit.
+ */
+export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
+  if (seen === 0) return { page: 1, perPage: PAGE_SIZE };
+  let best = { page: 1, perPage: PAGE_SIZE, end: 0 };
+  for (let perPage = PAGE_SIZE; perPage > PAGE_SIZE / 2; perPage -= 1) {
+    const page = Math.floor((seen - 1) / perPage) + 1;
+    const end = page * perPage;
+    if (end > best.end) best = { page, perPage, end };
+  }
+  return best;
+}
+
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof MailkeepError &&
+    error.code === 'origin.status' &&
+    (error.facts.status === 400 ||
+      error.facts.status === 404 ||
+      error.facts.status === 405 ||
+      error.facts.status === 422 ||
+      error.facts.status === 501)
+  );
+}
+
+function inconsistent(at: FolderKey, answer: OriginPage): MailkeepError {
+  return new MailkeepError('origin', 'sync.inconsistent-page', {
+    folder: at.folder,
+    items: answer.items.length,
+    total: answer.total,
+  });
+}

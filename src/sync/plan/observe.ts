@@ -1,0 +1,49 @@
+import { type FlagSet, flagSet, type Listing, sameFlags } from '../../mail/words.ts';
+
+/** What the mirror knows of the uids an answer speaks for. */
+export interface KnownUids {
+  readonly open: ReadonlyMap<number, { readonly flags: FlagSet; readonly fingerprint: string }>;
+  /** Uids that need no fetch although no place is open: quarantined, forgotten, or under way. */
+  readonly settled: (uid: number) => boolean;
+}
+
+/** What an answer changes about what is known. */
+export interface Observation {
+  /** Listed, and not known: to be fetched. */
+  readonly appeared: readonly Listing[];
+  readonly flagsChanged: readonly { readonly uid: number; readonly flags: FlagSet }[];
+  /** Open places inside the interval that the answer lacks. Not yet a proof of anything. */
+  readonly missing: readonly number[];
+  /** Open places whose uid answers with another message than the one it appeared with. */
+  readonly contradicted: readonly Listing[];
+}
+
+/**
+ * Compares one answer with what is known of its interval. Pure: what follows from it is decided elsewhere.
+ *
+ * @param fingerprint hex over the immutable fields of a listing, as stored with the place
+ */
+export function observe(
+  items: readonly Listing[],
+  known: KnownUids,
+  fingerprint: (listing: Listing) => string,
+): Observation {
+  const appeared: Listing[] = [];
+  const flagsChanged: { uid: number; flags: FlagSet }[] = [];
+  const contradicted: Listing[] = [];
+  const answered = new Set<number>();
+  for (const item of items) {
+    answered.add(item.uid);
+    const place = known.open.get(item.uid);
+    if (place === undefined) {
+      if (!known.settled(item.uid)) appeared.push(item);
+    } else if (place.fingerprint !== fingerprint(item)) {
+      contradicted.push(item);
+    } else {
+      const flags = flagSet(item.flags);
+      if (!sameFlags(flags, place.flags)) flagsChanged.push({ uid: item.uid, flags });
+    }
+  }
+  const missing = [...known.open.keys()].filter((uid) => !answered.has(uid));
+  return { appeared, flagsChanged, missing, contradicted };
+}

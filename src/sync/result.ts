@@ -1,0 +1,55 @@
+import type { ErrorFamily, Facts } from '../errors/mailkeep-error.ts';
+
+/** What a pass did to one mailbox. Counts are places; `bytes` are raw source bytes fetched. */
+export interface MailboxResult {
+  readonly address: string;
+  readonly folders: number;
+  readonly added: number;
+  readonly ended: number;
+  readonly flagsChanged: number;
+  readonly relinked: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly bytes: number;
+}
+
+/** A named failure that did not stop the rest. */
+export interface SyncFailure {
+  readonly account: string;
+  readonly mailbox: string | null;
+  readonly folder: string | null;
+  readonly uid: number | null;
+  readonly family: ErrorFamily;
+  readonly code: string;
+  readonly facts: Facts;
+}
+
+/**
+ * What a folder's answers prove: at the origin = stored + assumed + quarantined + held + forgotten.
+ * `complete` is true only when they add up and every uid was answered for.
+ */
+export interface FolderCertificate {
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly originTotal: number;
+  readonly stored: number;
+  readonly assumed: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly forgotten: number;
+  readonly complete: boolean;
+}
+
+/** The result of one pass, in the shape that `sync --json` prints. */
+export interface SyncResult {
+  readonly mailboxes: readonly MailboxResult[];
+  readonly requests: number;
+  readonly requestsByOperation: Readonly<Record<string, number>>;
+  /** `fetchMs`: until all bytes and places were durable. `indexMs`: from then until all was searchable. */
+  readonly timings: { readonly fetchMs: number; readonly indexMs: number };
+  readonly durationMs: number;
+  readonly failures: readonly SyncFailure[];
+  readonly certificates: readonly FolderCertificate[];
+  /** Folders that the configuration excludes: they are not synced, and nothing in them ends. */
+  readonly excluded: readonly { readonly mailbox: string; readonly folder: string }[];
+}

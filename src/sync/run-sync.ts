@@ -1,0 +1,219 @@
+import { performance } from 'node:perf_hooks';
+import PQueue from 'p-queue';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { passAccount, type Wanted } from './apply/account-pass.ts';
+import { Canary } from './apply/canary.ts';
+import { Committer } from './apply/committer.ts';
+import { HostRules } from './apply/host-rules.ts';
+import { Ledger } from './apply/ledger.ts';
+import type { PassContext } from './apply/pass-context.ts';
+import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
+import type { ProgressListener } from './progress.ts';
+import type { SyncResult } from './result.ts';
+
+/** Makes stored messages searchable; owned by the caller, driven by the pass. */
+export interface Indexing {
+  /** Indexes at most `limit` messages, newest first; resolves with how many are left. */
+  some(limit: number, signal: AbortSignal): Promise<number>;
+  /** Indexes everything that is stored. */
+  all(signal: AbortSignal): Promise<void>;
+}
+
+export interface AccountToSync {
+  readonly name: string;
+  readonly wanted: Wanted;
+  readonly origin: Origin;
+}
+
+export interface SyncOptions {
+  readonly accounts: readonly AccountToSync[];
+  readonly order: 'newest' | 'oldest';
+  readonly requestsPerMinute: number;
+  readonly concurrency: number;
+  readonly minFreeBytes: number;
+  readonly log: Log;
+  readonly mirror: Mirror;
+  readonly memory: Memory;
+  readonly indexing: Indexing;
+  /** Closes and seals what is worth it; called at the end, when all is searchable. */
+  readonly tidy: (signal: AbortSignal) => Promise<void>;
+  /** Bytes free where the archive is. */
+  readonly freeBytes: () => Promise<number>;
+  /** Requests made so far, by operation, over all accounts. */
+  readonly requests: () => Readonly<Record<string, number>>;
+  readonly now: () => number;
+  readonly after: (ms: number, act: () => void) => () => void;
+  readonly progress: ProgressListener;
+  readonly signal: AbortSignal;
+}
+
+/** Below this share of a busy event loop there is room to index while fetching. */
+const IDLE_ENOUGH = 0.5;
+/** Messages indexed at a time beside the fetching: small, so that fetching is never held up for long. */
+const INDEX_ALONGSIDE = 32;
+
+/**
+ * One pass over the accounts. When it returns, everything it stored is durable and searchable. An account
+ * that fails is a failure in the result; the other accounts go on.
+ *
+ * @throws MailkeepError of family `disk`, `damage` or `in-use` when the archive cannot go on, and
+ *   `sync.interrupted` when the signal was aborted: what was collected is durable then.
+ */
+export async function runSync(options: SyncOptions): Promise<SyncResult> {
+  const startedAt = options.now();
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([options.signal, stopping.signal]);
+  const alongside = new IndexAlongside(options.indexing, signal);
+  const contexts: PassContext[] = [];
+  let failure: { readonly error: unknown } | undefined;
+  const stopAll = (error: unknown): void => {
+    failure ??= { error };
+    stopping.abort(error);
+  };
+  const committer = new Committer({
+    log: options.log,
+    mirror: options.mirror,
+    now: options.now,
+    after: options.after,
+    onCommitted: () => {
+      for (const ctx of contexts)
+        for (const { address } of ctx.ledger.results()) ctx.ledger.announce(address);
+      alongside.consider();
+      guardFreeSpace(options).catch(stopAll);
+    },
+  });
+  await guardFreeSpace(options);
+  await Promise.all(
+    options.accounts.map((account) => {
+      const context = openContext(options, account, committer, signal);
+      contexts.push(context.ctx);
+      return runAccount(context, account.wanted, stopAll);
+    }),
+  );
+  const ledgers = contexts.map(({ ledger }) => ledger);
+  await committer.flush().catch(stopAll);
+  await alongside.finish();
+  if (failure !== undefined) throw failure.error;
+  if (options.signal.aborted) throw new MailkeepError('interrupted', 'sync.interrupted', {});
+  const fetchedAt = options.now();
+  await options.indexing.all(options.signal);
+  const indexedAt = options.now();
+  await options.tidy(options.signal);
+  const requestsByOperation = options.requests();
+  return {
+    mailboxes: ledgers.flatMap((ledger) => ledger.results()),
+    requests: Object.values(requestsByOperation).reduce((sum, count) => sum + count, 0),
+    requestsByOperation,
+    timings: { fetchMs: fetchedAt - startedAt, indexMs: indexedAt - fetchedAt },
+    durationMs: options.now() - startedAt,
+    failures: ledgers.flatMap(({ failures }) => failures),
+    certificates: ledgers.flatMap(({ certificates }) => certificates),
+    excluded: ledgers.flatMap(({ excluded }) => excluded),
+  };
+}
+
+interface OpenContext {
+  readonly ctx: PassContext;
+  /** The error the account's pass was stopped with, if it was. */
+  readonly stoppedWith: () => { readonly error: unknown } | undefined;
+}
+
+function openContext(
+  options: SyncOptions,
+  account: AccountToSync,
+  committer: Committer,
+  signal: AbortSignal,
+): OpenContext {
+  const stopping = new AbortController();
+  let stopped: { readonly error: unknown } | undefined;
+  const { origin } = account;
+  const ctx: PassContext = {
+    account: account.name,
+    origin,
+    mirror: options.mirror,
+    committer,
+    memory: options.memory,
+    ledger: new Ledger(account.name, options.progress),
+    canary: new Canary(origin, options.memory, options.now),
+    hostRules: new HostRules(options.memory),
+    queue: new PQueue({ concurrency: options.concurrency }),
+    now: options.now,
+    progress: options.progress,
+    signal: AbortSignal.any([signal, stopping.signal]),
+    stop: (error) => {
+      stopped ??= { error };
+      stopping.abort(error);
+    },
+    order: options.order,
+    requestsPerMinute: options.requestsPerMinute,
+  };
+  return { ctx, stoppedWith: () => stopped };
+}
+
+async function runAccount(
+  { ctx, stoppedWith }: OpenContext,
+  wanted: Wanted,
+  stopAll: (error: unknown) => void,
+): Promise<void> {
+  try {
+    await passAccount(ctx, wanted);
+  } catch (error) {
+    ctx.stop(error);
+  }
+  // Fetches under way see the signal and end by themselves; nothing may be added after the last flush.
+  await ctx.queue.onIdle();
+  const stopped = stoppedWith();
+  if (stopped === undefined || isAbort(stopped.error)) return;
+  if (endsOnlyTheAccount(stopped.error)) ctx.ledger.fail(stopped.error);
+  else stopAll(stopped.error);
+}
+
+function endsOnlyTheAccount(error: unknown): boolean {
+  return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
+}
+
+function isAbort(error: unknown): boolean {
+  return (
+    (error instanceof Error && error.name === 'AbortError') ||
+    (error instanceof MailkeepError && error.family === 'interrupted')
+  );
+}
+
+async function guardFreeSpace(options: SyncOptions): Promise<void> {
+  const free = await options.freeBytes();
+  if (free < options.minFreeBytes) {
+    throw new MailkeepError('disk', 'disk.low', { free, minFreeBytes: options.minFreeBytes });
+  }
+}
+
+/** Indexes while the fetching waits for the origin; stays out of the way while it does not. */
+class IndexAlongside {
+  readonly #indexing: Indexing;
+  readonly #signal: AbortSignal;
+  #running: Promise<void> | undefined;
+  #mark = performance.eventLoopUtilization();
+
+  constructor(indexing: Indexing, signal: AbortSignal) {
+    this.#indexing = indexing;
+    this.#signal = signal;
+  }
+
+  /** Called after each batch: starts a small round of indexing when the event loop has been idle enough. */
+  consider(): void {
+    const since = performance.eventLoopUtilization(this.#mark);
+    this.#mark = performance.eventLoopUtilization();
+    if (this.#running !== undefined || since.utilization > IDLE_ENOUGH) return;
+    this.#running = this.#indexing
+      .some(INDEX_ALONGSIDE, this.#signal)
+      .then(() => {})
+      // Whatever is wrong with indexing is met again, and thrown, by the round at the end.
+      .catch(() => {})
+      .finally(() => {
+        this.#running = undefined;
+      });
+  }
+
+  async finish(): Promise<void> {
+    await this.#running;
+  }
+}
