@@ -1,0 +1,28 @@
+/**
+ * npm's `prepare` step: builds, so that `npm ci` leaves a runnable program. Without the build tools
+ * (`npm ci --omit=dev`) the dist/ that is there must do.
+ */
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { program } from './needs.mjs';
+
+function canBuild() {
+  try {
+    createRequire(import.meta.url).resolve('esbuild');
+    return true;
+  } catch (error) {
+    if (error.code === 'MODULE_NOT_FOUND') return false;
+    throw error;
+  }
+}
+
+if (canBuild()) {
+  await import('./build.mjs');
+} else if (existsSync(program)) {
+  process.stderr.write('mailkeep: build tools are not installed; dist/ is left as it is.\n');
+} else {
+  process.stderr.write(
+    'mailkeep: build tools are not installed and there is no dist/: run npm ci without --omit=dev.\n',
+  );
+  process.exitCode = 1;
+}

@@ -1,0 +1,37 @@
+import type { Writable } from 'node:stream';
+import pc from 'picocolors';
+import { type Colours, wantsColour } from './output.ts';
+
+/** What people are told beside results, on standard error. With `--json` nothing but an error stands there. */
+export interface Notices {
+  /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
+  readonly live: boolean;
+  readonly colours: Colours;
+  readonly stream: Writable;
+  /** A line about what goes on; silent under `--quiet` and `--json`. */
+  say(text: string): void;
+  /** Something that works but should be mended; silent under `--quiet` and `--json`. */
+  warn(text: string): void;
+}
+
+export function streamNotices(
+  stream: Writable & { isTTY?: boolean },
+  options: {
+    readonly quiet: boolean;
+    readonly json: boolean;
+    readonly env: Readonly<Record<string, string | undefined>>;
+  },
+): Notices {
+  const terminal = stream.isTTY === true;
+  const colours = pc.createColors(terminal && wantsColour(options.env));
+  const line = (text: string): void => {
+    if (!options.quiet && !options.json) stream.write(`${text}\n`);
+  };
+  return {
+    live: terminal && !options.quiet && !options.json,
+    colours,
+    stream,
+    say: line,
+    warn: (text) => line(`${colours.yellow('warning:')} ${text}`),
+  };
+}

@@ -1,0 +1,67 @@
+import { once } from 'node:events';
+import type { Writable } from 'node:stream';
+import pc from 'picocolors';
+import { jsonLine } from './json-text.ts';
+
+export type Colours = ReturnType<typeof pc.createColors>;
+
+/** Whoever read our output has gone (`| head`). Not an error: the command stops where it is. */
+export class OutputClosed extends Error {
+  override readonly name = 'OutputClosed';
+}
+
+/** Where results go: standard output, and nothing but results. */
+export interface Output {
+  readonly json: boolean;
+  /** True when a person reads along: a terminal, and no JSON. */
+  readonly interactive: boolean;
+  readonly columns: number;
+  readonly colours: Colours;
+  /** The one result of a command: an object in JSON, text otherwise. */
+  object(value: unknown, text: () => string): Promise<void>;
+  /** One result of many: a JSON line, or a line (or more) of text. */
+  line(value: unknown, text: () => string): Promise<void>;
+  /** Text that has no JSON form; ends with a line break. */
+  text(text: string): Promise<void>;
+  /** Exact bytes. */
+  bytes(chunk: Uint8Array): Promise<void>;
+}
+
+/**
+ * Results on a stream, with backpressure: each call resolves when the stream takes more.
+ *
+ * @throws OutputClosed once the reader has gone
+ */
+export function streamOutput(
+  stream: Writable & { isTTY?: boolean; columns?: number },
+  options: { readonly json: boolean; readonly env: Readonly<Record<string, string | undefined>> },
+): Output {
+  let closed = false;
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
+    closed = true;
+    stream.emit('drain');
+  });
+  const write = async (chunk: string | Uint8Array): Promise<void> => {
+    if (closed) throw new OutputClosed();
+    if (!stream.write(chunk)) await once(stream, 'drain');
+  };
+  const terminal = stream.isTTY === true;
+  const print = (value: unknown, text: () => string): Promise<void> =>
+    write(`${options.json ? jsonLine(value) : text()}\n`);
+  return {
+    json: options.json,
+    interactive: terminal && !options.json,
+    columns: stream.columns ?? 100,
+    colours: pc.createColors(terminal && !options.json && wantsColour(options.env)),
+    object: print,
+    line: print,
+    text: (text) => write(`${text}\n`),
+    bytes: write,
+  };
+}
+
+/** https://no-color.org: any text in NO_COLOR; and terminals that cannot. */
+export function wantsColour(env: Readonly<Record<string, string | undefined>>): boolean {
+  return (env.NO_COLOR ?? '') === '' && env.TERM !== 'dumb';
+}

@@ -1,0 +1,104 @@
+import { Command, CommanderError, Option } from 'commander';
+import packageJson from '../../package.json' with { type: 'json' };
+import { usageError } from '../errors/usage.ts';
+import { type Body, COMMANDS } from './commands.ts';
+import type { Globals } from './context.ts';
+import { EXIT_STATUS_HELP } from './exit-codes.ts';
+
+/** What a command line asks for: a command to run, or a text to print and be done. */
+export type Request =
+  | { readonly kind: 'run'; readonly body: Body; readonly globals: Globals }
+  | { readonly kind: 'print'; readonly text: string };
+
+const TOP_HELP = `
+EXAMPLES
+  mailkeep init                      set up your own account
+  mailkeep sync                      mirror it
+  mailkeep search from:anna invoice  find a message, offline
+  mailkeep show 3f2a91c4             read it
+
+Each command has its own help: mailkeep search --help
+${EXIT_STATUS_HELP}`;
+
+/**
+ * Parses a command line (without node and script name). Only the file of the command that it names is loaded.
+ *
+ * @throws usage-invalid
+ */
+export async function parseCommandLine(args: readonly string[]): Promise<Request> {
+  let printed = '';
+  let body: Body | undefined;
+  const program = new Command('mailkeep')
+    .description('Mirrors hosted mailboxes into a local archive, and searches it offline.')
+    .version(packageJson.version, '--version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .helpCommand('help [command]', 'print help on a command')
+    .usage('<command> [options]')
+    .addOption(new Option('--config <file>', 'configuration file'))
+    .addOption(new Option('--data <dir>', 'folder of the archive'))
+    .addOption(new Option('--json', 'print JSON (JSON Lines for lists)'))
+    .addOption(new Option('--quiet', 'print results and errors only'))
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText('after', TOP_HELP)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => {
+        printed += text;
+      },
+      // Errors are worded by the table of sentences.
+      writeErr: () => {},
+    });
+  const named = new Set(args);
+  for (const { name, summary, load } of COMMANDS) {
+    const command = program
+      .command(name)
+      .summary(summary)
+      .description(summary)
+      .helpOption('-h, --help', 'print help')
+      .configureHelp({ showGlobalOptions: true })
+      .action(() => {});
+    if (named.has(name)) {
+      const file = await load();
+      file.define(command, (chosen) => {
+        body = chosen;
+      });
+      command.addHelpText('after', EXIT_STATUS_HELP);
+    }
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
+    if (error.code === 'commander.help') {
+      throw usageError('usage-invalid', { command: '', problem: 'a command is missing.' });
+    }
+    throw usageError('usage-invalid', {
+      command: COMMANDS.find(({ name }) => named.has(name))?.name ?? '',
+      problem: `${error.message.replace(/^error: /, '').replace(/\.?$/, '')}.`,
+    });
+  }
+  if (body === undefined) return { kind: 'print', text: program.helpInformation().trimEnd() };
+  return { kind: 'run', body, globals: globalsOf(program) };
+}
+
+function globalsOf(program: Command): Globals {
+  const options = program.opts<{
+    config?: string;
+    data?: string;
+    json?: boolean;
+    quiet?: boolean;
+  }>();
+  return {
+    config: options.config,
+    data: options.data,
+    json: options.json ?? false,
+    quiet: options.quiet ?? false,
+  };
+}
+
+/** Whether errors are wanted as JSON, also where the command line as a whole cannot be parsed. */
+export function wantsJson(args: readonly string[]): boolean {
+  const end = args.indexOf('--');
+  return (end < 0 ? args : args.slice(0, end)).includes('--json');
+}

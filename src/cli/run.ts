@@ -1,0 +1,84 @@
+import type { Readable, Writable } from 'node:stream';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
+import { jsonLine } from './json-text.ts';
+import { streamNotices } from './notices.ts';
+import { OutputClosed, streamOutput } from './output.ts';
+import { parseCommandLine, wantsJson } from './program.ts';
+import { sentenceOf } from './sentences.ts';
+
+/** The process as a command sees it. */
+export interface Surface {
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly stdout: Writable & { isTTY?: boolean; columns?: number };
+  readonly stderr: Writable & { isTTY?: boolean };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly signal: AbortSignal;
+  readonly now: () => number;
+}
+
+/** Parses and runs one command line; every error becomes its sentence and its exit code here. */
+export async function run(args: readonly string[], surface: Surface): Promise<ExitCode> {
+  const { stdin, stdout, stderr, env, cwd, signal, now } = surface;
+  const json = wantsJson(args);
+  const output = streamOutput(stdout, { json, env });
+  try {
+    const request = await parseCommandLine(args);
+    if (request.kind === 'print') {
+      await output.text(request.text);
+      return EXIT.done;
+    }
+    const { globals } = request;
+    const notices = streamNotices(stderr, { json, quiet: globals.quiet, env });
+    const surroundings = { cwd, env };
+    return await request.body({ globals, output, notices, surroundings, stdin, signal, now });
+  } catch (error) {
+    // Whoever read our output had enough.
+    if (error instanceof OutputClosed) return EXIT.done;
+    const interrupted = signal.aborted && (isAbort(error) || familyOf(error) === 'interrupted');
+    if (interrupted && familyOf(error) !== 'interrupted') {
+      tell(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
+      return EXIT.interrupted;
+    }
+    tell(stderr, json, sentenceOf(error));
+    if (debugging(env)) stderr.write(`${stackOf(error)}\n`);
+    return exitOf(error);
+  }
+}
+
+function tell(
+  stderr: Writable,
+  json: boolean,
+  { code, message, hint }: { code: string; message: string; hint: string | null },
+): void {
+  if (json) {
+    stderr.write(`${jsonLine({ error: { code, message, hint } })}\n`);
+    return;
+  }
+  stderr.write(`mailkeep: ${message}\n${hint === null ? '' : `${hint}\n`}`);
+}
+
+function exitOf(error: unknown): ExitCode {
+  return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
+}
+
+function familyOf(error: unknown): string | undefined {
+  return error instanceof MailkeepError ? error.family : undefined;
+}
+
+function isAbort(error: unknown): boolean {
+  return (
+    error instanceof Error && (error.name === 'AbortError' || error.name === 'ExitPromptError')
+  );
+}
+
+function debugging(env: Surface['env']): boolean {
+  return (env.MAILKEEP_DEBUG ?? '') !== '';
+}
+
+function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause = error.cause === undefined ? '' : `\ncaused by: ${stackOf(error.cause)}`;
+  return `${error.stack ?? error.message}${cause}`;
+}

@@ -1,0 +1,69 @@
+import type * as errors from '../../errors/archive.ts';
+import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.ts';
+
+const KEEP =
+  'Nothing was changed. Do not delete anything; copy the archive, then look at the disk (smartctl, dmesg).';
+
+export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
+  'archive-in-use': ({ dir }) =>
+    say(
+      `The archive ${dir} is in use by another mailkeep.`,
+      'Wait until it has ended. Reading commands (list, search, show, status) work meanwhile.',
+    ),
+  'archive-lock-failed': ({ dir, errno }) =>
+    say(
+      `The lock of the archive ${dir} cannot be taken: ${reasonText(errno)}.`,
+      'Network file systems often cannot lock: put the archive on a local disk.',
+    ),
+  'archive-missing': ({ dir }) =>
+    say(
+      `There is no archive in ${dir}.`,
+      'Name its folder with --data DIR, or fill one with "mailkeep sync".',
+    ),
+  'archive-format-newer': ({ dir, found, supported }) =>
+    say(
+      `The archive ${dir} has format "${found}"; this program writes up to format ${supported}.`,
+      'A newer mailkeep wrote it: use that one.',
+    ),
+  'archive-format-unreadable': ({ dir, found }) =>
+    say(
+      found === null
+        ? `The archive ${dir} has no FORMAT file beside its log.`
+        : `The FORMAT file of the archive ${dir} does not say what it should.`,
+      KEEP,
+    ),
+  'disk-full': ({ file, bytes }) =>
+    say(
+      `The disk is full: ${bytes} more bytes do not fit into ${file}. What was committed is safe.`,
+      'Make room and run the command again; it goes on where it stopped.',
+    ),
+  'log-write-failed': ({ file, errno }) =>
+    say(
+      `${file} cannot be written: ${reasonText(errno)}. What was committed is safe.`,
+      'Look at the disk and its permissions, then run the command again.',
+    ),
+  'log-sync-failed': ({ file, errno }) =>
+    say(
+      `The system could not promise that ${file} is on the disk: ${reasonText(errno)}.`,
+      'The disk may be failing (dmesg, smartctl). Run the command again once it is well; the log is checked on opening.',
+    ),
+  'log-damaged': ({ file, offset, reason }) =>
+    say(`The log is damaged: ${file} at byte ${offset} (${reason}).`, KEEP),
+  'log-ends-early': ({ file, expectedNumber, lastNumber }) =>
+    say(
+      `The log is damaged: ${file} ends at commit ${lastNumber}, but commit ${expectedNumber} was already seen.`,
+      KEEP,
+    ),
+  'log-diverged': ({ file, number }) =>
+    say(
+      `The log ${file} holds another commit ${number} than the one the catalog has seen.`,
+      `The two do not belong together. ${KEEP}`,
+    ),
+  'message-damaged': ({ message, reason }) =>
+    say(`The stored bytes of message ${message} are damaged (${reason}).`, KEEP),
+  'blob-damaged': ({ blob, reason }) =>
+    say(`The stored bytes of ${blob} are damaged (${reason}).`, KEEP),
+  'bytes-unknown': ({ hash }) => say(`The archive has no bytes of ${hash}.`),
+  'bytes-purged': ({ hash }) =>
+    say(`The bytes of ${hash} were removed on purpose; only their identity is left.`),
+};

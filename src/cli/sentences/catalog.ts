@@ -1,0 +1,31 @@
+import type { CatalogFacts } from '../../errors/catalog.ts';
+import { type Sentences, say } from './sentence.ts';
+
+const REBUILD = '"mailkeep rebuild" makes it anew from the log, which is not touched by this.';
+
+export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
+  'catalog-missing': ({ file }) => say(`The catalog ${file} is missing.`, REBUILD),
+  'catalog-version': ({ file, found, expected, remedy }) =>
+    say(
+      `The catalog ${file} has version ${found}; this program reads version ${expected}.`,
+      {
+        write: 'The next "mailkeep sync" brings it up to date, and so does "mailkeep rebuild".',
+        rebuild: REBUILD,
+        upgrade: 'A newer mailkeep wrote it: use that one.',
+      }[remedy],
+    ),
+  'catalog-damaged': ({ file, reason }) =>
+    say(`The catalog ${file} is damaged (${reason}).`, REBUILD),
+  'catalog-out-of-step': ({ reached, batch }) =>
+    say(`The catalog has reached commit ${reached}; commit ${batch} does not follow it.`, REBUILD),
+  'catalog-busy': ({ file }) =>
+    say(`Another process is writing to the catalog ${file}.`, 'Try again when it has ended.'),
+  'catalog-disk-full': ({ file }) =>
+    say(
+      `The disk is full: the catalog ${file} cannot grow.`,
+      'Make room and run the command again.',
+    ),
+  'catalog-io': ({ file, reason }) =>
+    say(`The catalog ${file} cannot be read or written (${reason}).`),
+  'catalog-unknown-folder': ({ folder }) => say(`The archive knows no folder ${folder}.`),
+};

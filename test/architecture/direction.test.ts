@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest';
+import { type SourceFile, sourceFiles } from './source-tree.ts';
+
+/**
+ * What each room may import beside itself. A room is a folder of src/; sync/plan is one of its own, because
+ * it must stay pure. Nothing imports upward, and a room that is not here does not exist.
+ */
+const ALLOWED: Readonly<Record<string, readonly string[]>> = {
+  errors: [],
+  mail: [],
+  wire: ['errors', 'mail'],
+  config: ['errors'],
+  limiter: ['errors'],
+  search: ['mail', 'errors'],
+  'sync/plan': ['mail', 'errors'],
+  api: ['wire', 'mail', 'limiter', 'errors'],
+  archive: ['mail', 'errors'],
+  mime: ['mail', 'errors'],
+  // The shapes of facts and records are the archive's; its code is not reached from here (see below).
+  catalog: ['search', 'archive', 'migrations', 'mail', 'errors'],
+  migrations: [],
+  indexer: ['archive', 'catalog', 'mime', 'mail', 'errors'],
+  sync: ['sync/plan', 'api', 'archive', 'catalog', 'indexer', 'mime', 'mail', 'errors'],
+  service: ['wire', 'mail', 'errors'],
+  cli: [
+    'api',
+    'archive',
+    'catalog',
+    'config',
+    'errors',
+    'indexer',
+    'limiter',
+    'mail',
+    'mime',
+    'search',
+    'service',
+    'sync',
+    'sync/plan',
+    'wire',
+  ],
+  // Scripts of the project itself; they run before there is a build.
+  bootstrap: ['config'],
+  // What programs import from the package.
+  'index.ts': ['api', 'wire', 'mail', 'errors'],
+};
+
+const files = sourceFiles(['src', 'migrations']);
+
+function roomOf(file: string): string {
+  const [top = '', second = '', third = ''] = file.split('/');
+  if (top === 'migrations') return top;
+  return second === 'sync' && third === 'plan' ? 'sync/plan' : second;
+}
+
+function edges(): { from: SourceFile; to: string }[] {
+  return files.flatMap((from) => from.imports.map((to) => ({ from, to })));
+}
+
+test('every folder of src/ is a room of the table', () => {
+  expect(
+    [...new Set(files.map(({ file }) => roomOf(file)))].filter((room) => !(room in ALLOWED)),
+  ).toEqual([]);
+});
+
+test('rooms import only what the table allows', () => {
+  const forbidden = edges()
+    .filter(({ to }) => to.startsWith('src/') || to.startsWith('migrations/'))
+    .filter(({ from, to }) => {
+      const [room, other] = [roomOf(from.file), roomOf(to)];
+      return room !== other && !(ALLOWED[room] ?? []).includes(other);
+    })
+    .map(({ from, to }) => `${from.file} -> ${to}`);
+  expect(forbidden).toEqual([]);
+});
+
+test('the catalog knows the shapes of the archive, not its code', () => {
+  const shapes = ['src/archive/facts.ts', 'src/archive/records.ts'];
+  const reached = edges()
+    .filter(({ from, to }) => roomOf(from.file) === 'catalog' && roomOf(to) === 'archive')
+    .filter(({ to }) => !shapes.includes(to))
+    .map(({ from, to }) => `${from.file} -> ${to}`);
+  expect(reached).toEqual([]);
+});
+
+test('nothing outside src/ and migrations/ is imported, but package.json', () => {
+  const outside = edges()
+    .filter(({ to }) => !to.startsWith('src/') && !to.startsWith('migrations/'))
+    .filter(({ to }) => to !== 'package.json')
+    .map(({ from, to }) => `${from.file} -> ${to}`);
+  expect(outside).toEqual([]);
+});
+
+test('no file imports itself, by any way round', () => {
+  const graph = new Map(files.map(({ file, imports }) => [file, imports]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (file: string, trail: readonly string[]): void => {
+    if (trail.includes(file)) {
+      cycles.push([...trail.slice(trail.indexOf(file)), file].join(' -> '));
+      return;
+    }
+    if (done.has(file)) return;
+    for (const next of graph.get(file) ?? []) visit(next, [...trail, file]);
+    done.add(file);
+  };
+  for (const { file } of files) visit(file, []);
+  expect(cycles).toEqual([]);
+});

@@ -1,0 +1,15 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    // The program is built once: worker threads and child processes run from dist/.
+    globalSetup: ['test/build-once.ts'],
+    // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    // Two cores are shared by the tests, their worker threads and their child processes.
+    maxWorkers: 2,
+    restoreMocks: true,
+  },
+});
