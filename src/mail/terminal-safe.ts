@@ -1,0 +1,93 @@
+/**
+ * Text that came from mail, made harmless for a terminal. A subject may hold escape sequences that move the
+ * cursor or set the window's title, bidi controls that reverse what a file name seems to end in, and characters
+ * without width that hide words from a search. Nothing printable is changed, so letters of all scripts, emoji
+ * and combining marks stay.
+ */
+
+/** Line ends of any kind: CRLF, LF, CR, NEL, line and paragraph separator, vertical tab, form feed. */
+const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
+/** C0 controls but tab and LF, DEL, and C1 controls. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: controls are what is looked for
+const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
+/**
+ * Invisible on purpose: bidi marks, embeddings and isolates; zero-width spaces and joiners, soft hyphen, word
+ * joiner and invisible operators, Mongolian vowel separator, Hangul fillers, byte order mark, interlinear
+ * annotations, tag characters.
+ */
+const INVISIBLE =
+  /[\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|\u034f|[\u{e0000}-\u{e0fff}]/gu;
+/** Halves of surrogate pairs, which no terminal can print, and noncharacters. */
+const BROKEN = /[\p{Surrogate}\p{Noncharacter_Code_Point}]/gu;
+/** Text without any of these needs no work: printable ASCII, which most text is. */
+const PLAIN_LINE = /^[\x20-\x7e]*$/;
+const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
+
+/** Several lines: LF and tab stay, every other line end becomes LF, other controls become visible pictures. */
+export function terminalSafe(text: string): string {
+  if (PLAIN_LINES.test(text)) return text;
+  return text
+    .replace(LINE_END, '\n')
+    .replace(BROKEN, '\ufffd')
+    .replace(CONTROL, picture)
+    .replace(INVISIBLE, '');
+}
+
+/** One line: as terminalSafe, with all white space folded to single blanks and trimmed. */
+export function terminalLine(text: string): string {
+  const safe = PLAIN_LINE.test(text) ? text : terminalSafe(text);
+  return safe.replace(/\s+/g, ' ').trim();
+}
+
+/** ␛ for ESC and so on; C1 controls have no pictures. */
+function picture(control: string): string {
+  const code = control.charCodeAt(0);
+  if (code < 0x20) return String.fromCharCode(0x2400 + code);
+  return code === 0x7f ? '\u2421' : '\ufffd';
+}
+
+/** East Asian Wide and Fullwidth (UAX #11), as whole blocks. */
+const WIDE =
+  /[\u1100-\u115f\u2329\u232a\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18aff}\u{1aff0}-\u{1b2ff}\u{1f200}-\u{1f2ff}\u{20000}-\u{3fffd}]/u;
+const EMOJI = /\p{Emoji_Presentation}|\p{Emoji}\ufe0f/u;
+const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]+$/u;
+
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+/** Columns a text takes on a terminal: two for wide characters and emoji, none for marks alone. */
+export function displayWidth(text: string): number {
+  if (PLAIN_LINE.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of graphemes.segment(text)) width += graphemeWidth(segment);
+  return width;
+}
+
+function graphemeWidth(grapheme: string): number {
+  if (grapheme.length === 1 && grapheme >= ' ' && grapheme <= '~') return 1;
+  if (EMOJI.test(grapheme) || WIDE.test(grapheme)) return 2;
+  return NO_WIDTH.test(grapheme) ? 0 : 1;
+}
+
+/**
+ * A text (one line, already harmless) in at most `columns` columns. A longer one ends in `…`, which counts;
+ * no character is cut in half.
+ */
+export function fitColumns(text: string, columns: number): string {
+  if (columns <= 0) return '';
+  // No character is wider than two columns per UTF-16 unit.
+  if (text.length * 2 <= columns) return text;
+  let width = 0;
+  let fits = 0;
+  for (const { segment, index } of graphemes.segment(text)) {
+    if (width <= columns - 1) fits = index;
+    width += graphemeWidth(segment);
+    if (width > columns) return `${text.slice(0, fits)}…`;
+  }
+  return text;
+}
+
+/** A text in exactly `columns` columns: cut as by fitColumns, or filled with blanks on the right. */
+export function padColumns(text: string, columns: number): string {
+  const fitted = fitColumns(text, columns);
+  return fitted + ' '.repeat(Math.max(0, columns - displayWidth(fitted)));
+}
