@@ -1,0 +1,54 @@
+import { type ImmutableRecord, readListingRecord } from '../message/listing-record.ts';
+
+/** What the cache asks of the store. */
+export interface RecordSources {
+  readSource(source: number): Buffer;
+  sourceReceived(source: number): number;
+}
+
+/** Characters of JSON kept at most: 64 M, some 100,000 records. */
+const DEFAULT_CEILING = 64 * 1024 * 1024;
+
+/**
+ * Listing records as JSON text, made when they are first listed: text is several times smaller than the
+ * objects it stands for, and needs no serialising when a page is sent. The oldest go first.
+ */
+export class RecordCache {
+  readonly #fragments = new Map<number, string>();
+  readonly #sources: RecordSources;
+  readonly #ceiling: number;
+  #characters = 0;
+
+  constructor(sources: RecordSources, ceiling: number = DEFAULT_CEILING) {
+    this.#sources = sources;
+    this.#ceiling = ceiling;
+  }
+
+  /** `"date":…,"size":…,…`: the members of a message's JSON object that never change, without braces. */
+  fragment(source: number): string {
+    const known = this.#fragments.get(source);
+    if (known !== undefined) return known;
+    const date = new Date(this.#sources.sourceReceived(source)).toISOString();
+    const record: { date: string } & ImmutableRecord = {
+      date,
+      ...readListingRecord(this.#sources.readSource(source)),
+    };
+    const fragment = JSON.stringify(record).slice(1, -1);
+    this.#fragments.set(source, fragment);
+    this.#characters += fragment.length;
+    if (this.#characters > this.#ceiling) this.#shrink();
+    return fragment;
+  }
+
+  forget(source: number): void {
+    this.#characters -= this.#fragments.get(source)?.length ?? 0;
+    this.#fragments.delete(source);
+  }
+
+  #shrink(): void {
+    for (const source of this.#fragments.keys()) {
+      if (this.#characters <= this.#ceiling * 0.9) return;
+      this.forget(source);
+    }
+  }
+}

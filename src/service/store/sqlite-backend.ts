@@ -1,0 +1,254 @@
+import Database from 'better-sqlite3';
+import { z } from 'zod';
+import { serviceError } from '../../errors/service.ts';
+import type { FlagSet } from '../../mail/words.ts';
+import type { DocumentRow, FolderRow, MailboxRow, MessageRow, StoreBackend } from './backend.ts';
+import type { SourceBlock } from './source-block.ts';
+
+/** SQLite's application_id of a state file: "MKsb". */
+const APPLICATION_ID = 0x4d4b7362;
+const SCHEMA_VERSION = 1;
+
+const SCHEMA = `
+  CREATE TABLE mailboxes (resource_id TEXT PRIMARY KEY, address TEXT NOT NULL, order_id TEXT NOT NULL);
+  CREATE TABLE folders (
+    id INTEGER PRIMARY KEY, mailbox TEXT NOT NULL, path TEXT NOT NULL, special_use TEXT, next_uid INTEGER NOT NULL
+  );
+  CREATE TABLE messages (
+    folder INTEGER NOT NULL, uid INTEGER NOT NULL, source INTEGER NOT NULL, flags TEXT NOT NULL,
+    PRIMARY KEY (folder, uid)
+  ) WITHOUT ROWID;
+  CREATE TABLE sources (id INTEGER PRIMARY KEY, size INTEGER NOT NULL, received INTEGER NOT NULL, bytes BLOB NOT NULL);
+  CREATE TABLE documents (
+    kind TEXT NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (kind, id)
+  );
+`;
+
+const mailboxRow = z.object({ resourceId: z.string(), address: z.string(), orderId: z.string() });
+const folderRow = z.object({
+  id: z.number(),
+  mailbox: z.string(),
+  path: z.string(),
+  specialUse: z.string().nullable(),
+  nextUid: z.number(),
+});
+const messageTuple = z.tuple([z.number(), z.number(), z.string()]);
+const flagList = z.array(z.string());
+const documentRow = z.object({ id: z.string(), body: z.string() });
+
+/** Keeps the whole state in one SQLite file, raw sources as BLOBs: a copy of what it was filled from. */
+export class SqliteBackend implements StoreBackend {
+  readonly #db: Database.Database;
+  readonly #statements = new Map<string, Database.Statement<unknown[]>>();
+  #nextSource: number;
+
+  /** @throws MailkeepError `sandbox-state-unusable` */
+  constructor(file: string) {
+    this.#db = openState(file);
+    this.#nextSource = Number(this.#pluck('SELECT coalesce(max(id), 0) FROM sources')) + 1;
+  }
+
+  mailboxes(): MailboxRow[] {
+    const sql =
+      'SELECT resource_id AS resourceId, address, order_id AS orderId FROM mailboxes ORDER BY rowid';
+    return z.array(mailboxRow).parse(this.#db.prepare(sql).all());
+  }
+
+  folders(): FolderRow[] {
+    const sql =
+      'SELECT id, mailbox, path, special_use AS specialUse, next_uid AS nextUid FROM folders ORDER BY id';
+    return z.array(folderRow).parse(this.#db.prepare(sql).all());
+  }
+
+  *messages(folder: number): Generator<MessageRow> {
+    const rows = this.#db
+      .prepare('SELECT uid, source, flags FROM messages WHERE folder = ? ORDER BY uid')
+      .raw()
+      .iterate(folder);
+    // Few distinct flag sets: each is parsed once.
+    const known = new Map<string, FlagSet>();
+    for (const row of rows) {
+      const [uid, source, text] = messageTuple.parse(row);
+      let flags = known.get(text);
+      if (flags === undefined) {
+        flags = flagList.parse(JSON.parse(text));
+        known.set(text, flags);
+      }
+      yield { uid, source, flags };
+    }
+  }
+
+  *documents(kind: string): Generator<DocumentRow> {
+    const sql = 'SELECT id, body FROM documents WHERE kind = ? ORDER BY rowid';
+    for (const row of z.array(documentRow).parse(this.#db.prepare(sql).all(kind))) {
+      const body: unknown = JSON.parse(row.body);
+      yield { id: row.id, body };
+    }
+  }
+
+  addMailbox(row: MailboxRow): void {
+    this.#run(
+      'INSERT INTO mailboxes (resource_id, address, order_id) VALUES (?, ?, ?)',
+      row.resourceId,
+      row.address,
+      row.orderId,
+    );
+  }
+
+  addFolder(row: FolderRow): void {
+    this.#run(
+      'INSERT INTO folders (id, mailbox, path, special_use, next_uid) VALUES (?, ?, ?, ?, ?)',
+      row.id,
+      row.mailbox,
+      row.path,
+      row.specialUse,
+      row.nextUid,
+    );
+  }
+
+  changeFolder(row: FolderRow): void {
+    this.#run(
+      'UPDATE folders SET path = ?, special_use = ?, next_uid = ? WHERE id = ?',
+      row.path,
+      row.specialUse,
+      row.nextUid,
+      row.id,
+    );
+  }
+
+  removeFolder(folder: number): void {
+    this.#run('DELETE FROM messages WHERE folder = ?', folder);
+    this.#run('DELETE FROM folders WHERE id = ?', folder);
+  }
+
+  addMessage(folder: number, row: MessageRow): void {
+    this.#run(
+      'INSERT INTO messages (folder, uid, source, flags) VALUES (?, ?, ?, ?)',
+      folder,
+      row.uid,
+      row.source,
+      JSON.stringify(row.flags),
+    );
+    // Uids only grow, over restarts as well, even when the newest message was deleted before one.
+    this.#run('UPDATE folders SET next_uid = ? WHERE id = ?', row.uid + 1, folder);
+  }
+
+  setFlags(folder: number, uid: number, flags: FlagSet): void {
+    this.#run(
+      'UPDATE messages SET flags = ? WHERE folder = ? AND uid = ?',
+      JSON.stringify(flags),
+      folder,
+      uid,
+    );
+  }
+
+  removeMessage(folder: number, uid: number): void {
+    this.#run('DELETE FROM messages WHERE folder = ? AND uid = ?', folder, uid);
+  }
+
+  putDocument(kind: string, id: string, body: unknown): void {
+    this.#run(
+      'INSERT INTO documents (kind, id, body) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body',
+      kind,
+      id,
+      JSON.stringify(body),
+    );
+  }
+
+  removeDocument(kind: string, id: string): void {
+    this.#run('DELETE FROM documents WHERE kind = ? AND id = ?', kind, id);
+  }
+
+  addSources(block: SourceBlock): number {
+    const first = this.#nextSource;
+    this.atomically(() => {
+      for (let number = 0; number < block.count; number += 1) {
+        const bytes = block.read(number);
+        this.#run(
+          'INSERT INTO sources (id, size, received, bytes) VALUES (?, ?, ?, ?)',
+          first + number,
+          bytes.length,
+          block.received(number),
+          bytes,
+        );
+      }
+    });
+    this.#nextSource = first + block.count;
+    return first;
+  }
+
+  releaseSource(source: number): void {
+    this.#run('DELETE FROM sources WHERE id = ?', source);
+  }
+
+  sourceSize(source: number): number {
+    return Number(this.#pluck('SELECT size FROM sources WHERE id = ?', source));
+  }
+
+  sourceReceived(source: number): number {
+    return Number(this.#pluck('SELECT received FROM sources WHERE id = ?', source));
+  }
+
+  readSource(source: number): Buffer {
+    const bytes = this.#pluck('SELECT bytes FROM sources WHERE id = ?', source);
+    if (!Buffer.isBuffer(bytes)) throw new RangeError(`no source ${source}`);
+    return bytes;
+  }
+
+  sourceFile(): null {
+    return null;
+  }
+
+  atomically<T>(act: () => T): T {
+    return this.#db.inTransaction ? act() : this.#db.transaction(act).immediate();
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  #run(sql: string, ...values: unknown[]): void {
+    this.#prepared(sql).run(...values);
+  }
+
+  #pluck(sql: string, ...values: unknown[]): unknown {
+    return this.#prepared(sql)
+      .pluck()
+      .get(...values);
+  }
+
+  #prepared(sql: string): Database.Statement<unknown[]> {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare<unknown[]>(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+function openState(file: string): Database.Database {
+  let db: Database.Database | null = null;
+  try {
+    db = new Database(file);
+    db.pragma('journal_mode = WAL');
+    // A development server: a power cut may cost the last answers, never the file's consistency.
+    db.pragma('synchronous = NORMAL');
+    if (db.pragma('application_id', { simple: true }) === APPLICATION_ID) {
+      const version = db.pragma('user_version', { simple: true });
+      if (version !== SCHEMA_VERSION) throw new Error(`schema version ${String(version)}`);
+      return db;
+    }
+    if (db.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() !== 0) {
+      throw new Error('a database of another program');
+    }
+    db.exec(SCHEMA);
+    db.pragma(`application_id = ${APPLICATION_ID}`);
+    db.pragma(`user_version = ${SCHEMA_VERSION}`);
+    return db;
+  } catch (error) {
+    db?.close();
+    const reason = error instanceof Error ? error.message : String(error);
+    throw serviceError('sandbox-state-unusable', { file, reason }, error);
+  }
+}
