@@ -80,11 +80,15 @@ export type Fact =
       /** Every uid was answered for since this time, ISO 8601. */
       readonly since: string;
     } & FolderKey)
-  /** The bytes of a message were removed on purpose; it is not fetched again. */
+  /**
+   * The bytes of a message were removed on purpose; it is not fetched again. Its own facts go with it, so the
+   * places at which the origin still shows it are named here: they are counted as forgotten, not as missing.
+   */
   | {
       readonly fact: 'purged';
       readonly message: MessageId;
       readonly reason: 'forgotten' | 'pruned';
+      readonly places?: readonly Place[];
     };
 
 export type QuarantineReason =
