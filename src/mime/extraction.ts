@@ -3,6 +3,12 @@ import type { MessageId } from '../mail/words.ts';
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
 export const EXTRACTOR_VERSION = 1;
 
+/**
+ * Why a message is unparsed: it took too long or too much memory, it nests too deep, has too many parts or too
+ * long a header, or the parser gave up on it.
+ */
+export type UnparsedReason = 'timeout' | 'memory' | 'depth' | 'parts' | 'header' | 'malformed';
+
 export interface ExtractedAttachment {
   /** Position among the message's attachments, from 1, in the order of the source. */
   readonly number: number;
@@ -21,19 +27,25 @@ export interface ExtractedAttachment {
  */
 export interface Extraction {
   readonly status: 'parsed' | 'unparsed';
-  /** Why it is unparsed: a short code such as `timeout`, `memory`, `depth`, `parts`, `malformed`. */
-  readonly reason: string | null;
+  readonly reason: UnparsedReason | null;
   readonly subject: string;
   /** Names and addresses of From, Sender and Reply-To. */
   readonly from: string;
-  /** Names and addresses of To, Cc, Bcc, Delivered-To and X-Original-To, each apart, so that operators can tell them. */
+  /** Names and addresses of To, Cc and Bcc, each apart, so that operators can tell them. */
   readonly to: string;
   readonly cc: string;
   readonly bcc: string;
-  /** Bodies: plain text, or HTML as text where there is no plain part. */
+  /** Addresses of Delivered-To and X-Original-To: whom a message reached, whatever its To says. */
+  readonly deliveredTo: string;
+  /**
+   * Bodies: plain text, or HTML as text where there is no plain part (or only a stub of one). Attached
+   * messages follow with their subject, people and text.
+   */
   readonly body: string;
   readonly attachments: readonly ExtractedAttachment[];
+  /** The id of List-Id without angle brackets (RFC 2919), or its text where it has none. */
   readonly listId: string | null;
+  /** Without angle brackets, as are `references`: ancestors from References and In-Reply-To, oldest first. */
   readonly messageId: string | null;
   readonly references: readonly string[];
   readonly truncated: boolean;
@@ -52,4 +64,24 @@ export interface Extractor {
   /** How many jobs can usefully be in flight. */
   readonly width: number;
   close(): Promise<void>;
+}
+
+/** What is known of a message of which not even the headers could be read. */
+export function emptyExtraction(reason: UnparsedReason): Extraction {
+  return {
+    status: 'unparsed',
+    reason,
+    subject: '',
+    from: '',
+    to: '',
+    cc: '',
+    bcc: '',
+    deliveredTo: '',
+    body: '',
+    attachments: [],
+    listId: null,
+    messageId: null,
+    references: [],
+    truncated: false,
+  };
 }

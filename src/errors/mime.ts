@@ -1,0 +1,30 @@
+import { MailkeepError } from './mailkeep-error.ts';
+
+/** An extractor or reader was asked to work after it was closed. */
+export function extractorClosed(): MailkeepError<'extractor-closed'> {
+  return new MailkeepError('mail', 'extractor-closed', {});
+}
+
+/** The worker thread cannot even start: the installation is broken, not the mail. */
+export function mimeWorkerFailed(
+  workerFile: string,
+  cause: unknown,
+): MailkeepError<'mime-worker-failed', { worker: string; detail: string }> {
+  const detail = cause instanceof Error ? cause.message : String(cause);
+  return new MailkeepError('mail', 'mime-worker-failed', { worker: workerFile, detail }, { cause });
+}
+
+/** A message could not be read: it took too long or too much memory, or the parser gave up. */
+export function mailUnreadable(
+  reason: string,
+): MailkeepError<'mail-unreadable', { reason: string }> {
+  return new MailkeepError('mail', 'mail-unreadable', { reason });
+}
+
+/** The message has no attachment of this number; numbers run from 1 to `count`. */
+export function attachmentMissing(
+  number: number,
+  count: number,
+): MailkeepError<'attachment-missing', { number: number; count: number }> {
+  return new MailkeepError('mail', 'attachment-missing', { number, count });
+}

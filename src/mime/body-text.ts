@@ -1,0 +1,93 @@
+import { cutText } from './charsets.ts';
+import type { LinkStyle } from './html-text.ts';
+import { htmlText } from './html-text.ts';
+import type { LeafContent } from './leaf-content.ts';
+import { isBodyText, leafText } from './leaf-content.ts';
+import type { Leaf, Part } from './part-tree.ts';
+
+export interface BodyLimits {
+  readonly bodyChars: number;
+  readonly htmlChars: number;
+}
+
+/** Text of a message's own bodies, in the order of the source. */
+export interface BodyText {
+  readonly text: string;
+  readonly cut: boolean;
+}
+
+/** A body as it stands in the message, before HTML became text. */
+interface Piece {
+  readonly html: boolean;
+  readonly leaf: Leaf<LeafContent>;
+}
+
+/** A plain alternative is a stub when the HTML beside it says this many times as much… */
+const STUB_RATIO = 3;
+/** …and this many characters more ("Your program cannot show this message" beside a newsletter). */
+const STUB_SLACK = 200;
+
+/**
+ * The text of all bodies under a part. Of a multipart/alternative the plain text stands for all, unless it is
+ * empty or a stub: then the HTML is added, for words that only it has are searched for too.
+ */
+export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: BodyLimits): BodyText {
+  let cut = false;
+  let room = limits.bodyChars;
+  const texts: string[] = [];
+  const add = (text: string) => {
+    if (text.trim() === '') return;
+    if (text.length > room) cut = true;
+    if (room <= 0) return;
+    const kept = cutText(text, room);
+    texts.push(kept);
+    room -= kept.length;
+  };
+  const textOf = ({ html, leaf }: Piece): string => {
+    if (leaf.content.cut) cut = true;
+    const raw = leafText(leaf.info, leaf.content);
+    if (!html) return raw;
+    const converted = htmlText(raw, links, limits.htmlChars);
+    if (converted.cut) cut = true;
+    return converted.text;
+  };
+  const visit = (part: Part<LeafContent>): void => {
+    if (part.kind === 'leaf') {
+      const piece = pieceOf(part);
+      if (piece !== null && room > 0) add(textOf(piece));
+    } else if (part.subtype === 'alternative') {
+      for (const text of alternative(part.children, textOf)) add(text);
+    } else {
+      for (const child of part.children) visit(child);
+    }
+  };
+  visit(root);
+  return { text: texts.join('\n\n'), cut };
+}
+
+function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
+  if (!isBodyText(leaf.info)) return null;
+  return { html: leaf.info.contentType === 'text/html', leaf };
+}
+
+function alternative(
+  parts: readonly Part<LeafContent>[],
+  textOf: (piece: Piece) => string,
+): string[] {
+  const pieces = parts.flatMap(piecesUnder);
+  const plainPieces = pieces.filter((piece) => !piece.html);
+  const htmlPieces = pieces.filter((piece) => piece.html);
+  const plain = plainPieces.map(textOf).join('\n\n').trim();
+  const markup = htmlPieces.reduce((sum, { leaf }) => sum + leaf.content.size, 0);
+  // Markup is never shorter than its text, so most plain parts are known to be no stub without a conversion.
+  if (plain !== '' && markup <= STUB_RATIO * plain.length + STUB_SLACK) return [plain];
+  const html = htmlPieces.map(textOf).join('\n\n').trim();
+  if (plain === '') return [html];
+  return html.length > STUB_RATIO * plain.length + STUB_SLACK ? [plain, html] : [plain];
+}
+
+function piecesUnder(part: Part<LeafContent>): Piece[] {
+  if (part.kind === 'multipart') return part.children.flatMap(piecesUnder);
+  const piece = pieceOf(part);
+  return piece === null ? [] : [piece];
+}

@@ -1,0 +1,167 @@
+import { bodyText } from './body-text.ts';
+import { cutText, withoutNul } from './charsets.ts';
+import type { ExtractedAttachment, Extraction, UnparsedReason } from './extraction.ts';
+import { readHeaderBlock } from './header-block.ts';
+import type { HeaderFacts } from './header-facts.ts';
+import { headerFacts } from './header-facts.ts';
+import type { LeafContent } from './leaf-content.ts';
+import { bytesOf, collectText, EMBEDDED, isListed } from './leaf-content.ts';
+import type { MimeLimits } from './limits.ts';
+import type { Breach, Leaf, Part } from './part-tree.ts';
+import { parseTree } from './part-tree.ts';
+
+const MAX_FILENAME_CHARS = 1000;
+
+/**
+ * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit
+ * or the parser is `unparsed`, with its headers and whatever text came before.
+ *
+ * @param cut true when `source` is only the beginning of the message
+ */
+export async function extractMessage(
+  source: Buffer,
+  cut: boolean,
+  limits: MimeLimits,
+): Promise<Extraction> {
+  const block = readHeaderBlock(source, limits.headerBytes);
+  const facts = headerFacts(block.fields, limits);
+  const found: Findings = {
+    breach: null,
+    truncated: cut || block.cut,
+    bodies: [],
+    attachments: [],
+    partsLeft: limits.parts,
+    charsLeft: limits.bodyChars,
+  };
+  await look(source, 0, 0, found, limits);
+  return extraction(facts, found.breach, found);
+}
+
+/** Headers only, for a message that ended its worker. */
+export function extractHeaders(
+  source: Buffer,
+  cut: boolean,
+  reason: UnparsedReason,
+  limits: MimeLimits,
+): Extraction {
+  const block = readHeaderBlock(source, limits.headerBytes);
+  return extraction(headerFacts(block.fields, limits), reason, {
+    truncated: cut || block.cut,
+    bodies: [],
+    attachments: [],
+  });
+}
+
+interface Findings {
+  breach: Breach | null;
+  truncated: boolean;
+  readonly bodies: string[];
+  readonly attachments: ExtractedAttachment[];
+  partsLeft: number;
+  charsLeft: number;
+}
+
+function extraction(
+  facts: HeaderFacts,
+  reason: UnparsedReason | null,
+  found: Pick<Findings, 'truncated' | 'bodies' | 'attachments'>,
+): Extraction {
+  return {
+    status: reason === null ? 'parsed' : 'unparsed',
+    reason,
+    subject: facts.subject,
+    from: facts.from,
+    to: facts.to,
+    cc: facts.cc,
+    bcc: facts.bcc,
+    deliveredTo: facts.deliveredTo,
+    body: found.bodies.join('\n\n'),
+    attachments: found.attachments,
+    listId: facts.listId,
+    messageId: facts.messageId,
+    references: facts.references,
+    truncated: found.truncated,
+  };
+}
+
+/** Collects from one message, and then from those attached to it. `level` counts messages, `depth` parts. */
+async function look(
+  source: Buffer,
+  level: number,
+  depth: number,
+  found: Findings,
+  limits: MimeLimits,
+): Promise<void> {
+  const tree = await parseTree(source, collectText(limits), {
+    headerBytes: limits.headerBytes,
+    depth: limits.depth - depth,
+    parts: found.partsLeft,
+  });
+  found.partsLeft -= tree.parts;
+  found.breach ??= tree.breach;
+  if (tree.root === null) return;
+  const body = bodyText(tree.root, 'short', {
+    bodyChars: found.charsLeft,
+    htmlChars: limits.htmlChars,
+  });
+  if (body.text !== '') found.bodies.push(body.text);
+  found.charsLeft -= body.text.length;
+  if (body.cut) found.truncated = true;
+  for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
+    // Attachments of attached messages are searched by name too, but only the message's own are numbered.
+    if (level === 0 && isListed(leaf.info)) found.attachments.push(attachmentOf(leaf, found));
+    else if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf) ?? '');
+    if (EMBEDDED.test(leaf.info.contentType)) await lookInside(leaf, level, below, found, limits);
+  }
+}
+
+async function lookInside(
+  leaf: Leaf<LeafContent>,
+  level: number,
+  depth: number,
+  found: Findings,
+  limits: MimeLimits,
+): Promise<void> {
+  if (leaf.content.cut) found.truncated = true;
+  if (found.breach !== null) return;
+  if (level >= limits.embedded || found.charsLeft <= 0) {
+    found.truncated = true;
+    return;
+  }
+  if (depth >= limits.depth) found.breach = 'depth';
+  else if (found.partsLeft <= 0) found.breach = 'parts';
+  else {
+    const source = bytesOf(leaf.content);
+    const facts = headerFacts(readHeaderBlock(source, limits.headerBytes).fields, limits);
+    const head = [facts.subject, facts.from, facts.to, facts.cc].filter((line) => line !== '');
+    const text = cutText(head.join('\n'), found.charsLeft);
+    if (text !== '') found.bodies.push(text);
+    found.charsLeft -= text.length;
+    await look(source, level + 1, depth, found, limits);
+  }
+}
+
+function* leavesOf(
+  part: Part<LeafContent>,
+  depth: number,
+): Iterable<{ leaf: Leaf<LeafContent>; depth: number }> {
+  if (part.kind === 'leaf') yield { leaf: part, depth };
+  else for (const child of part.children) yield* leavesOf(child, depth + 1);
+}
+
+function attachmentOf(leaf: Leaf<LeafContent>, found: Findings): ExtractedAttachment {
+  const { info, content } = leaf;
+  return {
+    number: found.attachments.length + 1,
+    filename: nameOf(leaf),
+    contentType: cutText(info.contentType, 255),
+    size: content.size,
+    inline: info.disposition === 'inline' || (info.disposition === null && info.related),
+    contentId: info.contentId === null ? null : cutText(withoutNul(info.contentId), 998),
+  };
+}
+
+function nameOf(leaf: Leaf<LeafContent>): string | null {
+  const name = leaf.info.filename;
+  return name === null ? null : cutText(withoutNul(name), MAX_FILENAME_CHARS);
+}

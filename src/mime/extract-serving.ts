@@ -1,0 +1,55 @@
+import type { MessagePort } from 'node:worker_threads';
+import { extractHeaders, extractMessage } from './extract-message.ts';
+import type { Extraction } from './extraction.ts';
+import { emptyExtraction } from './extraction.ts';
+import type { MimeLimits } from './limits.ts';
+import type { ExtractWorkerData, GroupedJob, JobGroup } from './worker-protocol.ts';
+
+/** Answers job groups on a port, one message after the other, telling in `current` which one it is on. */
+export function serveExtraction(port: MessagePort, data: ExtractWorkerData): void {
+  const current = new Int32Array(data.current);
+  let previous: Promise<void> = Promise.resolve();
+  port.on('message', (group: JobGroup) => {
+    previous = previous.then(async () => {
+      const results: { seq: number; extraction: Extraction }[] = [];
+      for (const job of group.jobs) {
+        Atomics.store(current, 0, job.seq);
+        results.push({ seq: job.seq, extraction: await extractJob(group, job, data.limits) });
+      }
+      Atomics.store(current, 0, 0);
+      port.postMessage({ results });
+    });
+  });
+}
+
+async function extractJob(
+  group: JobGroup,
+  job: GroupedJob,
+  limits: MimeLimits,
+): Promise<Extraction> {
+  const source = Buffer.from(group.buffer, job.offset, job.length);
+  let reason = job.unparsed;
+  if (reason === null) {
+    try {
+      return await withStrayErrors(() => extractMessage(source, job.cut, limits));
+    } catch {
+      // The parser failed in a way it does not report; which way is of no use to anybody but its authors.
+      reason = 'malformed';
+    }
+  }
+  try {
+    return extractHeaders(source, job.cut, reason, limits);
+  } catch {
+    return emptyExtraction(reason);
+  }
+}
+
+/** Also fails when something is thrown in a callback that nobody waits for, as stream code may. */
+function withStrayErrors<T>(run: () => Promise<T>): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    process.once('uncaughtException', reject);
+    run()
+      .then(resolve, reject)
+      .finally(() => process.off('uncaughtException', reject));
+  });
+}

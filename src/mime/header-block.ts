@@ -1,0 +1,92 @@
+import libmime from 'libmime';
+import { cutText, decodeText, withoutNul } from './charsets.ts';
+
+/** One header field: its name in lower case, its value unfolded and still encoded, one char a byte. */
+export interface RawField {
+  readonly name: string;
+  readonly value: string;
+}
+
+export interface HeaderBlock {
+  readonly fields: readonly RawField[];
+  /** Where the body begins in the source; its length when the block does not end. */
+  readonly end: number;
+  /** True when the ceiling was reached before the block's empty line. */
+  readonly cut: boolean;
+}
+
+/**
+ * Reads the header block at the start of a source leniently: empty lines and an mbox "From " line before it
+ * are skipped, lines that are no field are passed over, LF serves as well as CRLF, and a block that never
+ * ends is read as far as `maxBytes`. Never throws. (RFC 5322 section 2.2.)
+ */
+export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
+  const limit = Math.min(source.length, maxBytes);
+  let start = 0;
+  while (start < limit && (source[start] === 0x0a || source[start] === 0x0d)) start++;
+  const end = headerEnd(source, start, limit);
+  const lines = source.toString('latin1', start, end).split(/\r*\n/);
+  const fields: RawField[] = [];
+  let parts: string[] = [];
+  const close = () => {
+    const field = fieldOf(parts);
+    if (field !== null) fields.push(field);
+  };
+  for (const [i, line] of lines.entries()) {
+    if (i === 0 && /^>?From /.test(line)) continue;
+    if (parts.length > 0 && (line.startsWith(' ') || line.startsWith('\t'))) {
+      parts.push(line);
+    } else {
+      close();
+      parts = [line];
+    }
+  }
+  close();
+  return { fields, end, cut: end === maxBytes && source.length > maxBytes };
+}
+
+/** Offset behind the empty line that ends the block, or the limit. */
+function headerEnd(source: Buffer, start: number, limit: number): number {
+  let at = start;
+  while (at < limit) {
+    const newline = source.indexOf(0x0a, at);
+    if (newline < 0 || newline >= limit) return limit;
+    let line = newline;
+    while (line > at && source[line - 1] === 0x0d) line--;
+    if (line === at) return newline + 1;
+    at = newline + 1;
+  }
+  return limit;
+}
+
+function fieldOf(parts: readonly string[]): RawField | null {
+  const line = parts.length > 1 ? parts.join('') : (parts[0] ?? '');
+  const colon = line.indexOf(':');
+  if (colon <= 0) return null;
+  const name = line.slice(0, colon).trim().toLowerCase();
+  if (name === '' || name.length > 256) return null;
+  return { name, value: line.slice(colon + 1).trim() };
+}
+
+/** The bytes of a raw value as Unicode; encoded words are left as they are, for the syntax around them. */
+export function rawText(value: string): string {
+  // Most headers are plain ASCII, and then the one-char-a-byte string is the text already.
+  if (!/[\0\x80-\xff]/.test(value)) return value;
+  return decodeText(Buffer.from(value, 'latin1'), null);
+}
+
+/** A header's text for readers: raw 8-bit bytes decoded, then encoded words (RFC 2047). */
+export function fieldText(value: string, maxChars: number): string {
+  return decodeWords(rawText(cutText(value, maxChars)));
+}
+
+/** Decodes the encoded words of a text; a text that cannot be decoded is kept as it is. */
+export function decodeWords(text: string): string {
+  if (!text.includes('=?')) return text;
+  try {
+    return withoutNul(libmime.decodeWords(text));
+  } catch {
+    // An encoded word nobody can read is still what the message says.
+    return text;
+  }
+}

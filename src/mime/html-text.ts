@@ -1,0 +1,130 @@
+import type { HtmlToTextOptions } from 'html-to-text';
+import { compile } from 'html-to-text';
+import { cutText } from './charsets.ts';
+
+/** How links show in the text: `short` drops what follows the path (trackers), `full` keeps the whole address. */
+export type LinkStyle = 'short' | 'full';
+
+/** Marks where html-to-text met a limit of its own; a private-use character that mail has no reason to hold. */
+const MET_LIMIT = '\uf8fe';
+const MAX_LINK_CHARS = 200;
+/** Deeper than any mail a program composes; each level costs three stack frames. */
+const MAX_DEPTH = 200;
+/** Below this many characters the worst nesting costs too little to look for. */
+const SMALL_HTML = 32 * 1024;
+
+const converters: Record<LinkStyle, (html: string) => string> = {
+  short: compile(options(shortLink)),
+  full: compile(options(fullLink)),
+};
+
+function options(pathRewrite: (href: string) => string): HtmlToTextOptions {
+  const heading = { selector: '', options: { uppercase: false } };
+  return {
+    wordwrap: false,
+    // No base element: text before, after and between <body> elements is text all the same.
+    baseElements: { selectors: [], returnDomByDefault: true },
+    limits: {
+      maxInputLength: Number.MAX_SAFE_INTEGER,
+      maxDepth: MAX_DEPTH,
+      maxChildNodes: 100_000,
+      ellipsis: MET_LIMIT,
+    },
+    selectors: [
+      ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ ...heading, selector })),
+      { selector: 'title', format: 'skip' },
+      { selector: 'img', format: 'imageText' },
+      {
+        selector: 'a',
+        options: { pathRewrite, hideLinkHrefIfSameAsText: true, noAnchorUrl: true },
+      },
+    ],
+    formatters: {
+      // The address of a picture says nothing to a reader; its alternative text does.
+      imageText: (element, _walk, builder) => {
+        const alt: unknown = element.attribs?.alt;
+        if (typeof alt === 'string' && alt.trim() !== '') builder.addInline(alt);
+      },
+    },
+  };
+}
+
+/** Only addresses a reader could visit; `javascript:`, `data:` and `cid:` are none. */
+function fullLink(href: string): string {
+  const link = href.trim();
+  if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(link) && !/^(?:https?|ftp|mailto|tel|sms):/i.test(link)) {
+    return '';
+  }
+  return cutText(link, 2000);
+}
+
+function shortLink(href: string): string {
+  const link = fullLink(href);
+  if (!/^https?:/i.test(link) || link.length <= 60) return cutText(link, MAX_LINK_CHARS);
+  return cutText(link.replace(/[?#].*$/s, ''), MAX_LINK_CHARS);
+}
+
+/**
+ * HTML of a mail as plain text, links in brackets behind their words. Whatever the nesting, all text is kept:
+ * what the converter cannot walk within its limits is flattened first (losing links and lists, not words).
+ *
+ * @returns the text, and whether the HTML was cut to `maxChars` before
+ */
+export function htmlText(
+  html: string,
+  links: LinkStyle,
+  maxChars: number,
+): { readonly text: string; readonly cut: boolean } {
+  const source = withoutInlineData(html);
+  const cut = source.length > maxChars;
+  const input = cutText(source, maxChars).replaceAll(MET_LIMIT, '');
+  const convert = converters[links];
+  let text = input.length > SMALL_HTML && nesting(input) > 2 * MAX_DEPTH ? null : convert(input);
+  if (text === null || text.includes(MET_LIMIT))
+    text = convert(flatten(input)).replaceAll(MET_LIMIT, '');
+  return { text: tidy(text), cut };
+}
+
+/** Pictures inside the HTML (`data:` URIs) are most of its length where they occur, and no text. */
+function withoutInlineData(html: string): string {
+  return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
+}
+
+/** Elements whose end tag is optional or that have none: counting them would only measure a list's length. */
+const NOT_NESTING =
+  /^(?:p|li|td|th|tr|dt|dd|option|br|hr|img|meta|link|input|area|base|col|wbr|param|source|embed|tbody|thead)$/i;
+
+/** An estimate from above of how deep elements nest, in linear time. */
+function nesting(html: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const match of html.matchAll(/<(\/?)([a-z][^\s/<>]{0,20})/gi)) {
+    if (NOT_NESTING.test(match[2] ?? '')) continue;
+    depth = match[1] === '/' ? Math.max(0, depth - 1) : depth + 1;
+    if (depth > deepest) deepest = depth;
+  }
+  return deepest;
+}
+
+const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
+const BLOCK =
+  /^(?:p|div|br|hr|li|ul|ol|dl|dt|dd|tr|table|h[1-6]|blockquote|pre|center|section|article|header|footer|form|body|html)$/i;
+
+/** The same words without any nesting: tags of blocks become line breaks, others go. Linear in the input. */
+function flatten(html: string): string {
+  return html.replace(/<\/?([a-z][^\s/<>]{0,20})[^<>]*>?/gi, (tag, name: string) => {
+    if (RAW_TEXT.test(name)) return tag;
+    if (BLOCK.test(name)) return '<br>';
+    return /^t[dh]$/i.test(name) ? ' ' : '';
+  });
+}
+
+/** Layout tables leave runs of blank lines and trailing blanks. */
+function tidy(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim();
+}

@@ -1,0 +1,45 @@
+/**
+ * What mailparser 3.9 keeps while it parses and does not document. The package is pinned to one version, and
+ * test/mime/part-tree.test.ts fails when another one parses in another way.
+ */
+import type { Transform } from 'node:stream';
+
+declare module 'mailparser' {
+  /** A part as mailsplit found it; values are decoded as headers are. */
+  interface SplitPart {
+    readonly contentType: string | false;
+    readonly charset: string | false;
+    readonly disposition: string | false;
+    readonly filename: string | false;
+    readonly flowed: boolean;
+    readonly delSp: boolean;
+    readonly parentNode: SplitPart | false;
+  }
+
+  /** A part in mailparser's tree. `decoder` undoes the transfer encoding; multiparts have none. */
+  interface TreePart {
+    readonly node: SplitPart;
+    readonly contentType: string | false;
+    readonly headers: Map<string, unknown>;
+    readonly children: TreePart[];
+    readonly decoder?: Transform;
+    disposition?: string;
+    isAttachment?: boolean;
+  }
+
+  interface MailParser {
+    readonly tree: TreePart | false;
+    readonly splitter: Transform & { readonly nodeCounter: number };
+    createNode(part: SplitPart): TreePart;
+    processHeaders(lines: readonly { key: string; line: string }[] | false): Map<string, unknown>;
+    getTextContent(): { type: 'text' };
+  }
+
+  interface MailParserOptions {
+    /** Handed on to mailsplit. */
+    maxChildNodes?: number;
+    maxHeadSize?: number;
+    ignoreEmbedded?: boolean;
+    keepDeliveryStatus?: boolean;
+  }
+}

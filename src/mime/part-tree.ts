@@ -1,0 +1,228 @@
+import { once } from 'node:events';
+import type { SplitPart, TreePart } from 'mailparser';
+import { MailParser } from 'mailparser';
+
+/** Why a message was not parsed to its end. */
+export type Breach = 'depth' | 'parts' | 'header' | 'malformed';
+
+/** A leaf of the tree, as the collector of a caller sees it. */
+export interface LeafInfo {
+  readonly contentType: string;
+  readonly charset: string | null;
+  /** `inline`, `attachment`, or null where the mail does not say. */
+  readonly disposition: string | null;
+  readonly filename: string | null;
+  /** Without angle brackets. */
+  readonly contentId: string | null;
+  readonly flowed: boolean;
+  readonly deleteSpace: boolean;
+  /** True under a multipart/related. */
+  readonly related: boolean;
+}
+
+/** Takes a leaf's bytes in order, transfer encoding undone. */
+export type LeafSink = (chunk: Buffer) => void;
+
+export interface Leaf<T> {
+  readonly kind: 'leaf';
+  readonly info: LeafInfo;
+  readonly content: T;
+}
+export interface Multipart<T> {
+  readonly kind: 'multipart';
+  /** Lower-case subtype, such as `mixed` or `alternative`. */
+  readonly subtype: string;
+  readonly children: readonly Part<T>[];
+}
+export type Part<T> = Leaf<T> | Multipart<T>;
+
+/** What becomes of a leaf: the caller keeps, counts or drops its bytes. */
+export type TakeLeaf<T> = (info: LeafInfo) => { readonly content: T; readonly sink: LeafSink };
+
+export interface TreeLimits {
+  readonly headerBytes: number;
+  readonly depth: number;
+  readonly parts: number;
+}
+
+export interface ParsedTree<T> {
+  /** Null when not even the header block ended. */
+  readonly root: Part<T> | null;
+  /** Null when the source was parsed to its end; else the tree is what came before. */
+  readonly breach: Breach | null;
+  readonly parts: number;
+}
+
+/** Bytes given to the parser in one piece: the base64 decoder copies each piece several times. */
+const PIECE = 64 * 1024;
+
+/**
+ * Splits a raw message into its parts. mailparser finds the parts and undoes their transfer encodings; what
+ * it would do beyond that (hashing attachments, decoding every header of every part, joining texts) is not
+ * wanted here and is the greater part of its time. Attached messages are leaves: the caller decides whether to
+ * look inside.
+ *
+ * @returns the tree, or what there was of it when a limit was met; rejects only when reading `source` rejects
+ */
+export async function parseTree<T>(
+  source: Buffer | AsyncIterable<Uint8Array>,
+  take: TakeLeaf<T>,
+  limits: TreeLimits,
+): Promise<ParsedTree<T>> {
+  const parser = new PartTree(take, limits);
+  const ended = new Promise<void>((resolve) => {
+    parser.once('end', resolve);
+    parser.once('close', resolve);
+  });
+  parser.resume();
+  if (Buffer.isBuffer(source) && source.length <= PIECE) {
+    parser.end(source);
+  } else {
+    await feed(parser, Buffer.isBuffer(source) ? pieces(source) : source);
+    parser.end();
+  }
+  await ended;
+  await parser.settle();
+  return { root: parser.part(parser.tree), breach: parser.breach, parts: parser.count };
+}
+
+async function feed<T>(
+  parser: PartTree<T>,
+  source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  for await (const piece of source) {
+    if (parser.breach !== null || parser.destroyed) return;
+    await new Promise<void>((resolve) => {
+      // Called with an error when the parser was destroyed meanwhile; the breach then says why.
+      parser.write(piece, () => resolve());
+    });
+  }
+}
+
+function* pieces(source: Buffer): Iterable<Buffer> {
+  for (let at = 0; at < source.length; at += PIECE) yield source.subarray(at, at + PIECE);
+}
+
+class PartTree<T> extends MailParser {
+  breach: Breach | null = null;
+  count = 0;
+  private readonly leaves = new Map<TreePart, Leaf<T>>();
+  private readonly depths = new WeakMap<SplitPart, number>();
+  private readonly decoding = new Set<NonNullable<TreePart['decoder']>>();
+
+  constructor(
+    private readonly takeLeaf: TakeLeaf<T>,
+    private readonly treeLimits: TreeLimits,
+  ) {
+    super({
+      skipHtmlToText: true,
+      skipTextToHtml: true,
+      skipImageLinks: true,
+      skipTextLinks: true,
+      keepCidLinks: true,
+      ignoreEmbedded: true,
+      maxChildNodes: treeLimits.parts,
+      maxHeadSize: treeLimits.headerBytes,
+    });
+    // Not `once`: after its first error mailparser may emit more, and one without a listener ends the process.
+    this.on('error', (error: unknown) => {
+      this.breach ??= this.breachOf(error);
+      this.destroy();
+    });
+  }
+
+  override createNode(split: SplitPart): TreePart {
+    const made = super.createNode(split);
+    this.count++;
+    const depth = split.parentNode === false ? 1 : (this.depths.get(split.parentNode) ?? 0) + 1;
+    this.depths.set(split, depth);
+    if (depth > this.treeLimits.depth) this.stop('depth');
+    const { decoder } = made;
+    if (decoder !== undefined && this.breach === null) {
+      const info = leafInfo(made);
+      const { content, sink } = this.takeLeaf(info);
+      this.leaves.set(made, { kind: 'leaf', info, content });
+      this.decoding.add(decoder);
+      decoder.on('data', sink);
+      decoder.once('end', () => this.decoding.delete(decoder));
+      // A decoder that gives up has handed over what it could.
+      decoder.on('error', () => this.decoding.delete(decoder));
+    }
+    // Neither text nor attachment to mailparser: so it passes the bytes to the decoder and keeps none.
+    made.isAttachment = false;
+    made.disposition = 'taken';
+    return made;
+  }
+
+  /** Only the field that a leaf is asked for; the message's own headers are read from the source. */
+  override processHeaders(
+    lines: readonly { key: string; line: string }[] | false,
+  ): Map<string, unknown> {
+    return super.processHeaders(lines === false ? [] : lines.filter((l) => l.key === 'content-id'));
+  }
+
+  override getTextContent(): { type: 'text' } {
+    return { type: 'text' };
+  }
+
+  /** Ends what is still decoding: after a breach nobody else does. */
+  async settle(): Promise<void> {
+    await Promise.all(
+      [...this.decoding].map(async (decoder) => {
+        const ended = once(decoder, 'end').catch(() => undefined);
+        if (!decoder.writableEnded) decoder.end();
+        if (!decoder.readableEnded && !decoder.destroyed) await ended;
+      }),
+    );
+    this.destroy();
+  }
+
+  part(made: TreePart | false): Part<T> | null {
+    if (made === false) return null;
+    const leaf = this.leaves.get(made);
+    if (leaf !== undefined) return leaf;
+    const type = made.contentType === false ? '' : made.contentType;
+    const children: Part<T>[] = [];
+    for (const child of made.children) {
+      const part = this.part(child);
+      if (part !== null) children.push(part);
+    }
+    return { kind: 'multipart', subtype: type.replace(/^[^/]*\//, '').toLowerCase(), children };
+  }
+
+  private stop(breach: Breach): void {
+    if (this.breach !== null) return;
+    this.breach = breach;
+    this.splitter.emit('error', new Error(breach));
+  }
+
+  private breachOf(error: unknown): Breach {
+    if (error instanceof Error && 'code' in error && error.code === 'EMAXLEN') {
+      return this.splitter.nodeCounter > this.treeLimits.parts ? 'parts' : 'header';
+    }
+    return 'malformed';
+  }
+}
+
+function leafInfo(made: TreePart): LeafInfo {
+  const { node } = made;
+  const contentId = made.headers.get('content-id');
+  return {
+    contentType: (made.contentType === false ? '' : made.contentType) || 'text/plain',
+    charset: node.charset || null,
+    disposition: node.disposition || null,
+    filename: node.filename || null,
+    contentId:
+      typeof contentId === 'string' ? contentId.trim().replace(/^<|>$/g, '') || null : null,
+    flowed: node.flowed,
+    deleteSpace: node.delSp,
+    related: under(node, 'multipart/related'),
+  };
+}
+
+function under(node: SplitPart, contentType: string): boolean {
+  for (let up = node.parentNode; up !== false; up = up.parentNode) {
+    if (up.contentType === contentType) return true;
+  }
+  return false;
+}
