@@ -23,7 +23,7 @@ import {
   sendRequest,
   updateWebhookRequest,
 } from './mailbox-requests.ts';
-import type { Operation, Param } from './operations.ts';
+import type { Operation, Param } from './operation.ts';
 
 const MAILBOX = '/api/v1/mailboxes/{mailboxResourceId}';
 const FOLDER = `${MAILBOX}/folders/{folder}`;

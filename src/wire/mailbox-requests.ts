@@ -113,10 +113,10 @@ export const sendRequest = z
     inReplyTo: sourceReference.optional(),
     forwardOf: sourceReference.optional(),
   })
-  .refine(
-    (mail) => (mail.to?.length ?? 0) + (mail.cc?.length ?? 0) + (mail.bcc?.length ?? 0) > 0,
-    { error: 'needs at least one of to, cc and bcc', path: ['to'] },
-  )
+  .refine((mail) => (mail.to?.length ?? 0) + (mail.cc?.length ?? 0) + (mail.bcc?.length ?? 0) > 0, {
+    error: 'needs at least one of to, cc and bcc',
+    path: ['to'],
+  })
   .refine((mail) => mail.inReplyTo === undefined || mail.forwardOf === undefined, {
     error: 'cannot be a reply and a forward at once',
     path: ['forwardOf'],

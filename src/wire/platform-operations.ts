@@ -1,6 +1,6 @@
 import { WEBHOOK_STATUSES } from './mailbox-records.ts';
 import { createWebhookRequest, updateWebhookRequest } from './mailbox-requests.ts';
-import type { Operation, Param } from './operations.ts';
+import type { Operation, Param } from './operation.ts';
 import {
   deliveryLogRecord,
   platformMailboxRecord,

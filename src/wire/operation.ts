@@ -1,0 +1,94 @@
+import type { z } from 'zod';
+
+/**
+ * What an operation is, as data: the client builds its requests from this, the command line lists it, and the
+ * conformance tests walk it.
+ */
+export interface Operation {
+  /** Unique over both surfaces: those of the platform surface begin with `platform.`. */
+  readonly name: string;
+  readonly surface: Surface;
+  readonly method: Method;
+  /** `{name}` stands for a path parameter, always one whole segment. */
+  readonly path: string;
+  readonly params: readonly Param[];
+  readonly body: z.ZodType | null;
+  readonly response: ResponseShape;
+  readonly success: readonly number[];
+  /** Error statuses the interface declares; others may come all the same. */
+  readonly errors: readonly number[];
+  /** Asking again changes nothing more at the origin, so a client may repeat it after any failure. */
+  readonly read: boolean;
+  /** Removes something for good, or makes a secret useless. */
+  readonly destructive: boolean;
+  /** What it does beside its purpose. */
+  readonly sideEffect: 'marks-seen' | null;
+  readonly summary: string;
+}
+
+export type Surface = 'mailbox' | 'platform';
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/** A path or query parameter with its bounds, both ends included. */
+export type Param = {
+  readonly name: string;
+  readonly in: 'path' | 'query';
+  readonly required: boolean;
+  readonly help: string;
+} & (
+  | {
+      readonly type: 'integer';
+      readonly min?: number;
+      readonly max?: number;
+      readonly default?: number;
+    }
+  | {
+      readonly type: 'string';
+      readonly minLength?: number;
+      /** The only values allowed. */
+      readonly values?: readonly string[];
+      readonly default?: string;
+    }
+);
+
+/** How the payload of a success stands in the body. */
+export type ResponseShape =
+  /** Mailbox surface: `{data: record}`. */
+  | { readonly kind: 'data'; readonly record: z.ZodType }
+  /** Platform surface: the record itself. */
+  | { readonly kind: 'bare'; readonly record: z.ZodType }
+  /** `{data: [record], pagination}` on the mailbox surface, `{data: [record], meta}` on the platform surface. */
+  | { readonly kind: 'page'; readonly record: z.ZodType }
+  | { readonly kind: 'bytes'; readonly contentType: string }
+  | { readonly kind: 'empty' };
+
+/** A value that fits its parameter, or what was expected instead. */
+export type ParamReading =
+  | { readonly ok: true; readonly value: string | number }
+  | { readonly ok: false; readonly expected: string };
+
+/** Reads a parameter from text (a query string, a command line) or checks a value a program gave. */
+export function readParam(param: Param, given: string | number): ParamReading {
+  const expected = { ok: false, expected: describeParam(param) } as const;
+  if (param.type === 'string') {
+    if (typeof given !== 'string' || given.length < (param.minLength ?? 0)) return expected;
+    if (param.values !== undefined && !param.values.includes(given)) return expected;
+    return { ok: true, value: given };
+  }
+  const value =
+    typeof given === 'string' && !/^-?\d{1,15}$/.test(given) ? Number.NaN : Number(given);
+  if (!Number.isSafeInteger(value)) return expected;
+  if (value < (param.min ?? -Infinity) || value > (param.max ?? Infinity)) return expected;
+  return { ok: true, value };
+}
+
+/** What a parameter takes, for listings and errors: `integer 1..100`, `one of a, b`, `string`. */
+export function describeParam(param: Param): string {
+  if (param.type === 'string') {
+    if (param.values !== undefined) return `one of ${param.values.join(', ')}`;
+    return (param.minLength ?? 0) > 0 ? 'non-empty string' : 'string';
+  }
+  const { min, max } = param;
+  if (min === undefined && max === undefined) return 'integer';
+  return `integer ${min ?? ''}..${max ?? ''}`;
+}
