@@ -40,6 +40,12 @@ export interface FolderCertificate {
   readonly complete: boolean;
 }
 
+/** A folder that the configuration excludes: it is not synced, and nothing in it ends. */
+export interface ExcludedFolder {
+  readonly mailbox: string;
+  readonly folder: string;
+}
+
 /** The result of one pass, in the shape that `sync --json` prints. */
 export interface SyncResult {
   readonly mailboxes: readonly MailboxResult[];
@@ -50,6 +56,5 @@ export interface SyncResult {
   readonly durationMs: number;
   readonly failures: readonly SyncFailure[];
   readonly certificates: readonly FolderCertificate[];
-  /** Folders that the configuration excludes: they are not synced, and nothing in them ends. */
-  readonly excluded: readonly { readonly mailbox: string; readonly folder: string }[];
+  readonly excluded: readonly ExcludedFolder[];
 }

@@ -1,13 +1,14 @@
 import { performance } from 'node:perf_hooks';
 import PQueue from 'p-queue';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { passAccount, type Wanted } from './apply/account-pass.ts';
+import { passAccount } from './apply/account-pass.ts';
 import { Canary } from './apply/canary.ts';
 import { Committer } from './apply/committer.ts';
 import { HostRules } from './apply/host-rules.ts';
 import { Ledger } from './apply/ledger.ts';
 import type { PassContext } from './apply/pass-context.ts';
 import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
+import type { Wanted } from './apply/survey.ts';
 import type { ProgressListener } from './progress.ts';
 import type { SyncResult } from './result.ts';
 
@@ -135,7 +136,7 @@ function openContext(
     memory: options.memory,
     ledger: new Ledger(account.name, options.progress),
     canary: new Canary(origin, options.memory, options.now),
-    hostRules: new HostRules(options.memory),
+    hostRules: new HostRules(options.memory, origin.host),
     queue: new PQueue({ concurrency: options.concurrency }),
     now: options.now,
     progress: options.progress,

@@ -1,12 +1,11 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
-import { inSyncOrder } from '../plan/folder-order.ts';
 import { forecast } from '../plan/forecast.ts';
-import { type Selection, selects } from '../plan/selection.ts';
 import { certify } from './certify.ts';
+import { concernsOnly } from './failure-scope.ts';
 import { FolderPass } from './folder-pass.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
+import { surveyAccount, surveyMailbox, type Wanted } from './survey.ts';
 
 /** Mailboxes that are looked at together: their newest mail comes before anybody's backlog. */
 const MAILBOXES_TOGETHER = 20;
@@ -16,11 +15,6 @@ const WORTH_A_FORECAST = 200;
 const SAMPLED_FOLDERS = 5;
 /** Mail that arrives during a long walk is looked for again this often before the pass ends. */
 const CERTIFYING_ROUNDS = 3;
-
-export interface Wanted {
-  readonly mailboxes: Selection;
-  readonly folders: Selection;
-}
 
 interface MailboxPass {
   readonly mailbox: OriginMailbox;
@@ -33,9 +27,7 @@ interface MailboxPass {
  * fail for all of them (a refused token, an unreachable host, a full disk) ends the pass.
  */
 export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
-  const mailboxes = (await ctx.origin.mailboxes(ctx.signal)).filter(({ address }) =>
-    selects(wanted.mailboxes, address),
-  );
+  const mailboxes = await surveyAccount(ctx, wanted);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     await passGroup(
       ctx,
@@ -81,28 +73,22 @@ async function passGroup(
   }
 }
 
-/** Reads a mailbox's folders and records which of them are new, have changed or are left out on purpose. */
+/** Records which folders of a mailbox are new or have changed, and opens their passes. */
 async function openMailbox(
   ctx: PassContext,
   mailbox: OriginMailbox,
   wanted: Wanted,
 ): Promise<MailboxPass> {
-  const key: MailboxKey = { host: ctx.origin.host, mailbox: mailbox.resourceId };
-  const listed = inSyncOrder(await ctx.origin.folders(mailbox.resourceId, ctx.signal));
-  ctx.ledger.count(mailbox.address, 'folders', 0);
+  const { key, folders, excluded } = await surveyMailbox(ctx, mailbox, wanted);
+  ctx.ledger.count(mailbox.address, 'folders', folders.length);
+  ctx.ledger.exclude(mailbox.address, excluded);
   if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
     ctx.committer.addFact({ fact: 'mailbox', ...key, address: mailbox.address });
   }
-  const folders: FolderPass[] = [];
-  for (const folder of listed) {
-    if (!selects(wanted.folders, folder.path)) {
-      ctx.ledger.excluded.push({ mailbox: mailbox.address, folder: folder.path });
-      continue;
-    }
-    ctx.ledger.count(mailbox.address, 'folders', 1);
-    folders.push(openFolder(ctx, key, folder, mailbox.address));
-  }
-  return { mailbox, folders };
+  return {
+    mailbox,
+    folders: folders.map((folder) => openFolder(ctx, key, folder, mailbox.address)),
+  };
 }
 
 function openFolder(
@@ -223,14 +209,4 @@ async function guard(
     if (!concernsOnly(error)) throw error;
     ctx.ledger.fail(error, at);
   }
-}
-
-/** True for what the origin says about one mailbox, folder or message, and not about all of them. */
-export function concernsOnly(error: unknown): error is MailkeepError {
-  return (
-    error instanceof MailkeepError &&
-    error.family === 'origin' &&
-    error.code !== 'sync.marks-seen' &&
-    error.code !== 'origin.unreachable'
-  );
 }

@@ -1,4 +1,6 @@
+import type { FolderKey } from '../../mail/words.ts';
 import { addInterval, type UidInterval, type UidIntervals } from '../plan/uid-intervals.ts';
+import { folderKey, type Memory } from './ports.ts';
 
 /** A page whose messages are on their way: when the last of them is durable, its interval is covered. */
 export interface PageTicket {
@@ -68,8 +70,28 @@ export class Coverage {
   }
 }
 
+/** Scope of memory: the covered uid intervals of each folder's generation. */
+const COVERAGE = 'coverage';
+
+/** The covered intervals that earlier passes remembered of a folder's generation. */
+export function recalledCoverage(memory: Memory, at: FolderKey, generation: number): UidIntervals {
+  return parseIntervals(memory.get(COVERAGE, `${folderKey(at)}/${generation}`));
+}
+
+/** Remembers what is durably covered, if that has changed since it was last asked. */
+export function rememberCoverage(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  coverage: Coverage,
+): void {
+  if (!coverage.takeDirty()) return;
+  const pairs = coverage.durable.map(({ lo, hi }) => [lo, hi]);
+  memory.set(COVERAGE, `${folderKey(at)}/${generation}`, pairs);
+}
+
 /** Reads remembered intervals; anything else than a list of number pairs is as good as nothing. */
-export function parseIntervals(value: unknown): UidIntervals {
+function parseIntervals(value: unknown): UidIntervals {
   if (!Array.isArray(value)) return [];
   let intervals: UidIntervals = [];
   for (const pair of value) {

@@ -3,14 +3,11 @@ import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
 import { weighPage } from '../plan/page-answer.ts';
 import { gapsOf, type UidInterval } from '../plan/uid-intervals.ts';
-import { Coverage, type PageTicket, parseIntervals } from './coverage.ts';
+import { Coverage, type PageTicket, recalledCoverage, rememberCoverage } from './coverage.ts';
 import { fetchAndStore } from './fetch-source.ts';
 import type { PassContext } from './pass-context.ts';
-import { folderKey, type OriginPage } from './ports.ts';
+import type { OriginPage } from './ports.ts';
 import { walkRange } from './walk.ts';
-
-/** Scope of memory: the covered uid intervals of each folder's generation. */
-const COVERAGE = 'coverage';
 
 /** Every uid a folder has or will have. */
 const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
@@ -34,6 +31,8 @@ export class FolderPass {
   /** Open places that an answer lacked, and uids that answered with another message: seen, not yet decided on. */
   missing = 0;
   contradicted = 0;
+  /** Messages that were listed, and gone when their source was asked for. */
+  vanished = 0;
   /** Set when an act on this folder failed by itself: nothing more is asked of it in this pass. */
   failed = false;
   #head: OriginPage | undefined;
@@ -50,11 +49,7 @@ export class FolderPass {
     this.address = address;
     this.generation = generation;
     this.total = listed.messageCount;
-    this.coverage = new Coverage(parseIntervals(ctx.memory.get(COVERAGE, this.#key)));
-  }
-
-  get #key(): string {
-    return `${folderKey(this.at)}/${this.generation}`;
+    this.coverage = new Coverage(recalledCoverage(ctx.memory, at, generation));
   }
 
   /** Asks for the newest page, once a pass. */
@@ -120,12 +115,7 @@ export class FolderPass {
 
   /** Remembers what is durably covered. Called after each batch. */
   saveCoverage(ctx: PassContext): void {
-    if (!this.coverage.takeDirty()) return;
-    ctx.memory.set(
-      COVERAGE,
-      this.#key,
-      this.coverage.durable.map(({ lo, hi }) => [lo, hi]),
-    );
+    rememberCoverage(ctx.memory, this.at, this.generation, this.coverage);
   }
 
   place(uid: number): Place {

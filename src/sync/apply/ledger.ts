@@ -1,7 +1,7 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Place } from '../../mail/words.ts';
 import type { ProgressListener } from '../progress.ts';
-import type { FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
+import type { ExcludedFolder, FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
 
 type Counter = Exclude<keyof MailboxResult, 'address'>;
 
@@ -10,7 +10,7 @@ export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderCertificate[] = [];
-  readonly excluded: { mailbox: string; folder: string }[] = [];
+  readonly excluded: ExcludedFolder[] = [];
   readonly #account: string;
   readonly #progress: ProgressListener;
 
@@ -33,6 +33,11 @@ export class Ledger {
     };
     counts[counter] += by;
     this.#mailboxes.set(address, counts);
+  }
+
+  /** Names folders that the configuration leaves out. */
+  exclude(mailbox: string, folders: readonly string[]): void {
+    for (const folder of folders) this.excluded.push({ mailbox, folder });
   }
 
   /** Says how far each mailbox is; called after a batch became durable. */

@@ -1,0 +1,229 @@
+import { rm } from 'node:fs/promises';
+import type { QuarantineReason } from '../../archive/facts.ts';
+import type { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { Listing } from '../../mail/words.ts';
+import {
+  type EarlierFetch,
+  type FetchedFacts,
+  type Judgement,
+  judgeSource,
+} from '../source-judgement.ts';
+import { concernsOnly } from './failure-scope.ts';
+import { beginsLikeMail, factsOf } from './fetched-facts.ts';
+import type { FolderPass } from './folder-pass.ts';
+import type { PassContext } from './pass-context.ts';
+import { type FetchedSource, placeKey } from './ports.ts';
+
+/** Scope of memory: fetches that were not accepted, by place. */
+const EARLIER_FETCHES = 'earlier-fetches';
+/** Larger sources that are not accepted are not kept aside: their hash is remembered all the same. */
+const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Fetches one message's raw source and stores it, or records why it could not be. `settled` is called once
+ * the outcome is durable, or when the message proves to be gone.
+ *
+ * @throws what concerns more than this message: a refused token, an unreachable host, a full disk
+ */
+export async function fetchAndStore(
+  ctx: PassContext,
+  pass: FolderPass,
+  listing: Listing,
+  again: boolean,
+  settled: () => void,
+): Promise<void> {
+  ctx.signal.throwIfAborted();
+  let source: FetchedSource | undefined;
+  try {
+    const fetched = await fetchJudged(ctx, pass, listing);
+    source = fetched.source;
+    await ctx.canary.watch(pass.at, listing, ctx.signal);
+    if (fetched.judgement.verdict === 'accept') {
+      await store(ctx, pass, listing, source, fetched.judgement.mark, again, settled);
+    } else {
+      const kept = await keepAside(ctx, source);
+      quarantine(
+        ctx,
+        pass,
+        listing,
+        fetched.judgement.reason,
+        fetched.detail,
+        again,
+        settled,
+        kept,
+      );
+    }
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    await failed(ctx, pass, listing, error, again, settled);
+  } finally {
+    if (source?.kind === 'file') await rm(source.path, { force: true });
+  }
+}
+
+interface Judged {
+  readonly source: FetchedSource;
+  readonly judgement: Exclude<Judgement, { verdict: 'again' }>;
+  readonly detail: string;
+}
+
+async function fetchJudged(ctx: PassContext, pass: FolderPass, listing: Listing): Promise<Judged> {
+  const fetches: FetchedFacts[] = [];
+  for (;;) {
+    const source = await ctx.origin.source(pass.at, listing.uid, ctx.signal);
+    if (fetches.length === 0 && isPlainlyWhole(source, listing)) {
+      ctx.hostRules.learn(listing, undefined);
+      return { source, judgement: { verdict: 'accept' }, detail: '' };
+    }
+    const latest = await factsOf(source);
+    fetches.push(latest);
+    const [first = latest, ...rest] = fetches;
+    const judgement = judgeSource({
+      listing,
+      fetches: [first, ...rest],
+      earlier: earlierFetches(ctx, pass, listing),
+      rule: ctx.hostRules.rule,
+      now: ctx.now(),
+    });
+    if (judgement.verdict !== 'again') {
+      ctx.hostRules.learn(listing, latest);
+      rememberFetch(ctx, pass, listing, judgement, latest);
+      const detail = `listed ${listing.size} bytes, came ${latest.size}`;
+      return { source, judgement, detail };
+    }
+    if (source.kind === 'file') await rm(source.path, { force: true });
+  }
+}
+
+/** The common case: exactly as long as listed, and no web page. */
+function isPlainlyWhole(source: FetchedSource, listing: Listing): boolean {
+  if (source.kind === 'file') return false;
+  return source.bytes.length === listing.size && beginsLikeMail(source.bytes);
+}
+
+async function store(
+  ctx: PassContext,
+  pass: FolderPass,
+  listing: Listing,
+  source: FetchedSource,
+  mark: 'shorter-twice' | 'longer-twice' | 'host-rule' | undefined,
+  again: boolean,
+  settled: () => void,
+): Promise<void> {
+  const place = pass.place(listing.uid);
+  if (again) ctx.committer.addFact({ fact: 'released', ...place, reason: 'stored' });
+  const bytes = source.kind === 'buffer' ? source.bytes.length : source.size;
+  await ctx.committer.storeSource(place, listing, source, mark, () => {
+    ctx.ledger.count(pass.address, 'added', 1);
+    ctx.ledger.count(pass.address, 'bytes', bytes);
+    settled();
+  });
+}
+
+/** Records why a message is not stored. What was quarantined for the same reason already is not said again. */
+function quarantine(
+  ctx: PassContext,
+  pass: FolderPass,
+  listing: Listing,
+  reason: QuarantineReason,
+  detail: string,
+  again: boolean,
+  settled: () => void,
+  kept: string | undefined,
+): void {
+  ctx.ledger.count(pass.address, 'quarantined', 1);
+  if (again) {
+    settled();
+    return;
+  }
+  ctx.committer.addFact(
+    {
+      fact: 'quarantined',
+      ...pass.place(listing.uid),
+      listing,
+      reason,
+      detail,
+      ...(kept === undefined ? {} : { kept }),
+    },
+    settled,
+  );
+}
+
+/** A source that could not be fetched: gone meanwhile, or refused. Asking by name tells which. */
+async function failed(
+  ctx: PassContext,
+  pass: FolderPass,
+  listing: Listing,
+  error: MailkeepError,
+  again: boolean,
+  settled: () => void,
+): Promise<void> {
+  if (isNotFound(error) && (await isGone(ctx, pass, listing))) {
+    if (again) {
+      ctx.committer.addFact({ fact: 'released', ...pass.place(listing.uid), reason: 'ended' });
+    }
+    pass.vanished += 1;
+    settled();
+    return;
+  }
+  const reason: QuarantineReason = error.code === 'origin.not-mail' ? 'not-mail' : 'refused';
+  quarantine(ctx, pass, listing, reason, error.code, again, settled, undefined);
+  ctx.ledger.fail(error, { mailbox: pass.address, place: pass.place(listing.uid) });
+}
+
+/** Asks for the message by name. An origin that will not answer that either has not said that it is gone. */
+async function isGone(ctx: PassContext, pass: FolderPass, listing: Listing): Promise<boolean> {
+  try {
+    const answer = await ctx.origin.search(
+      pass.at,
+      { uids: String(listing.uid), perPage: 1, order: 'ascending' },
+      ctx.signal,
+    );
+    return answer.total === 0 && answer.items.length === 0;
+  } catch (error) {
+    if (concernsOnly(error)) return false;
+    throw error;
+  }
+}
+
+function isNotFound(error: MailkeepError): boolean {
+  return error.code === 'origin.status' && error.facts.status === 404;
+}
+
+async function keepAside(ctx: PassContext, source: FetchedSource): Promise<string | undefined> {
+  if (source.kind === 'file' || source.bytes.length > KEEP_ASIDE_BYTES) return undefined;
+  return ctx.committer.keepAside(source.bytes);
+}
+
+function earlierFetches(ctx: PassContext, pass: FolderPass, listing: Listing): EarlierFetch[] {
+  const kept = ctx.memory.get(EARLIER_FETCHES, placeKey(pass.place(listing.uid)));
+  if (!Array.isArray(kept)) return [];
+  return kept.flatMap((fetch: unknown) =>
+    typeof fetch === 'object' &&
+    fetch !== null &&
+    'at' in fetch &&
+    'sha256' in fetch &&
+    typeof fetch.at === 'number' &&
+    typeof fetch.sha256 === 'string'
+      ? [{ at: fetch.at, sha256: fetch.sha256 }]
+      : [],
+  );
+}
+
+/** Keeps the first sight of each distinct content, since it is the time between sights that counts. */
+function rememberFetch(
+  ctx: PassContext,
+  pass: FolderPass,
+  listing: Listing,
+  judgement: Judgement,
+  latest: FetchedFacts,
+): void {
+  const key = placeKey(pass.place(listing.uid));
+  const earlier = earlierFetches(ctx, pass, listing);
+  if (judgement.verdict === 'accept') {
+    if (earlier.length > 0) ctx.memory.set(EARLIER_FETCHES, key, null);
+  } else if (!earlier.some(({ sha256 }) => sha256 === latest.sha256)) {
+    ctx.memory.set(EARLIER_FETCHES, key, [...earlier, { at: ctx.now(), sha256: latest.sha256 }]);
+  }
+}

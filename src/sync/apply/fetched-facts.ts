@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import type { FetchedFacts } from '../source-judgement.ts';
+import type { FetchedSource } from './ports.ts';
+
+/** The Message-ID stands in the header block; 256 KiB of header is more than any real message has. */
+const HEADER_WINDOW = 256 * 1024;
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** True when the bytes may be mail as far as their first ones tell. Costs nothing on the common path. */
+export function beginsLikeMail(start: Uint8Array): boolean {
+  const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
+  return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
+}
+
+/** Reads from a source what judging it needs. A file is streamed, never held in memory. */
+export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
+  const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
+    source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
+  const digest = createHash('sha256');
+  const window: Buffer[] = [];
+  let windowBytes = 0;
+  let size = 0;
+  let crlf = 0;
+  let bareLf = 0;
+  let previous = 0;
+  for await (const chunk of chunks) {
+    digest.update(chunk);
+    size += chunk.length;
+    if (windowBytes < HEADER_WINDOW) {
+      window.push(chunk.subarray(0, HEADER_WINDOW - windowBytes));
+      windowBytes += chunk.length;
+    }
+    for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, at + 1)) {
+      const before = at === 0 ? previous : chunk[at - 1];
+      if (before === CR) crlf += 1;
+      else bareLf += 1;
+    }
+    previous = chunk[chunk.length - 1] ?? previous;
+  }
+  const head = Buffer.concat(window);
+  return {
+    size,
+    sha256: digest.digest('hex'),
+    messageId: messageIdOf(head),
+    looksLikeMail: beginsLikeMail(head),
+    crlf,
+    bareLf,
+  };
+}
+
+/** The first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4). */
+function messageIdOf(head: Buffer): string | null {
+  const text = head.toString('latin1');
+  const end = text.search(/\r?\n\r?\n/);
+  const headers = end < 0 ? text : text.slice(0, end);
+  const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
+  const id = found?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
+  return id === '' ? null : id;
+}

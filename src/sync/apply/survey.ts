@@ -1,0 +1,39 @@
+import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { inSyncOrder } from '../plan/folder-order.ts';
+import { type Selection, selects } from '../plan/selection.ts';
+import type { Origin, OriginMailbox } from './ports.ts';
+
+/** Which mailboxes (by address) and folders (by path) a pass is about. */
+export interface Wanted {
+  readonly mailboxes: Selection;
+  readonly folders: Selection;
+}
+
+interface SurveyDeps {
+  readonly origin: Origin;
+  readonly signal: AbortSignal;
+}
+
+/** The mailboxes of an account that are wanted: one request. */
+export async function surveyAccount(deps: SurveyDeps, wanted: Wanted): Promise<OriginMailbox[]> {
+  const mailboxes = await deps.origin.mailboxes(deps.signal);
+  return mailboxes.filter(({ address }) => selects(wanted.mailboxes, address));
+}
+
+/** The folders of a mailbox that are wanted, in the order of a pass, and the paths of those that are not. */
+export async function surveyMailbox(
+  deps: SurveyDeps,
+  mailbox: OriginMailbox,
+  wanted: Wanted,
+): Promise<{
+  readonly key: MailboxKey;
+  readonly folders: readonly ListedFolder[];
+  readonly excluded: readonly string[];
+}> {
+  const listed = inSyncOrder(await deps.origin.folders(mailbox.resourceId, deps.signal));
+  return {
+    key: { host: deps.origin.host, mailbox: mailbox.resourceId },
+    folders: listed.filter(({ path }) => selects(wanted.folders, path)),
+    excluded: listed.filter(({ path }) => !selects(wanted.folders, path)).map(({ path }) => path),
+  };
+}

@@ -1,0 +1,66 @@
+import { recalledCoverage } from './apply/coverage.ts';
+import type { Memory, Mirror, Origin } from './apply/ports.ts';
+import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
+import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
+
+/** What a pass would do, and the requests it would cost. Nothing was fetched or written for it. */
+export interface SyncPlan {
+  readonly mailboxes: readonly {
+    readonly account: string;
+    readonly address: string;
+    readonly folders: readonly FolderPlan[];
+    readonly excluded: readonly string[];
+  }[];
+  readonly messages: number;
+  /** Requests of the pass itself, the listings of mailboxes and folders included. */
+  readonly requests: number;
+  readonly hours: number;
+}
+
+/**
+ * Plans a pass without doing it: reads the listings of mailboxes and folders (one request each) and compares
+ * them with the archive.
+ *
+ * @throws MailkeepError what the origin refuses
+ */
+export async function planSync(options: {
+  readonly accounts: readonly {
+    readonly name: string;
+    readonly wanted: Wanted;
+    readonly origin: Origin;
+  }[];
+  readonly mirror: Mirror;
+  readonly memory: Memory;
+  readonly requestsPerMinute: number;
+  readonly signal: AbortSignal;
+}): Promise<SyncPlan> {
+  const mailboxes: SyncPlan['mailboxes'][number][] = [];
+  for (const { name, wanted, origin } of options.accounts) {
+    const deps = { origin, signal: options.signal };
+    for (const mailbox of await surveyAccount(deps, wanted)) {
+      const { key, folders, excluded } = await surveyMailbox(deps, mailbox, wanted);
+      mailboxes.push({
+        account: name,
+        address: mailbox.address,
+        folders: folders.map((listed) => {
+          const at = { ...key, folder: listed.path };
+          const generation = options.mirror.folder(at)?.generation ?? 1;
+          const counts = options.mirror.counts(at, generation);
+          const accounted = Object.values(counts).reduce((sum: number, n: number) => sum + n, 0);
+          return planFolder(listed, accounted, recalledCoverage(options.memory, at, generation));
+        }),
+        excluded,
+      });
+    }
+  }
+  const plans = mailboxes.flatMap(({ folders }) => folders);
+  const sum = (of: (plan: FolderPlan) => number): number =>
+    plans.reduce((total, plan) => total + of(plan), 0);
+  const requests = options.accounts.length + mailboxes.length + sum((plan) => plan.requests);
+  return {
+    mailboxes,
+    messages: sum(({ messages }) => messages),
+    requests,
+    hours: requests / options.requestsPerMinute / 60,
+  };
+}
