@@ -1,35 +1,45 @@
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './sentences/archive.ts';
 import { CATALOG_SENTENCES } from './sentences/catalog.ts';
 import { CONFIG_SENTENCES } from './sentences/config.ts';
+import { MIME_SENTENCES } from './sentences/mime.ts';
+import { ORIGIN_SENTENCES } from './sentences/origin.ts';
 import { type Said, say } from './sentences/sentence.ts';
+import { SERVICE_SENTENCES } from './sentences/service.ts';
+import { SYNC_SENTENCES } from './sentences/sync.ts';
 import { USAGE_SENTENCES } from './sentences/usage.ts';
 
-/** The one table from what went wrong to what people read. */
-export const SENTENCES = {
-  ...ARCHIVE_SENTENCES,
-  ...CATALOG_SENTENCES,
-  ...CONFIG_SENTENCES,
-  ...USAGE_SENTENCES,
-};
+/** The rooms' tables; together they are the one table from what went wrong to what people read. */
+export const SENTENCE_TABLES = [
+  ARCHIVE_SENTENCES,
+  CATALOG_SENTENCES,
+  CONFIG_SENTENCES,
+  MIME_SENTENCES,
+  ORIGIN_SENTENCES,
+  SERVICE_SENTENCES,
+  SYNC_SENTENCES,
+  USAGE_SENTENCES,
+] as const;
+
+const SENTENCES: ReadonlyMap<string, unknown> = new Map(SENTENCE_TABLES.flatMap(Object.entries));
 
 const BUG_HINT =
   'This is a mistake of mailkeep, not yours. Please report it with what you typed; MAILKEEP_DEBUG=1 shows where it happened.';
 
 /** The code, sentence and hint of anything that was thrown. */
 export function sentenceOf(error: unknown): { code: string } & Said {
-  if (error instanceof MailkeepError)
+  if (error instanceof MailkeepError) {
     return { code: error.code, ...sayFacts(error.code, error.facts) };
+  }
   const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { code: 'bug', ...say(`Something unforeseen happened: ${what}`, BUG_HINT) };
+  return { code: 'bug', ...say(terminalSafe(`Something unforeseen happened: ${what}`), BUG_HINT) };
 }
 
-/** The sentence of a code and the facts that came with it. */
+/** The sentence of a code and the facts that came with it: the functions that make errors keep the two together. */
 export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
-  const sentence: unknown = Reflect.get(SENTENCES, code);
-  if (typeof sentence !== 'function') {
-    return say(`${code} ${JSON.stringify(facts)}`, BUG_HINT);
-  }
+  const sentence = SENTENCES.get(code);
+  if (typeof sentence !== 'function') return say(`${code} ${JSON.stringify(facts)}`, BUG_HINT);
   const said: Said = sentence(facts);
-  return said;
+  return { message: terminalSafe(said.message), hint: said.hint };
 }

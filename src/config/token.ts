@@ -11,14 +11,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * Reads a token from its source, each time it is called: a request calls it when it needs the token, and
  * again after a 401, so that a token can be replaced without a restart.
  *
- * @throws token-missing, token-empty, token-unreadable, token-malformed
+ * @throws token-missing, token-empty, token-unreadable, token-unusable
  */
 export async function readToken(source: TokenSource, env: Environment): Promise<Secret> {
   const about = { source: source.kind, name: source.name };
   const text = (await rawToken(source, env, about)).trim();
   if (text === '') throw configError('token-empty', about);
   // RFC 9110 field values: visible ASCII; anything else would be refused, or split the header.
-  if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-malformed', about);
+  if (!/^[\x21-\x7e]+$/.test(text)) throw configError('token-unusable', about);
   return new Secret(text);
 }
 
@@ -51,7 +51,7 @@ const LONGEST_TOKEN_FILE = 65_536;
 async function tokenFile(file: string, about: { source: string; name: string }): Promise<string> {
   try {
     const bytes = await readFile(file);
-    if (bytes.length > LONGEST_TOKEN_FILE) throw configError('token-malformed', about);
+    if (bytes.length > LONGEST_TOKEN_FILE) throw configError('token-unusable', about);
     return bytes.toString('utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     const reason = errnoOf(error);

@@ -29,7 +29,7 @@ export interface ConfigFacts {
     readonly reason: string;
   };
   /** The text holds white space or control characters inside: it cannot be sent in a header. */
-  readonly 'token-malformed': { readonly source: string; readonly name: string };
+  readonly 'token-unusable': { readonly source: string; readonly name: string };
 }
 
 export type ConfigCode = keyof ConfigFacts;

@@ -219,7 +219,7 @@ test('a token is read when it is asked for, and again when asked again', async (
   writeFileSync(file, '\n');
   await expect(readToken(source, {})).rejects.toMatchObject({ code: 'token-empty' });
   writeFileSync(file, 'two words');
-  await expect(readToken(source, {})).rejects.toMatchObject({ code: 'token-malformed' });
+  await expect(readToken(source, {})).rejects.toMatchObject({ code: 'token-unusable' });
   await expect(readToken({ kind: 'file', name: folder }, {})).rejects.toMatchObject({
     code: 'token-unreadable',
     facts: { reason: 'EISDIR' },

@@ -51,7 +51,7 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
   'token-empty': ({ source, name }) => say(`${capital(sourceText(source, name))} is empty.`),
   'token-unreadable': ({ source, name, reason }) =>
     say(`${capital(sourceText(source, name))} cannot be read: ${reasonText(reason)}.`),
-  'token-malformed': ({ source, name }) =>
+  'token-unusable': ({ source, name }) =>
     say(
       `${capital(sourceText(source, name))} holds no token: a token is one word of printable characters.`,
     ),

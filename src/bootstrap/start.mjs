@@ -1,0 +1,116 @@
+/**
+ * `npm start`: installs and builds what is missing. With a configuration it mirrors the accounts in it;
+ * without one it shows the program at work on generated mail: a mail service on this machine, and the real
+ * commands as a user would type them. The archive of that stays in .demo/.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { needBuild, needDependencies, needNode, program, root } from './needs.mjs';
+
+needNode();
+needDependencies();
+needBuild();
+
+const asked = process.argv.indexOf('--config');
+const { locateConfig } = await import('../../dist/config-places.js');
+const config = locateConfig(asked < 0 ? undefined : process.argv[asked + 1], {
+  cwd: process.cwd(),
+  env: process.env,
+});
+// Ctrl-C reaches the children as well; they end, and then so do we.
+process.on('SIGINT', () => {});
+process.exitCode = config === undefined ? await demonstrate() : await mirror(config);
+
+async function mirror(file) {
+  print(`Configuration: ${file}`);
+  print(
+    'The daemon is not part of this version yet: this is one pass. Run it from a timer to stay fresh.',
+  );
+  return command(['sync', '--config', file]);
+}
+
+async function demonstrate() {
+  const demo = path.join(root, '.demo');
+  rmSync(demo, { recursive: true, force: true });
+  mkdirSync(demo, { recursive: true });
+  print(
+    'No configuration yet: this shows mailkeep at work on a mail service of its own, with generated mail.',
+  );
+  const sandbox = await startSandbox(['sandbox', '--port', '0', '--seed', '1']);
+  try {
+    const { mailboxUrl, tokens, mailboxes } = sandbox.facts;
+    writeFileSync(path.join(demo, 'token'), `${tokens.mailbox}\n`, { mode: 0o600 });
+    writeFileSync(
+      path.join(demo, 'config.json'),
+      `${JSON.stringify(
+        {
+          dataDir: './data',
+          accounts: [{ name: 'demo', baseUrl: mailboxUrl, token: { file: './token' } }],
+          rateLimit: { requestsPerMinute: 1_000_000, concurrency: 8 },
+        },
+        null,
+        2,
+      )}\n`,
+      { mode: 0o600 },
+    );
+    print(`It serves ${mailboxes.map(({ address }) => address).join(', ')} at ${mailboxUrl}.`);
+    const config = path.join('.demo', 'config.json');
+    for (const args of [
+      ['sync', '--config', config],
+      ['search', '--config', config, '--limit', '3', ...SEARCHES[0]],
+      ['search', '--config', config, '--limit', '3', ...SEARCHES[1]],
+      ['status', '--config', config],
+    ]) {
+      const code = await command(args);
+      if (code !== 0) return code;
+    }
+  } finally {
+    await sandbox.stop();
+  }
+  print('');
+  print('The service is stopped; the archive stays, and needs no service to be read:');
+  print(`  ${PROGRAM} search --data .demo/data ${SEARCHES[0].join(' ')}`);
+  print(`  ${PROGRAM} list --data .demo/data --folder INBOX`);
+  print(`  ${PROGRAM} status --data .demo/data`);
+  print('For your own mailboxes, with your own token:');
+  print(`  ${PROGRAM} init`);
+  return 0;
+}
+
+/** Runs one command of the program in the foreground, as a user would, and gives its exit code. */
+async function command(args) {
+  print(`\n$ mailkeep ${args.join(' ')}`);
+  const child = spawn(process.execPath, [program, ...args], { cwd: root, stdio: 'inherit' });
+  const [code, signal] = await once(child, 'exit');
+  return signal === null ? code : 130;
+}
+
+/** Starts the local service; `facts` is the line it prints once it listens. */
+async function startSandbox(args) {
+  print(`\n$ mailkeep ${args.join(' ')} &`);
+  const child = spawn(process.execPath, [program, ...args], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'exit');
+  const lines = createInterface({ input: child.stdout });
+  const first = await Promise.race([once(lines, 'line'), ended.then(() => undefined)]);
+  if (first === undefined) {
+    print('The sandbox ended before it listened.');
+    process.exit(1);
+  }
+  return {
+    facts: JSON.parse(first[0]),
+    async stop() {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+function print(text) {
+  process.stdout.write(`${text}\n`);
+}

@@ -1,0 +1,77 @@
+import { MultiBar, type SingleBar } from 'cli-progress';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import type { ProgressListener } from '../../sync/progress.ts';
+import type { Notices } from '../notices.ts';
+import { forecastText } from './forecast-text.ts';
+import { requestsText, storedText, waitingText } from './progress-text.ts';
+import { emptyTally, sumOf, type Tally, tallied } from './tally.ts';
+
+/** More bars than this push each other off the screen; the rest are in the sum. */
+const MOST_BARS = 8;
+const BAR_WIDTH = 24;
+
+/** Progress bars on a terminal: one for each mailbox at work, and one for all with the request budget. */
+export function liveProgress(
+  notices: Notices,
+  now: () => number,
+  requestsPerMinute: number,
+): { readonly listen: ProgressListener; stop(): void } {
+  const screen = new MultiBar({
+    stream: notices.stream,
+    format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { text }) => {
+      const full = Math.round(progress * BAR_WIDTH);
+      return `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, BAR_WIDTH - full)} ${text}`;
+    },
+    barsize: BAR_WIDTH,
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    hideCursor: true,
+    linewrap: true,
+    clearOnComplete: true,
+    // The command itself answers signals.
+    gracefulExit: false,
+    fps: 5,
+  });
+  let tally = emptyTally(now());
+  const bars = new Map<string, SingleBar>();
+  const all = screen.create(1, 0, { text: 'asking the service what is there …' });
+
+  const draw = (): void => {
+    const at = now();
+    for (const [key, mailbox] of tally.mailboxes) {
+      const bar = bars.get(key);
+      if (mailbox.finished) {
+        if (bar !== undefined) screen.remove(bar);
+        bars.delete(key);
+      } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MOST_BARS)) {
+        const shown = bar ?? screen.create(mailbox.ahead, 0, { text: '' });
+        bars.set(key, shown);
+        shown.setTotal(mailbox.ahead);
+        const text = storedText(mailbox, at - tally.startedAt);
+        shown.update(mailbox.messages, { text: `${terminalLine(mailbox.address)}  ${text}` });
+      }
+    }
+    all.setTotal(Math.max(1, sumOf(tally).ahead));
+    all.update(sumOf(tally).messages, { text: sumText(tally, at, requestsPerMinute) });
+  };
+
+  return {
+    listen(event) {
+      tally = tallied(tally, event);
+      if (event.event === 'forecast') screen.log(`${forecastText(event.forecast)}\n`);
+      draw();
+    },
+    stop: () => screen.stop(),
+  };
+}
+
+function sumText(tally: Tally, now: number, perMinute: number): string {
+  const elapsed = now - tally.startedAt;
+  if (tally.waiting !== null && tally.waiting.until > now) return waitingText(tally.waiting, now);
+  const sum = sumOf(tally);
+  const { indexing } = tally;
+  if (indexing !== null && indexing.remaining > 0 && sum.messages >= sum.ahead) {
+    return `all stored; ${indexing.remaining} still to be made searchable`;
+  }
+  return `all  ${storedText(sum, elapsed)}; ${requestsText(sum.requests, elapsed, perMinute)}`;
+}

@@ -1,0 +1,57 @@
+import { bytes, count, counted, localTime, span } from '../amounts.ts';
+import { type MailboxTally, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
+
+/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
+export function storedText(
+  { messages, ahead, bytes: stored }: Pick<MailboxTally, 'messages' | 'ahead' | 'bytes'>,
+  elapsedMs: number,
+): string {
+  const left = messages < ahead ? timeLeft(messages, ahead, elapsedMs) : null;
+  return [
+    `${count(messages)} of ${counted(ahead, 'message')}`,
+    bytes(stored),
+    ...(elapsedMs > 0 ? [`${count((messages / elapsedMs) * 1000)}/s`] : []),
+    ...(left === null ? [] : [`${span(left)} left`]),
+  ].join(', ');
+}
+
+/** `1,300 requests, 58 a minute (budget 60)`; the budget is that of one account. */
+export function requestsText(requests: number, elapsedMs: number, perMinute: number): string {
+  const rate = elapsedMs < 1_000 ? requests : (requests / elapsedMs) * 60_000;
+  return `${counted(requests, 'request')}, ${count(rate)} a minute (budget ${count(perMinute)})`;
+}
+
+/** Why nothing moves at the moment. */
+export function waitingText({ until, reason }: Waiting, now: number): string {
+  const wait = span(Math.max(0, until - now));
+  switch (reason) {
+    case 'rate':
+      return `waiting ${wait} for the request budget`;
+    case 'retry-after':
+      return `the service asked to wait ${wait}`;
+    case 'paused':
+      return `paused until ${localTime(until)}: the service keeps refusing`;
+  }
+}
+
+/** The whole state as one line, for logs and files. */
+export function summaryLine(tally: Tally, now: number, perMinute: number): string {
+  const elapsed = now - tally.startedAt;
+  const sum = sumOf(tally);
+  const open = [...tally.mailboxes.values()].filter(({ finished }) => !finished);
+  return [
+    storedText(sum, elapsed),
+    requestsText(sum.requests, elapsed, perMinute),
+    ...(open.length === 0
+      ? []
+      : [
+          open
+            .map(({ address }) => address)
+            .slice(0, 2)
+            .join(' and '),
+        ]),
+    ...(tally.waiting === null || tally.waiting.until <= now
+      ? []
+      : [waitingText(tally.waiting, now)]),
+  ].join('; ');
+}

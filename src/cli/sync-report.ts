@@ -1,0 +1,96 @@
+import type { FolderCertificate, SyncFailure, SyncResult } from '../sync/result.ts';
+import { bytes, count, counted, span } from './amounts.ts';
+import { combinedExit, EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
+import { sayFacts } from './sentences.ts';
+
+/** How a pass ends the process: by its failures, and by what the brake holds. */
+export function exitOfSync(result: SyncResult): ExitCode {
+  const held = result.mailboxes.some((mailbox) => mailbox.held > 0);
+  const quarantined = result.mailboxes.some((mailbox) => mailbox.quarantined > 0);
+  return combinedExit([
+    ...result.failures.map(({ family }) => EXIT_OF_FAMILY[family]),
+    ...(held ? [EXIT.held] : []),
+    ...(quarantined ? [EXIT.failures] : []),
+  ]);
+}
+
+/** What a pass did, for people: a line for each mailbox, what went wrong, and the sentence that adds up. */
+export function syncReport(result: SyncResult): string {
+  return [
+    ...result.mailboxes.map(mailboxLine),
+    ...result.failures.map(failureLine),
+    ...certificateLines(result.certificates),
+    ...excludedLines(result),
+    closingLine(result),
+  ].join('\n');
+}
+
+function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
+  const changes = [
+    mailbox.added > 0 ? `${count(mailbox.added)} new (${bytes(mailbox.bytes)})` : '',
+    mailbox.ended > 0 ? `${count(mailbox.ended)} ended` : '',
+    mailbox.relinked > 0 ? `${count(mailbox.relinked)} moved` : '',
+    mailbox.flagsChanged > 0 ? `${count(mailbox.flagsChanged)} with other flags` : '',
+    mailbox.quarantined > 0 ? `${count(mailbox.quarantined)} in quarantine` : '',
+    mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
+  ].filter((part) => part !== '');
+  const told = changes.length === 0 ? 'no change' : changes.join(', ');
+  return `${mailbox.address}: ${told}; ${counted(mailbox.folders, 'folder')}`;
+}
+
+function failureLine(failure: SyncFailure): string {
+  const place = [failure.mailbox ?? failure.account, failure.folder, failure.uid]
+    .filter((part) => part !== null)
+    .join(' / ');
+  const { message, hint } = sayFacts(failure.code, failure.facts);
+  return `FAILED ${place}: ${message}${hint === null ? '' : ` ${hint}`}`;
+}
+
+/** Names every folder whose numbers are not simply "all stored", then adds all up. */
+function certificateLines(certificates: readonly FolderCertificate[]): string[] {
+  const odd = certificates.filter(
+    (folder) => !folder.complete || folder.originTotal !== folder.stored,
+  );
+  return odd.map(
+    (folder) =>
+      `${folder.mailbox} / ${folder.folder}: ${adding(folder)}${folder.complete ? '' : ' (not complete: the next sync goes on)'}`,
+  );
+}
+
+function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): string {
+  const parts = [
+    `${count(sums.stored)} stored`,
+    ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
+    ...(sums.quarantined > 0 ? [`${count(sums.quarantined)} quarantined`] : []),
+    ...(sums.held > 0 ? [`${count(sums.held)} held`] : []),
+    ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
+  ];
+  const sum = sums.stored + sums.assumed + sums.quarantined + sums.held + sums.forgotten;
+  const sign = sum === sums.originTotal ? '=' : '≠';
+  return `${count(sums.originTotal)} at the origin ${sign} ${parts.join(' + ')}`;
+}
+
+function excludedLines({ excluded }: SyncResult): string[] {
+  if (excluded.length === 0) return [];
+  const names = excluded.map(({ mailbox, folder }) => `${mailbox} / ${folder}`);
+  return [`Left out by the configuration: ${names.join(', ')}`];
+}
+
+function closingLine(result: SyncResult): string {
+  const total = (field: keyof Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): number =>
+    result.certificates.reduce((sum, certificate) => sum + certificate[field], 0);
+  const sums = {
+    originTotal: total('originTotal'),
+    stored: total('stored'),
+    assumed: total('assumed'),
+    quarantined: total('quarantined'),
+    held: total('held'),
+    forgotten: total('forgotten'),
+  };
+  const complete = result.certificates.every((folder) => folder.complete);
+  const proof =
+    result.certificates.length === 0
+      ? 'No folder was compared'
+      : `In all: ${adding(sums)} in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
+  return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+}

@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/cli/sentences.ts';
+import { configError } from '../../src/errors/config.ts';
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { root, sourceFiles } from '../architecture/source-tree.ts';
+
+const codes = SENTENCE_TABLES.flatMap((table) => Object.keys(table));
+
+test('every code has one sentence', () => {
+  expect(codes.filter((code, i) => codes.indexOf(code) < i)).toEqual([]);
+});
+
+test('every code that any file raises has a sentence', () => {
+  const raised = sourceFiles(['src']).flatMap(({ file }) => {
+    const text = readFileSync(path.join(root, file), 'utf8');
+    return [
+      ...text.matchAll(/new MailkeepError\(\s*'[a-z-]+',\s*'([^']+)'/g),
+      ...text.matchAll(/(?<!Mailkeep)Error\(\s*'([a-z]+(?:[.-][a-z]+)+)',/g),
+    ].map((match) => match[1] ?? '');
+  });
+  expect(new Set(raised).size).toBeGreaterThan(30);
+  expect([...new Set(raised)].filter((code) => !codes.includes(code))).toEqual([]);
+});
+
+test('a sentence says what, where and what to do', () => {
+  const error = configError('token-missing', { source: 'file', name: '/home/me/token' });
+  expect(sentenceOf(error)).toEqual({
+    code: 'token-missing',
+    message: 'There is no token: the token file /home/me/token is not there.',
+    hint: null,
+  });
+});
+
+test('what nobody foresaw is called a bug', () => {
+  expect(sentenceOf(new TypeError('x is undefined'))).toMatchObject({
+    code: 'bug',
+    message: 'Something unforeseen happened: TypeError: x is undefined',
+    hint: expect.stringContaining('report it'),
+  });
+});
+
+test('facts that came from elsewhere cannot steer a terminal', () => {
+  const evil = '\u001b]0;owned\u0007\u001b[2J';
+  const { message } = sayFacts('config-not-found', { searched: [`/tmp/${evil}`] });
+  expect(message).not.toContain('\u001b');
+  expect(sentenceOf(new Error(evil)).message).not.toContain('\u001b');
+  expect(sentenceOf(new MailkeepError('mail', 'nobody-knows', { evil })).message).not.toContain(
+    '\u001b',
+  );
+});
