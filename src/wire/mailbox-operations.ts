@@ -1,11 +1,21 @@
 import {
+  attachmentId,
+  folder,
+  mailbox,
+  page,
+  perPage,
+  sort,
+  status,
+  uid,
+  webhookId,
+} from './mailbox-params.ts';
+import {
   accountRecord,
   flagsResultRecord,
   folderRecord,
   messageRecord,
   messageTextRecord,
   quotaRecord,
-  WEBHOOK_STATUSES,
   webhookRecord,
   webhookTestRecord,
   webhookWithSecretRecord,
@@ -23,94 +33,12 @@ import {
   sendRequest,
   updateWebhookRequest,
 } from './mailbox-requests.ts';
-import type { Operation, Param } from './operation.ts';
+import type { Operation } from './operation.ts';
 
 const MAILBOX = '/api/v1/mailboxes/{mailboxResourceId}';
 const FOLDER = `${MAILBOX}/folders/{folder}`;
 const MESSAGE = `${FOLDER}/messages/{uid}`;
 const WEBHOOK = `${MAILBOX}/webhooks/{webhookId}`;
-
-const MESSAGE_SORTS = ['uid', '-uid', 'date', '-date', 'size', '-size'] as const;
-
-const mailbox: Param = {
-  name: 'mailboxResourceId',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'resource id of the mailbox, as getCurrentAccount tells it',
-};
-const folder: Param = {
-  name: 'folder',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'full path of the folder',
-};
-const uid: Param = {
-  name: 'uid',
-  in: 'path',
-  type: 'integer',
-  required: true,
-  min: 1,
-  help: 'uid of the message within the folder',
-};
-const attachmentId: Param = {
-  name: 'attachmentId',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'id of the attachment, as the message tells it',
-};
-const webhookId: Param = {
-  name: 'webhookId',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'id of the webhook',
-};
-const page: Param = {
-  name: 'page',
-  in: 'query',
-  type: 'integer',
-  required: false,
-  min: 1,
-  default: 1,
-  help: 'page, from 1',
-};
-const sort: Param = {
-  name: 'sort',
-  in: 'query',
-  type: 'string',
-  required: false,
-  values: MESSAGE_SORTS,
-  default: '-uid',
-  help: 'order; a leading - is descending',
-};
-const status: Param = {
-  name: 'status',
-  in: 'query',
-  type: 'string',
-  required: false,
-  values: WEBHOOK_STATUSES,
-  help: 'only webhooks of this status',
-};
-
-function perPage(byDefault: number, max: number): Param {
-  return {
-    name: 'perPage',
-    in: 'query',
-    type: 'integer',
-    required: false,
-    min: 1,
-    max,
-    default: byDefault,
-    help: 'items a page',
-  };
-}
 
 const defaults = {
   surface: 'mailbox',
