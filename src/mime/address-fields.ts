@@ -6,11 +6,12 @@ import { decodeWords, rawText } from './header-block.ts';
 
 /**
  * Names and addresses of all fields with one of these names, as one searchable line: `Name <address>, …`,
- * in the order of the names and then of the message. An internationalized domain is given in both spellings.
+ * in the order of the names and then of the message. Raw 8-bit text is in the charset `hint`. An internationalized domain is given in both spellings.
  */
 export function addressText(
   fields: readonly RawField[],
   names: readonly string[],
+  hint: string | null,
   limits: { readonly fieldChars: number; readonly addressChars: number },
 ): string {
   const seen = new Set<string>();
@@ -19,7 +20,7 @@ export function addressText(
     for (const field of fields) {
       if (field.name !== name) continue;
       if (length >= limits.addressChars) break;
-      for (const entry of addressesOf(cutText(field.value, limits.fieldChars))) {
+      for (const entry of addressesOf(cutText(field.value, limits.fieldChars), hint)) {
         length += entry.length + 2;
         seen.add(entry);
       }
@@ -28,8 +29,8 @@ export function addressText(
   return cutText([...seen].join(', '), limits.addressChars);
 }
 
-function addressesOf(value: string): string[] {
-  const text = rawText(value);
+function addressesOf(value: string, hint: string | null): string[] {
+  const text = rawText(value, hint);
   if (text === '') return [];
   return addressparser(text, { flatten: true })
     .map(({ name, address }) => {

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import libmime from 'libmime';
 import { cutText, decodeText, withoutNul } from './charsets.ts';
 
@@ -68,16 +69,26 @@ function fieldOf(parts: readonly string[]): RawField | null {
   return { name, value: line.slice(colon + 1).trim() };
 }
 
-/** The bytes of a raw value as Unicode; encoded words are left as they are, for the syntax around them. */
-export function rawText(value: string): string {
+/**
+ * The bytes of a raw value as Unicode; encoded words are left as they are, for the syntax around them. Raw
+ * 8-bit text that is not UTF-8 is in the charset `hint` of the body, as old programs wrote it.
+ */
+export function rawText(value: string, hint: string | null): string {
   // Most headers are plain ASCII, and then the one-char-a-byte string is the text already.
   if (!/[\0\x80-\xff]/.test(value)) return value;
-  return decodeText(Buffer.from(value, 'latin1'), null);
+  const bytes = Buffer.from(value, 'latin1');
+  return decodeText(bytes, isUtf8(bytes) ? null : hint);
+}
+
+/** The charset that the Content-Type of a header block names, or null. */
+export function charsetHint(fields: readonly RawField[]): string | null {
+  const type = fields.find(({ name }) => name === 'content-type')?.value ?? '';
+  return /charset\s*=\s*["']?([\w.:-]{1,40})/i.exec(type)?.[1] ?? null;
 }
 
 /** A header's text for readers: raw 8-bit bytes decoded, then encoded words (RFC 2047). */
-export function fieldText(value: string, maxChars: number): string {
-  return decodeWords(rawText(cutText(value, maxChars)));
+export function fieldText(value: string, maxChars: number, hint: string | null): string {
+  return decodeWords(rawText(cutText(value, maxChars), hint));
 }
 
 /** Decodes the encoded words of a text; a text that cannot be decoded is kept as it is. */

@@ -1,7 +1,7 @@
 import { addressText } from './address-fields.ts';
 import { cutText } from './charsets.ts';
 import type { RawField } from './header-block.ts';
-import { fieldText } from './header-block.ts';
+import { charsetHint, fieldText } from './header-block.ts';
 import type { MimeLimits } from './limits.ts';
 
 /** What a header block says that can be searched. */
@@ -22,11 +22,12 @@ const MAX_REFERENCES = 200;
 
 /** Reads the searchable fields of a header block; what is missing is empty or null. Never throws. */
 export function headerFacts(fields: readonly RawField[], limits: MimeLimits): HeaderFacts {
+  const hint = charsetHint(fields);
   const first = (name: string): string => {
     const field = fields.find((f) => f.name === name && f.value !== '');
-    return field === undefined ? '' : fieldText(field.value, limits.fieldChars);
+    return field === undefined ? '' : fieldText(field.value, limits.fieldChars, hint);
   };
-  const addresses = (...names: string[]) => addressText(fields, names, limits);
+  const addresses = (...names: string[]) => addressText(fields, names, hint, limits);
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
     from: addresses('from', 'sender', 'reply-to'),

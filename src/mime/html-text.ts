@@ -12,11 +12,21 @@ const MAX_LINK_CHARS = 200;
 const MAX_DEPTH = 200;
 /** Below this many characters the worst nesting costs too little to look for. */
 const SMALL_HTML = 32 * 1024;
+/** More elements than this would make a tree of some 50 MB. */
+const MAX_ELEMENTS = 60_000;
+
+/** Elements that html-to-text takes for running text although they stand in a line of their own. */
+const OWN_LINE = ['tr', 'caption', 'dt', 'dd', 'center', 'address', 'option', 'body', 'figcaption'];
+/** Elements in a line with others whose words must not run together with theirs. */
+const OWN_WORDS = ['td', 'th', 'button', 'label', 'textarea', 'select', 'iframe', 'text'];
 
 const converters: Record<LinkStyle, (html: string) => string> = {
   short: compile(options(shortLink)),
   full: compile(options(fullLink)),
 };
+
+/** For HTML without elements: its line breaks are its lines. */
+const convertFlat = compile({ ...options(fullLink), preserveNewlines: true });
 
 function options(pathRewrite: (href: string) => string): HtmlToTextOptions {
   const heading = { selector: '', options: { uppercase: false } };
@@ -33,6 +43,12 @@ function options(pathRewrite: (href: string) => string): HtmlToTextOptions {
     selectors: [
       ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ ...heading, selector })),
       { selector: 'title', format: 'skip' },
+      ...OWN_LINE.map((selector) => ({
+        selector,
+        format: 'block',
+        options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
+      })),
+      ...OWN_WORDS.map((selector) => ({ selector, format: 'apart' })),
       { selector: 'img', format: 'imageText' },
       {
         selector: 'a',
@@ -40,6 +56,11 @@ function options(pathRewrite: (href: string) => string): HtmlToTextOptions {
       },
     ],
     formatters: {
+      apart: (element, walk, builder) => {
+        builder.addInline(' ');
+        walk(element.children, builder);
+        builder.addInline(' ');
+      },
       // The address of a picture says nothing to a reader; its alternative text does.
       imageText: (element, _walk, builder) => {
         const alt: unknown = element.attribs?.alt;
@@ -78,10 +99,10 @@ export function htmlText(
   const source = withoutInlineData(html);
   const cut = source.length > maxChars;
   const input = cutText(source, maxChars).replaceAll(MET_LIMIT, '');
-  const convert = converters[links];
-  let text = input.length > SMALL_HTML && nesting(input) > 2 * MAX_DEPTH ? null : convert(input);
-  if (text === null || text.includes(MET_LIMIT))
-    text = convert(flatten(input)).replaceAll(MET_LIMIT, '');
+  let text = isHeavy(input) ? null : converters[links](input);
+  if (text === null || text.includes(MET_LIMIT)) {
+    text = convertFlat(flatten(input)).replaceAll(MET_LIMIT, '');
+  }
   return { text: tidy(text), cut };
 }
 
@@ -94,16 +115,18 @@ function withoutInlineData(html: string): string {
 const NOT_NESTING =
   /^(?:p|li|td|th|tr|dt|dd|option|br|hr|img|meta|link|input|area|base|col|wbr|param|source|embed|tbody|thead)$/i;
 
-/** An estimate from above of how deep elements nest, in linear time. */
-function nesting(html: string): number {
+/** Whether a tree of the elements would be too deep or too large; an estimate from above, in linear time. */
+function isHeavy(html: string): boolean {
+  if (html.length <= SMALL_HTML) return false;
   let depth = 0;
-  let deepest = 0;
+  let elements = 0;
   for (const match of html.matchAll(/<(\/?)([a-z][^\s/<>]{0,20})/gi)) {
+    if (match[1] !== '/' && ++elements > MAX_ELEMENTS) return true;
     if (NOT_NESTING.test(match[2] ?? '')) continue;
     depth = match[1] === '/' ? Math.max(0, depth - 1) : depth + 1;
-    if (depth > deepest) deepest = depth;
+    if (depth > 2 * MAX_DEPTH) return true;
   }
-  return deepest;
+  return false;
 }
 
 const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
@@ -112,9 +135,10 @@ const BLOCK =
 
 /** The same words without any nesting: tags of blocks become line breaks, others go. Linear in the input. */
 function flatten(html: string): string {
-  return html.replace(/<\/?([a-z][^\s/<>]{0,20})[^<>]*>?/gi, (tag, name: string) => {
+  const unfolded = html.replace(/\s+/g, ' ');
+  return unfolded.replace(/<\/?([a-z][^\s/<>]{0,20})[^<>]*>?/gi, (tag, name: string) => {
     if (RAW_TEXT.test(name)) return tag;
-    if (BLOCK.test(name)) return '<br>';
+    if (BLOCK.test(name)) return '\n';
     return /^t[dh]$/i.test(name) ? ' ' : '';
   });
 }

@@ -13,7 +13,23 @@ declare module 'mailparser' {
     readonly filename: string | false;
     readonly flowed: boolean;
     readonly delSp: boolean;
+    readonly multipart: string | false;
     readonly parentNode: SplitPart | false;
+  }
+
+  /** What mailsplit hands over: a part's header block, a piece of a leaf, or what lies between parts. */
+  type SplitChunk =
+    | (SplitPart & { readonly type: 'node' })
+    | {
+        readonly type: 'body' | 'data';
+        readonly node: SplitPart;
+        readonly value?: Buffer;
+      };
+
+  interface Splitter extends Transform {
+    readonly nodeCounter: number;
+    /** 1 for a delimiter line, 2 for a closing one. */
+    compareBoundary(line: Buffer, start: number, boundary: Buffer): 1 | 2 | false;
   }
 
   /** A part in mailparser's tree. `decoder` undoes the transfer encoding; multiparts have none. */
@@ -21,6 +37,7 @@ declare module 'mailparser' {
     readonly node: SplitPart;
     readonly contentType: string | false;
     readonly headers: Map<string, unknown>;
+    readonly headerLines: readonly { readonly key: string; readonly line: string }[];
     readonly children: TreePart[];
     readonly decoder?: Transform;
     disposition?: string;
@@ -29,9 +46,10 @@ declare module 'mailparser' {
 
   interface MailParser {
     readonly tree: TreePart | false;
-    readonly splitter: Transform & { readonly nodeCounter: number };
+    readonly splitter: Splitter;
     createNode(part: SplitPart): TreePart;
     processHeaders(lines: readonly { key: string; line: string }[] | false): Map<string, unknown>;
+    processChunk(chunk: SplitChunk, done: (error?: Error) => void): void;
     getTextContent(): { type: 'text' };
   }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import type { SplitPart, TreePart } from 'mailparser';
+import type { SplitChunk, SplitPart, TreePart } from 'mailparser';
 import { MailParser } from 'mailparser';
+import { decodeText } from './charsets.ts';
 
 /** Why a message was not parsed to its end. */
 export type Breach = 'depth' | 'parts' | 'header' | 'malformed';
@@ -108,6 +109,8 @@ class PartTree<T> extends MailParser {
   count = 0;
   private readonly leaves = new Map<TreePart, Leaf<T>>();
   private readonly depths = new WeakMap<SplitPart, number>();
+  /** What stands before the first part of a multipart: its only text when no part ever comes. */
+  private readonly preambles = new Map<SplitPart, Preamble>();
   private readonly decoding = new Set<NonNullable<TreePart['decoder']>>();
 
   constructor(
@@ -124,6 +127,10 @@ class PartTree<T> extends MailParser {
       maxChildNodes: treeLimits.parts,
       maxHeadSize: treeLimits.headerBytes,
     });
+    const { splitter } = this;
+    const compare = splitter.compareBoundary.bind(splitter);
+    splitter.compareBoundary = (line, start, boundary) =>
+      compare(withoutPadding(line), start, boundary);
     // Not `once`: after its first error mailparser may emit more, and one without a listener ends the process.
     this.on('error', (error: unknown) => {
       this.breach ??= this.breachOf(error);
@@ -136,6 +143,8 @@ class PartTree<T> extends MailParser {
     this.count++;
     const depth = split.parentNode === false ? 1 : (this.depths.get(split.parentNode) ?? 0) + 1;
     this.depths.set(split, depth);
+    if (split.multipart !== false) this.preambles.set(split, { chunks: [], bytes: 0 });
+    if (split.parentNode !== false) this.preambles.delete(split.parentNode);
     if (depth > this.treeLimits.depth) this.stop('depth');
     const { decoder } = made;
     if (decoder !== undefined && this.breach === null) {
@@ -152,6 +161,17 @@ class PartTree<T> extends MailParser {
     made.isAttachment = false;
     made.disposition = 'taken';
     return made;
+  }
+
+  override processChunk(chunk: SplitChunk, done: (error?: Error) => void): void {
+    if (chunk.type === 'data' && chunk.value !== undefined) {
+      const preamble = this.preambles.get(chunk.node);
+      if (preamble !== undefined && preamble.bytes < MAX_PREAMBLE) {
+        preamble.chunks.push(chunk.value);
+        preamble.bytes += chunk.value.length;
+      }
+    }
+    super.processChunk(chunk, done);
   }
 
   /** Only the field that a leaf is asked for; the message's own headers are read from the source. */
@@ -187,7 +207,17 @@ class PartTree<T> extends MailParser {
       const part = this.part(child);
       if (part !== null) children.push(part);
     }
+    const preamble = children.length === 0 ? this.preambles.get(made.node) : undefined;
+    if (preamble !== undefined) children.push(this.preambleLeaf(preamble));
     return { kind: 'multipart', subtype: type.replace(/^[^/]*\//, '').toLowerCase(), children };
+  }
+
+  /** A multipart whose boundary never comes, or that has none, is text: better too much than nothing. */
+  private preambleLeaf({ chunks }: Preamble): Leaf<T> {
+    const info: LeafInfo = { ...PLAIN_TEXT };
+    const { content, sink } = this.takeLeaf(info);
+    for (const chunk of chunks) sink(chunk);
+    return { kind: 'leaf', info, content };
   }
 
   private stop(breach: Breach): void {
@@ -204,20 +234,66 @@ class PartTree<T> extends MailParser {
   }
 }
 
+interface Preamble {
+  readonly chunks: Buffer[];
+  bytes: number;
+}
+
+const MAX_PREAMBLE = 1024 * 1024;
+
+const PLAIN_TEXT: LeafInfo = {
+  contentType: 'text/plain',
+  charset: null,
+  disposition: null,
+  filename: null,
+  contentId: null,
+  flowed: false,
+  deleteSpace: false,
+  related: false,
+};
+
+const SPACE = 0x20;
+const TAB = 0x09;
+const CR = 0x0d;
+const LF = 0x0a;
+
+/** A delimiter line may end in blanks (RFC 2046 section 5.1.1, transport padding), which mailsplit takes amiss. */
+function withoutPadding(line: Buffer): Buffer {
+  let end = line.length;
+  while (end > 0 && (line[end - 1] === LF || line[end - 1] === CR)) end--;
+  let text = end;
+  while (text > 0 && (line[text - 1] === SPACE || line[text - 1] === TAB)) text--;
+  return text === end ? line : Buffer.concat([line.subarray(0, text), line.subarray(end)]);
+}
+
 function leafInfo(made: TreePart): LeafInfo {
   const { node } = made;
   const contentId = made.headers.get('content-id');
   return {
-    contentType: (made.contentType === false ? '' : made.contentType) || 'text/plain',
+    contentType: contentTypeOf(made),
     charset: node.charset || null,
     disposition: node.disposition || null,
-    filename: node.filename || null,
+    filename: node.filename === false ? null : fileName(node.filename),
     contentId:
       typeof contentId === 'string' ? contentId.trim().replace(/^<|>$/g, '') || null : null,
     flowed: node.flowed,
     deleteSpace: node.delSp,
     related: under(node, 'multipart/related'),
   };
+}
+
+function contentTypeOf({ node, contentType, headerLines }: TreePart): string {
+  const digest = node.parentNode !== false && node.parentNode.multipart === 'digest';
+  // The parts of a digest are messages unless they say otherwise (RFC 2046 section 5.1.5).
+  if (digest && !headerLines.some(({ key }) => key === 'content-type')) return 'message/rfc822';
+  return contentType === false || contentType === '' ? 'text/plain' : contentType;
+}
+
+/** mailsplit reads a raw 8-bit header that is not quite UTF-8 as Latin-1; damaged UTF-8 is likelier. */
+function fileName(name: string): string | null {
+  if (name === '') return null;
+  const raw = /^[\0-\xff]*[\x80-\xff][\0-\xff]*$/.test(name);
+  return raw ? decodeText(Buffer.from(name, 'latin1'), null) : name;
 }
 
 function under(node: SplitPart, contentType: string): boolean {
