@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
+import { COMMANDS } from '../../src/cli/commands.ts';
+import { combinedExit, EXIT } from '../../src/cli/exit-codes.ts';
+import { jsonLine } from '../../src/cli/json-text.ts';
+import { OutputClosed, streamOutput } from '../../src/cli/output.ts';
+import { closedAfter, ran } from './surface.ts';
+
+test('--version prints the version of the package', async () => {
+  expect(await ran(['--version'])).toEqual({
+    code: 0,
+    stdout: `${packageJson.version}\n`,
+    stderr: '',
+  });
+});
+
+test('--help names every command, and how it ends', async () => {
+  const { code, stdout } = await ran(['--help']);
+  expect(code).toBe(0);
+  for (const { name, summary } of COMMANDS) {
+    expect(stdout).toContain(name);
+    expect(stdout).toContain(summary);
+  }
+  for (const exit of Object.values(EXIT)) expect(stdout).toMatch(new RegExp(`^ +${exit} `, 'm'));
+});
+
+test.each(COMMANDS.map(({ name }) => name))('%s --help shows an example', async (name) => {
+  const { code, stdout, stderr } = await ran([name, '--help']);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toContain(`Usage: mailkeep ${name}`);
+  expect(stdout).toContain(`mailkeep ${name}`);
+  expect(stdout).toMatch(/^EXAMPLES?$/m);
+  expect(stdout).toMatch(/^EXIT STATUS$/m);
+});
+
+test('a wrong line is exit 2, with a sentence on stderr and nothing on stdout', async () => {
+  for (const args of [[], ['nonsense'], ['--nonsense'], ['list', '--nonsense'], ['show']]) {
+    const { code, stdout, stderr } = await ran(args);
+    expect([args, code, stdout]).toEqual([args, 2, '']);
+    expect(stderr).toMatch(/^mailkeep: \S.*\n"mailkeep.* --help" shows what can be typed\.\n$/);
+  }
+});
+
+test('with --json, before or after, the error is one object on stderr', async () => {
+  for (const args of [
+    ['--json', 'list', '--nonsense'],
+    ['list', '--nonsense', '--json'],
+  ]) {
+    const { code, stdout, stderr } = await ran(args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(JSON.parse(stderr)).toEqual({
+      error: {
+        code: 'usage-invalid',
+        message: expect.stringContaining('--nonsense'),
+        hint: '"mailkeep list --help" shows what can be typed.',
+      },
+    });
+  }
+});
+
+test('where several exit codes apply, 3 is told before 6, 4 and 1', () => {
+  expect(combinedExit([])).toBe(0);
+  expect(combinedExit([1, 0])).toBe(1);
+  expect(combinedExit([1, 4])).toBe(4);
+  expect(combinedExit([4, 1, 6])).toBe(6);
+  expect(combinedExit([6, 3, 4, 1])).toBe(3);
+});
+
+test('JSON carries no control character that a terminal obeys', () => {
+  const evil = '\u001b[2J\u009b31m\u007f\u2028"\\é\u{1f600}';
+  const line = jsonLine({ evil });
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+  expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
+  expect(JSON.parse(line)).toEqual({ evil });
+});
+
+test('a reader that goes away ends the output quietly', async () => {
+  const output = streamOutput(closedAfter(10), { json: false, env: {} });
+  const writeForEver = async (): Promise<void> => {
+    for (;;) {
+      await output.text('12345678');
+      await new Promise(setImmediate);
+    }
+  };
+  await expect(writeForEver()).rejects.toBeInstanceOf(OutputClosed);
+});

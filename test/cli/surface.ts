@@ -1,0 +1,50 @@
+import { PassThrough, Readable, Writable } from 'node:stream';
+import { run, type Surface } from '../../src/cli/run.ts';
+
+export interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command line in this process, with streams that remember. */
+export async function ran(args: readonly string[], given: Partial<Surface> = {}): Promise<Ran> {
+  const out: Buffer[] = [];
+  const err: Buffer[] = [];
+  const code = await run(args, {
+    stdin: Readable.from([]),
+    stdout: into(out),
+    stderr: into(err),
+    env: {},
+    cwd: '/',
+    signal: new AbortController().signal,
+    now: () => Date.UTC(2026, 2, 1),
+    ...given,
+  });
+  return {
+    code,
+    stdout: Buffer.concat(out).toString('utf8'),
+    stderr: Buffer.concat(err).toString('utf8'),
+  };
+}
+
+/** A stream whose reader has gone after the first bytes. */
+export function closedAfter(bytes: number): PassThrough {
+  const stream = new PassThrough();
+  let seen = 0;
+  stream._transform = (chunk: Buffer, _encoding, done) => {
+    seen += chunk.length;
+    if (seen > bytes) done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+    else done();
+  };
+  return stream;
+}
+
+function into(chunks: Buffer[]): Writable {
+  return new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      chunks.push(chunk);
+      done();
+    },
+  });
+}
