@@ -1,0 +1,15 @@
+import type { Kysely } from 'kysely';
+import * as catalog0001 from './0001_catalog.ts';
+
+/** One step of the catalog's shape. Steps only go forward: the catalog is derived, so the way back is a rebuild. */
+export interface CatalogMigration {
+  up(db: Kysely<unknown>): Promise<void>;
+}
+
+/**
+ * Every step by name, in order, as a static map so that a bundle holds them. The how-many-th step was the last
+ * to run is the database's `user_version`.
+ */
+export const migrations: Readonly<Record<string, CatalogMigration>> = {
+  '0001_catalog': catalog0001,
+};

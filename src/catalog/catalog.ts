@@ -1,0 +1,109 @@
+import type { CommittedBatch, Locator } from '../archive/records.ts';
+import type { Connection } from './connection.ts';
+import { Docids } from './docids.ts';
+import { Fold, type Reached, reached } from './fold/batch.ts';
+import { type FolderQueries, folderQueries } from './folders.ts';
+import {
+  type IndexQueries,
+  type IndexWriter,
+  indexQueries,
+  indexWriter,
+  noticeExtractor,
+} from './indexing.ts';
+import { locator, type MessageQueries, messageQueries } from './messages.ts';
+import { catalogFile, openForReading, openForWriting } from './open.ts';
+import { type PlaceQueries, placeQueries } from './places.ts';
+import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
+
+/** The catalog as everybody may read it, on one connection. Close it when done. */
+export interface Catalog {
+  /** The commit it has reached; number 0 and an empty hash before the first. */
+  reached(): Reached;
+  /** Facts about places that no fact told of: more than none only when the log was damaged. */
+  orphans(): number;
+  readonly folders: FolderQueries;
+  readonly places: PlaceQueries;
+  readonly messages: MessageQueries;
+  readonly locator: Locator;
+  readonly quarantine: QuarantineQueries;
+  readonly index: IndexQueries;
+  close(): void;
+}
+
+/** The catalog of the one writer. */
+export interface WritableCatalog extends Catalog {
+  readonly index: IndexWriter;
+  /**
+   * Folds one batch, in one transaction with the commit it reaches; live and in a rebuild alike.
+   *
+   * @param options.acrossGap accept a batch that does not follow: only for rebuilding from a damaged log
+   * @throws `catalog-out-of-step` when the batch does not follow the reached commit; nothing changes then
+   */
+  foldBatch(batch: CommittedBatch, options?: { readonly acrossGap?: boolean }): void;
+  /** The first docid at or above `base` that is neither in the catalog nor handed out before. */
+  docidFor(base: number): number;
+  /** Moves what is in the write-ahead log into the database file; false when a reader keeps it from doing so wholly. */
+  checkpoint(): boolean;
+}
+
+/**
+ * Opens the catalog of a data directory for the writer, who holds the archive's lock. It is made when it does
+ * not exist, and brought to this program's version.
+ *
+ * @throws see `openForWriting`
+ */
+export async function openCatalog(
+  dataDir: string,
+  file: string = catalogFile(dataDir),
+): Promise<WritableCatalog> {
+  const connection = await openForWriting(file);
+  noticeExtractor(connection);
+  const fold = new Fold(connection);
+  const docids = new Docids(connection);
+  return {
+    ...reading(connection),
+    index: indexWriter(connection),
+    foldBatch(batch, { acrossGap = false } = {}) {
+      try {
+        fold.batch(batch, acrossGap);
+      } catch (error) {
+        docids.reset();
+        throw error;
+      }
+      for (const record of batch.records)
+        if (record.kind === 'fact' && 'docid' in record.fact) docids.settled(record.fact.docid);
+    },
+    docidFor: (base) => docids.next(base),
+    checkpoint: () => checkpoint(connection),
+  };
+}
+
+/**
+ * Opens the catalog for reading only, with or without a writer beside it.
+ *
+ * @throws see `openForReading`
+ */
+export function openCatalogReader(dataDir: string, file: string = catalogFile(dataDir)): Catalog {
+  return reading(openForReading(file));
+}
+
+function reading(connection: Connection): Catalog {
+  const places = placeQueries(connection);
+  return {
+    reached: () => reached(connection),
+    orphans: () => reached(connection).orphans,
+    folders: folderQueries(connection),
+    places,
+    messages: messageQueries(connection),
+    locator: locator(connection),
+    quarantine: quarantineQueries(connection, places),
+    index: indexQueries(connection),
+    close: () => connection.close(),
+  };
+}
+
+function checkpoint(connection: Connection): boolean {
+  const rows = connection.guard(() => connection.db.pragma('wal_checkpoint(TRUNCATE)'));
+  const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
+  return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
+}

@@ -1,0 +1,84 @@
+import Database from 'better-sqlite3';
+import { catalogError } from '../errors/catalog.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { CompiledSql, Query } from './query.ts';
+
+/** A query prepared on one connection. Errors of SQLite come out as catalog errors. */
+export interface Statement<P, R> {
+  run(params: P): { readonly changes: number; readonly lastInsertRowid: number };
+  get(params: P): R | undefined;
+  all(params: P): R[];
+  /** Holds a read transaction, and keeps this connection from writing, until it is drained or returned. */
+  iterate(params: P): IterableIterator<R>;
+}
+
+/** One open database with its prepared statements. */
+export class Connection {
+  readonly #statements = new Map<object, unknown>();
+
+  constructor(
+    readonly db: Database.Database,
+    readonly file: string,
+  ) {}
+
+  /** The statement of a query, prepared once for the life of the connection. */
+  statement<P, R>(query: Query<P, R>): Statement<P, R> {
+    let known = this.#statements.get(query);
+    if (known === undefined) {
+      known = this.#prepare<P, R>(query.compiled());
+      this.#statements.set(query, known);
+    }
+    // Keyed by the query that made it, whose types it has.
+    return known as Statement<P, R>;
+  }
+
+  #prepare<P, R>({ sql, bind }: CompiledSql<P>): Statement<P, R> {
+    const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
+    return {
+      run: (params) =>
+        this.guard(() => {
+          const { changes, lastInsertRowid } = prepared.run(...bind(params));
+          return { changes, lastInsertRowid: Number(lastInsertRowid) };
+        }),
+      get: (params) => this.guard(() => prepared.get(...bind(params))),
+      all: (params) => this.guard(() => prepared.all(...bind(params))),
+      iterate: (params) => this.guard(() => prepared.iterate(...bind(params))),
+    };
+  }
+
+  /** Runs an act of SQLite and gives its errors our codes; other errors pass. */
+  guard<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      throw translate(error, this.file) ?? error;
+    }
+  }
+
+  /** Runs `act` in one write transaction: all of it or nothing. */
+  transaction<T>(act: () => T): T {
+    return this.guard(() => this.db.transaction(act).immediate());
+  }
+
+  close(): void {
+    this.#statements.clear();
+    this.db.close();
+  }
+}
+
+/** The catalog error for an error of SQLite, or undefined for one that only a bug can cause. */
+export function translate(error: unknown, file: string): MailkeepError | undefined {
+  if (!(error instanceof Database.SqliteError)) return undefined;
+  const { code } = error;
+  if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);
+  if (code === 'SQLITE_FULL') return catalogError('catalog-disk-full', { file }, error);
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB')
+    return catalogError('catalog-damaged', { file, reason: code }, error);
+  if (
+    code.startsWith('SQLITE_IOERR') ||
+    code.startsWith('SQLITE_CANTOPEN') ||
+    code.startsWith('SQLITE_READONLY')
+  )
+    return catalogError('catalog-io', { file, reason: code }, error);
+  return undefined;
+}

@@ -1,0 +1,208 @@
+import type { Fact } from '../../archive/facts.ts';
+import type { CommittedBatch } from '../../archive/records.ts';
+import { catalogError } from '../../errors/catalog.ts';
+import type { Connection } from '../connection.ts';
+import { query } from '../query.ts';
+import { FlagSets } from './flag-sets.ts';
+import { FoldedFolders } from './folders.ts';
+import { FoldedMessages } from './messages.ts';
+import { FoldedPlaces } from './places.ts';
+import { FoldedPurges } from './purge.ts';
+import { FoldedQuarantine } from './quarantine.ts';
+
+const REACHED = query()((db) =>
+  db.selectFrom('meta').select(['commit_number', 'commit_hash', 'commit_time', 'orphans']),
+);
+const REACH = query<{ number: number; hash: Buffer; time: number; orphans: number }>()((db, p) =>
+  db.updateTable('meta').set((eb) => ({
+    commit_number: p.number,
+    commit_hash: p.hash,
+    commit_time: p.time,
+    orphans: eb('orphans', '+', p.orphans),
+  })),
+);
+const ADD_COMMIT = query<{ number: number; time: number }>()((db, p) =>
+  db.insertInto('commits').values({ number: p.number, time: p.time }),
+);
+const ADD_CERTIFICATE = query<{
+  folder: number;
+  commit: number;
+  generation: number;
+  originTotal: number;
+  stored: number;
+  assumed: number;
+  quarantined: number;
+  held: number;
+  forgotten: number;
+  complete: number;
+  since: string;
+}>()((db, p) =>
+  db.replaceInto('certificates').values({
+    folder_id: p.folder,
+    commit_number: p.commit,
+    generation: p.generation,
+    origin_total: p.originTotal,
+    stored: p.stored,
+    assumed: p.assumed,
+    quarantined: p.quarantined,
+    held: p.held,
+    forgotten: p.forgotten,
+    complete: p.complete,
+    since: p.since,
+  }),
+);
+
+/** The commit a catalog has reached; number 0 and an empty hash before the first. */
+export interface Reached {
+  readonly number: number;
+  readonly hash: string;
+  readonly time: number;
+  /** Facts about nothing known, so far. */
+  readonly orphans: number;
+}
+
+export function reached(connection: Connection): Reached {
+  const row = connection.statement(REACHED).get({});
+  if (row === undefined)
+    throw catalogError('catalog-damaged', { file: connection.file, reason: 'no meta row' });
+  return {
+    number: row.commit_number,
+    hash: row.commit_hash.toString('hex'),
+    time: row.commit_time,
+    orphans: row.orphans,
+  };
+}
+
+/**
+ * Folds batches of the log into rows: live after each commit, and one after the other in a rebuild. Given the
+ * same batches it makes the same rows (invariant 3), so nothing here reads a clock or depends on what was
+ * indexed in between.
+ */
+export class Fold {
+  readonly #flagSets: FlagSets;
+  readonly #folders: FoldedFolders;
+  readonly #messages: FoldedMessages;
+  readonly #places: FoldedPlaces;
+  readonly #quarantine: FoldedQuarantine;
+  readonly #purges: FoldedPurges;
+
+  constructor(private readonly connection: Connection) {
+    this.#flagSets = new FlagSets(connection);
+    this.#folders = new FoldedFolders(connection);
+    this.#messages = new FoldedMessages(connection);
+    this.#places = new FoldedPlaces(connection, this.#folders, this.#messages, this.#flagSets);
+    this.#quarantine = new FoldedQuarantine(connection, this.#folders, this.#flagSets);
+    this.#purges = new FoldedPurges(connection, this.#folders);
+  }
+
+  /**
+   * One batch, in one transaction with the commit it reaches (invariant 2).
+   *
+   * @param acrossGap accept a batch that does not follow the reached commit: only for a rebuild from a damaged
+   *   log, where a batch in between cannot be read
+   * @throws `catalog-out-of-step` when the batch does not follow the reached commit
+   */
+  batch(batch: CommittedBatch, acrossGap = false): void {
+    try {
+      this.connection.transaction(() => this.#apply(batch, acrossGap));
+    } catch (error) {
+      for (const part of [this.#flagSets, this.#folders, this.#messages]) part.forget();
+      throw error;
+    }
+  }
+
+  #apply({ commit, previousHash, records }: CommittedBatch, acrossGap: boolean): void {
+    const before = reached(this.connection);
+    const follows =
+      commit.number === before.number + 1 && (before.number === 0 || previousHash === before.hash);
+    if (!follows && !(acrossGap && commit.number > before.number))
+      throw catalogError('catalog-out-of-step', {
+        reached: before.number,
+        reachedHash: before.hash,
+        batch: commit.number,
+        previousHash,
+      });
+    this.connection.statement(ADD_COMMIT).run({ number: commit.number, time: commit.time });
+    let orphans = 0;
+    for (const record of records) {
+      if (record.kind === 'blob') this.#messages.blob(record.hash, record.size, record.position);
+      else if (record.kind === 'message')
+        this.#messages.message(record.id, record.size, record.position);
+      else if (!this.#fact(record.fact, commit.number, commit.time)) orphans += 1;
+    }
+    this.#messages.finish();
+    this.#folders.finish();
+    const hash = Buffer.from(commit.hash, 'hex');
+    this.connection
+      .statement(REACH)
+      .run({ number: commit.number, hash, time: commit.time, orphans });
+  }
+
+  /** False for a fact about a place that no fact told of. */
+  #fact(fact: Fact, commit: number, time: number): boolean {
+    switch (fact.fact) {
+      case 'mailbox':
+        this.#folders.mailbox(fact, commit);
+        return true;
+      case 'folder':
+        this.#folders.folder(fact, commit);
+        return true;
+      case 'folder-renamed':
+        this.#folders.renamed(fact, commit);
+        return true;
+      case 'folder-gone':
+        this.#folders.gone(fact, commit);
+        return true;
+      case 'generation':
+        this.#folders.generation(fact, commit);
+        return true;
+      case 'appeared':
+        return this.#places.appeared(fact, commit);
+      case 'flags':
+        return this.#places.flags(fact, commit);
+      case 'ended':
+        return this.#places.ended(fact, commit);
+      case 'reopened':
+        return this.#places.reopened(fact, commit);
+      case 'held':
+        return this.#places.held(fact, commit);
+      case 'verified':
+        return this.#places.verified(fact, commit);
+      case 'quarantined':
+        return this.#quarantine.quarantined(fact, commit, time);
+      case 'released':
+        return this.#quarantine.released(fact, commit);
+      case 'acknowledged':
+        return this.#quarantine.acknowledged(fact, commit);
+      case 'certificate':
+        return this.#certificate(fact, commit);
+      case 'purged':
+        this.#purges.purged(fact, commit);
+        return true;
+      default:
+        return unknownFact(fact);
+    }
+  }
+
+  #certificate(fact: Extract<Fact, { fact: 'certificate' }>, commit: number): boolean {
+    this.connection.statement(ADD_CERTIFICATE).run({
+      folder: this.#folders.of(fact, commit),
+      commit,
+      generation: fact.generation,
+      originTotal: fact.originTotal,
+      stored: fact.stored,
+      assumed: fact.assumed,
+      quarantined: fact.quarantined,
+      held: fact.held,
+      forgotten: fact.forgotten,
+      complete: fact.complete ? 1 : 0,
+      since: fact.since,
+    });
+    return true;
+  }
+}
+
+/** A newer program may write facts that this one does not know: they are counted, not guessed at. */
+function unknownFact(_fact: never): boolean {
+  return false;
+}

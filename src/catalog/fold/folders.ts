@@ -1,0 +1,310 @@
+import type { Fact } from '../../archive/facts.ts';
+import type { FolderKey, MailboxKey } from '../../mail/words.ts';
+import type { Connection } from '../connection.ts';
+import { query } from '../query.ts';
+
+type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
+
+const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
+  db
+    .selectFrom('mailboxes')
+    .select('id')
+    .where('host', '=', p.host)
+    .where('mailbox', '=', p.mailbox),
+);
+const ADD_MAILBOX = query<{ host: string; mailbox: string; address: string; commit: number }>()(
+  (db, p) =>
+    db
+      .insertInto('mailboxes')
+      .values({ host: p.host, mailbox: p.mailbox, address: p.address, from_commit: p.commit }),
+);
+const SET_ADDRESS = query<{ id: number; address: string }>()((db, p) =>
+  db.updateTable('mailboxes').set({ address: p.address }).where('id', '=', p.id),
+);
+const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
+  db
+    .selectFrom('folders')
+    .select(['id', 'mailbox_id', 'delimiter', 'special_use', 'generation', 'gone_commit'])
+    .where('mailbox_id', '=', p.mailbox)
+    .where('path', '=', p.path)
+    // The live one first, else the one that went last.
+    .orderBy((eb) => eb('gone_commit', 'is', null), 'desc')
+    .orderBy('gone_commit', 'desc')
+    .orderBy('id', 'desc')
+    .limit(1),
+);
+const ADD_FOLDER = query<{
+  mailbox: number;
+  path: string;
+  name: string;
+  delimiter: string;
+  specialUse: string | null;
+  generation: number;
+}>()((db, p) =>
+  db.insertInto('folders').values({
+    mailbox_id: p.mailbox,
+    path: p.path,
+    name: p.name,
+    delimiter: p.delimiter,
+    special_use: p.specialUse,
+    generation: p.generation,
+    gone_commit: null,
+  }),
+);
+const SET_FOLDER = query<{
+  id: number;
+  path: string;
+  name: string;
+  delimiter: string;
+  specialUse: string | null;
+}>()((db, p) =>
+  db
+    .updateTable('folders')
+    .set({
+      path: p.path,
+      name: p.name,
+      delimiter: p.delimiter,
+      special_use: p.specialUse,
+      gone_commit: null,
+    })
+    .where('id', '=', p.id),
+);
+const SET_GONE = query<{ id: number; commit: number }>()((db, p) =>
+  db.updateTable('folders').set({ gone_commit: p.commit }).where('id', '=', p.id),
+);
+const SET_GENERATION = query<{ id: number; generation: number }>()((db, p) =>
+  db.updateTable('folders').set({ generation: p.generation }).where('id', '=', p.id),
+);
+const CLOSE_SPAN = query<{ folder: number; commit: number }>()((db, p) =>
+  db
+    .updateTable('folder_spans')
+    .set({ to_commit: p.commit })
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is', null),
+);
+const OPEN_SPAN = query<{
+  folder: number;
+  commit: number;
+  path: string;
+  specialUse: string | null;
+}>()((db, p) =>
+  db
+    .insertInto('folder_spans')
+    .values({
+      folder_id: p.folder,
+      from_commit: p.commit,
+      to_commit: null,
+      path: p.path,
+      special_use: p.specialUse,
+    })
+    // A second change within one commit: only the last can ever be seen.
+    .onConflict((conflict) =>
+      conflict
+        .columns(['folder_id', 'from_commit'])
+        .doUpdateSet({ to_commit: null, path: p.path, special_use: p.specialUse }),
+    ),
+);
+const ADD_GENERATION = query<{
+  folder: number;
+  generation: number;
+  commit: number;
+  reason: string | null;
+}>()((db, p) =>
+  db
+    .insertInto('generations')
+    .values({
+      folder_id: p.folder,
+      generation: p.generation,
+      from_commit: p.commit,
+      highest_uid: 0,
+      reason: p.reason,
+    })
+    .onConflict((conflict) => conflict.columns(['folder_id', 'generation']).doNothing()),
+);
+const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .updateTable('generations')
+    .set({ highest_uid: p.uid })
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('highest_uid', '<', p.uid),
+);
+
+interface KnownFolder {
+  readonly id: number;
+  readonly mailboxId: number;
+  /** Generations that have a row, with the highest uid this batch has seen in them (0: none). */
+  readonly generations: Map<number, number>;
+}
+
+/** Mailboxes, folders and generations in the fold: keys to numbers, and the facts about them. */
+export class FoldedFolders {
+  readonly #mailboxes = new Map<string, number>();
+  readonly #live = new Map<string, KnownFolder>();
+  readonly #touched = new Set<KnownFolder>();
+
+  constructor(private readonly connection: Connection) {}
+
+  mailbox(fact: FactOf<'mailbox'>, commit: number): void {
+    const id = this.#mailboxOf(fact, commit, fact.address);
+    this.connection.statement(SET_ADDRESS).run({ id, address: fact.address });
+  }
+
+  folder(fact: FactOf<'folder'>, commit: number): void {
+    const mailbox = this.#mailboxOf(fact, commit);
+    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: fact.folder });
+    const shown = {
+      path: fact.folder,
+      name: fact.name,
+      delimiter: fact.delimiter,
+      specialUse: fact.specialUse,
+    };
+    let id: number;
+    if (found === undefined) {
+      id = this.connection
+        .statement(ADD_FOLDER)
+        .run({ mailbox, ...shown, generation: fact.generation }).lastInsertRowid;
+    } else {
+      id = found.id;
+      this.connection.statement(SET_FOLDER).run({ id, ...shown });
+      this.connection.statement(SET_GENERATION).run({ id, generation: fact.generation });
+    }
+    if (found === undefined || found.gone_commit !== null || found.special_use !== fact.specialUse)
+      this.#openSpan(id, commit, fact.folder, fact.specialUse);
+    this.#generation(this.#remember(fact, id, mailbox), fact.generation, commit, null);
+  }
+
+  renamed(fact: FactOf<'folder-renamed'>, commit: number): void {
+    const target = { host: fact.host, mailbox: fact.mailbox, folder: fact.to };
+    const mailbox = this.#mailboxOf(fact, commit);
+    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: fact.folder });
+    if (found === undefined || found.gone_commit !== null) {
+      this.of(target, commit);
+      return;
+    }
+    // A live folder that stands where this one goes was replaced by it.
+    const replaced = this.connection.statement(FIND_FOLDER).get({ mailbox, path: fact.to });
+    if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
+    const { id, delimiter, special_use: specialUse } = found;
+    const name = fact.to.slice(
+      delimiter === '' ? 0 : fact.to.lastIndexOf(delimiter) + delimiter.length,
+    );
+    this.connection.statement(SET_FOLDER).run({ id, path: fact.to, name, delimiter, specialUse });
+    this.#openSpan(id, commit, fact.to, specialUse);
+    const known = this.#live.get(folderText(fact));
+    this.#live.delete(folderText(fact));
+    if (known === undefined) this.#live.delete(folderText(target));
+    else this.#live.set(folderText(target), known);
+  }
+
+  gone(fact: FactOf<'folder-gone'>, commit: number): void {
+    this.#gone(this.of(fact, commit), commit);
+    this.#live.delete(folderText(fact));
+  }
+
+  generation(fact: FactOf<'generation'>, commit: number): void {
+    const folder = this.#known(fact, commit, fact.generation);
+    this.#generation(folder, fact.generation, commit, fact.reason);
+    this.connection.statement(SET_GENERATION).run({ id: folder.id, generation: fact.generation });
+  }
+
+  /** The number of a live folder. One that no fact told of (a damaged log) is made up from its path. */
+  of(key: FolderKey, commit: number): number {
+    return this.#known(key, commit).id;
+  }
+
+  /** The folder of a place, noting the uid as seen. */
+  ofPlace(
+    key: FolderKey & { readonly generation: number; readonly uid: number },
+    commit: number,
+  ): KnownFolder {
+    const folder = this.#known(key, commit, key.generation);
+    if (!folder.generations.has(key.generation))
+      this.#generation(folder, key.generation, commit, null);
+    if (key.uid > (folder.generations.get(key.generation) ?? 0)) {
+      folder.generations.set(key.generation, key.uid);
+      this.#touched.add(folder);
+    }
+    return folder;
+  }
+
+  /** Writes the highest uids of the batch. */
+  finish(): void {
+    for (const folder of this.#touched)
+      for (const [generation, uid] of folder.generations)
+        this.connection.statement(RAISE_HIGHEST).run({ folder: folder.id, generation, uid });
+    this.#touched.clear();
+  }
+
+  /** After a transaction that was undone. */
+  forget(): void {
+    this.#mailboxes.clear();
+    this.#live.clear();
+    this.#touched.clear();
+  }
+
+  #mailboxOf(key: MailboxKey, commit: number, address = key.mailbox): number {
+    const text = `${key.host}\0${key.mailbox}`;
+    let id = this.#mailboxes.get(text);
+    if (id === undefined) {
+      const { host, mailbox } = key;
+      id =
+        this.connection.statement(FIND_MAILBOX).get({ host, mailbox })?.id ??
+        this.connection.statement(ADD_MAILBOX).run({ host, mailbox, address, commit })
+          .lastInsertRowid;
+      this.#mailboxes.set(text, id);
+    }
+    return id;
+  }
+
+  #known(key: FolderKey, commit: number, generation = 1): KnownFolder {
+    const known = this.#live.get(folderText(key));
+    if (known !== undefined) return known;
+    const mailbox = this.#mailboxOf(key, commit);
+    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: key.folder });
+    if (found !== undefined) return this.#remember(key, found.id, mailbox);
+    const id = this.connection.statement(ADD_FOLDER).run({
+      mailbox,
+      path: key.folder,
+      name: key.folder,
+      delimiter: '.',
+      specialUse: null,
+      generation,
+    }).lastInsertRowid;
+    this.#openSpan(id, commit, key.folder, null);
+    const folder = this.#remember(key, id, mailbox);
+    this.#generation(folder, generation, commit, null);
+    return folder;
+  }
+
+  #remember(key: FolderKey, id: number, mailboxId: number): KnownFolder {
+    const text = folderText(key);
+    let known = this.#live.get(text);
+    if (known?.id !== id) {
+      known = { id, mailboxId, generations: new Map() };
+      this.#live.set(text, known);
+    }
+    return known;
+  }
+
+  #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
+    this.connection
+      .statement(ADD_GENERATION)
+      .run({ folder: folder.id, generation, commit, reason });
+    if (!folder.generations.has(generation)) folder.generations.set(generation, 0);
+  }
+
+  #gone(id: number, commit: number): void {
+    this.connection.statement(SET_GONE).run({ id, commit });
+    this.connection.statement(CLOSE_SPAN).run({ folder: id, commit });
+  }
+
+  #openSpan(folder: number, commit: number, path: string, specialUse: string | null): void {
+    this.connection.statement(CLOSE_SPAN).run({ folder, commit });
+    this.connection.statement(OPEN_SPAN).run({ folder, commit, path, specialUse });
+  }
+}
+
+function folderText(key: FolderKey): string {
+  return `${key.host}\0${key.mailbox}\0${key.folder}`;
+}

@@ -1,0 +1,234 @@
+import type { Position } from '../../archive/records.ts';
+import type { Listing, MessageId } from '../../mail/words.ts';
+import type { Connection } from '../connection.ts';
+import { query } from '../query.ts';
+import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
+
+const FIND = query<{ hash: Buffer }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select(['docid', 'size'])
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('hash', '=', p.hash),
+);
+const PUT_RECORD = query<{
+  kind: number;
+  hash: Buffer;
+  size: number;
+  segment: number | null;
+  ordinal: number | null;
+  offset: number | null;
+  docid: number | null;
+}>()((db, p) =>
+  db
+    .insertInto('records')
+    .values({
+      kind: p.kind,
+      hash: p.hash,
+      size: p.size,
+      segment: p.segment,
+      ordinal: p.ordinal,
+      offset: p.offset,
+      docid: p.docid,
+    })
+    // The later record is in force: it was written because the earlier one was damaged or purged.
+    .onConflict((conflict) =>
+      conflict.columns(['kind', 'hash']).doUpdateSet({
+        size: p.size,
+        segment: p.segment,
+        ordinal: p.ordinal,
+        offset: p.offset,
+      }),
+    ),
+);
+const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
+  db
+    .updateTable('records')
+    .set({ docid: p.docid })
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('hash', '=', p.hash),
+);
+const TAKEN = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select('docid').where('docid', '=', p.docid),
+);
+const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
+);
+const ADD = query<{
+  docid: number;
+  id: Buffer;
+  size: number;
+  date: number | null;
+  subject: string | null;
+  senderName: string | null;
+  senderAddress: string | null;
+  messageId: string | null;
+  commit: number;
+}>()((db, p) =>
+  db.insertInto('messages').values({
+    docid: p.docid,
+    id: p.id,
+    size: p.size,
+    date: p.date,
+    subject: p.subject,
+    sender_name: p.senderName,
+    sender_address: p.senderAddress,
+    message_id: p.messageId,
+    first_commit: p.commit,
+    open_places: 0,
+    extractor: 0,
+  }),
+);
+const ADD_OPEN = query<{ docid: number; change: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({ open_places: eb('open_places', '+', p.change) }))
+    .where('docid', '=', p.docid),
+);
+const GET = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['date', 'subject', 'sender_name', 'sender_address', 'message_id'])
+    .where('docid', '=', p.docid),
+);
+const DUE_AGAIN = query<{ docid: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({ extractor: eb.neg(eb.fn<number>('abs', ['extractor'])) }))
+    .where('docid', '=', p.docid),
+);
+
+/** What a messages row keeps of a listing. */
+export interface Envelope {
+  readonly date: number | null;
+  readonly subject: string | null;
+  readonly senderName: string | null;
+  readonly senderAddress: string | null;
+  readonly messageId: string | null;
+}
+
+export function envelopeOf(listing: Listing): Envelope {
+  return {
+    date: moment(listing.date),
+    subject: listing.subject,
+    senderName: listing.from?.name ?? null,
+    senderAddress: listing.from?.address ?? null,
+    messageId: listing.messageId,
+  };
+}
+
+/** Milliseconds since the epoch, or null for a date that does not parse. */
+export function moment(date: string): number | null {
+  const parsed = Date.parse(date);
+  return Number.isNaN(parsed) ? null : parsed;
+}
+
+interface Arrived {
+  readonly size: number;
+  readonly position: Position;
+}
+
+/** Messages and records in the fold: hashes to docids and positions. */
+export class FoldedMessages {
+  /** Message records of this batch that no fact has used yet: most get their docid and their row at once. */
+  readonly #arrived = new Map<MessageId, Arrived>();
+
+  constructor(private readonly connection: Connection) {}
+
+  blob(hash: string, size: number, position: Position): void {
+    this.#put(RECORD_BLOB, hash, size, position, null);
+  }
+
+  message(id: MessageId, size: number, position: Position): void {
+    this.#arrived.set(id, { size, position });
+  }
+
+  /**
+   * The docid of a message, whose row is made when this is the first fact about it. The docid of the fact holds
+   * unless another message has it, which only a log of two writers can bring about: then the next free one.
+   */
+  docidOf(id: MessageId, size: number, docid: number, envelope: () => Envelope, commit: number) {
+    const hash = Buffer.from(id, 'hex');
+    const known = this.connection.statement(FIND).get({ hash });
+    if (known !== undefined && known.docid !== null)
+      return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
+    const free = this.#firstFree(docid);
+    const row = envelope();
+    this.connection.statement(ADD).run({ docid: free, id: hash, size, ...row, commit });
+    const arrived = this.#arrived.get(id);
+    if (known !== undefined) this.connection.statement(SET_DOCID).run({ hash, docid: free });
+    else {
+      this.#put(RECORD_MESSAGE, id, arrived?.size ?? size, arrived?.position, free);
+      this.#arrived.delete(id);
+    }
+    return { docid: free, date: row.date, added: true };
+  }
+
+  envelope(docid: number): Envelope {
+    const row = this.connection.statement(GET).get({ docid });
+    return {
+      date: row?.date ?? null,
+      subject: row?.subject ?? null,
+      senderName: row?.sender_name ?? null,
+      senderAddress: row?.sender_address ?? null,
+      messageId: row?.message_id ?? null,
+    };
+  }
+
+  /** Counts places of a message that opened (1) or ended (-1). */
+  opened(docid: number, change: 1 | -1): void {
+    this.connection.statement(ADD_OPEN).run({ docid, change });
+  }
+
+  /** What the index says about the message is not complete any more. */
+  dueAgain(docid: number): void {
+    this.connection.statement(DUE_AGAIN).run({ docid });
+  }
+
+  /** Writes the records that no fact of the batch used; one of a known message repairs it. */
+  finish(): void {
+    for (const [id, { size, position }] of this.#arrived) {
+      const known = this.connection.statement(FIND).get({ hash: Buffer.from(id, 'hex') });
+      this.#put(RECORD_MESSAGE, id, size, position, null);
+      if (known !== undefined && known.docid !== null) this.dueAgain(known.docid);
+    }
+    this.#arrived.clear();
+  }
+
+  /** After a transaction that was undone. */
+  forget(): void {
+    this.#arrived.clear();
+  }
+
+  #dateOf(docid: number): number | null {
+    return this.connection.statement(GET).get({ docid })?.date ?? null;
+  }
+
+  #firstFree(docid: number): number {
+    if (this.connection.statement(TAKEN).get({ docid }) === undefined) return docid;
+    let free = docid;
+    for (const row of this.connection.statement(TAKEN_FROM).iterate({ docid })) {
+      if (row.docid !== free) break;
+      free += 1;
+    }
+    return free;
+  }
+
+  #put(
+    kind: number,
+    hash: string,
+    size: number,
+    position: Position | undefined,
+    docid: number | null,
+  ): void {
+    this.connection.statement(PUT_RECORD).run({
+      kind,
+      hash: Buffer.from(hash, 'hex'),
+      size,
+      segment: position?.segment ?? null,
+      ordinal: position?.ordinal ?? null,
+      offset: position?.offset ?? null,
+      docid,
+    });
+  }
+}

@@ -1,0 +1,244 @@
+import type { FolderKey, MailboxKey } from '../mail/words.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+
+export interface KnownMailbox extends MailboxKey {
+  readonly id: number;
+  readonly address: string;
+}
+
+/** A folder as the archive knows it. `id` stays through renames; facts and users speak of paths. */
+export interface KnownFolder extends FolderKey {
+  readonly id: number;
+  readonly address: string;
+  readonly name: string;
+  readonly delimiter: string;
+  readonly specialUse: string | null;
+  readonly generation: number;
+  /** True when it went at the origin; its ended places are still there. */
+  readonly gone: boolean;
+}
+
+/** Places of a folder, all generations together. `open` counts the assumed and the held ones too. */
+export interface FolderCounts {
+  readonly open: number;
+  readonly unread: number;
+  readonly assumed: number;
+  readonly held: number;
+  readonly ended: number;
+  readonly quarantined: number;
+  /** Quarantined and acknowledged by the user. */
+  readonly acknowledged: number;
+  /** Places at which the origin still shows a purged message. */
+  readonly forgotten: number;
+}
+
+export interface StoredCertificate {
+  readonly folder: number;
+  readonly commit: number;
+  /** Milliseconds since the epoch: the time of its commit. */
+  readonly time: number;
+  readonly generation: number;
+  readonly originTotal: number;
+  readonly stored: number;
+  readonly assumed: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly forgotten: number;
+  readonly complete: boolean;
+  readonly since: string;
+}
+
+const MAILBOXES = query()((db) =>
+  db.selectFrom('mailboxes').select(['id', 'host', 'mailbox', 'address']).orderBy('id'),
+);
+const FOLDERS = query()((db) =>
+  db
+    .selectFrom('folders as f')
+    .innerJoin('mailboxes as m', 'm.id', 'f.mailbox_id')
+    .select([
+      'f.id',
+      'm.host',
+      'm.mailbox',
+      'm.address',
+      'f.path',
+      'f.name',
+      'f.delimiter',
+      'f.special_use',
+      'f.generation',
+      'f.gone_commit',
+    ])
+    .orderBy('f.mailbox_id')
+    .orderBy('f.path')
+    .orderBy('f.id'),
+);
+const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
+  db
+    .selectFrom('generations')
+    .select('highest_uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation),
+);
+const HIGHEST_GENERATION = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('generations')
+    .select((eb) => eb.fn.max('generation').as('generation'))
+    .where('folder_id', '=', p.folder),
+);
+const OPEN = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is', null),
+);
+const OPEN_IN_GENERATION = query<{ folder: number; generation: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is', null)
+    .where('generation', '=', p.generation),
+);
+const ENDED = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is not', null),
+);
+const MARKED = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => [
+      eb.fn.coalesce(eb.fn.sum<number>('assumed'), eb.lit(0)).as('assumed'),
+      eb.fn.coalesce(eb.fn.sum<number>('held'), eb.lit(0)).as('held'),
+      eb.fn
+        .coalesce(
+          eb.fn.sum<number>(
+            eb
+              .case()
+              .when(eb(eb('marks', '&', eb.lit(1)), '=', eb.lit(0)))
+              .then(eb.lit(1))
+              .else(eb.lit(0))
+              .end(),
+          ),
+          eb.lit(0),
+        )
+        .as('unread'),
+    ])
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is', null),
+);
+const QUARANTINED = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select((eb) => [
+      eb.fn.countAll<number>().as('quarantined'),
+      eb.fn.coalesce(eb.fn.sum<number>('acknowledged'), eb.lit(0)).as('acknowledged'),
+    ])
+    .where('folder_id', '=', p.folder)
+    .where('to_commit', 'is', null),
+);
+const FORGOTTEN = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('forgotten')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', p.folder),
+);
+const CERTIFICATE = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('certificates as c')
+    .innerJoin('commits as t', 't.number', 'c.commit_number')
+    .selectAll('c')
+    .select('t.time')
+    .where('c.folder_id', '=', p.folder)
+    .orderBy('c.commit_number', 'desc')
+    .limit(1),
+);
+
+export interface FolderQueries {
+  mailboxes(): KnownMailbox[];
+  /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
+  all(options?: { readonly mailbox?: MailboxKey; readonly gone?: boolean }): KnownFolder[];
+  /** The live folder at a path. */
+  find(key: FolderKey): KnownFolder | undefined;
+  counts(folder: number): FolderCounts;
+  /** Open places alone, from an index: cheap enough for every pass. */
+  openCount(folder: number, generation?: number): number;
+  /** The highest uid any fact of this generation named; 0 for none. */
+  highestUid(folder: number, generation: number): number;
+  /** The highest generation number the folder has had; 0 for none. */
+  highestGeneration(folder: number): number;
+  latestCertificate(folder: number): StoredCertificate | undefined;
+}
+
+export function folderQueries(connection: Connection): FolderQueries {
+  const all: FolderQueries['all'] = ({ mailbox, gone = false } = {}) =>
+    connection
+      .statement(FOLDERS)
+      .all({})
+      .filter((row) => gone || row.gone_commit === null)
+      .filter(
+        (row) =>
+          mailbox === undefined || (row.host === mailbox.host && row.mailbox === mailbox.mailbox),
+      )
+      .map((row) => ({
+        id: row.id,
+        host: row.host,
+        mailbox: row.mailbox,
+        address: row.address,
+        folder: row.path,
+        name: row.name,
+        delimiter: row.delimiter,
+        specialUse: row.special_use,
+        generation: row.generation,
+        gone: row.gone_commit !== null,
+      }));
+  return {
+    mailboxes: () => connection.statement(MAILBOXES).all({}),
+    all,
+    find: (key) => all({ mailbox: key }).find((folder) => folder.folder === key.folder),
+    counts(folder) {
+      const marked = connection.statement(MARKED).get({ folder });
+      const quarantine = connection.statement(QUARANTINED).get({ folder });
+      return {
+        open: connection.statement(OPEN).get({ folder })?.n ?? 0,
+        unread: marked?.unread ?? 0,
+        assumed: marked?.assumed ?? 0,
+        held: marked?.held ?? 0,
+        ended: connection.statement(ENDED).get({ folder })?.n ?? 0,
+        quarantined: quarantine?.quarantined ?? 0,
+        acknowledged: quarantine?.acknowledged ?? 0,
+        forgotten: connection.statement(FORGOTTEN).get({ folder })?.n ?? 0,
+      };
+    },
+    openCount: (folder, generation) =>
+      (generation === undefined
+        ? connection.statement(OPEN).get({ folder })
+        : connection.statement(OPEN_IN_GENERATION).get({ folder, generation })
+      )?.n ?? 0,
+    highestUid: (folder, generation) =>
+      connection.statement(HIGHEST).get({ folder, generation })?.highest_uid ?? 0,
+    highestGeneration: (folder) =>
+      connection.statement(HIGHEST_GENERATION).get({ folder })?.generation ?? 0,
+    latestCertificate(folder) {
+      const row = connection.statement(CERTIFICATE).get({ folder });
+      if (row === undefined) return undefined;
+      return {
+        folder,
+        commit: row.commit_number,
+        time: row.time,
+        generation: row.generation,
+        originTotal: row.origin_total,
+        stored: row.stored,
+        assumed: row.assumed,
+        quarantined: row.quarantined,
+        held: row.held,
+        forgotten: row.forgotten,
+        complete: row.complete === 1,
+        since: row.since,
+      };
+    },
+  };
+}

@@ -1,0 +1,315 @@
+import type { MessageId } from '../mail/words.ts';
+import { EXTRACTOR_VERSION, type Extraction } from '../mime/extraction.ts';
+import {
+  listTokens,
+  mailboxToken,
+  messageIdToken,
+  mimeTokens,
+  TOKEN_ALL,
+  TOKEN_ATTACHMENT,
+  TOKEN_INLINE,
+} from '../search/meta-tokens.ts';
+import { indexText } from '../search/normalise.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+import { PARSED, UNPARSED } from './tables.ts';
+import { cachedText, eraseText, TextPacker, type TextPosition, TextReader } from './text-blocks.ts';
+
+/** A message whose text the index lacks, or has from an older extractor. */
+export interface PendingMessage {
+  readonly docid: number;
+  readonly id: MessageId;
+  /** Bytes of the raw source. */
+  readonly size: number;
+}
+
+export interface IndexedDocument {
+  readonly docid: number;
+  readonly extraction: Extraction;
+}
+
+/** Characters of the text that a messages row keeps to show without unpacking anything. */
+const PREVIEW_CHARACTERS = 140;
+/** Enough of the text to fill a preview after white space is folded. */
+const PREVIEW_SOURCE = 1_000;
+
+interface MessageRow {
+  readonly extractor: number;
+  readonly subject: string | null;
+  readonly sender_name: string | null;
+  readonly sender_address: string | null;
+  readonly message_id: string | null;
+  readonly text_block: number | null;
+  readonly text_offset: number | null;
+  readonly text_length: number | null;
+}
+
+const PENDING = query<{ before: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['docid', 'id', 'size'])
+    .where('extractor', '<=', (eb) => eb.lit(0))
+    .where('docid', '<', p.before)
+    .orderBy('docid', 'desc')
+    .limit(p.limit),
+);
+const PENDING_COUNT = query()((db) =>
+  db
+    .selectFrom('messages')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('extractor', '<=', (eb) => eb.lit(0)),
+);
+const ROW = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select([
+      'extractor',
+      'subject',
+      'sender_name',
+      'sender_address',
+      'message_id',
+      'text_block',
+      'text_offset',
+      'text_length',
+    ])
+    .where('docid', '=', p.docid),
+);
+const MAILBOXES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .innerJoin('folders', 'folders.id', 'places.folder_id')
+    .select('folders.mailbox_id')
+    .distinct()
+    .where('places.docid', '=', p.docid)
+    .orderBy('folders.mailbox_id'),
+);
+const DROP_TERMS = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
+);
+const ADD_TERMS = query<{
+  docid: number;
+  subject: string;
+  from: string;
+  to: string;
+  cc: string;
+  bcc: string;
+  body: string;
+  attachmentNames: string;
+  attachmentText: string;
+  meta: string;
+}>()((db, p) =>
+  db.insertInto('msg_fts').values({
+    rowid: p.docid,
+    subject: p.subject,
+    from_: p.from,
+    rcpt: p.to,
+    cc: p.cc,
+    bcc: p.bcc,
+    body: p.body,
+    att_name: p.attachmentNames,
+    att_text: p.attachmentText,
+    meta: p.meta,
+  }),
+);
+const SET_INDEXED = query<{
+  docid: number;
+  extractor: number;
+  status: number;
+  reason: string | null;
+  preview: string;
+  block: number | null;
+  offset: number | null;
+  length: number | null;
+}>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set({
+      extractor: p.extractor,
+      parse_status: p.status,
+      parse_reason: p.reason,
+      preview: p.preview,
+      text_block: p.block,
+      text_offset: p.offset,
+      text_length: p.length,
+    })
+    .where('docid', '=', p.docid),
+);
+const EXTRACTOR = query()((db) => db.selectFrom('meta').select('extractor'));
+const SET_EXTRACTOR = query<{ version: number }>()((db, p) =>
+  db.updateTable('meta').set({ extractor: p.version }),
+);
+const ALL_DUE = query()((db) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({ extractor: eb.neg('extractor') }))
+    .where('extractor', '>', 0),
+);
+
+export interface IndexQueries {
+  /** Messages to extract and index, newest first, below docid `before` (no bound). */
+  pending(options: { readonly limit: number; readonly before?: number }): PendingMessage[];
+  pendingCount(): number;
+}
+
+export interface IndexWriter extends IndexQueries {
+  /**
+   * Indexes up to some 500 documents in one transaction: terms, preview, cached text. A docid that was purged
+   * meanwhile is passed over. The same extraction always gives the same rows.
+   */
+  index(documents: readonly IndexedDocument[]): void;
+  /**
+   * How the index merges its segments: `bulk` puts merging off while a great many documents come, `steady` is
+   * for daily mail. Kept in the database, so go back to `steady` when done.
+   */
+  mode(mode: 'bulk' | 'steady'): void;
+  /** Merges a slice of about `pages` pages; true when nothing is left to merge. For idle times. */
+  merge(pages: number): boolean;
+  /** Merges everything at once: seconds for a large index. */
+  optimize(): void;
+}
+
+export function indexQueries(connection: Connection): IndexQueries {
+  return {
+    pending: ({ limit, before = Number.MAX_SAFE_INTEGER }) =>
+      connection
+        .statement(PENDING)
+        .all({ limit, before })
+        .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
+    pendingCount: () => connection.statement(PENDING_COUNT).get({})?.n ?? 0,
+  };
+}
+
+export function indexWriter(connection: Connection): IndexWriter {
+  const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
+  return {
+    ...indexQueries(connection),
+    index: (documents) => connection.transaction(() => indexAll(connection, documents)),
+    mode(mode) {
+      const settings =
+        mode === 'bulk'
+          ? { automerge: 0, crisismerge: 64, hashsize: 16 * 1024 * 1024 }
+          : { automerge: 4, crisismerge: 16, hashsize: 1024 * 1024 };
+      for (const [name, value] of Object.entries(settings))
+        command('INSERT INTO msg_fts (msg_fts, rank) VALUES (?, ?)').run(name, value);
+    },
+    merge(pages) {
+      const before = totalChanges(connection);
+      command("INSERT INTO msg_fts (msg_fts, rank) VALUES ('merge', ?)").run(pages);
+      // The statement itself counts as one change; any more is merging (SQLite's own rule).
+      return totalChanges(connection) - before < 2;
+    },
+    optimize() {
+      command("INSERT INTO msg_fts (msg_fts) VALUES ('optimize')").run();
+    },
+  };
+}
+
+/** Marks every indexed message as due when the extractor has changed since it was indexed. */
+export function noticeExtractor(connection: Connection): void {
+  if (connection.statement(EXTRACTOR).get({})?.extractor === EXTRACTOR_VERSION) return;
+  connection.transaction(() => {
+    connection.statement(ALL_DUE).run({});
+    connection.statement(SET_EXTRACTOR).run({ version: EXTRACTOR_VERSION });
+  });
+}
+
+function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
+  const due: { document: IndexedDocument; row: MessageRow; kept: TextPosition | undefined }[] = [];
+  const texts = new TextReader(connection);
+  for (const document of documents) {
+    const row = connection.statement(ROW).get({ docid: document.docid });
+    if (row !== undefined)
+      due.push({ document, row, kept: retire(connection, texts, document, row) });
+  }
+  // Only now: the packer takes the last block in hand, and retiring may have rewritten it.
+  const packer = new TextPacker(connection);
+  for (const { document, row, kept } of due) {
+    const { docid, extraction } = document;
+    addTerms(connection, document, row);
+    const settle = (position: TextPosition) =>
+      connection.statement(SET_INDEXED).run({
+        docid,
+        extractor: EXTRACTOR_VERSION,
+        status: extraction.status === 'parsed' ? PARSED : UNPARSED,
+        reason: extraction.reason,
+        preview: preview(extraction.body),
+        ...position,
+      });
+    if (kept === undefined) packer.add(extraction.body, settle);
+    else settle(kept);
+  }
+  packer.finish();
+}
+
+/** Takes back what an earlier indexing left; the position of its text when that is still the text. */
+function retire(
+  connection: Connection,
+  texts: TextReader,
+  { docid, extraction }: IndexedDocument,
+  row: MessageRow,
+): TextPosition | undefined {
+  // A contentless table adds what it is given: the old terms must go first.
+  if (row.extractor !== 0) connection.statement(DROP_TERMS).run({ docid });
+  if (row.text_block === null) return undefined;
+  const at = { block: row.text_block, offset: row.text_offset ?? 0, length: row.text_length ?? 0 };
+  if (texts.read(at) === cachedText(extraction.body)) return at;
+  eraseText(connection, docid);
+  texts.drop(row.text_block);
+  return undefined;
+}
+
+function addTerms(
+  connection: Connection,
+  { docid, extraction }: IndexedDocument,
+  row: MessageRow,
+): void {
+  const listedFrom = `${row.sender_name ?? ''} ${row.sender_address ?? ''}`;
+  connection.statement(ADD_TERMS).run({
+    docid,
+    // What will not parse is still found by what the origin listed.
+    subject: indexText(extraction.subject || (row.subject ?? '')),
+    from: indexText(extraction.from || listedFrom),
+    to: indexText(extraction.to),
+    cc: indexText(extraction.cc),
+    bcc: indexText(extraction.bcc),
+    body: indexText(extraction.body),
+    attachmentNames: indexText(
+      extraction.attachments.map((attachment) => attachment.filename ?? '').join('\n'),
+    ),
+    attachmentText: '',
+    meta: metaTokens(connection, docid, extraction, row.message_id).join(' '),
+  });
+}
+
+function metaTokens(
+  connection: Connection,
+  docid: number,
+  extraction: Extraction,
+  listedMessageId: string | null,
+): string[] {
+  const messageId = extraction.messageId ?? listedMessageId;
+  const attached = extraction.attachments.filter((attachment) => !attachment.inline);
+  const tokens = [
+    TOKEN_ALL,
+    ...connection
+      .statement(MAILBOXES)
+      .all({ docid })
+      .map((row) => mailboxToken(row.mailbox_id)),
+    ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),
+    ...(attached.length < extraction.attachments.length ? [TOKEN_INLINE] : []),
+    ...(messageId === null ? [] : [messageIdToken(messageId)]),
+    ...extraction.attachments.flatMap((attachment) => mimeTokens(attachment.contentType)),
+  ];
+  // The words of the List-Id stay in order and together: they are sought as a phrase.
+  return [...new Set(tokens), ...(extraction.listId === null ? [] : listTokens(extraction.listId))];
+}
+
+function preview(body: string): string {
+  const folded = body.slice(0, PREVIEW_SOURCE).replaceAll(/\s+/gu, ' ').trim();
+  return [...folded].slice(0, PREVIEW_CHARACTERS).join('');
+}
+
+function totalChanges(connection: Connection): number {
+  const row = connection.db.prepare<[], { n: number }>('SELECT total_changes() AS n').get();
+  return row?.n ?? 0;
+}

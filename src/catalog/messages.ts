@@ -1,0 +1,98 @@
+import type { Locator, Position } from '../archive/records.ts';
+import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+import { RECORD_BLOB, RECORD_MESSAGE } from './tables.ts';
+
+export interface FoundMessage {
+  readonly docid: number;
+  /** Bytes of the raw source. */
+  readonly size: number;
+}
+
+/** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
+export type IdMatch =
+  | { readonly match: 'unique'; readonly id: MessageId; readonly docid: number }
+  | { readonly match: 'ambiguous'; readonly candidates: readonly MessageId[] }
+  | { readonly match: 'none' };
+
+const CANDIDATES = 10;
+
+const RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select(['docid', 'size', 'segment', 'ordinal', 'offset'])
+    .where('kind', '=', p.kind)
+    .where('hash', '=', p.hash),
+);
+const TOMBSTONE = query<{ id: Buffer }>()((db, p) =>
+  db.selectFrom('tombstones').select(['reason', 'commit_number']).where('id', '=', p.id),
+);
+const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select(['hash', 'docid'])
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('hash', '>=', p.low)
+    .where('hash', '<=', p.high)
+    .where('docid', 'is not', null)
+    .orderBy('hash')
+    .limit(p.limit),
+);
+
+export interface MessageQueries {
+  find(id: MessageId): FoundMessage | undefined;
+  hasBlob(hash: BlobHash): boolean;
+  /** True when the message was purged on purpose: it is not fetched again. */
+  isForgotten(id: MessageId): boolean;
+  /** Why a message was purged, or undefined when it was not. */
+  purgedFor(id: MessageId): string | undefined;
+  /** An id by a prefix of its hex digits, in either case. */
+  byPrefix(prefix: string): IdMatch;
+}
+
+export function messageQueries(connection: Connection): MessageQueries {
+  const record = (kind: number, hex: string) =>
+    connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
+  const tombstone = (id: MessageId) =>
+    connection.statement(TOMBSTONE).get({ id: Buffer.from(id, 'hex') });
+  return {
+    find(id) {
+      const found = record(RECORD_MESSAGE, id);
+      return found === undefined || found.docid === null
+        ? undefined
+        : { docid: found.docid, size: found.size };
+    },
+    hasBlob: (hash) => {
+      const found = record(RECORD_BLOB, hash);
+      return found !== undefined && found.segment !== null;
+    },
+    isForgotten: (id) => tombstone(id) !== undefined,
+    purgedFor: (id) => tombstone(id)?.reason,
+    byPrefix(prefix) {
+      const digits = prefix.toLowerCase();
+      if (!/^[0-9a-f]{1,64}$/.test(digits)) return { match: 'none' };
+      const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
+      const high = Buffer.from(digits.padEnd(64, 'f'), 'hex');
+      const rows = connection.statement(PREFIX).all({ low, high, limit: CANDIDATES });
+      const [first] = rows;
+      if (first === undefined || first.docid === null) return { match: 'none' };
+      if (rows.length === 1)
+        return { match: 'unique', id: first.hash.toString('hex'), docid: first.docid };
+      return { match: 'ambiguous', candidates: rows.map((row) => row.hash.toString('hex')) };
+    },
+  };
+}
+
+/** Where the archive finds bytes by their hash. */
+export function locator(connection: Connection): Locator {
+  const locate = (kind: number, hex: string): Position | undefined => {
+    const found = connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
+    if (found === undefined || found.segment === null) return undefined;
+    return { segment: found.segment, ordinal: found.ordinal ?? 0, offset: found.offset ?? 0 };
+  };
+  return {
+    blob: (hash) => locate(RECORD_BLOB, hash),
+    message: (id) => locate(RECORD_MESSAGE, id),
+  };
+}

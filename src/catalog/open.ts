@@ -1,0 +1,103 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { catalogError } from '../errors/catalog.ts';
+import { Connection, translate } from './connection.ts';
+import { CATALOG_VERSION, OLDEST_MIGRATED } from './version.ts';
+
+/** The catalog's file in a data directory; SQLite puts `-wal` and `-shm` beside it while it is open. */
+export function catalogFile(dataDir: string): string {
+  return join(dataDir, 'catalog.sqlite');
+}
+
+/** How long a statement waits for another process's short write (a checkpoint), milliseconds. */
+const BUSY_TIMEOUT = 5_000;
+
+/**
+ * Opens the database for the one writer, brought to this program's version. A file that does not exist is made.
+ *
+ * @throws `catalog-version` when it is too old to migrate or made by a newer program, `catalog-damaged` when it
+ *   is no readable database: a rebuild helps in each case
+ */
+export async function openForWriting(file: string): Promise<Connection> {
+  const connection = connect(file, file, false);
+  try {
+    const { db } = connection;
+    connection.guard(() => {
+      // better-sqlite3 is compiled with another default for connections to a database that is WAL already.
+      db.pragma('journal_mode = WAL');
+      db.pragma('synchronous = NORMAL');
+      db.pragma('wal_autocheckpoint = 4000');
+      db.pragma('journal_size_limit = 67108864');
+      db.pragma('cache_size = -32768');
+      // The fold keeps references whole by construction; checking each costs a lookup a row.
+      db.pragma('foreign_keys = OFF');
+    });
+    const found = versionOf(connection);
+    if (found !== CATALOG_VERSION) {
+      if (found > CATALOG_VERSION || (found !== 0 && found < OLDEST_MIGRATED))
+        throw versionError(file, found);
+      // Kysely takes tens of milliseconds to load: only a writer that migrates pays for it.
+      const { migrate } = await import('./migrate.ts');
+      await migrate(connection, found);
+    }
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/**
+ * Opens the database for reading, beside a writer or without one. It never changes anything, and works from
+ * a directory that cannot be written as well: then, where no writer left its `-shm` file behind, what is not
+ * yet checkpointed is not seen.
+ *
+ * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`
+ */
+export function openForReading(file: string): Connection {
+  if (!existsSync(file)) throw catalogError('catalog-missing', { file });
+  let connection = connect(file, file, true);
+  try {
+    let found: number;
+    try {
+      found = versionOf(connection);
+    } catch (error) {
+      connection.close();
+      // A WAL database wants a -shm file, which a read-only directory cannot get.
+      connection = connect(
+        `file:${encodeURI(file).replaceAll('?', '%3f').replaceAll('#', '%23')}?immutable=1`,
+        file,
+        true,
+        error,
+      );
+      found = versionOf(connection);
+    }
+    if (found !== CATALOG_VERSION) throw versionError(file, found);
+    connection.guard(() => connection.db.pragma('query_only = ON'));
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+function connect(name: string, file: string, readonly: boolean, first?: unknown): Connection {
+  try {
+    const db = new Database(name, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
+    return new Connection(db, file);
+  } catch (error) {
+    throw first ?? translate(error, file) ?? error;
+  }
+}
+
+function versionOf(connection: Connection): number {
+  const version = connection.guard(() => connection.db.pragma('user_version', { simple: true }));
+  return typeof version === 'number' ? version : 0;
+}
+
+function versionError(file: string, found: number) {
+  const remedy =
+    found > CATALOG_VERSION ? 'upgrade' : found < OLDEST_MIGRATED ? 'rebuild' : 'write';
+  return catalogError('catalog-version', { file, found, expected: CATALOG_VERSION, remedy });
+}

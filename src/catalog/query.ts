@@ -1,0 +1,75 @@
+import {
+  type Compilable,
+  DummyDriver,
+  Kysely,
+  SqliteAdapter,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+} from 'kysely';
+import type { CatalogTables } from './tables.ts';
+
+/** Builds SQL and never runs it: statements run as prepared ones of better-sqlite3, compiled once. */
+const builder = new Kysely<CatalogTables>({
+  dialect: {
+    createAdapter: () => new SqliteAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
+  },
+});
+
+export type Builder = typeof builder;
+
+/** Stands in a query for a value that comes when it runs. */
+class Slot {
+  constructor(readonly name: string) {}
+}
+
+/** SQL with its parameters: a function from named values to positional ones. */
+export interface CompiledSql<P> {
+  readonly sql: string;
+  readonly bind: (values: P) => unknown[];
+}
+
+/** A query of the catalog: parameters `P` by name, rows `R` as inferred from the tables. Compiled on first use. */
+export interface Query<P, R> {
+  compiled(): CompiledSql<P>;
+  /** Never set: carries the row type. */
+  readonly row?: R;
+}
+
+/**
+ * Defines a query once for the process: `query<{ folder: number }>()((db, p) => db.selectFrom(…).where('id', '=', p.folder))`.
+ * A parameter may be used as a value only, not as a table, a column or a list.
+ */
+export function query<P extends object = Record<never, never>>() {
+  return <R>(build: (db: Builder, params: P) => Compilable<R>): Query<P, R> => {
+    let compiled: CompiledSql<P> | undefined;
+    return {
+      compiled() {
+        compiled ??= compile(build);
+        return compiled;
+      },
+    };
+  };
+}
+
+function compile<P extends object, R>(
+  build: (db: Builder, params: P) => Compilable<R>,
+): CompiledSql<P> {
+  // The proxy is our own: it claims the parameters' types so that kysely checks them against the columns.
+  const slots = new Proxy({}, { get: (_, name) => new Slot(String(name)) }) as P;
+  const { sql, parameters } = build(builder, slots).compile();
+  const read = parameters.map((parameter) => (parameter instanceof Slot ? parameter.name : null));
+  return {
+    sql,
+    bind(values) {
+      const args = parameters.slice();
+      for (let i = 0; i < read.length; i += 1) {
+        const name = read[i];
+        if (name !== null && name !== undefined) args[i] = Reflect.get(values, name);
+      }
+      return args;
+    },
+  };
+}

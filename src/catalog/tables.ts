@@ -1,0 +1,242 @@
+import type { Generated } from 'kysely';
+
+/**
+ * The rows of the catalog, as the migrations make them; docs/catalog.md tells what they are for. Hashes are
+ * BLOBs, references are integers, commits are commit numbers, dates are milliseconds since the epoch, and
+ * truth values are 0 and 1.
+ */
+export interface CatalogTables {
+  meta: MetaTable;
+  commits: CommitsTable;
+  mailboxes: MailboxesTable;
+  folders: FoldersTable;
+  folder_spans: FolderSpansTable;
+  generations: GenerationsTable;
+  flag_sets: FlagSetsTable;
+  messages: MessagesTable;
+  places: PlacesTable;
+  spans: SpansTable;
+  records: RecordsTable;
+  quarantine: QuarantineTable;
+  certificates: CertificatesTable;
+  tombstones: TombstonesTable;
+  forgotten: ForgottenTable;
+  events: EventsTable;
+  text_blocks: TextBlocksTable;
+  msg_fts: FtsTable;
+}
+
+/** One row: how far the fold has come. It changes in the transaction that adds the rows (invariant 2). */
+interface MetaTable {
+  id: 1;
+  commit_number: number;
+  commit_hash: Buffer;
+  commit_time: number;
+  /** Facts about places that nobody had told of: only a damaged log has them. */
+  orphans: number;
+  /** The extractor version whose text the index holds. */
+  extractor: number;
+}
+
+interface CommitsTable {
+  number: number;
+  time: number;
+}
+
+interface MailboxesTable {
+  id: Generated<number>;
+  host: string;
+  mailbox: string;
+  address: string;
+  from_commit: number;
+}
+
+interface FoldersTable {
+  id: Generated<number>;
+  mailbox_id: number;
+  path: string;
+  name: string;
+  delimiter: string;
+  special_use: string | null;
+  generation: number;
+  gone_commit: number | null;
+}
+
+interface FolderSpansTable {
+  folder_id: number;
+  from_commit: number;
+  to_commit: number | null;
+  path: string;
+  special_use: string | null;
+}
+
+interface GenerationsTable {
+  folder_id: number;
+  generation: number;
+  from_commit: number;
+  highest_uid: number;
+  reason: string | null;
+}
+
+interface FlagSetsTable {
+  id: Generated<number>;
+  /** JSON array, sorted. */
+  flags: string;
+  /** Bits of `flag-marks.ts`. */
+  marks: number;
+}
+
+interface MessagesTable {
+  docid: number;
+  id: Buffer;
+  size: number;
+  date: number | null;
+  subject: string | null;
+  sender_name: string | null;
+  sender_address: string | null;
+  message_id: string | null;
+  first_commit: number;
+  open_places: number;
+  /** 0: not indexed yet; negative: indexed, but due again; positive: the extractor version of the index row. */
+  extractor: number;
+  parse_status: number | null;
+  parse_reason: string | null;
+  preview: string | null;
+  text_block: number | null;
+  text_offset: number | null;
+  text_length: number | null;
+}
+
+interface PlacesTable {
+  id: Generated<number>;
+  folder_id: number;
+  generation: number;
+  uid: number;
+  docid: number;
+  from_commit: number;
+  to_commit: number | null;
+  first_commit: number;
+  flag_set: number;
+  marks: number;
+  fingerprint: Buffer;
+  /** Received date, where it differs from the message's. */
+  date: number | null;
+  assumed: number;
+  held: number;
+  /** Why it ended. */
+  reason: string | null;
+}
+
+interface SpansTable {
+  id: Generated<number>;
+  place_id: number;
+  docid: number;
+  from_commit: number;
+  to_commit: number;
+  flag_set: number;
+  date: number | null;
+  /** For a span that closed by an end: the commit at which the place came back. */
+  resumed: number | null;
+  reason: string | null;
+}
+
+interface RecordsTable {
+  kind: number;
+  hash: Buffer;
+  size: number;
+  /** Null while the bytes are in no readable record. */
+  segment: number | null;
+  ordinal: number | null;
+  offset: number | null;
+  docid: number | null;
+}
+
+interface QuarantineTable {
+  id: Generated<number>;
+  folder_id: number;
+  generation: number;
+  uid: number;
+  /** Where it stands among the docids of its date. */
+  position: number;
+  from_commit: number;
+  to_commit: number | null;
+  first_commit: number;
+  flag_set: number;
+  date: number | null;
+  size: number;
+  subject: string | null;
+  sender_name: string | null;
+  sender_address: string | null;
+  message_id: string | null;
+  fingerprint: Buffer;
+  reason: string;
+  detail: string;
+  kept: Buffer | null;
+  acknowledged: number;
+}
+
+interface CertificatesTable {
+  folder_id: number;
+  commit_number: number;
+  generation: number;
+  origin_total: number;
+  stored: number;
+  assumed: number;
+  quarantined: number;
+  held: number;
+  forgotten: number;
+  complete: number;
+  since: string;
+}
+
+interface TombstonesTable {
+  id: Buffer;
+  reason: string;
+  commit_number: number;
+}
+
+interface ForgottenTable {
+  folder_id: number;
+  generation: number;
+  uid: number;
+  id: Buffer;
+}
+
+interface EventsTable {
+  id: Generated<number>;
+  commit_number: number;
+  folder_id: number;
+  generation: number;
+  uid: number;
+  event: string;
+  /** Canonical JSON of what the fact says beside its place. */
+  detail: string;
+}
+
+interface TextBlocksTable {
+  id: Generated<number>;
+  /** Bytes before compression. */
+  size: number;
+  data: Buffer;
+}
+
+interface FtsTable {
+  rowid: number;
+  subject: string;
+  from_: string;
+  rcpt: string;
+  cc: string;
+  bcc: string;
+  body: string;
+  att_name: string;
+  att_text: string;
+  meta: string;
+}
+
+/** Values of `records.kind`: the record kinds of the log that are addressed by a hash. */
+export const RECORD_BLOB = 1;
+export const RECORD_MESSAGE = 2;
+
+/** Values of `messages.parse_status`. */
+export const PARSED = 1;
+export const UNPARSED = 2;

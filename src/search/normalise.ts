@@ -1,0 +1,109 @@
+/**
+ * One form of text for the index and for queries, so that both sides of a comparison went through the same
+ * hands. FTS5's own tokenizer folds case and diacritics; what it cannot do is done here: compatibility forms
+ * (NFKC), letters that are no base letter with a mark (ß, æ, ø, ł …), and scripts written without spaces, of
+ * which it would make one token a sentence.
+ */
+export function indexText(text: string): string {
+  if (isAscii(text)) return text;
+  const folded = foldLetters(text);
+  return RUNS.test(folded)
+    ? folded.replaceAll(RUN, (run) => ` ${bigrams(run).join(' ')} `)
+    : folded;
+}
+
+/** NFKC and the letters below, without the rewriting of unspaced scripts. */
+export function foldLetters(text: string): string {
+  if (isAscii(text)) return text;
+  return text.normalize('NFKC').replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter);
+}
+
+/**
+ * A word as comparisons outside of FTS5 want it: folded, in lower case and without marks on Latin, Greek and
+ * Cyrillic letters, as `unicode61 remove_diacritics 2` has them.
+ */
+export function foldWord(word: string): string {
+  const lower = foldLetters(word).toLowerCase();
+  if (isAscii(lower)) return lower;
+  return lower
+    .normalize('NFD')
+    .replaceAll(/[\u0300-\u036f]/g, '')
+    .normalize('NFC');
+}
+
+/**
+ * Pieces of an unspaced run for the index: overlapping pairs, and the last character alone, so that a query of
+ * one character finds every one of them as the beginning of a piece.
+ */
+export function bigrams(run: string): string[] {
+  const characters = clusters(run);
+  const last = characters.at(-1);
+  return last === undefined ? [] : [...pairs(characters), last];
+}
+
+/** Pieces of an unspaced run for a query: its pairs, or the one character there is. */
+export function queryBigrams(run: string): string[] {
+  const characters = clusters(run);
+  return characters.length === 1 ? characters : pairs(characters);
+}
+
+/** Splits folded text into unspaced runs and the rest, in order. */
+export function splitRuns(text: string): { readonly text: string; readonly unspaced: boolean }[] {
+  const parts: { readonly text: string; readonly unspaced: boolean }[] = [];
+  let end = 0;
+  for (const match of text.matchAll(RUN)) {
+    if (match.index > end) parts.push({ text: text.slice(end, match.index), unspaced: false });
+    parts.push({ text: match[0], unspaced: true });
+    end = match.index + match[0].length;
+  }
+  if (end < text.length) parts.push({ text: text.slice(end), unspaced: false });
+  return parts;
+}
+
+function pairs(characters: readonly string[]): string[] {
+  const out: string[] = [];
+  for (let i = 0; i + 1 < characters.length; i += 1)
+    out.push(`${characters[i] ?? ''}${characters[i + 1] ?? ''}`);
+  return out;
+}
+
+/** Base characters with the marks that follow them. */
+function clusters(run: string): string[] {
+  return run.match(/.\p{M}*/gsu) ?? [];
+}
+
+function isAscii(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the whole of ASCII is meant
+  return /^[\x00-\x7f]*$/.test(text);
+}
+
+const LETTERS: Readonly<Record<string, string>> = {
+  ß: 'ss',
+  ẞ: 'SS',
+  æ: 'ae',
+  Æ: 'AE',
+  œ: 'oe',
+  Œ: 'OE',
+  ø: 'o',
+  Ø: 'O',
+  ł: 'l',
+  Ł: 'L',
+  đ: 'd',
+  Đ: 'D',
+  ð: 'd',
+  Ð: 'D',
+  þ: 'th',
+  Þ: 'TH',
+  ħ: 'h',
+  Ħ: 'H',
+  ı: 'i',
+  İ: 'I',
+};
+const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
+
+/** Scripts written without spaces, or, as Korean, with particles that stick to the word. */
+const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
+const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
+const RUN = new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu');
+/** Without `g`: `test` must not remember a place. */
+const RUNS = new RegExp(UNSPACED, 'u');

@@ -1,0 +1,136 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Fact } from '../../src/archive/facts.ts';
+import type { CommittedBatch, FoldedRecord } from '../../src/archive/records.ts';
+import type { FolderKey, Listing, Place } from '../../src/mail/words.ts';
+import type { Extraction } from '../../src/mime/extraction.ts';
+
+/** A folder for one test, and how to be rid of it. */
+export function temporaryDir(): { readonly dir: string; remove(): void } {
+  const dir = mkdtempSync(join(tmpdir(), 'mailkeep-catalog-'));
+  return { dir, remove: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+export const HOST = 'mail.example.net';
+export const INBOX: FolderKey = { host: HOST, mailbox: 'AC1', folder: 'INBOX' };
+/** 2024-01-01T00:00:00Z. */
+export const START = Date.UTC(2024, 0, 1);
+
+export function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** Batches with a chain of hashes, as the archive hands them out; bytes are not its business. */
+export class History {
+  readonly batches: CommittedBatch[] = [];
+  #ordinal = 0;
+  #time = START;
+  #hash = '';
+
+  /** Closes a batch of these facts, with a message record before the first fact about each new message. */
+  commit(facts: readonly Fact[], seconds = 60): CommittedBatch {
+    const records: FoldedRecord[] = [];
+    for (const fact of facts) {
+      if (fact.fact === 'appeared' && fact.assumedFrom === undefined)
+        records.push({ kind: 'message', id: fact.message, size: fact.size, position: this.#at() });
+      if (fact.fact === 'verified' && fact.corrected)
+        records.push({ kind: 'message', id: fact.message, size: fact.size, position: this.#at() });
+      records.push({ kind: 'fact', fact, position: this.#at() });
+    }
+    return this.close(records, seconds);
+  }
+
+  /** Closes a batch of any records. */
+  close(records: readonly FoldedRecord[], seconds = 60): CommittedBatch {
+    const previousHash = this.#hash;
+    this.#time += seconds * 1000;
+    this.#hash = sha256(`${previousHash} ${this.batches.length} ${JSON.stringify(records)}`);
+    const batch: CommittedBatch = {
+      commit: { number: this.batches.length + 1, time: this.#time, hash: this.#hash },
+      previousHash,
+      records,
+    };
+    this.batches.push(batch);
+    return batch;
+  }
+
+  #at() {
+    this.#ordinal += 1;
+    return { segment: 1, ordinal: this.#ordinal, offset: this.#ordinal * 100 };
+  }
+}
+
+export function mailbox(key: FolderKey, address: string): Fact {
+  return { fact: 'mailbox', host: key.host, mailbox: key.mailbox, address };
+}
+
+export function folder(key: FolderKey, generation = 1, specialUse: string | null = null): Fact {
+  const name = key.folder.split('.').at(-1) ?? key.folder;
+  return { fact: 'folder', ...key, name, delimiter: '.', specialUse, generation };
+}
+
+export function listing(uid: number, changes: Partial<Listing> = {}): Listing {
+  return {
+    uid,
+    date: new Date(START + uid * 60_000).toISOString(),
+    flags: [],
+    size: 1000 + uid,
+    subject: `Subject ${uid}`,
+    from: { name: 'Ada', address: 'ada@example.org' },
+    to: [{ name: '', address: 'me@example.net' }],
+    cc: [],
+    bcc: [],
+    messageId: `<${uid}@example.org>`,
+    inReplyTo: null,
+    attachments: [],
+    extra: {},
+    ...changes,
+  };
+}
+
+export function place(key: FolderKey, uid: number, generation = 1): Place {
+  return { ...key, generation, uid };
+}
+
+/** A message appears; its docid is its received second's first unless told. */
+export function appeared(
+  at: Place,
+  message: string,
+  options: {
+    readonly listing?: Partial<Listing>;
+    readonly docid?: number;
+    readonly assumedFrom?: Place;
+  } = {},
+): Extract<Fact, { fact: 'appeared' }> {
+  const listed = listing(at.uid, options.listing);
+  return {
+    fact: 'appeared',
+    ...at,
+    listing: listed,
+    docid: options.docid ?? Math.floor(Date.parse(listed.date) / 1000) * 64,
+    message: sha256(message),
+    size: listed.size,
+    ...(options.assumedFrom === undefined ? {} : { assumedFrom: options.assumedFrom }),
+  };
+}
+
+export function extraction(changes: Partial<Extraction> = {}): Extraction {
+  return {
+    status: 'parsed',
+    reason: null,
+    subject: '',
+    from: '',
+    to: '',
+    cc: '',
+    bcc: '',
+    body: '',
+    attachments: [],
+    listId: null,
+    messageId: null,
+    references: [],
+    truncated: false,
+    ...changes,
+  };
+}
