@@ -1,0 +1,92 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { type Invocation, type ProcessCost, runProgram } from './process-cost.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { Workplace } from './workplace.ts';
+
+/** Requests in flight; the ceiling of the rate is out of reach, so that the program sets the pace. */
+const CONCURRENCY = 8;
+const REQUESTS_PER_MINUTE = 10_000_000;
+
+const syncSchema = z.looseObject({
+  mailboxes: z.array(
+    z.looseObject({ added: z.number(), quarantined: z.number(), bytes: z.number() }),
+  ),
+  requests: z.number(),
+  timings: z.looseObject({ fetchMs: z.number(), indexMs: z.number() }),
+  failures: z.array(z.unknown()),
+  certificates: z.array(
+    z.looseObject({ originTotal: z.number(), stored: z.number(), complete: z.boolean() }),
+  ),
+});
+
+export interface SyncRun extends ProcessCost {
+  readonly fetchMs: number;
+  readonly indexMs: number;
+  /** Messages that are stored, by the certificates. */
+  readonly stored: number;
+  /** By the client's own count. */
+  readonly requests: number;
+}
+
+/** The program under measurement: its built command line, with an archive in the workplace. */
+export interface Mailkeep {
+  readonly program: string;
+  readonly data: string;
+  /** Removes the archive. */
+  forget(): void;
+  sync(): Promise<SyncRun>;
+  rebuild(): Promise<ProcessCost>;
+  newest(query: string): Invocation;
+  all(query: string): Invocation;
+}
+
+export function prepareMailkeep(
+  work: Workplace,
+  program: string,
+  sandbox: Sandbox,
+  nodeArgs: readonly string[] = [],
+): Mailkeep {
+  const data = join(work.folder, 'mailkeep');
+  const config = join(work.folder, 'mailkeep.json');
+  writeFileSync(
+    config,
+    JSON.stringify({
+      dataDir: data,
+      accounts: [{ name: 'bench', baseUrl: sandbox.url, token: sandbox.token }],
+      rateLimit: { requestsPerMinute: REQUESTS_PER_MINUTE, concurrency: CONCURRENCY },
+      minFreeBytes: 100_000_000,
+    }),
+    { mode: 0o600 },
+  );
+  const invoke = (...args: readonly string[]): Invocation => ({
+    command: process.execPath,
+    args: [...nodeArgs, program, ...args],
+  });
+  const search = (query: string, limit: number): Invocation =>
+    invoke('search', '--data', data, '--json', '--limit', String(limit), query);
+  return {
+    program,
+    data,
+    forget() {
+      work.fresh('mailkeep');
+    },
+    async sync() {
+      const cost = await runProgram(invoke('sync', '--config', config, '--json'));
+      const result = syncSchema.parse(JSON.parse(cost.stdout));
+      if (result.failures.length > 0)
+        throw new Error(`sync names failures: ${JSON.stringify(result.failures).slice(0, 500)}`);
+      return {
+        ...cost,
+        fetchMs: result.timings.fetchMs,
+        indexMs: result.timings.indexMs,
+        stored: result.certificates.reduce((sum, { stored }) => sum + stored, 0),
+        requests: result.requests,
+      };
+    },
+    rebuild: () => runProgram(invoke('rebuild', '--data', data, '--json')),
+    newest: (query) => search(query, 20),
+    all: (query) => search(query, 1_000_000),
+  };
+}

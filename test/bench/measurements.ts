@@ -1,0 +1,70 @@
+import type { SearchTerms } from './search-terms.ts';
+
+/** A peer's figure, or why there is none. */
+export type Measured<T> = { readonly value: T } | { readonly missing: string };
+
+export type TermName = keyof SearchTerms;
+export const TERM_NAMES: readonly TermName[] = ['common', 'rare', 'phrase'];
+
+/** A figure for each of the three searches. */
+export type PerTerm<T> = Readonly<Record<TermName, T>>;
+
+export function perTerm<T>(figure: (name: TermName) => T): PerTerm<T> {
+  return { common: figure('common'), rare: figure('rare'), phrase: figure('phrase') };
+}
+
+/** The first sync of a mailbox into nothing, and a pass that finds nothing new. */
+export interface MirrorFigures {
+  readonly firstMs: readonly number[];
+  readonly againMs: readonly number[];
+  readonly peakBytes: number | undefined;
+  readonly stored: number;
+}
+
+export interface IndexerFigures {
+  readonly name: string;
+  readonly wallMs: readonly number[];
+  readonly peakBytes: number | undefined;
+  readonly diskBytes: number;
+  readonly hits: PerTerm<number>;
+  /** Command line, newest 20, median. */
+  readonly coldMs: PerTerm<number>;
+}
+
+export interface MailkeepFigures {
+  /** Whole process of the first sync: from an empty disk to searchable. */
+  readonly wallMs: readonly number[];
+  /** Until all bytes and places were durable. */
+  readonly fetchMs: readonly number[];
+  readonly indexMs: readonly number[];
+  readonly peakBytes: number | undefined;
+  readonly stored: number;
+  /** Counted by the service. */
+  readonly firstRequests: number;
+  readonly againMs: readonly number[];
+  readonly againRequests: number;
+  readonly logBytes: number;
+  readonly catalogBytes: number;
+  /** Share of the log's raw bytes that lies in sealed segments, 0 to 1. */
+  readonly sealedShare: number;
+  readonly rebuildMs: readonly number[];
+  readonly hits: PerTerm<number>;
+  readonly coldMs: PerTerm<number>;
+  readonly inProcessMs: PerTerm<number>;
+}
+
+/** Everything one run measured. Lists hold one figure per repetition. */
+export interface Measurements {
+  readonly messages: number;
+  readonly rawBytes: number;
+  readonly maildirBytes: number;
+  readonly folderCounts: readonly number[];
+  readonly mbsync: Measured<MirrorFigures>;
+  readonly mu: Measured<IndexerFigures>;
+  readonly notmuch: Measured<IndexerFigures>;
+  readonly mailkeep: Measured<MailkeepFigures>;
+  /** `node -e 0`, median. */
+  readonly nodeMs: number;
+  /** Peak memory of a first sync by number of messages, with --full. */
+  readonly memory?: readonly { readonly messages: number; readonly peakBytes: number }[];
+}

@@ -1,0 +1,59 @@
+import { parseArgs } from 'node:util';
+
+export interface BenchOptions {
+  readonly messages: number;
+  readonly seed: number;
+  /** How often each long step is repeated; the median is shown. */
+  readonly runs: number;
+  /** Measures memory at 5,000 and 50,000 messages as well, which takes long. */
+  readonly full: boolean;
+  /** Leaves the messages, the archive and the peers' databases where they are. */
+  readonly keep: boolean;
+  readonly parent: string | undefined;
+  /** Writes every figure to this file as JSON. */
+  readonly json: string | undefined;
+}
+
+export const USAGE = `npm run bench -- [options]
+  --messages N   messages to measure with (10000)
+  --seed N       seed of the messages (1)
+  --runs N       repetitions of each long step; the median is shown (3)
+  --full         also compares memory at 5,000 and 50,000 messages
+  --work DIR     where to work (the system's folder for temporary files)
+  --keep         keep that work
+  --json FILE    write all figures to a file
+With MAILKEEP_CORPUS=DIR the messages are made from the real mail in DIR.`;
+
+/** @throws TypeError for an unknown option, RangeError for a number that is none. */
+export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      messages: { type: 'string', default: '10000' },
+      seed: { type: 'string', default: '1' },
+      runs: { type: 'string', default: '3' },
+      full: { type: 'boolean', default: false },
+      keep: { type: 'boolean', default: false },
+      work: { type: 'string' },
+      json: { type: 'string' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return 'help';
+  return {
+    messages: wholeNumber('messages', values.messages, 100),
+    seed: wholeNumber('seed', values.seed, 0),
+    runs: wholeNumber('runs', values.runs, 1),
+    full: values.full,
+    keep: values.keep,
+    parent: values.work,
+    json: values.json,
+  };
+}
+
+function wholeNumber(name: string, text: string, least: number): number {
+  const value = Number(text.replaceAll(',', ''));
+  if (!Number.isInteger(value) || value < least)
+    throw new RangeError(`--${name} must be a whole number of at least ${least}, not "${text}"`);
+  return value;
+}

@@ -1,0 +1,28 @@
+import { spawnSync } from 'node:child_process';
+
+/** The programs mailkeep is measured beside, and how each says its version. */
+const VERSION_ARGS = {
+  mbsync: ['--version'],
+  dovecot: ['--version'],
+  doveadm: [],
+  notmuch: ['--version'],
+  mu: ['--version'],
+} as const;
+
+export type Peer = keyof typeof VERSION_ARGS;
+
+/** Those that a report names. */
+export const PEERS: readonly Peer[] = ['mbsync', 'dovecot', 'notmuch', 'mu'];
+
+/** What the program says of itself, in one line; undefined when it is not installed. */
+export function peerVersion(peer: Peer): string | undefined {
+  const result = spawnSync(peer, VERSION_ARGS[peer]);
+  if (result.error !== undefined) return undefined;
+  const version = /\d+(?:\.\d+)+/.exec(result.stdout.toString())?.[0] ?? '';
+  return `${peer} ${version}`.trim();
+}
+
+/** Debian keeps dovecot where only root looks. */
+export function extendPath(): void {
+  process.env.PATH = `${process.env.PATH ?? ''}:/usr/sbin:/sbin`;
+}

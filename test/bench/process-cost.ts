@@ -1,0 +1,97 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+/** What one run of a program cost. */
+export interface ProcessCost {
+  readonly wallMs: number;
+  /** Highest resident memory of the process, its threads included; undefined where /proc does not tell. */
+  readonly peakBytes: number | undefined;
+  readonly stdout: string;
+}
+
+export interface Invocation {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Exit codes that count as done; 0 alone by default. */
+  readonly accepted?: readonly number[];
+}
+
+const SAMPLE_MS = 10;
+
+/** A program ended otherwise than it should; the report shows the end of what it said. */
+export class ProgramFailed extends Error {
+  constructor(invocation: Invocation, ending: string, stderr: string) {
+    const said = stderr.trim().split('\n').slice(-3).join(' | ');
+    super(`${invocation.command} ${invocation.args.join(' ')}: ${ending}; ${said}`);
+    this.name = 'ProgramFailed';
+  }
+}
+
+/**
+ * Runs a program to its end. The kernel keeps the high-water mark of memory (VmHWM), so looking every 10 ms
+ * misses only what is new in the last moment.
+ */
+export async function runProgram(invocation: Invocation): Promise<ProcessCost> {
+  const started = process.hrtime.bigint();
+  const child = spawn(invocation.command, invocation.args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...invocation.env },
+  });
+  const kill = (): void => {
+    child.kill();
+  };
+  process.once('exit', kill);
+  let peakBytes: number | undefined;
+  const look = (): void => {
+    peakBytes = (child.pid === undefined ? undefined : peakOf(child.pid)) ?? peakBytes;
+  };
+  const timer = setInterval(look, SAMPLE_MS);
+  const stdout: Buffer[] = [];
+  const stderr: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
+  try {
+    const ending = await new Promise<string | undefined>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('close', (code, signal) => {
+        const fine = code !== null && (invocation.accepted ?? [0]).includes(code);
+        resolve(fine ? undefined : `ended with ${code ?? signal}`);
+      });
+    });
+    const wallMs = Number(process.hrtime.bigint() - started) / 1e6;
+    if (ending !== undefined)
+      throw new ProgramFailed(invocation, ending, Buffer.concat(stderr).toString());
+    return { wallMs, peakBytes, stdout: Buffer.concat(stdout).toString() };
+  } finally {
+    clearInterval(timer);
+    process.off('exit', kill);
+  }
+}
+
+/** Wall time of a short program, milliseconds. Synchronous, so that nothing of this process is in the figure. */
+export function timeProgram(invocation: Invocation): { wallMs: number; stdout: string } {
+  const started = process.hrtime.bigint();
+  const result = spawnSync(invocation.command, invocation.args, {
+    env: { ...process.env, ...invocation.env },
+    maxBuffer: 1 << 30,
+  });
+  const wallMs = Number(process.hrtime.bigint() - started) / 1e6;
+  if (result.error !== undefined) throw result.error;
+  if (!(invocation.accepted ?? [0]).includes(result.status ?? -1))
+    throw new ProgramFailed(invocation, `ended with ${result.status}`, result.stderr.toString());
+  return { wallMs, stdout: result.stdout.toString() };
+}
+
+/** VmHWM of a process in bytes; undefined once it is gone, and where there is no /proc. */
+export function peakOf(pid: number): number | undefined {
+  try {
+    const kilobytes = /^VmHWM:\s+(\d+) kB$/m.exec(
+      readFileSync(`/proc/${pid}/status`, 'latin1'),
+    )?.[1];
+    return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause) return undefined;
+    throw cause;
+  }
+}

@@ -1,0 +1,228 @@
+import { formatCount, formatMB, formatMs, median } from './figures.ts';
+import {
+  type IndexerFigures,
+  type MailkeepFigures,
+  type Measured,
+  type Measurements,
+  type MirrorFigures,
+  TERM_NAMES,
+} from './measurements.ts';
+import type { Row } from './report.ts';
+
+const MAX_PEAK_BYTES = 300e6;
+
+/** The table of a run: every cell comes from its measurements, every `met` from the cells of its line. */
+export function rowsOf(run: Measurements): Row[] {
+  return [
+    firstSync(run),
+    searchable(run),
+    peakMemory(run),
+    ...memoryGrowth(run),
+    disk(run),
+    ...inProcess(run),
+    ...cold(run),
+    firstRequests(run),
+    quietRequests(run),
+    quietTime(run),
+    rebuild(run),
+  ];
+}
+
+function firstSync(run: Measurements): Row {
+  const rate = (ms: readonly number[]): number => (run.messages * 1000) / median(ms);
+  const peer = valueIn(run.mbsync);
+  const ours = valueIn(run.mailkeep);
+  return {
+    work: 'First sync, durable, before indexing',
+    peers: `mbsync, FSync yes: ${show(run.mbsync, (it) => `${formatMs(median(it.firstMs))}, ${formatCount(rate(it.firstMs))} msg/s, ${formatPeak(it.peakBytes)}`)}`,
+    mailkeep: show(
+      run.mailkeep,
+      (it) => `${formatMs(median(it.fetchMs))}, ${formatCount(rate(it.fetchMs))} msg/s`,
+    ),
+    ...against(ours && peer && rate(ours.fetchMs) / rate(peer.firstMs), (ratio) => ratio >= 2),
+    target: '>= 2 x mbsync',
+  };
+}
+
+function searchable(run: Measurements): Row {
+  const mirror = valueIn(run.mbsync);
+  const ours = valueIn(run.mailkeep);
+  const pairs = [valueIn(run.mu), valueIn(run.notmuch)].flatMap((indexer) =>
+    mirror === undefined || indexer === undefined
+      ? []
+      : [{ indexer, ms: median(mirror.firstMs) + median(indexer.wallMs) }],
+  );
+  const fastest = Math.min(...pairs.map(({ ms }) => ms));
+  return {
+    work: 'Empty disk to searchable',
+    peers:
+      pairs.length === 0
+        ? 'not measured'
+        : pairs
+            .map(
+              ({ indexer, ms }) =>
+                `mbsync + ${indexer.name}: ${formatMs(ms)}, ${formatCount((run.messages * 1000) / ms)} msg/s, ${formatPeak(indexer.peakBytes)}`,
+            )
+            .join('; '),
+    mailkeep: show(
+      run.mailkeep,
+      (it) =>
+        `${formatMs(median(it.wallMs))}, ${formatCount((run.messages * 1000) / median(it.wallMs))} msg/s`,
+    ),
+    ...against(
+      ours && pairs.length > 0 ? median(ours.wallMs) / fastest : undefined,
+      (ratio) => ratio <= 0.5,
+    ),
+    target: '<= 0.5 x the faster pair',
+  };
+}
+
+function peakMemory(run: Measurements): Row {
+  const peak = valueIn(run.mailkeep)?.peakBytes;
+  return {
+    work: 'Peak memory of that',
+    peers: 'see above',
+    mailkeep: show(run.mailkeep, (it) => formatPeak(it.peakBytes)),
+    ...against(peak && peak / MAX_PEAK_BYTES, (ratio) => ratio <= 1),
+    target: '<= 300 MB',
+  };
+}
+
+function memoryGrowth(run: Measurements): Row[] {
+  const few = run.memory?.[0];
+  const many = run.memory?.at(-1);
+  if (few === undefined || many === undefined) return [];
+  return [
+    {
+      work: `Peak memory at ${formatCount(many.messages)} beside ${formatCount(few.messages)} messages`,
+      peers: '',
+      mailkeep: `${formatMB(many.peakBytes)} beside ${formatMB(few.peakBytes)}`,
+      ...against(many.peakBytes / few.peakBytes, (ratio) => ratio <= 1.2),
+      target: '<= 1.2 x',
+    },
+  ];
+}
+
+function disk(run: Measurements): Row {
+  const share = (bytes: number): string => (bytes / run.rawBytes).toFixed(2);
+  const ours = valueIn(run.mailkeep);
+  const used = (it: IndexerFigures): string => `${it.name} ${share(it.diskBytes)} on top`;
+  return {
+    work: 'Disk, as a share of the raw bytes',
+    peers: [
+      `Maildir ${share(run.maildirBytes)}`,
+      `mu: ${show(run.mu, used)}`,
+      `notmuch: ${show(run.notmuch, used)}`,
+    ].join('; '),
+    mailkeep: show(
+      run.mailkeep,
+      (it) =>
+        `log ${share(it.logBytes)} (${Math.round(it.sealedShare * 100)} % sealed) + catalog ${share(it.catalogBytes)}`,
+    ),
+    ...against(
+      ours && (ours.logBytes + ours.catalogBytes) / run.rawBytes,
+      (ratio) => ratio <= 0.53,
+    ),
+    target: '<= 0.53 once sealed',
+  };
+}
+
+function inProcess(run: Measurements): Row[] {
+  return TERM_NAMES.map((term) => ({
+    work: `Newest 20, ${term}, in process`,
+    peers: '',
+    mailkeep: show(
+      run.mailkeep,
+      (it) => `${formatMs(it.inProcessMs[term])} (${formatCount(it.hits[term])} hits)`,
+    ),
+    ...against(valueIn(run.mailkeep)?.inProcessMs[term], (ms) => ms <= 1),
+    target: '<= 1 ms',
+  }));
+}
+
+function cold(run: Measurements): Row[] {
+  const ofPeer = (it: IndexerFigures, term: (typeof TERM_NAMES)[number]): string =>
+    `${formatMs(it.coldMs[term])} (${formatCount(it.hits[term])} hits)`;
+  return TERM_NAMES.map((term) => {
+    const ours = valueIn(run.mailkeep)?.coldMs[term];
+    return {
+      work: `Newest 20, ${term}, cold command line`,
+      peers: `notmuch ${show(run.notmuch, (it) => ofPeer(it, term))}; mu ${show(run.mu, (it) => ofPeer(it, term))}; node -e 0 ${formatMs(run.nodeMs)}`,
+      mailkeep: show(run.mailkeep, (it) => formatMs(it.coldMs[term])),
+      ...against(ours && ours / run.nodeMs, (ratio) => ratio <= 2),
+      target: '<= 2 x node -e 0',
+    };
+  });
+}
+
+/** One request per message, one per page of 100, one for the account and one for the folders. */
+export function requestFloor(folderCounts: readonly number[]): number {
+  return folderCounts.reduce((sum, count) => sum + count + Math.ceil(count / 100), 2);
+}
+
+function firstRequests(run: Measurements): Row {
+  const floor = requestFloor(run.folderCounts);
+  const ours = valueIn(run.mailkeep);
+  return {
+    work: 'Requests of the first sync',
+    peers: `floor ${formatCount(floor)}`,
+    mailkeep: show(run.mailkeep, (it) => formatCount(it.firstRequests)),
+    ...against(ours && ours.firstRequests / floor, (ratio) => ratio <= 1.02),
+    target: '<= 1.02 x the floor',
+  };
+}
+
+function quietRequests(run: Measurements): Row {
+  const most = 2 + run.folderCounts.length;
+  const ours = valueIn(run.mailkeep);
+  return {
+    work: `Requests of a quiet pass, ${run.folderCounts.length} folders with mail`,
+    peers: `walk of all pages: ${formatCount(requestFloor(run.folderCounts) - run.messages)}`,
+    mailkeep: show(run.mailkeep, (it) => formatCount(it.againRequests)),
+    ...against(ours && ours.againRequests / most, (ratio) => ratio <= 1),
+    target: `<= 2 + folders (${most})`,
+  };
+}
+
+function quietTime(run: Measurements): Row {
+  const ours = valueIn(run.mailkeep);
+  return {
+    work: 'No-change pass, with process start',
+    peers: `mbsync ${show(run.mbsync, (it: MirrorFigures) => formatMs(median(it.againMs)))}`,
+    mailkeep: show(run.mailkeep, (it) => formatMs(median(it.againMs))),
+    ...against(ours && median(ours.againMs) / 1000, (ratio) => ratio <= 1),
+    target: '<= 1 s',
+  };
+}
+
+function rebuild(run: Measurements): Row {
+  const indexing = (it: MailkeepFigures): number => median(it.wallMs) - median(it.fetchMs);
+  const ours = valueIn(run.mailkeep);
+  return {
+    work: 'Rebuild of the catalog',
+    peers: `our indexing: ${show(run.mailkeep, (it) => formatMs(indexing(it)))}`,
+    mailkeep: show(run.mailkeep, (it) => formatMs(median(it.rebuildMs))),
+    ...against(ours && median(ours.rebuildMs) / indexing(ours), (ratio) => ratio <= 1),
+    target: '<= the indexing',
+  };
+}
+
+/** `ratio` and `met` of a row, when there are two figures to compare. */
+function against(
+  ratio: number | undefined,
+  meets: (ratio: number) => boolean,
+): Pick<Row, 'ratio' | 'met'> {
+  return ratio === undefined ? {} : { ratio, met: meets(ratio) };
+}
+
+function valueIn<T>(measured: Measured<T>): T | undefined {
+  return 'value' in measured ? measured.value : undefined;
+}
+
+function show<T>(measured: Measured<T>, print: (value: T) => string): string {
+  return 'value' in measured ? print(measured.value) : measured.missing;
+}
+
+function formatPeak(bytes: number | undefined): string {
+  return bytes === undefined ? 'memory not measured' : `${formatMB(bytes)} peak`;
+}
