@@ -1,0 +1,37 @@
+import { isFact } from './fact-shape.ts';
+import type { Fact } from './facts.ts';
+import { parseJson } from './json-shape.ts';
+import { readMessagePayload } from './recipe.ts';
+import { RECORD_KIND } from './records.ts';
+import type { Visited } from './segment-batches.ts';
+import type { LogicalRecord } from './segment-records.ts';
+
+/** A record as the catalog's fold wants it, but for its position. */
+export type FoldedMeaning =
+  | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
+  | { readonly kind: 'message'; readonly id: string; readonly size: number }
+  | { readonly kind: 'fact'; readonly fact: Fact };
+
+/** Reads what a record means: a blob by its header, a message by its recipe, a fact by its JSON. */
+export function foldRecord(
+  record: LogicalRecord & { readonly payload: Buffer },
+): Visited<FoldedMeaning> {
+  switch (record.kind) {
+    case RECORD_KIND.blob:
+      return {
+        value: { kind: 'blob', hash: record.hash.toString('hex'), size: record.rawLength },
+      };
+    case RECORD_KIND.message: {
+      const message = readMessagePayload(record.payload);
+      if (message === undefined) return { problem: 'recipe' };
+      const { sha256, size } = message.recipe;
+      return { value: { kind: 'message', id: sha256, size } };
+    }
+    case RECORD_KIND.fact: {
+      const fact = parseJson(record.payload.toString('utf8'));
+      return isFact(fact) ? { value: { kind: 'fact', fact } } : { problem: 'fact' };
+    }
+    default:
+      return { problem: 'bytes' };
+  }
+}

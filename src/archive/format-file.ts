@@ -1,0 +1,67 @@
+import { archiveFormatNewer, archiveFormatUnreadable, archiveMissing } from '../errors/archive.ts';
+import { type FileLayer, readWhole, writeAll } from './file-layer.ts';
+import { formatPath, logFolder, temporaryPath } from './layout.ts';
+import { FORMAT_VERSION } from './segment-header.ts';
+
+const FORMAT = /^mailkeep archive (\d+)\n?$/;
+
+/**
+ * Reads FORMAT and refuses what this program cannot read.
+ *
+ * @throws `archive-missing` when the folder holds no archive, `archive-format-newer`, `archive-format-unreadable`
+ */
+export function checkFormat(files: FileLayer, dir: string): void {
+  const text = readFormat(files, dir);
+  if (text === undefined) {
+    throw hasLog(files, dir) ? archiveFormatUnreadable(dir, null) : archiveMissing(dir);
+  }
+  const version = FORMAT.exec(text)?.[1];
+  if (version === undefined) throw archiveFormatUnreadable(dir, text.slice(0, 64));
+  if (Number(version) > FORMAT_VERSION) {
+    throw archiveFormatNewer(dir, `mailkeep archive ${version}`, FORMAT_VERSION);
+  }
+}
+
+/** True when the folder holds neither FORMAT nor a log: a new archive may be laid out there. */
+export function isUnused(files: FileLayer, dir: string): boolean {
+  return readFormat(files, dir) === undefined && !hasLog(files, dir);
+}
+
+/** Writes FORMAT durably. It comes first when an archive is laid out: a log without it is damage. */
+export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
+  const path = formatPath(dir);
+  const temporary = temporaryPath(path);
+  if (files.list(dir).includes('FORMAT.tmp')) await files.remove(temporary);
+  const file = files.open(temporary, 'create');
+  try {
+    await writeAll(file, Buffer.from(`mailkeep archive ${FORMAT_VERSION}\n`, 'latin1'), 0);
+    await file.datasync();
+  } finally {
+    file.close();
+  }
+  await files.rename(temporary, path);
+  await files.syncFolder(dir);
+}
+
+function readFormat(files: FileLayer, dir: string): string | undefined {
+  try {
+    return readWhole(files, formatPath(dir)).toString('utf8');
+  } catch (error) {
+    if (isAbsent(error)) return undefined;
+    throw error;
+  }
+}
+
+function hasLog(files: FileLayer, dir: string): boolean {
+  try {
+    return files.list(logFolder(dir)).some((name) => name.endsWith('.seg'));
+  } catch (error) {
+    if (isAbsent(error)) return false;
+    throw error;
+  }
+}
+
+/** True for the system's "no such file or folder". */
+export function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

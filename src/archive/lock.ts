@@ -1,0 +1,45 @@
+import { chmodSync, existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { archiveInUse, archiveLockFailed } from '../errors/archive.ts';
+import { FILE_MODE, FOLDER_MODE } from './layout.ts';
+
+/** The right to write to an archive, held until released or until the process ends, however it ends. */
+export interface ArchiveLock {
+  release(): void;
+}
+
+/**
+ * Takes the one writer's lock of an archive: an exclusive transaction on the SQLite file `lock`, which the system frees
+ * even after `kill -9`. It never waits. Creates the folder (0700) when there is none.
+ *
+ * Nothing else may open the file `lock` within this process: POSIX drops a process's locks on a file when any of its
+ * descriptors of it is closed.
+ *
+ * @throws `archive-in-use` when somebody holds it; `archive-lock-failed` when the file cannot be locked at all
+ */
+export function acquireLock(dir: string): ArchiveLock {
+  let database: Database.Database | undefined;
+  try {
+    mkdirSync(dir, { recursive: true, mode: FOLDER_MODE });
+    const path = join(dir, 'lock');
+    const isNew = !existsSync(path);
+    database = new Database(path, { timeout: 0 });
+    if (isNew) chmodSync(path, FILE_MODE);
+    database.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database?.close();
+    throw isBusy(error) ? archiveInUse(dir, error) : archiveLockFailed(dir, error);
+  }
+  const held = database;
+  return {
+    release: () => {
+      // Closing rolls the empty transaction back and frees the lock; a second release is harmless.
+      held.close();
+    },
+  };
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
+}

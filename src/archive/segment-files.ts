@@ -1,0 +1,128 @@
+import { logDamaged } from '../errors/archive.ts';
+import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
+import { isAbsent } from './format-file.ts';
+import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from './layout.ts';
+import { readFooter, type SealedIndex } from './sealed-footer.ts';
+import { decodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from './segment-header.ts';
+
+/** The generations of each segment that the log's folder holds, highest first; segments in order. */
+export type SegmentListing = ReadonlyMap<number, readonly number[]>;
+
+export function listSegments(files: FileLayer, dir: string): SegmentListing {
+  const found = files
+    .list(logFolder(dir))
+    .map(parseSegmentName)
+    .filter((file) => file !== undefined)
+    .sort((a, b) => a.segment - b.segment || b.generation - a.generation);
+  const listing = new Map<number, number[]>();
+  for (const { segment, generation } of found) {
+    const generations = listing.get(segment);
+    if (generations === undefined) listing.set(segment, [generation]);
+    else generations.push(generation);
+  }
+  return listing;
+}
+
+export interface OpenSegment {
+  readonly file: LogFile;
+  readonly name: SegmentFile;
+  readonly path: string;
+  readonly header: SegmentHeader;
+  /** Present when the file is sealed: records are then found by ordinal. */
+  readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
+}
+
+/**
+ * Opens the generation of a segment that is in force: the highest with a whole footer, else the unsealed first one, else
+ * the highest with an intact header (its footer is damaged, but its records can be walked).
+ *
+ * @throws `log-damaged` when no generation has an intact header; the system's error when a file went away meanwhile
+ */
+export function openInForce(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+): OpenSegment {
+  let unsealed: OpenSegment | undefined;
+  let footerless: OpenSegment | undefined;
+  try {
+    for (const generation of generations) {
+      const opened = openSegment(files, dir, { segment, generation });
+      if (opened === undefined) continue;
+      if (opened.sealed !== undefined) {
+        unsealed?.file.close();
+        footerless?.file.close();
+        return opened;
+      }
+      if (generation === 1) unsealed = opened;
+      else if (footerless === undefined) footerless = opened;
+      else opened.file.close();
+    }
+  } catch (error) {
+    unsealed?.file.close();
+    footerless?.file.close();
+    throw error;
+  }
+  const fallback = unsealed ?? footerless;
+  if (fallback === undefined) {
+    throw logDamaged({
+      file: segmentPath(dir, { segment, generation: generations[0] ?? 1 }),
+      segment,
+      offset: 0,
+      reason: generations.length === 0 ? 'segment-missing' : 'segment-header',
+    });
+  }
+  if (fallback === unsealed) footerless?.file.close();
+  return fallback;
+}
+
+/** Undefined when the file's header is not intact or belongs to another file. The caller closes the file. */
+export function openSegment(
+  files: FileLayer,
+  dir: string,
+  name: SegmentFile,
+  path = segmentPath(dir, name),
+): OpenSegment | undefined {
+  const file = files.open(path, 'read');
+  const header = readSegmentHeader(file, name);
+  if (header === undefined) {
+    file.close();
+    return undefined;
+  }
+  return {
+    file,
+    name,
+    path,
+    header,
+    sealed: name.generation === 1 ? undefined : readFooter(file, header),
+  };
+}
+
+export function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | undefined {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  const header = decodeSegmentHeader(bytes.subarray(0, readFully(file, bytes, 0)));
+  return header?.segment === name.segment && header.generation === name.generation
+    ? header
+    : undefined;
+}
+
+/** Any segment's header says the archive's id; undefined when there is no segment. */
+export function findArchiveId(files: FileLayer, dir: string): Buffer | undefined {
+  for (const [segment, generations] of listSegments(files, dir)) {
+    for (const generation of generations) {
+      try {
+        const file = files.open(segmentPath(dir, { segment, generation }), 'read');
+        try {
+          const header = readSegmentHeader(file, { segment, generation });
+          if (header !== undefined) return header.archiveId;
+        } finally {
+          file.close();
+        }
+      } catch (error) {
+        if (!isAbsent(error)) throw error;
+      }
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { LineShape } from './base64-lines.ts';
+import { decodeLines, extendRun, firstLine, MIN_DECODED_BYTES, RunStarts } from './base64-runs.ts';
+import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
+import { RecipeBuilder } from './recipe-builder.ts';
+import { messagePayload } from './split-source.ts';
+
+/** The part of the source that lies in memory at a time. */
+const WINDOW_BYTES = 4 * 1024 * 1024;
+/** A run is judged only with this many bytes of it in the window. Lines that are longer stay literal. */
+const JUDGED_BYTES = 256 * 1024;
+const PAD = 61;
+
+export interface FileSplitSink {
+  blob(hash: BlobHash, bytes: Buffer): void;
+  /** Called between windows: waits until the blobs told so far need not be held any more. */
+  drain(): Promise<void>;
+}
+
+export interface SplitFile {
+  readonly id: MessageId;
+  readonly size: number;
+  readonly payload: Buffer;
+}
+
+/**
+ * Splits a raw source that lies in a file, window by window: memory does not depend on its size. The outcome is that of
+ * `splitSource`, but for lines of more than 256 KiB. What readers will rebuild is hashed on the way and compared with the
+ * source's own hash; if they differed, the source would be stored undecoded.
+ */
+export async function splitSourceFile(
+  files: FileLayer,
+  path: string,
+  sink: FileSplitSink,
+): Promise<SplitFile> {
+  const file = files.open(path, 'read');
+  try {
+    const decoded = await split(file, sink, true);
+    return decoded.rebuilt === decoded.id ? decoded : await split(file, sink, false);
+  } finally {
+    file.close();
+  }
+}
+
+async function split(
+  file: LogFile,
+  sink: FileSplitSink,
+  decode: boolean,
+): Promise<SplitFile & { readonly rebuilt: string }> {
+  const whole = createHash('sha256');
+  const rebuilt = createHash('sha256');
+  const builder = new RecipeBuilder({
+    blob: (hash, bytes) => sink.blob(hash, bytes),
+    rebuilt: (bytes) => rebuilt.update(bytes),
+  });
+  const size = file.size();
+  const splitter = new WindowSplitter(builder, decode);
+  const window = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, size));
+  let read = 0;
+  let carried = 0;
+  while (read < size) {
+    const got = readFully(file, window.subarray(carried), read);
+    if (got === 0) throw new Error('the source became shorter while it was read');
+    whole.update(window.subarray(carried, carried + got));
+    read += got;
+    const filled = carried + got;
+    const used = splitter.take(window.subarray(0, filled), read >= size);
+    window.copyWithin(0, used, filled);
+    carried = filled - used;
+    await sink.drain();
+  }
+  const id = whole.digest('hex');
+  const payload = messagePayload(builder, id, read);
+  return { id, size: read, payload, rebuilt: rebuilt.digest('hex') };
+}
+
+/** Tells a builder a source that comes in windows; what a window leaves undecided comes again with the next. */
+class WindowSplitter {
+  readonly #builder: RecipeBuilder;
+  readonly #decode: boolean;
+  /** The shape of the run that goes on: the window then begins at a line end. */
+  #open: LineShape | undefined;
+  /** True when a run may start at the first byte of the window. */
+  #startsHere = true;
+
+  constructor(builder: RecipeBuilder, decode: boolean) {
+    this.#builder = builder;
+    this.#decode = decode;
+  }
+
+  /** Returns how many bytes of the window are settled: all of them when it is the final one. */
+  take(window: Buffer, final: boolean): number {
+    let told = this.#open === undefined ? 0 : this.#continueRun(window, this.#open, final);
+    if (this.#open !== undefined) return told;
+    const starts = new RunStarts(window);
+    let start = this.#startsHere ? 0 : starts.after(told);
+    this.#startsHere = false;
+    while (this.#decode && start !== -1) {
+      if (!final && window.length - start < JUDGED_BYTES) {
+        this.#literal(window, told, start);
+        this.#startsHere = true;
+        return start;
+      }
+      const end = this.#tryRun(window, told, start, final);
+      if (end > start) told = end;
+      if (this.#open !== undefined) return told;
+      start = starts.after(Math.max(end, start + 1));
+    }
+    // The last bytes may be the beginning of an empty line.
+    const settled = final ? window.length : Math.max(told, window.length - 3);
+    this.#literal(window, told, settled);
+    return settled;
+  }
+
+  /** Tells the run at `start`, if there is one, and what lies before it; returns where it ends, else `start`. */
+  #tryRun(window: Buffer, told: number, start: number, final: boolean): number {
+    const first = firstLine(window, start, final);
+    if (first === undefined || first === 'more' || first.lineLength > JUDGED_BYTES) return start;
+    const extent = extendRun(window, first.end, first, final);
+    const { bytes, end } = decodeLines(window, start, extent.end, first);
+    if (bytes.length < MIN_DECODED_BYTES) return start;
+    this.#literal(window, told, start);
+    this.#builder.beginRun(first);
+    this.#builder.run(bytes);
+    this.#open =
+      !extent.closed && end === extent.end && window[end - 1] !== PAD ? first : undefined;
+    if (this.#open === undefined) this.#builder.endRun();
+    return end;
+  }
+
+  #continueRun(window: Buffer, shape: LineShape, final: boolean): number {
+    const extent = extendRun(window, 0, shape, final);
+    const start = shape.eol === 'crlf' ? 2 : 1;
+    const { bytes, end } = decodeLines(window, start, extent.end, shape);
+    this.#builder.run(bytes);
+    if (!extent.closed && end === extent.end && window[end - 1] !== PAD) return end;
+    this.#open = undefined;
+    this.#builder.endRun();
+    // Without another line, the line end that the window begins with belongs to what follows.
+    return bytes.length === 0 ? 0 : end;
+  }
+
+  #literal(window: Buffer, from: number, to: number): void {
+    // A copy: the window's memory is used again.
+    if (to > from) this.#builder.literal(Buffer.from(window.subarray(from, to)));
+  }
+}

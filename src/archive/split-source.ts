@@ -1,0 +1,80 @@
+import type { BlobHash, MessageId } from '../mail/words.ts';
+import { decodeLines, extendRun, firstLine, MIN_DECODED_BYTES, RunStarts } from './base64-runs.ts';
+import { rebuild } from './rebuild.ts';
+import { readMessagePayload, recipeLine } from './recipe.ts';
+import { RecipeBuilder } from './recipe-builder.ts';
+
+/** A message as it will be stored: the payload of its record, and the blobs that the payload refers to. */
+export interface SplitSource {
+  readonly payload: Buffer;
+  readonly blobs: ReadonlyMap<BlobHash, Buffer>;
+}
+
+/**
+ * Splits a raw source that lies in memory: runs of base64 lines are decoded into blobs, the rest stays literal. It does
+ * not look at MIME at all: nested, truncated or mislabelled messages are the same to it. What comes out has been
+ * read back, rebuilt and compared with the source byte for byte.
+ */
+export function splitSource(raw: Buffer, id: MessageId): SplitSource {
+  const blobs = new Map<BlobHash, Buffer>();
+  const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
+  const runs = tellRuns(raw, builder);
+  const payload = messagePayload(builder, id, raw.length);
+  if (runs === 0 && blobs.size === 0) return { payload, blobs };
+  return givesBack(payload, blobs, raw) ? { payload, blobs } : keepLiteral(raw, id);
+}
+
+/** Puts the record's payload together from what a builder has gathered. */
+export function messagePayload(builder: RecipeBuilder, id: MessageId, size: number): Buffer {
+  const { parts, literal } = builder.finish();
+  const line = Buffer.from(recipeLine({ parts, sha256: id, size }), 'latin1');
+  return Buffer.concat([line, ...literal]);
+}
+
+function tellRuns(raw: Buffer, builder: RecipeBuilder): number {
+  let runs = 0;
+  let told = 0;
+  const starts = new RunStarts(raw);
+  let start = 0;
+  // A run needs about 4/3 of its decoded bytes; what is left over at the end is too short for one.
+  const last = raw.length - Math.ceil((MIN_DECODED_BYTES / 3) * 4);
+  while (start !== -1 && start <= last) {
+    const first = firstLine(raw, start, true);
+    let next = start;
+    if (first !== undefined && first !== 'more') {
+      const { end } = extendRun(raw, first.end, first, true);
+      if (((end - start) / 4) * 3 >= MIN_DECODED_BYTES) {
+        const decoded = decodeLines(raw, start, end, first);
+        if (decoded.bytes.length >= MIN_DECODED_BYTES) {
+          builder.literal(raw.subarray(told, start));
+          builder.beginRun(first);
+          builder.run(decoded.bytes);
+          builder.endRun();
+          told = decoded.end;
+          runs += 1;
+        }
+        // Within a run's lines, valid or not, no other run can start.
+        next = Math.max(start, decoded.end);
+      }
+    }
+    const from = Math.max(next, start + 1);
+    start = starts.after(from);
+  }
+  builder.literal(raw.subarray(told));
+  return runs;
+}
+
+function givesBack(payload: Buffer, blobs: ReadonlyMap<BlobHash, Buffer>, raw: Buffer): boolean {
+  const message = readMessagePayload(payload);
+  if (message === undefined) return false;
+  const source = rebuild(message, (hash) => blobs.get(hash) ?? Buffer.alloc(0));
+  return source.equals(raw);
+}
+
+/** Never needed as far as anybody knows; here so that a mistake above costs room and not a message. */
+function keepLiteral(raw: Buffer, id: MessageId): SplitSource {
+  const blobs = new Map<BlobHash, Buffer>();
+  const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
+  builder.literal(raw);
+  return { payload: messagePayload(builder, id, raw.length), blobs };
+}

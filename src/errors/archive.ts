@@ -1,0 +1,122 @@
+import { MailkeepError } from './mailkeep-error.ts';
+
+/** The system's own short name of a failure (`ENOSPC`, `EIO`); `unknown` when it has none. */
+export function errnoOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
+    return error.code;
+  }
+  return 'unknown';
+}
+
+/** Another process (or another part of this one) writes to the archive. */
+export function archiveInUse(dir: string, cause: unknown) {
+  return new MailkeepError('in-use', 'archive-in-use', { dir }, { cause, retryable: true });
+}
+
+/** The lock file cannot be opened or locked for another reason than that somebody holds it. */
+export function archiveLockFailed(dir: string, cause: unknown) {
+  return new MailkeepError(
+    'disk',
+    'archive-lock-failed',
+    { dir, errno: errnoOf(cause) },
+    { cause },
+  );
+}
+
+/** There is no archive in this folder. */
+export function archiveMissing(dir: string) {
+  return new MailkeepError('usage', 'archive-missing', { dir });
+}
+
+/** FORMAT names a format that this program does not know: most likely a newer program wrote it. */
+export function archiveFormatNewer(dir: string, found: string, supported: number) {
+  return new MailkeepError('config', 'archive-format-newer', { dir, found, supported });
+}
+
+/** FORMAT is there but does not say what an archive's FORMAT says, or is missing beside a log. */
+export function archiveFormatUnreadable(dir: string, found: string | null) {
+  return new MailkeepError('damage', 'archive-format-unreadable', { dir, found });
+}
+
+/** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer goes on once there is room. */
+export function diskFull(file: string, bytes: number, cause: unknown) {
+  return new MailkeepError('disk', 'disk-full', { file, bytes, errno: errnoOf(cause) }, { cause });
+}
+
+/** Writing failed for another reason than room. Cut back to the last commit. */
+export function logWriteFailed(file: string, cause: unknown) {
+  return new MailkeepError('disk', 'log-write-failed', { file, errno: errnoOf(cause) }, { cause });
+}
+
+/**
+ * The system could not promise that written bytes are on the disk. What the page cache now says about the file is
+ * worth nothing, so the writer never tries again: the process has to end and open the archive anew.
+ */
+export function logSyncFailed(file: string, cause: unknown) {
+  return new MailkeepError('disk', 'log-sync-failed', { file, errno: errnoOf(cause) }, { cause });
+}
+
+/** What kind of damage a byte range of the log shows; see docs/archive-format.md. */
+export type DamageReason =
+  | 'segment-header'
+  | 'segment-missing'
+  | 'bytes'
+  | 'payload'
+  | 'commit'
+  | 'chain'
+  | 'recipe'
+  | 'fact'
+  | 'footer'
+  | 'ends-early'
+  | 'diverged'
+  | 'order';
+
+/** Bytes of the log are not what was written. Nothing was changed. */
+export function logDamaged(facts: {
+  readonly file: string;
+  readonly segment: number;
+  readonly offset: number;
+  readonly reason: DamageReason;
+}) {
+  return new MailkeepError('damage', 'log-damaged', { ...facts });
+}
+
+/** The log ends before a commit that the catalog has already seen. */
+export function logEndsEarly(facts: {
+  readonly file: string;
+  readonly expectedNumber: number;
+  readonly expectedHash: string;
+  readonly lastNumber: number;
+}) {
+  return new MailkeepError('damage', 'log-ends-early', { ...facts });
+}
+
+/** The log holds another commit under a number that the catalog has already seen: they do not belong together. */
+export function logDiverged(facts: {
+  readonly file: string;
+  readonly number: number;
+  readonly expectedHash: string;
+  readonly foundHash: string;
+}) {
+  return new MailkeepError('damage', 'log-diverged', { ...facts });
+}
+
+/** A message's stored bytes do not give its source back. */
+export function messageDamaged(message: string, reason: DamageReason | 'hash' | 'absent') {
+  return new MailkeepError('damage', 'message-damaged', { message, reason });
+}
+
+/** A blob's stored bytes do not have its hash, or the log does not hold it where it should. */
+export function blobDamaged(blob: string, reason: DamageReason | 'hash' | 'absent') {
+  return new MailkeepError('damage', 'blob-damaged', { blob, reason });
+}
+
+/** The locator does not know the message or blob. */
+export function bytesUnknown(hash: string) {
+  return new MailkeepError('usage', 'bytes-unknown', { hash });
+}
+
+/** The bytes were removed on purpose; only their identity is left. */
+export function bytesPurged(hash: string) {
+  return new MailkeepError('usage', 'bytes-purged', { hash });
+}
