@@ -54,7 +54,7 @@ export class LivingCount {
     if (rank < 0 || rank >= this.#living) return -1;
     let position = 0;
     let remaining = rank;
-    for (let step = 2 ** Math.floor(Math.log2(this.#length)); step > 0; step /= 2) {
+    for (let step = 2 ** Math.floor(Math.log2(this.#length)); step >= 1; step /= 2) {
       const next = position + step;
       const count = next <= this.#length ? (this.#tree[next] ?? 0) : Number.POSITIVE_INFINITY;
       if (count <= remaining) {

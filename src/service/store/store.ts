@@ -193,6 +193,17 @@ export class Store {
     });
   }
 
+  /** What a mailbox holds, counted when it is asked for. */
+  usage(mailbox: Mailbox): { readonly bytes: number; readonly messages: number } {
+    let bytes = 0;
+    let messages = 0;
+    for (const folder of mailbox.folders.values()) {
+      messages += folder.count;
+      for (const entry of folder.entries()) bytes += this.#backend.sourceSize(entry.source);
+    }
+    return { bytes, messages };
+  }
+
   /** Bytes of a raw source. */
   size(source: number): number {
     return this.#backend.sourceSize(source);

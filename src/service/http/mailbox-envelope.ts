@@ -1,0 +1,51 @@
+import { hasCode } from '../../errors/mailkeep-error.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
+
+/** An error in the envelope of the mailbox surface. What nobody threw on purpose is a 500 that tells nothing of its inside. */
+export function envelope(error: unknown): Reply {
+  const refusal = error instanceof Refusal ? error : unexpected(error);
+  const { message, code, params, status, headers } = refusal;
+  return {
+    kind: 'text',
+    status,
+    text: JSON.stringify({ error: message, code, params }),
+    headers,
+  };
+}
+
+function unexpected(error: unknown): Refusal {
+  if (hasCode(error, 'sandbox-source-changed')) {
+    return new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed');
+  }
+  return new Refusal(500, 'ERR_INTERNAL', 'The service failed');
+}
+
+const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: string]>> = {
+  401: ['ERR_UNAUTHORIZED', 'The token is missing, malformed, expired or revoked'],
+  403: ['ERR_FORBIDDEN', 'The token does not reach this'],
+  404: ['ERR_NOT_FOUND', 'There is no such thing'],
+  408: ['ERR_REQUEST_TIMEOUT', 'The request took too long to arrive'],
+  422: ['ERR_VALIDATION_FAILED', 'Validation failed'],
+  429: ['ERR_RATE_LIMIT', 'Too many requests'],
+  500: ['ERR_INTERNAL', 'The service failed'],
+  502: ['ERR_UPSTREAM_UNREACHABLE', 'The mail server cannot be reached'],
+  503: ['ERR_UNAVAILABLE', 'The service is down for maintenance'],
+  504: ['ERR_UPSTREAM_TIMEOUT', 'The mail server did not answer in time'],
+};
+
+/** The refusal a bare status stands for; `retryAfter` in seconds. */
+export function statusRefusal(
+  status: number,
+  code: string | undefined,
+  retryAfter: number | undefined,
+): Refusal {
+  const [usual, message] = STATUS_CODES[status] ?? ['ERR_UNKNOWN', 'The request failed'];
+  return new Refusal(
+    status,
+    code ?? usual,
+    message,
+    retryAfter === undefined ? {} : { retryAfter },
+    retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) },
+  );
+}

@@ -1,0 +1,54 @@
+import { deliver } from '../delivery.ts';
+import type { ServiceState } from '../service-state.ts';
+import type { Mailbox } from '../store/mailbox.ts';
+import type { MailboxFault } from './fault-rule.ts';
+
+/** Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone. */
+export function applyMailboxFault(
+  service: ServiceState,
+  fault: MailboxFault,
+  params: Readonly<Record<string, string>>,
+): void {
+  const mailbox = findMailbox(service, fault.mailbox ?? params.mailbox ?? '');
+  const folder = mailbox?.folders.get(fault.folder ?? params.folder ?? 'INBOX');
+  if (mailbox === null || folder === undefined) return;
+  const { store } = service;
+  switch (fault.kind) {
+    case 'arrive':
+      for (let count = 0; count < fault.count; count += 1) {
+        deliver(service, mailbox, folder, placeholderMail(mailbox, folder.nextUid, service.now()));
+      }
+      return;
+    case 'move': {
+      const target = store.folderFor(mailbox, fault.to);
+      for (const uid of fault.uids ?? [folder.lastUid]) store.move(folder, uid, target);
+      return;
+    }
+    case 'vanish':
+      for (const uid of fault.uids ?? [folder.lastUid]) store.remove(folder, uid);
+      return;
+    case 'renumber':
+      store.renumber(folder, fault.firstUid);
+      return;
+  }
+}
+
+/** A mailbox by resource id or address. */
+export function findMailbox(service: ServiceState, name: string): Mailbox | null {
+  return service.store.mailboxes.get(name) ?? service.store.mailboxByAddress(name);
+}
+
+function placeholderMail(mailbox: Mailbox, uid: number, nowMs: number): Buffer {
+  return Buffer.from(
+    [
+      'From: Somebody <somebody@example.net>',
+      `To: ${mailbox.address}`,
+      `Subject: New mail ${uid}`,
+      `Date: ${new Date(nowMs).toUTCString().replace('GMT', '+0000')}`,
+      `Message-ID: <arrived.${uid}.${nowMs}@example.net>`,
+      '',
+      'This came while somebody was looking.',
+      '',
+    ].join('\r\n'),
+  );
+}

@@ -1,0 +1,201 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Call, Operation } from '../operations/call.ts';
+import { MAILBOX_OPERATIONS } from '../operations/table.ts';
+import { readRange } from '../seed/file-block.ts';
+import type { ServiceState } from '../service-state.ts';
+import type { MailboxFault, ReplyFault } from './fault-rule.ts';
+import type { Faults } from './faults.ts';
+import { envelope, statusRefusal } from './mailbox-envelope.ts';
+import { applyMailboxFault } from './mailbox-fault.ts';
+import { RateWindow } from './rate-window.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
+import { readJsonBody } from './request-body.ts';
+import type { RequestLog } from './request-log.ts';
+import { RouteTable } from './route.ts';
+import { sendFaultyReply, sendReply } from './send-reply.ts';
+
+const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
+const BODY_METHODS: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
+
+interface Split {
+  readonly replyFaults: readonly ReplyFault[];
+  readonly mailboxFaults: readonly MailboxFault[];
+}
+
+/** Serves the mailbox surface, and answers every path nobody else knows in its envelope. */
+export class MailboxSurface {
+  readonly #service: ServiceState;
+  readonly #faults: Faults;
+  readonly #log: RequestLog;
+  readonly #window: RateWindow | null;
+
+  constructor(service: ServiceState, faults: Faults, log: RequestLog) {
+    this.#service = service;
+    this.#faults = faults;
+    this.#log = log;
+    const limit = service.settings.requestsPerMinute;
+    this.#window = limit === null ? null : new RateWindow(limit);
+  }
+
+  /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const started = performance.now();
+    const url = request.url ?? '/';
+    const mark = url.indexOf('?');
+    const path = mark < 0 ? url : url.slice(0, mark);
+    const method = request.method ?? 'GET';
+    const match = ROUTES.match(method, path);
+    const operation = match.kind === 'found' ? match.route : null;
+    const finish = (status: number) => {
+      this.#log.record(
+        {
+          operation: operation?.id ?? 'unknown',
+          method,
+          path,
+          status,
+          durationMs: Math.round((performance.now() - started) * 1000) / 1000,
+        },
+        this.#service.now(),
+      );
+    };
+    const fail = (error: unknown) => {
+      if (!(error instanceof Refusal)) this.#service.report(error);
+      if (response.headersSent) {
+        // A streamed file that broke off: the client must not take it for whole.
+        response.destroy();
+        finish(0);
+        return;
+      }
+      this.#send(response, envelope(error), NO_FAULTS, finish);
+    };
+    if (match.kind === 'unknown') {
+      fail(new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route'));
+      return;
+    }
+    if (match.kind === 'wrong-method') {
+      fail(
+        new Refusal(
+          405,
+          'ERR_METHOD_NOT_ALLOWED',
+          'This route does not take the method',
+          { allowed: match.allowed },
+          { allow: match.allowed.join(', ') },
+        ),
+      );
+      return;
+    }
+    const query = mark < 0 ? NO_QUERY : new URLSearchParams(url.slice(mark + 1));
+    try {
+      const outcome = this.#answer(request, match.route, match.params, query);
+      if (outcome instanceof Promise) {
+        outcome.then(({ reply, faults }) => this.#send(response, reply, faults, finish), fail);
+      } else this.#send(response, outcome.reply, outcome.faults, finish);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** Synchronous where the operation is, since promises are a third of the cost of a small answer. */
+  #answer(
+    request: IncomingMessage,
+    operation: Operation,
+    params: Readonly<Record<string, string>>,
+    query: URLSearchParams,
+  ): Outcome | Promise<Outcome> {
+    const service = this.#service;
+    const { authorization } = request.headers;
+    const token = service.tokens.authorize(authorization, 'mailbox', service.now());
+    if (token === null) {
+      throw new Refusal(
+        401,
+        'ERR_UNAUTHORIZED',
+        'The token is missing, malformed, expired or revoked',
+        {},
+        { 'www-authenticate': 'Bearer' },
+      );
+    }
+    const rate = this.#window?.take(authorization ?? '', service.now());
+    if (rate?.allowed === false) throw statusRefusal(429, undefined, rate.retryAfterSeconds);
+    const { replyFaults, mailboxFaults } = split(this.#faults.strike(operation.id));
+    for (const fault of replyFaults) {
+      if (fault.kind === 'status') throw statusRefusal(fault.status, fault.code, fault.retryAfter);
+    }
+    const call: Call = { service, operation, token, params, query, body: undefined };
+    const done = (reply: Reply): Outcome => {
+      for (const fault of mailboxFaults) applyMailboxFault(service, fault, params);
+      return { reply, faults: replyFaults };
+    };
+    if (BODY_METHODS.has(operation.method)) {
+      return readJsonBody(request, service.settings.maxBodyBytes)
+        .then((body) => operation.handle({ ...call, body }))
+        .then(done);
+    }
+    const reply = operation.handle(call);
+    return reply instanceof Promise ? reply.then(done) : done(reply);
+  }
+
+  #send(
+    response: ServerResponse,
+    reply: Reply,
+    faults: readonly ReplyFault[],
+    finish: (status: number) => void,
+  ): void {
+    const { latencyMs } = this.#service.settings;
+    if (latencyMs === 0 && faults.length === 0 && reply.kind !== 'file') {
+      sendReply(response, reply);
+      finish(response.statusCode);
+      return;
+    }
+    this.#sendLater(response, reply, faults, latencyMs).then(finish, (error: unknown) => {
+      // A client that went away is no failure of ours; a file that vanished while it was streamed is.
+      if (!response.destroyed) this.#service.report(error);
+      response.destroy();
+      finish(0);
+    });
+  }
+
+  async #sendLater(
+    response: ServerResponse,
+    reply: Reply,
+    faults: readonly ReplyFault[],
+    latencyMs: number,
+  ): Promise<number> {
+    if (latencyMs > 0) await delay(latencyMs);
+    if (faults.length > 0)
+      return sendFaultyReply(response, reply, faults, ({ range }) =>
+        readRange(range, Number.POSITIVE_INFINITY, false),
+      );
+    await sendReply(response, reply);
+    return response.statusCode;
+  }
+}
+
+interface Outcome {
+  readonly reply: Reply;
+  readonly faults: readonly ReplyFault[];
+}
+
+const NO_FAULTS: readonly ReplyFault[] = [];
+const NO_SPLIT: Split = { replyFaults: [], mailboxFaults: [] };
+const NO_QUERY = new URLSearchParams();
+
+function split(faults: ReturnType<Faults['strike']>): Split {
+  if (faults.length === 0) return NO_SPLIT;
+  const replyFaults: ReplyFault[] = [];
+  const mailboxFaults: MailboxFault[] = [];
+  for (const fault of faults) {
+    switch (fault.kind) {
+      case 'arrive':
+      case 'move':
+      case 'vanish':
+      case 'renumber':
+        mailboxFaults.push(fault);
+        break;
+      default:
+        replyFaults.push(fault);
+    }
+  }
+  return { replyFaults, mailboxFaults };
+}

@@ -1,0 +1,41 @@
+import type { FileRange } from '../store/source-block.ts';
+
+/** What an operation answers, before faults and latency have their say. */
+export type Reply =
+  | { readonly kind: 'empty'; readonly status: number }
+  | {
+      readonly kind: 'text';
+      readonly status: number;
+      readonly text: string;
+      readonly headers?: Readonly<Record<string, string>>;
+    }
+  | { readonly kind: 'bytes'; readonly type: string; readonly bytes: Buffer }
+  /** A large source that is streamed from its file instead of being read whole. */
+  | { readonly kind: 'file'; readonly type: string; readonly range: FileRange };
+
+export const NO_CONTENT: Reply = { kind: 'empty', status: 204 };
+
+/** A single resource or a list in the `data` wrapper. */
+export function dataReply(data: unknown, status = 200): Reply {
+  return { kind: 'text', status, text: JSON.stringify({ data }) };
+}
+
+/** A page: items that are JSON texts already, and the pagination beside them. */
+export function pageReply(items: readonly string[], page: Page, total: number): Reply {
+  const totalPages = Math.ceil(total / page.perPage);
+  return {
+    kind: 'text',
+    status: 200,
+    text: `{"data":[${items.join(',')}],"pagination":{"page":${page.page},"perPage":${page.perPage},"total":${total},"totalPages":${totalPages}}}`,
+  };
+}
+
+/** Which page was asked for; both are 1-based and within their limits. */
+export interface Page {
+  readonly page: number;
+  readonly perPage: number;
+}
+
+export function pageOffset(page: Page): number {
+  return (page.page - 1) * page.perPage;
+}

@@ -1,0 +1,54 @@
+import type { IncomingMessage } from 'node:http';
+import { Refusal } from './refusal.ts';
+
+/**
+ * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
+ *
+ * @param ceiling bytes accepted at most
+ * @throws Refusal 413 for a larger body, 422 for one that is no JSON object
+ */
+export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
+  const bytes = await readBody(request, ceiling);
+  if (bytes.length === 0) return {};
+  const type = request.headers['content-type'];
+  if (type !== undefined && !/^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(type)) {
+    throw new Refusal(422, 'ERR_CONTENT_TYPE', 'The body must be sent as application/json', {
+      contentType: type,
+    });
+  }
+  let body: unknown;
+  try {
+    body = JSON.parse(bytes.toString('utf8'));
+  } catch {
+    throw new Refusal(422, 'ERR_INVALID_JSON', 'The body is not valid JSON');
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new Refusal(422, 'ERR_INVALID_JSON', 'The body must be a JSON object');
+  }
+  return body;
+}
+
+async function readBody(request: IncomingMessage, ceiling: number): Promise<Buffer> {
+  const declared = Number(request.headers['content-length'] ?? 0);
+  if (declared > ceiling) throw tooLarge(ceiling);
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request) {
+    if (!Buffer.isBuffer(chunk)) continue;
+    length += chunk.length;
+    if (length > ceiling) throw tooLarge(ceiling);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, length);
+}
+
+function tooLarge(ceiling: number): Refusal {
+  // The rest of the body is still on its way: the connection cannot be used again.
+  return new Refusal(
+    413,
+    'ERR_BODY_TOO_LARGE',
+    'The body is too large',
+    { maxBytes: ceiling },
+    { connection: 'close' },
+  );
+}

@@ -1,0 +1,170 @@
+import { createReadStream } from 'node:fs';
+import type { ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ReplyFault } from './fault-rule.ts';
+import type { Reply } from './reply.ts';
+
+type Headers = Readonly<Record<string, string | number>>;
+
+/** Sends an answer whole. */
+export function sendReply(response: ServerResponse, reply: Reply): void | Promise<void> {
+  switch (reply.kind) {
+    case 'empty':
+      response.writeHead(reply.status);
+      response.end();
+      return;
+    case 'text': {
+      const body = Buffer.from(reply.text);
+      response.writeHead(reply.status, {
+        'content-type': 'application/json; charset=utf-8',
+        'content-length': body.length,
+        ...reply.headers,
+      });
+      response.end(body);
+      return;
+    }
+    case 'bytes':
+      response.writeHead(200, {
+        'content-type': reply.type,
+        'content-length': reply.bytes.length,
+      });
+      response.end(reply.bytes);
+      return;
+    case 'file': {
+      const { path, start, length } = reply.range;
+      response.writeHead(200, { 'content-type': reply.type, 'content-length': length });
+      return pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
+    }
+  }
+}
+
+/**
+ * Sends an answer as faults bend it. The first fault that concerns the body wins.
+ *
+ * @returns the status that was sent, 0 where the connection was broken on purpose
+ */
+export async function sendFaultyReply(
+  response: ServerResponse,
+  reply: Reply,
+  faults: readonly ReplyFault[],
+  read: (reply: Reply & { kind: 'file' }) => Buffer,
+): Promise<number> {
+  let bent = reply;
+  for (const fault of faults) {
+    const { status, headers, body } = wholeBody(bent, read);
+    switch (fault.kind) {
+      case 'close':
+        response.socket?.destroy();
+        return 0;
+      case 'cut':
+        return cutBody(response, status, headers, body, fault);
+      case 'slow':
+        await slowBody(response, status, headers, body, fault.overMs);
+        return status;
+      case 'broken-json':
+        bent = { kind: 'text', status, text: brokenJson(body) };
+        break;
+      case 'html-page':
+        sendWhole(response, 200, { 'content-type': 'text/html; charset=utf-8' }, MAINTENANCE);
+        return 200;
+      case 'wrong-total':
+        if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'total', fault.by) };
+        break;
+      case 'wrong-size':
+        if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'size', fault.by) };
+        break;
+      case 'status':
+        // Answered before the operation was run.
+        break;
+    }
+  }
+  await sendReply(response, bent);
+  return response.statusCode;
+}
+
+const MAINTENANCE = Buffer.from(
+  '<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>\n',
+);
+
+function sendWhole(response: ServerResponse, status: number, headers: Headers, body: Buffer): void {
+  response.writeHead(status, { ...headers, 'content-length': body.length });
+  response.end(body);
+}
+
+function wholeBody(
+  reply: Reply,
+  read: (reply: Reply & { kind: 'file' }) => Buffer,
+): { readonly status: number; readonly headers: Headers; readonly body: Buffer } {
+  switch (reply.kind) {
+    case 'empty':
+      return { status: reply.status, headers: {}, body: Buffer.alloc(0) };
+    case 'text':
+      return {
+        status: reply.status,
+        headers: { 'content-type': 'application/json; charset=utf-8', ...reply.headers },
+        body: Buffer.from(reply.text),
+      };
+    case 'bytes':
+      return { status: 200, headers: { 'content-type': reply.type }, body: reply.bytes };
+    case 'file':
+      return { status: 200, headers: { 'content-type': reply.type }, body: read(reply) };
+  }
+}
+
+function cutBody(
+  response: ServerResponse,
+  status: number,
+  headers: Headers,
+  body: Buffer,
+  fault: ReplyFault & { kind: 'cut' },
+): number {
+  const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
+  if (fault.mode === 'silent') {
+    // No Content-Length, a proper end: only who knows the size can tell.
+    response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
+    response.end(kept);
+    return status;
+  }
+  response.writeHead(
+    status,
+    fault.mode === 'declared' ? { ...headers, 'content-length': body.length } : { ...headers },
+  );
+  response.flushHeaders();
+  // Ending the socket sends what was written, then FIN: the client has all that was kept, and no more.
+  response.write(kept, () => response.socket?.destroySoon());
+  return 0;
+}
+
+const SLOW_PIECES = 10;
+
+async function slowBody(
+  response: ServerResponse,
+  status: number,
+  headers: Headers,
+  body: Buffer,
+  overMs: number,
+): Promise<void> {
+  response.writeHead(status, { ...headers, 'content-length': body.length });
+  for (let piece = 0; piece < SLOW_PIECES; piece += 1) {
+    if (response.destroyed) return;
+    const start = Math.floor((body.length * piece) / SLOW_PIECES);
+    const stop = Math.floor((body.length * (piece + 1)) / SLOW_PIECES);
+    if (stop > start) response.write(body.subarray(start, stop));
+    await delay(overMs / SLOW_PIECES);
+  }
+  response.end();
+}
+
+/** Half of the text and a stray quote: never valid JSON. */
+function brokenJson(body: Buffer): string {
+  return `${body.toString('utf8', 0, Math.floor(body.length / 2))}"{`;
+}
+
+/** Numbers under a name shifted, never below 0. A quote inside of a JSON string is escaped, so no text of mail matches. */
+function shifted(text: string, name: string, by: number): string {
+  return text.replace(
+    new RegExp(`(?<!\\\\)"${name}":(\\d+)`, 'g'),
+    (_, value: string) => `"${name}":${Math.max(0, Number(value) + by)}`,
+  );
+}

@@ -1,0 +1,114 @@
+import type { FolderRecord } from '../../wire/mailbox-records.ts';
+import { folderRequest } from '../../wire/mailbox-requests.ts';
+import { invalid, Refusal } from '../http/refusal.ts';
+import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import type { Folder } from '../store/folder.ts';
+import { DELIMITER, type Mailbox, STANDING_FOLDERS, withSubfolders } from '../store/mailbox.ts';
+import type { Store } from '../store/store.ts';
+import { bodyOf, type Call, findFolder, folderOf, mailboxOf, pageOf } from './call.ts';
+
+/** All folders, INBOX first, then by path. */
+export function listFolders(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const page = pageOf(call, 50, 100);
+  const folders = [...mailbox.folders.values()].sort(byPath);
+  const offset = pageOffset(page);
+  const items = folders.slice(offset, offset + page.perPage);
+  return pageReply(
+    items.map((folder) => JSON.stringify(folderRecordOf(folder))),
+    page,
+    folders.length,
+  );
+}
+
+function byPath(a: Folder, b: Folder): number {
+  if (a.path === 'INBOX' || b.path === 'INBOX') return a.path === 'INBOX' ? -1 : 1;
+  return a.path < b.path ? -1 : 1;
+}
+
+function folderRecordOf(folder: Folder): FolderRecord {
+  return {
+    path: folder.path,
+    name: folder.path.slice(folder.path.lastIndexOf(DELIMITER) + 1),
+    delimiter: DELIMITER,
+    specialUse: folder.specialUse,
+    messageCount: folder.count,
+    unreadCount: folder.unread,
+  };
+}
+
+/** Creates a folder by its full path, and the folders above it that are not there. */
+export function createFolder(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const path = newPath(bodyOf(call, folderRequest).name);
+  if (mailbox.folders.has(path)) throw exists(path);
+  const { store } = call.service;
+  const folder = store.atomically(() => createWithParents(store, mailbox, path));
+  return dataReply(folderRecordOf(folder), 201);
+}
+
+/** Renames a folder and everything below it to a new full path. */
+export function updateFolder(call: Call): Reply {
+  const { mailbox, folder } = folderOf(call);
+  const path = newPath(bodyOf(call, folderRequest).name);
+  if (path === folder.path) return dataReply(folderRecordOf(folder));
+  refuseStanding(folder);
+  if (path.startsWith(folder.path + DELIMITER)) {
+    throw invalid({ name: ['must not lie below the folder itself'] });
+  }
+  const { store } = call.service;
+  const moved = withSubfolders(mailbox, folder.path);
+  for (const { path: old } of moved) {
+    const renamed = path + old.slice(folder.path.length);
+    if (mailbox.folders.has(renamed)) throw exists(renamed);
+  }
+  store.atomically(() => {
+    const parent = parentOf(path);
+    if (parent !== null && !mailbox.folders.has(parent)) createWithParents(store, mailbox, parent);
+    store.renameFolder(mailbox, folder.path, path);
+  });
+  return dataReply(folderRecordOf(folder));
+}
+
+/** Deletes a folder, everything below it and all messages in them, for good. */
+export function deleteFolder(call: Call): Reply {
+  const { mailbox, folder } = folderOf(call);
+  for (const affected of withSubfolders(mailbox, folder.path)) refuseStanding(affected);
+  call.service.store.deleteFolder(mailbox, folder.path);
+  return NO_CONTENT;
+}
+
+function createWithParents(store: Store, mailbox: Mailbox, path: string): Folder {
+  const parent = parentOf(path);
+  if (parent !== null && findFolder(mailbox, parent) === null) {
+    createWithParents(store, mailbox, parent);
+  }
+  return store.createFolder(mailbox, path);
+}
+
+function parentOf(path: string): string | null {
+  const end = path.lastIndexOf(DELIMITER);
+  return end < 0 ? null : path.slice(0, end);
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
+const BAD_NAME = /[\x00-\x1f\x7f/*%\\]/;
+
+function newPath(name: string): string {
+  const path = /^inbox(?=$|\.)/i.test(name) ? `INBOX${name.slice(5)}` : name;
+  if (BAD_NAME.test(path) || path.split(DELIMITER).some((part) => part.trim() === '')) {
+    throw invalid({ name: ['must be a path of names joined by dots, without / * % \\'] });
+  }
+  return path;
+}
+
+function refuseStanding(folder: Folder): void {
+  if (!STANDING_FOLDERS.has(folder.path)) return;
+  throw new Refusal(409, 'ERR_FOLDER_PROTECTED', 'This folder is part of every mailbox', {
+    folder: folder.path,
+  });
+}
+
+function exists(path: string): Refusal {
+  return new Refusal(409, 'ERR_FOLDER_EXISTS', 'A folder of this path exists', { folder: path });
+}

@@ -1,0 +1,98 @@
+import type { z } from 'zod';
+import { type searchRequest, searchRequest as searchSchema } from '../../wire/mailbox-requests.ts';
+import { parseUidSet } from '../../wire/uid-set.ts';
+import { type Page, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import type { Entry, Folder, SourceFacts } from '../store/folder.ts';
+import type { Store } from '../store/store.ts';
+import { bodyOf, type Call, folderOf, pageOf, sortOf } from './call.ts';
+import { messageJson } from './message-json.ts';
+import { matcherOf } from './message-matcher.ts';
+import { type Span, spansOf } from './uid-ranges.ts';
+
+type Criteria = z.output<typeof searchRequest>;
+
+export function searchMessages(call: Call): Reply {
+  const { folder } = folderOf(call);
+  const page = pageOf(call, 25, 100);
+  const sort = sortOf(call);
+  const criteria = bodyOf(call, searchSchema);
+  const { store } = call.service;
+  const spans = spansOfCriteria(criteria, folder);
+  const matches = matcherOf(criteria, store);
+  const found =
+    matches === null && sort.field === 'uid'
+      ? pageOfSpans(folder, spans, page, sort.descending)
+      : pageOfMatches(folder, spans, matches, page, sort, store);
+  return pageReply(
+    found.entries.map((entry) => messageJson(store, folder, entry)),
+    page,
+    found.total,
+  );
+}
+
+function spansOfCriteria(criteria: Criteria, folder: Folder): Span[] {
+  const ranges = criteria.uid === undefined ? null : parseUidSet(criteria.uid);
+  if (ranges === null) return [{ low: 1, high: folder.lastUid }];
+  return spansOf(ranges, folder.lastUid);
+}
+
+interface Found {
+  readonly entries: readonly Entry[];
+  readonly total: number;
+}
+
+/** A page of nothing but uid ranges, found without looking at messages outside of it. */
+function pageOfSpans(
+  folder: Folder,
+  spans: readonly Span[],
+  page: Page,
+  descending: boolean,
+): Found {
+  const counts = spans.map(({ low, high }) => folder.countBetween(low, high));
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  const offset = pageOffset(page);
+  // A descending page is an ascending stretch read backwards.
+  const first = descending ? Math.max(0, total - offset - page.perPage) : offset;
+  const stop = descending ? Math.max(0, total - offset) : Math.min(total, offset + page.perPage);
+  const entries: Entry[] = [];
+  let passed = 0;
+  spans.forEach(({ low, high }, index) => {
+    const count = counts[index] ?? 0;
+    const skip = Math.max(0, first - passed);
+    const limit = Math.min(count, stop - passed) - skip;
+    if (limit > 0) entries.push(...folder.between(low, high, skip, limit));
+    passed += count;
+  });
+  return { entries: descending ? entries.reverse() : entries, total };
+}
+
+function pageOfMatches(
+  folder: Folder,
+  spans: readonly Span[],
+  matches: ((entry: Entry) => boolean) | null,
+  page: Page,
+  sort: { readonly field: 'uid' | 'date' | 'size'; readonly descending: boolean },
+  store: Store,
+): Found {
+  const all: Entry[] = [];
+  for (const { low, high } of spans) {
+    for (const entry of folder.between(low, high, 0, folder.count)) {
+      if (matches === null || matches(entry)) all.push(entry);
+    }
+  }
+  if (sort.field !== 'uid') sortBy(all, sort.field, store.facts);
+  if (sort.descending) all.reverse();
+  const offset = pageOffset(page);
+  return { entries: all.slice(offset, offset + page.perPage), total: all.length };
+}
+
+/** Ascending by a fact of the source, ties by uid. */
+function sortBy(entries: Entry[], field: 'date' | 'size', facts: SourceFacts): void {
+  const keys = new Map(
+    entries.map(({ uid, source }) => [
+      uid,
+      field === 'date' ? facts.received(source) : facts.size(source),
+    ]),
+  );
+  entries.sort((a, b) => (keys.get(a.uid) ?? 0) - (keys.get(b.uid) ?? 0) || a.uid - b.uid);
+}

@@ -1,0 +1,134 @@
+import { sendRequest } from '../../wire/mailbox-requests.ts';
+import { invalid, Refusal } from '../http/refusal.ts';
+import { NO_CONTENT, type Reply } from '../http/reply.ts';
+import { compose, type OutgoingAttachment, threadHeaders } from '../message/compose.ts';
+import type { Entry, Folder } from '../store/folder.ts';
+import { bodyOf, type Call, findFolder, mailboxOf } from './call.ts';
+
+/**
+ * Sends a message: a copy goes to INBOX.Sent, recipients with a mailbox here receive it, and the message that
+ * was answered or forwarded is flagged. Recipients elsewhere are accepted and nothing is sent to them.
+ */
+export async function sendEmail(call: Call): Promise<Reply> {
+  const mailbox = mailboxOf(call);
+  const mail = bodyOf(call, sendRequest);
+  const { store, settings, now } = call.service;
+  const recipients = [...(mail.to ?? []), ...(mail.cc ?? []), ...(mail.bcc ?? [])];
+  checkAllowed(recipients, settings.outgoingAllowList);
+  const reference = mail.inReplyTo ?? mail.forwardOf ?? null;
+  const origin = reference === null ? null : originOf(call, reference.folder, reference.uid);
+  const thread =
+    origin === null
+      ? { inReplyTo: null, references: null }
+      : threadHeaders(store.read(origin.entry.source));
+  const sentAt = now();
+  const { forSender, forRecipients } = await compose({
+    from: { name: mail.displayName ?? '', address: mailbox.address },
+    to: mail.to ?? [],
+    cc: mail.cc ?? [],
+    bcc: mail.bcc ?? [],
+    subject: mail.subject ?? '',
+    text: mail.text ?? null,
+    html: mail.html ?? null,
+    attachments: (mail.attachments ?? []).map(decodeAttachment),
+    ...thread,
+    date: sentAt,
+  });
+  const sent = store.folderFor(mailbox, 'INBOX.Sent');
+  const receivers = [...new Set(recipients.map((address) => store.mailboxByAddress(address)))]
+    .filter((receiver) => receiver !== null)
+    .map((receiver) => ({
+      mailbox: receiver,
+      folder: store.folderFor(receiver, 'INBOX'),
+      flags: [],
+    }));
+  const own = { folder: sent, flags: ['\\Seen'] };
+  // Nobody can come in between: the whole delivery is one synchronous step.
+  const uids = store.atomically(() => {
+    if (origin !== null) {
+      const flag = mail.inReplyTo !== undefined ? '\\Answered' : '$forwarded';
+      store.changeFlags(origin.folder, origin.entry.uid, [flag], []);
+    }
+    if (forSender === forRecipients) {
+      return store.addEverywhere([own, ...receivers], forSender, sentAt).slice(1);
+    }
+    store.addEverywhere([own], forSender, sentAt);
+    return receivers.length === 0 ? [] : store.addEverywhere(receivers, forRecipients, sentAt);
+  });
+  receivers.forEach((receiver, index) => {
+    store.announce(receiver.mailbox, receiver.folder, uids[index] ?? 0);
+  });
+  return NO_CONTENT;
+}
+
+function checkAllowed(recipients: readonly string[], allowList: readonly string[] | null): void {
+  if (allowList === null) return;
+  const allowed = allowList.map((entry) => entry.toLowerCase());
+  const refused = recipients.filter((recipient) => {
+    const address = recipient.toLowerCase();
+    return !allowed.includes(address) && !allowed.includes(address.slice(address.lastIndexOf('@')));
+  });
+  if (refused.length === 0) return;
+  throw new Refusal(422, 'ERR_RECIPIENT_NOT_ALLOWED', 'A recipient is not on the allow list', {
+    recipients: refused,
+  });
+}
+
+function originOf(
+  call: Call,
+  path: string,
+  uid: number,
+): { readonly folder: Folder; readonly entry: Entry } {
+  const folder = findFolder(mailboxOf(call), path);
+  if (folder === null) {
+    throw new Refusal(422, 'ERR_FOLDER_NOT_FOUND', 'The folder does not exist', { folder: path });
+  }
+  const entry = folder.get(uid);
+  if (entry === null) {
+    throw new Refusal(422, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', {
+      folder: path,
+      uid,
+    });
+  }
+  return { folder, entry };
+}
+
+/** How `content` may be written; base64 by default. */
+const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
+  base64: 'base64',
+  'utf-8': 'utf8',
+  utf8: 'utf8',
+  '7bit': 'latin1',
+  '8bit': 'latin1',
+  binary: 'latin1',
+  ascii: 'latin1',
+  latin1: 'latin1',
+  hex: 'hex',
+};
+
+const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}\s*$/;
+
+function decodeAttachment(
+  attachment: {
+    readonly filename?: string | undefined;
+    readonly content: string;
+    readonly contentType?: string | undefined;
+    readonly cid?: string | undefined;
+    readonly encoding?: string | undefined;
+  },
+  index: number,
+): OutgoingAttachment {
+  const encoding = ENCODINGS[(attachment.encoding ?? 'base64').toLowerCase()];
+  if (encoding === undefined) {
+    throw invalid({ [`attachments.${index}.encoding`]: ['is not a known encoding'] });
+  }
+  if (encoding === 'base64' && !BASE64.test(attachment.content)) {
+    throw invalid({ [`attachments.${index}.content`]: ['is not base64'] });
+  }
+  return {
+    filename: attachment.filename ?? null,
+    content: Buffer.from(attachment.content, encoding),
+    contentType: attachment.contentType ?? null,
+    cid: attachment.cid ?? null,
+  };
+}

@@ -1,0 +1,126 @@
+import {
+  WEBHOOK_STATUSES,
+  type WebhookRecord,
+  type WebhookTestRecord,
+} from '../../wire/mailbox-records.ts';
+import { createWebhookRequest, updateWebhookRequest } from '../../wire/mailbox-requests.ts';
+import { invalid, Refusal } from '../http/refusal.ts';
+import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import type { Mailbox } from '../store/mailbox.ts';
+import { deliverOnce } from '../webhooks/deliver-once.ts';
+import { testPayload } from '../webhooks/payload.ts';
+import type { Webhook } from '../webhooks/webhooks.ts';
+import { bodyOf, type Call, mailboxOf, pageOf } from './call.ts';
+
+export function listWebhooks(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const page = pageOf(call, 50, 1000);
+  const status = call.query.get('status');
+  if (status !== null && !WEBHOOK_STATUSES.some((known) => known === status)) {
+    throw invalid({ status: [`must be one of ${WEBHOOK_STATUSES.join(', ')}`] });
+  }
+  const all = call.service.webhooks
+    .of(new Set([mailbox.resourceId]))
+    .filter((webhook) => status === null || webhook.status === status);
+  const offset = pageOffset(page);
+  return pageReply(
+    all
+      .slice(offset, offset + page.perPage)
+      .map((webhook) => JSON.stringify(webhookRecordOf(mailbox, webhook))),
+    page,
+    all.length,
+  );
+}
+
+/** Creates a webhook. Its secret is told here and never again. */
+export function createWebhook(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const body = bodyOf(call, createWebhookRequest);
+  checkUrl(call, body.url);
+  const webhook = call.service.webhooks.create(mailbox, {
+    name: body.name,
+    description: body.description ?? null,
+    events: [...new Set(body.events)],
+    status: body.status ?? 'active',
+    url: body.url,
+  });
+  return dataReply(withSecret(mailbox, webhook), 201);
+}
+
+export function getWebhook(call: Call): Reply {
+  const { mailbox, webhook } = webhookOf(call);
+  return dataReply(webhookRecordOf(mailbox, webhook));
+}
+
+export function updateWebhook(call: Call): Reply {
+  const { mailbox, webhook } = webhookOf(call);
+  const { name, url, events, description, status } = bodyOf(call, updateWebhookRequest);
+  if (url !== undefined) checkUrl(call, url);
+  const updated = call.service.webhooks.update(webhook, {
+    ...(name === undefined ? {} : { name }),
+    ...(url === undefined ? {} : { url }),
+    ...(events === undefined ? {} : { events: [...new Set(events)] }),
+    ...(description === undefined ? {} : { description }),
+    ...(status === undefined ? {} : { status }),
+  });
+  return dataReply(webhookRecordOf(mailbox, updated));
+}
+
+export function deleteWebhook(call: Call): Reply {
+  call.service.webhooks.remove(webhookOf(call).webhook);
+  return NO_CONTENT;
+}
+
+export function regenerateWebhookSecret(call: Call): Reply {
+  const { mailbox, webhook } = webhookOf(call);
+  return dataReply(withSecret(mailbox, call.service.webhooks.regenerateSecret(webhook)));
+}
+
+/** One delivery, now, whatever the webhook's status; it is not retried. */
+export async function testWebhook(call: Call): Promise<Reply> {
+  const { mailbox, webhook } = webhookOf(call);
+  const outcome = await deliverOnce(webhook, testPayload(mailbox, call.service.now()));
+  const record: WebhookTestRecord = {
+    httpStatus: outcome.httpStatus,
+    success: outcome.success,
+    error: outcome.error,
+  };
+  return dataReply(record);
+}
+
+function webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook } {
+  const mailbox = mailboxOf(call);
+  const id = call.params.webhook ?? '';
+  const webhook = call.service.webhooks.get(id);
+  if (webhook === null || webhook.mailbox !== mailbox.resourceId) {
+    throw new Refusal(404, 'ERR_WEBHOOK_NOT_FOUND', 'The webhook does not exist', {
+      webhookId: id,
+    });
+  }
+  return { mailbox, webhook };
+}
+
+/** Deliveries go over HTTPS; only a service that allows local webhooks takes plain HTTP. */
+function checkUrl(call: Call, url: string): void {
+  if (call.service.settings.localWebhooks || new URL(url).protocol === 'https:') return;
+  throw invalid({ url: ['must be an https URL'] });
+}
+
+function webhookRecordOf(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
+  return {
+    id: webhook.id,
+    accountResourceId: mailbox.resourceId,
+    mailbox: mailbox.address,
+    name: webhook.name,
+    description: webhook.description,
+    events: webhook.events,
+    status: webhook.status,
+    url: webhook.url,
+    createdAt: new Date(webhook.createdAt).toISOString(),
+    updatedAt: new Date(webhook.updatedAt).toISOString(),
+  };
+}
+
+function withSecret(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
+  return { ...webhookRecordOf(mailbox, webhook), secret: webhook.secret };
+}

@@ -1,0 +1,172 @@
+import { Orders } from './access/orders.ts';
+import { Tokens } from './access/tokens.ts';
+import { ControlSurface } from './http/control.ts';
+import type { FaultInput } from './http/fault-rule.ts';
+import { Faults } from './http/faults.ts';
+import { listen } from './http/listener.ts';
+import { MailboxSurface } from './http/mailbox-surface.ts';
+import { type RequestCounts, RequestLog } from './http/request-log.ts';
+import { type GeneratedMail, loadGenerated } from './seed/load-generated.ts';
+import { loadPath } from './seed/load-path.ts';
+import type { ServiceState } from './service-state.ts';
+import { defaultSettings, type ServiceSettings } from './settings.ts';
+import { MemoryBackend } from './store/memory-backend.ts';
+import { SqliteBackend } from './store/sqlite-backend.ts';
+import { resourceIdOf, Store } from './store/store.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
+
+export interface SandboxOptions {
+  /** 0, the default, for any free port; always on 127.0.0.1. */
+  readonly port?: number;
+  /** What fills the first mailbox; generated mail where there is nothing. */
+  readonly from?: readonly string[];
+  /** Decides ids, tokens, generated mail and the draws of faults. */
+  readonly seed?: number;
+  /** Generated mail; ignored with `from`. */
+  readonly mail?: GeneratedMail;
+  /** SQLite file to keep everything in; one that is filled already is served as it is. */
+  readonly stateFile?: string;
+  /** Addresses of the mailboxes, the first one being filled by `from`. */
+  readonly addresses?: readonly string[];
+  readonly settings?: Partial<ServiceSettings>;
+  readonly now?: () => number;
+  /** Told of every failure of the service itself; written to stderr by default. */
+  readonly report?: (error: unknown) => void;
+}
+
+/** A running service, and the hands to reach into it. */
+export interface Sandbox {
+  readonly mailboxUrl: string;
+  readonly platformUrl: string;
+  readonly mcpUrl: string;
+  readonly tokens: { readonly mailbox: string; readonly platform: string };
+  readonly mailboxes: readonly { readonly resourceId: string; readonly address: string }[];
+  /** The control endpoint and its token. */
+  readonly control: { readonly url: string; readonly token: string };
+  /** Requests answered so far. */
+  requests(): RequestCounts;
+  /** Adds a fault. @returns its id */
+  fault(rule: FaultInput): number;
+  clearFaults(): void;
+  /** The state itself, for tests in the same process. */
+  readonly service: ServiceState;
+  close(): Promise<void>;
+}
+
+const DEFAULT_SEED = 1;
+const DEFAULT_ADDRESSES = ['ada@example.org', 'office@example.org'];
+
+/**
+ * Starts the service on the loopback interface.
+ *
+ * @throws MailkeepError `sandbox-seed-unreadable`, `sandbox-state-unusable`, `sandbox-cannot-listen`
+ */
+export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const seed = options.seed ?? DEFAULT_SEED;
+  const now = options.now ?? Date.now;
+  const secrets = secretsOf(seed);
+  const service = openService(options, seed, now, secrets);
+  try {
+    const faults = new Faults(seed);
+    const log = new RequestLog();
+    const control = new ControlSurface(service, faults, log, secrets.control);
+    const mailboxSurface = new MailboxSurface(service, faults, log);
+    const listener = await listen(options.port ?? 0, [
+      { prefix: '/control/', handle: (request, response) => control.handle(request, response) },
+      { prefix: '', handle: (request, response) => mailboxSurface.handle(request, response) },
+    ]);
+    return {
+      mailboxUrl: listener.url,
+      platformUrl: listener.url,
+      mcpUrl: listener.url,
+      tokens: { mailbox: secrets.mailbox, platform: secrets.platform },
+      mailboxes: [...service.store.mailboxes.values()].map(({ resourceId, address }) => ({
+        resourceId,
+        address,
+      })),
+      control: { url: `${listener.url}/control`, token: secrets.control },
+      requests: () => log.counts(),
+      fault: (rule) => faults.add(rule),
+      clearFaults: () => faults.clear(),
+      service,
+      close: async () => {
+        await listener.close();
+        service.store.close();
+      },
+    };
+  } catch (error) {
+    service.store.close();
+    throw error;
+  }
+}
+
+interface Secrets {
+  readonly mailbox: string;
+  readonly platform: string;
+  readonly control: string;
+}
+
+/** Tokens that follow from the seed: a sandbox started again takes the ones a config already has. */
+function secretsOf(seed: number): Secrets {
+  return {
+    mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
+    platform: resourceIdOf('plt_', `${seed}/platform token`).toLowerCase(),
+    control: resourceIdOf('ctl_', `${seed}/control token`).toLowerCase(),
+  };
+}
+
+function openService(
+  options: SandboxOptions,
+  seed: number,
+  now: () => number,
+  secrets: Secrets,
+): ServiceState {
+  const store = new Store(
+    options.stateFile === undefined ? new MemoryBackend() : new SqliteBackend(options.stateFile),
+  );
+  try {
+    const tokens = new Tokens(store);
+    const orders = new Orders(store);
+    const orderId = resourceIdOf('OR', `${seed}/order`);
+    if (store.mailboxes.size === 0) {
+      // All of the seed or none: a state file half filled would be served as if it were whole.
+      store.atomically(() => fill(store, options, orderId, seed));
+    }
+    if (orders.get(orderId) === null) {
+      orders.put({ id: orderId, userId: resourceIdOf('US', `${seed}/user`) });
+    }
+    if (!tokens.has(secrets.mailbox)) {
+      tokens.put(secrets.mailbox, {
+        surface: 'mailbox',
+        orderId,
+        mailboxes: null,
+        expiresAt: null,
+        revokedAt: null,
+      });
+    }
+    if (!tokens.has(secrets.platform)) {
+      tokens.put(secrets.platform, {
+        surface: 'platform',
+        userId: resourceIdOf('US', `${seed}/user`),
+        expiresAt: null,
+        revokedAt: null,
+      });
+    }
+    const settings = { ...defaultSettings, ...options.settings };
+    const report = options.report ?? ((error) => console.error('mailkeep sandbox:', error));
+    return { store, tokens, orders, webhooks: new Webhooks(store, now), settings, now, report };
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+}
+
+function fill(store: Store, options: SandboxOptions, orderId: string, seed: number): void {
+  const [first, ...others] = options.addresses ?? DEFAULT_ADDRESSES;
+  if (first === undefined) return;
+  const mailbox = store.addMailbox(first, orderId, seed);
+  const rest = others.map((address) => store.addMailbox(address, orderId, seed));
+  const paths = options.from ?? [];
+  if (paths.length === 0) loadGenerated(store, [mailbox, ...rest], seed, options.mail ?? {});
+  for (const path of paths) loadPath(store, mailbox, path);
+}

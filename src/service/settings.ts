@@ -1,0 +1,30 @@
+/** How the service behaves; everything has a default in `defaultSettings`. */
+export interface ServiceSettings {
+  /** Requests per minute and token on the mailbox surface; null for no limit. */
+  readonly requestsPerMinute: number | null;
+  /** Milliseconds every answer is held back. */
+  readonly latencyMs: number;
+  /** Largest request body, in bytes. */
+  readonly maxBodyBytes: number;
+  /** Addresses (`a@example.org`) and domains (`@example.org`) mail may be sent to; null for all. */
+  readonly outgoingAllowList: readonly string[] | null;
+  /** Bytes a mailbox may hold. */
+  readonly storageQuotaBytes: number;
+  /** Messages a mailbox may hold. */
+  readonly messageQuota: number;
+  /** Between two submissions of feedback by a customer. */
+  readonly feedbackIntervalMs: number;
+  /** Webhook URLs may be http, and may name this machine. */
+  readonly localWebhooks: boolean;
+}
+
+export const defaultSettings: ServiceSettings = {
+  requestsPerMinute: null,
+  latencyMs: 0,
+  maxBodyBytes: 35 * 1024 * 1024,
+  outgoingAllowList: null,
+  storageQuotaBytes: 10 * 1024 ** 3,
+  messageQuota: 2_000_000,
+  feedbackIntervalMs: 10_000,
+  localWebhooks: true,
+};

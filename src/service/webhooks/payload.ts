@@ -1,0 +1,38 @@
+import { messageJson } from '../operations/message-json.ts';
+import type { Mailbox } from '../store/mailbox.ts';
+import type { Arrival, Store } from '../store/store.ts';
+
+/** The body of a delivery about new mail: the event, the mailbox and the message as a listing shows it. */
+export function arrivalPayload(store: Store, { mailbox, folder, uid }: Arrival): unknown {
+  const entry = folder.get(uid);
+  const message: unknown = entry === null ? null : JSON.parse(messageJson(store, folder, entry));
+  return {
+    event: 'message.received',
+    mailbox: { resourceId: mailbox.resourceId, address: mailbox.address },
+    data: message,
+  };
+}
+
+/** The body of a test delivery: the same shape about a message that is nowhere. */
+export function testPayload(mailbox: Mailbox, nowMs: number): unknown {
+  return {
+    event: 'message.received',
+    mailbox: { resourceId: mailbox.resourceId, address: mailbox.address },
+    data: {
+      uid: 1,
+      path: 'INBOX',
+      date: new Date(nowMs).toISOString(),
+      flags: [],
+      unseen: true,
+      size: 0,
+      subject: 'Test delivery',
+      from: { name: '', address: mailbox.address },
+      to: [{ name: '', address: mailbox.address }],
+      cc: [],
+      bcc: [],
+      messageId: null,
+      inReplyTo: null,
+      attachments: [],
+    },
+  };
+}

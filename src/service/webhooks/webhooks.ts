@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import type { Mailbox } from '../store/mailbox.ts';
+import type { Store } from '../store/store.ts';
+import { uuidV7 } from './uuid-v7.ts';
+
+const webhookState = z.object({
+  id: z.string(),
+  /** Resource id of the mailbox it is attached to. */
+  mailbox: z.string(),
+  name: z.string(),
+  description: z.string().nullable(),
+  events: z.array(z.string()),
+  status: z.enum(['active', 'paused', 'disabled']),
+  url: z.string(),
+  secret: z.string(),
+  /** Milliseconds since the epoch. */
+  createdAt: z.number(),
+  updatedAt: z.number(),
+});
+export type Webhook = z.infer<typeof webhookState>;
+
+/** The fields a client sets. */
+export type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
+
+const KIND = 'webhook';
+
+/** The webhooks of all mailboxes; both surfaces manage the same ones. */
+export class Webhooks {
+  readonly #byId = new Map<string, Webhook>();
+  readonly #store: Store;
+  readonly #now: () => number;
+
+  constructor(store: Store, now: () => number) {
+    this.#store = store;
+    this.#now = now;
+    for (const { id, body } of store.documents(KIND)) this.#byId.set(id, webhookState.parse(body));
+  }
+
+  get(id: string): Webhook | null {
+    return this.#byId.get(id.toLowerCase()) ?? null;
+  }
+
+  /** Of some mailboxes, in order of creation. */
+  of(mailboxes: ReadonlySet<string>): Webhook[] {
+    return [...this.#byId.values()].filter((webhook) => mailboxes.has(webhook.mailbox));
+  }
+
+  create(mailbox: Mailbox, fields: WebhookFields): Webhook {
+    const now = this.#now();
+    return this.#keep({
+      ...fields,
+      id: uuidV7(now),
+      mailbox: mailbox.resourceId,
+      secret: newSecret(),
+      createdAt: now,
+      updatedAt: now,
+    });
+  }
+
+  update(webhook: Webhook, change: Partial<WebhookFields>): Webhook {
+    return this.#keep({ ...webhook, ...change, updatedAt: this.#now() });
+  }
+
+  /** A new secret; the old one is dead at once. */
+  regenerateSecret(webhook: Webhook): Webhook {
+    return this.#keep({ ...webhook, secret: newSecret(), updatedAt: this.#now() });
+  }
+
+  remove(webhook: Webhook): void {
+    this.#byId.delete(webhook.id);
+    this.#store.removeDocument(KIND, webhook.id);
+  }
+
+  #keep(webhook: Webhook): Webhook {
+    this.#byId.set(webhook.id, webhook);
+    this.#store.putDocument(KIND, webhook.id, webhook);
+    return webhook;
+  }
+}
+
+function newSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64url')}`;
+}
