@@ -5,7 +5,6 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MessageSet } from './message-set.ts';
-import { runProgram } from './process-cost.ts';
 import { stopServer, type Workplace } from './workplace.ts';
 
 export interface ImapServer {
@@ -35,7 +34,7 @@ export async function serveImap(work: Workplace, messages: MessageSet): Promise<
   const server = spawn('dovecot', ['-F', '-c', config], { stdio: 'ignore' });
   work.adopt(server);
   await listening(server, port, log);
-  await runProgram({
+  await work.run({
     command: 'doveadm',
     args: ['-c', config, 'fetch', '-u', 'bench', 'uid flags size.virtual', 'all'],
   });

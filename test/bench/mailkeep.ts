@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { type Invocation, type ProcessCost, runProgram } from './process-cost.ts';
+import type { Invocation, ProcessCost } from './process-cost.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Workplace } from './workplace.ts';
 
@@ -73,7 +73,7 @@ export function prepareMailkeep(
       work.fresh('mailkeep');
     },
     async sync() {
-      const cost = await runProgram(invoke('sync', '--config', config, '--json'));
+      const cost = await work.run(invoke('sync', '--config', config, '--json'));
       const result = syncSchema.parse(JSON.parse(cost.stdout));
       if (result.failures.length > 0)
         throw new Error(`sync names failures: ${JSON.stringify(result.failures).slice(0, 500)}`);
@@ -85,7 +85,7 @@ export function prepareMailkeep(
         requests: result.requests,
       };
     },
-    rebuild: () => runProgram(invoke('rebuild', '--data', data, '--json')),
+    rebuild: () => work.run(invoke('rebuild', '--data', data, '--json')),
     newest: (query) => search(query, 20),
     all: (query) => search(query, 1_000_000),
   };

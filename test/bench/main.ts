@@ -23,9 +23,17 @@ let failures = 0;
 async function main(options: BenchOptions): Promise<void> {
   extendPath();
   const work = new Workplace({
-    ...(options.parent && { parent: options.parent }),
+    ...(options.parent !== undefined && { parent: options.parent }),
     keep: options.keep,
   });
+  try {
+    await bench(work, options);
+  } finally {
+    await work.leave();
+  }
+}
+
+async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   say(`Working in ${work.folder}; making ${formatCount(options.messages)} messages …`);
   const stock = corpusStock(process.env.MAILKEEP_CORPUS ?? '');
   const messages = makeMessageSet(

@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { ImapServer } from './dovecot.ts';
-import { type ProcessCost, runProgram } from './process-cost.ts';
+import type { ProcessCost } from './process-cost.ts';
 import type { Workplace } from './workplace.ts';
 
 /** mbsync with its settings; `firstSync` starts from nothing each time, `again` finds nothing new. */
@@ -46,7 +46,7 @@ SyncState *
     { mode: 0o600 },
   );
   const run = (): Promise<ProcessCost> =>
-    runProgram({ command: 'mbsync', args: ['-q', '-c', config, 'ch'] });
+    work.run({ command: 'mbsync', args: ['-q', '-c', config, 'ch'] });
   return {
     async firstSync() {
       store();

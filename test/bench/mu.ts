@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import type { Indexer } from './indexer.ts';
-import { runProgram } from './process-cost.ts';
 import type { Workplace } from './workplace.ts';
 
 /** mu over the given Maildir, its store in a folder of its own. */
@@ -18,11 +17,11 @@ export function prepareMu(work: Workplace, maildir: string): Indexer {
     folder,
     async index() {
       work.fresh('mu');
-      await runProgram({
+      await work.run({
         command: 'mu',
         args: ['init', home, `--maildir=${maildir}`, '--my-address=bench@example.org'],
       });
-      return await runProgram({ command: 'mu', args: ['index', home, '--quiet'] });
+      return await work.run({ command: 'mu', args: ['index', home, '--quiet'] });
     },
     newest: (query) => find(query, ['--maxnum=20', '--sortfield=date', '--reverse']),
     all: (query) => find(query, ['--fields=i']),

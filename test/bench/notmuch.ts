@@ -1,7 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Indexer } from './indexer.ts';
-import { runProgram } from './process-cost.ts';
 import type { Workplace } from './workplace.ts';
 
 /** notmuch over the given Maildir, its database in a folder of its own. */
@@ -31,7 +30,7 @@ tags=inbox
     folder,
     async index() {
       work.fresh('notmuch');
-      return await runProgram({ command: 'notmuch', args: ['new', '--quiet'], env });
+      return await work.run({ command: 'notmuch', args: ['new', '--quiet'], env });
     },
     newest: (query) => search(query, 20),
     all: (query) => search(query, 0),

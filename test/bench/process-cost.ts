@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 /** What one run of a program cost. */
@@ -31,17 +31,19 @@ export class ProgramFailed extends Error {
 /**
  * Runs a program to its end. The kernel keeps the high-water mark of memory (VmHWM), so looking every 10 ms
  * misses only what is new in the last moment.
+ *
+ * @param adopt is given the process, to end it should this one be ended
  */
-export async function runProgram(invocation: Invocation): Promise<ProcessCost> {
+export async function runProgram(
+  invocation: Invocation,
+  adopt: (child: ChildProcess) => void,
+): Promise<ProcessCost> {
   const started = process.hrtime.bigint();
   const child = spawn(invocation.command, invocation.args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...invocation.env },
   });
-  const kill = (): void => {
-    child.kill();
-  };
-  process.once('exit', kill);
+  adopt(child);
   let peakBytes: number | undefined;
   const look = (): void => {
     peakBytes = (child.pid === undefined ? undefined : peakOf(child.pid)) ?? peakBytes;
@@ -65,7 +67,6 @@ export async function runProgram(invocation: Invocation): Promise<ProcessCost> {
     return { wallMs, peakBytes, stdout: Buffer.concat(stdout).toString() };
   } finally {
     clearInterval(timer);
-    process.off('exit', kill);
   }
 }
 

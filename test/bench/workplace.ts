@@ -1,25 +1,33 @@
 import type { ChildProcess } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type Invocation, type ProcessCost, runProgram } from './process-cost.ts';
+
+/** How long a server may take to end before it is made to. */
+const GRACE_MS = 5_000;
 
 /**
- * The folder a run works in and the servers it started. Whatever way the run ends, short of SIGKILL, the
- * servers are stopped and the folder is removed.
+ * The folder a run works in, and the programs it has running. Whatever way the run ends, short of SIGKILL, these are
+ * stopped and the folder is removed.
  */
 export class Workplace {
   readonly folder: string;
   readonly #keep: boolean;
-  readonly #servers = new Set<ChildProcess>();
+  #leaving = false;
+  readonly #running = new Set<ChildProcess>();
 
   constructor(options: { readonly parent?: string; readonly keep: boolean }) {
     this.folder = mkdtempSync(join(options.parent ?? tmpdir(), 'mailkeep-bench-'));
     this.#keep = options.keep;
     // Dovecot reads the messages as another user.
     chmodSync(this.folder, 0o755);
-    process.once('exit', () => this.#leave());
+    // More than one may come: from the terminal, and passed on by who started us.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-      process.once(signal, () => process.exit(130));
+      process.on(signal, () => {
+        if (!this.#leaving) this.leave().finally(() => process.exit(130));
+      });
   }
 
   /** A new empty folder; one of the same name is removed first. */
@@ -30,23 +38,34 @@ export class Workplace {
     return folder;
   }
 
-  /** Takes a server into care until it has ended. */
-  adopt(server: ChildProcess): void {
-    this.#servers.add(server);
-    server.once('exit', () => this.#servers.delete(server));
+  /** Takes a program into care until it has ended. */
+  adopt(child: ChildProcess): void {
+    if (this.#leaving) child.kill('SIGKILL');
+    this.#running.add(child);
+    child.once('exit', () => this.#running.delete(child));
   }
 
-  #leave(): void {
-    for (const server of this.#servers) server.kill('SIGTERM');
-    // Their children may still be writing: try again for a moment.
-    if (!this.#keep) rmSync(this.folder, { recursive: true, force: true, maxRetries: 20 });
+  /** Runs a program to its end, in care. Nothing follows a run that is ended from outside. */
+  run(invocation: Invocation): Promise<ProcessCost> {
+    return runProgram(invocation, (child) => this.adopt(child)).catch((error: unknown) =>
+      this.#leaving ? new Promise(() => {}) : Promise.reject(error),
+    );
+  }
+
+  /** Stops what runs and removes the folder. */
+  async leave(): Promise<void> {
+    this.#leaving = true;
+    await Promise.all([...this.#running].map(stopServer));
+    if (!this.#keep) await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
-/** Asks a server to end and waits until it has. */
+/** Asks a program to end, and makes it end when it does not; waits until it has. */
 export async function stopServer(server: ChildProcess): Promise<void> {
   if (server.exitCode !== null || server.signalCode !== null) return;
   const gone = new Promise<void>((resolve) => server.once('exit', () => resolve()));
   server.kill('SIGTERM');
+  const impatient = setTimeout(() => server.kill('SIGKILL'), GRACE_MS);
   await gone;
+  clearTimeout(impatient);
 }
