@@ -1,5 +1,6 @@
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { forecast } from '../plan/forecast.ts';
+import type { FolderCertificate } from '../result.ts';
 import { certify } from './certify.ts';
 import { concernsOnly } from './failure-scope.ts';
 import { FolderPass } from './folder-pass.ts';
@@ -13,6 +14,8 @@ const MAILBOXES_TOGETHER = 20;
 const WORTH_A_FORECAST = 200;
 /** The largest folders, whose newest pages tell how large messages are. */
 const SAMPLED_FOLDERS = 5;
+/** A look at the newest page that is older than this when the walk ends is worth another: one minute. */
+const LONG_WALK_MS = 60_000;
 /** Mail that arrives during a long walk is looked for again this often before the pass ends. */
 const CERTIFYING_ROUNDS = 3;
 
@@ -161,28 +164,40 @@ async function announceForecast(
 /** Waits until everything is durable, then certifies; what a long walk has missed at the top is fetched first. */
 async function settle(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
   let open = folders;
-  for (let round = 1; ; round += 1) {
+  for (let round = 1; open.length > 0; round += 1) {
     await ctx.queue.onIdle();
     ctx.signal.throwIfAborted();
     await ctx.committer.flush();
-    const unsettled: FolderPass[] = [];
+    const again: FolderPass[] = [];
     for (const folder of open) {
       folder.saveCoverage(ctx);
       const certificate = certify(ctx, folder);
-      const worthAsking = !certificate.complete && folder.missing + folder.contradicted === 0;
-      if (worthAsking && round < CERTIFYING_ROUNDS && !folder.failed) unsettled.push(folder);
-      else ctx.ledger.certificates.push(certificate);
+      if (round < CERTIFYING_ROUNDS && isWorthAnotherLook(ctx, folder, certificate)) {
+        again.push(folder);
+      } else {
+        ctx.ledger.certificates.push(certificate);
+      }
     }
-    if (unsettled.length === 0) return;
-    for (const folder of unsettled) {
+    for (const folder of again) {
       await guardFolder(ctx, folder, async () => {
         folder.forgetHead();
         await folder.takeHead(ctx);
         await folder.takeBacklog(ctx);
       });
     }
-    open = unsettled;
+    open = again;
   }
+}
+
+/** Counts that moved during the walk, or a look at the newest mail that a long walk has made old. */
+function isWorthAnotherLook(
+  ctx: PassContext,
+  folder: FolderPass,
+  certificate: FolderCertificate,
+): boolean {
+  if (folder.failed || folder.missing + folder.contradicted > 0 || folder.isEmpty(ctx))
+    return false;
+  return !certificate.complete || ctx.now() - folder.lookedAt > LONG_WALK_MS;
 }
 
 async function guardFolder(
@@ -191,22 +206,26 @@ async function guardFolder(
   act: () => Promise<void>,
 ): Promise<void> {
   if (folder.failed) return;
-  const before = ctx.ledger.failures.length;
-  await guard(ctx, { mailbox: folder.address, folder: folder.at.folder }, act);
-  folder.failed = ctx.ledger.failures.length > before;
+  const done = await guard(ctx, { mailbox: folder.address, folder: folder.at.folder }, act);
+  folder.failed = !done;
 }
 
-/** Lets the rest go on when one mailbox or folder fails by itself; everything else ends the pass. */
+/**
+ * Lets the rest go on when one mailbox or folder fails by itself, and names it; everything else ends the pass.
+ * Returns whether it was done.
+ */
 async function guard(
   ctx: PassContext,
   at: { readonly mailbox: string; readonly folder?: string },
   act: () => Promise<void>,
-): Promise<void> {
+): Promise<boolean> {
   try {
     await act();
+    return true;
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!concernsOnly(error)) throw error;
     ctx.ledger.fail(error, at);
+    return false;
   }
 }

@@ -1,10 +1,11 @@
 import { createHash, hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
+import type { Batch } from '../../archive/batch.ts';
 import type { Fact } from '../../archive/facts.ts';
 import { docidBase } from '../../mail/docid.ts';
 import type { BlobHash, Listing, MessageId, Place } from '../../mail/words.ts';
-import type { FetchedSource, Log, LogBatch, Mirror } from './ports.ts';
+import type { FetchedSource, Log, Mirror } from './ports.ts';
 
 /** A batch is closed at the first of these; the archive's documentation says why they are what they are. */
 export const BATCH_LIMITS = { messages: 128, bytes: 8 * 1024 * 1024, ageMs: 1000, records: 2048 };
@@ -36,10 +37,9 @@ interface CommitterDeps {
  */
 export class Committer {
   readonly #deps: CommitterDeps;
-  #batch: LogBatch;
+  #batch: Batch;
   #told: (() => void)[] = [];
   #messages = new Map<MessageId, { docid: number; size: number }>();
-  #blobs = new Set<BlobHash>();
   #inFlight = 0;
   #tail: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
@@ -119,12 +119,11 @@ export class Committer {
   }
 
   async #addBytes(id: MessageId, source: FetchedSource): Promise<number> {
-    const hasBlob = (blob: BlobHash): boolean =>
-      this.#deps.mirror.hasBlob(blob) || this.#blobs.has(blob);
-    if (source.kind === 'buffer') {
-      return this.#batch.addSource(source.bytes, id, hasBlob).size;
-    }
-    const adding = this.#batch.addSourceFile(source.path, hasBlob);
+    const isStored = (blob: BlobHash): boolean => this.#deps.mirror.hasBlob(blob);
+    if (source.kind === 'buffer') return this.#batch.addSource(source.bytes, id, isStored).size;
+    const adding = this.#batch.addSourceFile(source.path, isStored, (blobs) =>
+      this.#enqueue(blobs, []),
+    );
     this.#large = adding.then(
       () => {},
       () => {},
@@ -157,6 +156,11 @@ export class Committer {
     const told = this.#told;
     this.#batch = this.#deps.log.newBatch();
     this.#told = [];
+    void this.#enqueue(batch, told);
+  }
+
+  /** Commits and folds in order. Never rejects: the failure is kept for everybody who asks. */
+  #enqueue(batch: Batch, told: readonly (() => void)[]): Promise<void> {
     this.#inFlight += 1;
     this.#tail = this.#tail
       .then(async () => {
@@ -175,6 +179,7 @@ export class Committer {
       .finally(() => {
         this.#inFlight -= 1;
       });
+    return this.#tail;
   }
 
   async #room(): Promise<void> {

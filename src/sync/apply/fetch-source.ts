@@ -55,7 +55,11 @@ export async function fetchAndStore(
     }
   } catch (error) {
     ctx.signal.throwIfAborted();
-    if (!concernsOnly(error)) throw error;
+    if (!concernsOnly(error)) {
+      // At once, so that no fetch begins that waits behind this one.
+      ctx.stop(error);
+      throw error;
+    }
     await failed(ctx, pass, listing, error, again, settled);
   } finally {
     if (source?.kind === 'file') await rm(source.path, { force: true });

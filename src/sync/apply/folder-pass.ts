@@ -1,3 +1,4 @@
+import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, Listing, Place } from '../../mail/words.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
@@ -28,6 +29,8 @@ export class FolderPass {
   total: number;
   /** The highest uid seen in this pass; 0 when none. */
   highestUid = 0;
+  /** When the newest page was asked for last, milliseconds since the epoch; the start of the pass before that. */
+  lookedAt: number;
   /** Open places that an answer lacked, and uids that answered with another message: seen, not yet decided on. */
   missing = 0;
   contradicted = 0;
@@ -36,6 +39,8 @@ export class FolderPass {
   /** Set when an act on this folder failed by itself: nothing more is asked of it in this pass. */
   failed = false;
   #head: OriginPage | undefined;
+  /** The highest uid that any earlier pass met: above it nothing is known, and nothing need be looked up. */
+  readonly #mark: number;
 
   constructor(
     ctx: PassContext,
@@ -49,16 +54,21 @@ export class FolderPass {
     this.address = address;
     this.generation = generation;
     this.total = listed.messageCount;
+    this.lookedAt = ctx.now();
+    this.#mark = ctx.mirror.highestUid(at, generation);
     this.coverage = new Coverage(recalledCoverage(ctx.memory, at, generation));
   }
 
   /** Asks for the newest page, once a pass. */
   async head(ctx: PassContext): Promise<OriginPage> {
-    this.#head ??= await ctx.origin.list(
-      this.at,
-      { page: 1, perPage: PAGE_SIZE, order: 'descending' },
-      ctx.signal,
-    );
+    if (this.#head === undefined) {
+      this.lookedAt = ctx.now();
+      this.#head = await ctx.origin.list(
+        this.at,
+        { page: 1, perPage: PAGE_SIZE, order: 'descending' },
+        ctx.signal,
+      );
+    }
     return this.#head;
   }
 
@@ -105,11 +115,20 @@ export class FolderPass {
     }
   }
 
-  /** Tries again what could not be fetched before. */
+  /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
   async takeQuarantined(ctx: PassContext): Promise<void> {
-    for (const { listing } of ctx.mirror.quarantined(this.at, this.generation)) {
-      if (this.underWay.has(listing.uid)) continue;
-      await this.#fetch(ctx, listing, undefined, true);
+    const uids = ctx.mirror.quarantined(this.at, this.generation);
+    for (let from = 0; from < uids.length; from += PAGE_SIZE) {
+      const named = uids.slice(from, from + PAGE_SIZE).filter((uid) => !this.underWay.has(uid));
+      if (named.length === 0) continue;
+      const answer = await ctx.origin.search(
+        this.at,
+        { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' },
+        ctx.signal,
+      );
+      for (const listing of answer.items) {
+        if (named.includes(listing.uid)) await this.#fetch(ctx, listing, undefined, true);
+      }
     }
   }
 
@@ -125,15 +144,15 @@ export class FolderPass {
 
   async #take(ctx: PassContext, interval: UidInterval, items: readonly Listing[]): Promise<void> {
     const { at, generation } = this;
-    const quarantined = new Set(ctx.mirror.quarantined(at, generation).map(({ uid }) => uid));
-    const forgotten = ctx.mirror.forgottenUids(at, generation, interval);
     const seen = observe(
       items,
       {
         open: ctx.mirror.openPlaces(at, generation, interval),
-        settled: (uid) => quarantined.has(uid) || forgotten.has(uid) || this.underWay.has(uid),
+        settled: (uid) =>
+          this.underWay.has(uid) ||
+          (uid <= this.#mark && ctx.mirror.settledAs(at, generation, uid) !== undefined),
       },
-      (listing) => ctx.mirror.fingerprint(listing),
+      fingerprint,
     );
     this.missing += seen.missing.filter((uid) => !this.underWay.has(uid)).length;
     this.contradicted += seen.contradicted.length;

@@ -1,4 +1,4 @@
-import type { Fact, QuarantineReason } from '../../archive/facts.ts';
+import type { Batch } from '../../archive/batch.ts';
 import type { CommittedBatch } from '../../archive/records.ts';
 import type {
   BlobHash,
@@ -60,12 +60,6 @@ export interface KnownPlace {
   readonly fingerprint: string;
 }
 
-export interface KnownQuarantine {
-  readonly uid: number;
-  readonly listing: Listing;
-  readonly reason: QuarantineReason;
-}
-
 export interface KnownFolder {
   readonly generation: number;
   readonly name: string;
@@ -93,38 +87,29 @@ export interface Mirror {
     generation: number,
     range: UidInterval,
   ): ReadonlyMap<number, KnownPlace>;
-  quarantined(at: FolderKey, generation: number): readonly KnownQuarantine[];
-  /** Uids whose message was forgotten or pruned on purpose: they are not fetched again. */
-  forgottenUids(at: FolderKey, generation: number, range: UidInterval): ReadonlySet<number>;
+  /** What is known of a uid without an open place; undefined when nothing is. */
+  settledAs(
+    at: FolderKey,
+    generation: number,
+    uid: number,
+  ): 'ended' | 'quarantined' | 'forgotten' | undefined;
+  /** The highest uid any fact of this generation named; 0 for none. */
+  highestUid(at: FolderKey, generation: number): number;
+  /** Uids in quarantine, ascending. */
+  quarantined(at: FolderKey, generation: number): readonly number[];
   counts(at: FolderKey, generation: number): FolderCounts;
   message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
   hasBlob(hash: BlobHash): boolean;
   /** The first free docid at or above this one; handed out once. */
   docidFor(base: number): number;
-  fingerprint(listing: Listing): string;
   /** Folds a durable batch: after it, everything above answers with its facts. */
   fold(batch: CommittedBatch): void;
 }
 
-export interface AddedSource {
-  readonly id: MessageId;
-  readonly size: number;
-}
-
-/** A batch under construction (see the archive). */
-export interface LogBatch {
-  readonly messages: number;
-  readonly bytes: number;
-  readonly records: number;
-  addSource(raw: Buffer, id: MessageId, hasBlob: (hash: BlobHash) => boolean): AddedSource;
-  addSourceFile(path: string, hasBlob: (hash: BlobHash) => boolean): Promise<AddedSource>;
-  addBlob(bytes: Buffer): BlobHash;
-  addFact(fact: Fact): void;
-}
-
+/** The part of the archive's writer that a pass needs. */
 export interface Log {
-  newBatch(): LogBatch;
-  commit(batch: LogBatch): Promise<CommittedBatch>;
+  newBatch(): Batch;
+  commit(batch: Batch): Promise<CommittedBatch>;
 }
 
 /** What is convenient to remember and may be lost: proofs, backoffs, learned host rules. */

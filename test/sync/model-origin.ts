@@ -1,0 +1,176 @@
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { type FolderKey, flagSet, type ListedFolder, type Listing } from '../../src/mail/words.ts';
+import type { Origin, OriginPage, UidOrder } from '../../src/sync/apply/ports.ts';
+
+export interface ModelMessage {
+  readonly uid: number;
+  readonly raw: Buffer;
+  readonly date: string;
+  flags: string[];
+}
+
+export class ModelFolder {
+  readonly messages = new Map<number, ModelMessage>();
+  nextUid = 1;
+  constructor(
+    readonly path: string,
+    readonly specialUse: string | null = null,
+  ) {}
+
+  deliver(raw: Buffer, options: { flags?: string[]; date?: string } = {}): number {
+    const uid = this.nextUid;
+    this.nextUid += 1;
+    const date = options.date ?? new Date(Date.UTC(2026, 0, 1) + uid * 60_000).toISOString();
+    this.messages.set(uid, { uid, raw, date, flags: options.flags ?? [] });
+    return uid;
+  }
+}
+
+export type Request =
+  | { readonly operation: 'mailboxes' | 'folders' }
+  | { readonly operation: 'list' | 'search'; readonly folder: string }
+  | { readonly operation: 'source'; readonly folder: string; readonly uid: number };
+
+/**
+ * An origin in memory that behaves as the interface says. `before` and `after` see every request, and may change the
+ * folders, or throw what the client would.
+ */
+export class ModelOrigin implements Origin {
+  readonly host = 'mail.example.org';
+  readonly boxes = new Map<string, { address: string; folders: Map<string, ModelFolder> }>();
+  readonly requests: Request[] = [];
+  before: (request: Request) => void = () => {};
+  after: (request: Request) => void = () => {};
+  /** What a source answers instead of its bytes. */
+  source$: (message: ModelMessage) => Buffer = (message) => message.raw;
+
+  mailbox(resourceId: string, address: string, folders: readonly ModelFolder[]): void {
+    this.boxes.set(resourceId, {
+      address,
+      folders: new Map(folders.map((folder) => [folder.path, folder])),
+    });
+  }
+
+  count(operation: Request['operation']): number {
+    return this.requests.filter((request) => request.operation === operation).length;
+  }
+
+  async mailboxes(): ReturnType<Origin['mailboxes']> {
+    return this.#answer({ operation: 'mailboxes' }, () =>
+      [...this.boxes].map(([resourceId, { address }]) => ({ resourceId, address })),
+    );
+  }
+
+  async folders(mailbox: string): Promise<readonly ListedFolder[]> {
+    return this.#answer({ operation: 'folders' }, () =>
+      [...(this.boxes.get(mailbox)?.folders.values() ?? [])].map((folder) => ({
+        path: folder.path,
+        name: folder.path.split('.').at(-1) ?? folder.path,
+        delimiter: '.',
+        specialUse: folder.specialUse,
+        messageCount: folder.messages.size,
+        unreadCount: [...folder.messages.values()].filter((m) => !m.flags.includes('\\Seen'))
+          .length,
+      })),
+    );
+  }
+
+  async list(
+    at: FolderKey,
+    { page, perPage, order }: { page: number; perPage: number; order: UidOrder },
+  ): Promise<OriginPage> {
+    return this.#answer({ operation: 'list', folder: at.folder }, () =>
+      this.#page([...this.#folder(at).messages.values()], page, perPage, order),
+    );
+  }
+
+  async search(
+    at: FolderKey,
+    { uids, perPage, order }: { uids: string; perPage: number; order: UidOrder },
+  ): Promise<OriginPage> {
+    return this.#answer({ operation: 'search', folder: at.folder }, () => {
+      const all = [...this.#folder(at).messages.values()];
+      const top = Math.max(0, ...all.map(({ uid }) => uid));
+      const wanted = uids.split(',').map((part) => {
+        const [from = '', to = from] = part.split(':');
+        const ends = [from, to].map((end) => (end === '*' ? top : Number(end)));
+        return { lo: Math.min(...ends), hi: Math.max(...ends) };
+      });
+      const found = all.filter(({ uid }) => wanted.some(({ lo, hi }) => uid >= lo && uid <= hi));
+      return this.#page(found, 1, perPage, order);
+    });
+  }
+
+  async source(at: FolderKey, uid: number): ReturnType<Origin['source']> {
+    return this.#answer({ operation: 'source', folder: at.folder, uid }, () => {
+      const message = this.#folder(at).messages.get(uid);
+      if (message === undefined) throw status(404);
+      return { kind: 'buffer' as const, bytes: this.source$(message) };
+    });
+  }
+
+  #folder(at: FolderKey): ModelFolder {
+    const folder = this.boxes.get(at.mailbox)?.folders.get(at.folder);
+    if (folder === undefined) throw status(422);
+    return folder;
+  }
+
+  #page(
+    messages: readonly ModelMessage[],
+    page: number,
+    perPage: number,
+    order: UidOrder,
+  ): OriginPage {
+    const sorted = [...messages].sort((a, b) =>
+      order === 'ascending' ? a.uid - b.uid : b.uid - a.uid,
+    );
+    return {
+      items: sorted.slice((page - 1) * perPage, page * perPage).map(listingOf),
+      total: messages.length,
+    };
+  }
+
+  async #answer<T>(request: Request, answer: () => T): Promise<T> {
+    this.requests.push(request);
+    this.before(request);
+    const result = answer();
+    this.after(request);
+    return result;
+  }
+}
+
+/** The error a client raises for a status of the origin. */
+export function status(code: number): MailkeepError {
+  return new MailkeepError('origin', 'origin.status', { status: code });
+}
+
+/** The listing record of a message, read from its own headers. */
+export function listingOf({ uid, raw, date, flags }: ModelMessage): Listing {
+  const head = raw.toString('latin1');
+  const header = (name: string): string | null =>
+    new RegExp(`^${name}: (.*)$`, 'im').exec(head)?.[1]?.trim() ?? null;
+  return {
+    uid,
+    date,
+    flags: flagSet(flags),
+    size: raw.length,
+    subject: header('subject'),
+    from: null,
+    to: [],
+    cc: [],
+    bcc: [],
+    messageId: header('message-id'),
+    inReplyTo: null,
+    attachments: [],
+    extra: { unseen: !flags.includes('\\Seen') },
+  };
+}
+
+/** A small message; the same arguments give the same bytes. */
+export function mail(name: string, body = `This is ${name}.`): Buffer {
+  return Buffer.from(
+    `From: Ada <ada@example.org>\r\nTo: Bo <bo@example.org>\r\nSubject: ${name}\r\n` +
+      `Message-ID: <${name.replace(/\W+/g, '-')}@example.org>\r\n` +
+      `Date: Thu, 01 Jan 2026 00:00:00 +0000\r\n\r\n${body}\r\n`,
+  );
+}
