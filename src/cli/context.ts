@@ -17,7 +17,7 @@ export interface CommandContext {
   readonly output: Output;
   readonly notices: Notices;
   readonly surroundings: Surroundings;
-  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly stdin: () => Readable & { readonly isTTY?: boolean };
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */

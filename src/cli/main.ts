@@ -15,7 +15,7 @@ process.on('SIGTERM', interrupt);
 process.stderr.on('error', () => {});
 
 process.exitCode = await run(process.argv.slice(2), {
-  stdin: process.stdin,
+  stdin: () => process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,

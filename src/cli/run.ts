@@ -9,7 +9,8 @@ import { sentenceOf } from './sentences.ts';
 
 /** The process as a command sees it. */
 export interface Surface {
-  readonly stdin: Readable & { readonly isTTY?: boolean };
+  /** Asked for when it is read: opening it costs time, and most commands never do. */
+  readonly stdin: () => Readable & { readonly isTTY?: boolean };
   readonly stdout: Writable & { isTTY?: boolean; columns?: number };
   readonly stderr: Writable & { isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -36,8 +37,7 @@ export async function run(args: readonly string[], surface: Surface): Promise<Ex
   } catch (error) {
     // Whoever read our output had enough.
     if (error instanceof OutputClosed) return EXIT.done;
-    const interrupted = signal.aborted && (isAbort(error) || familyOf(error) === 'interrupted');
-    if (interrupted && familyOf(error) !== 'interrupted') {
+    if (isAbort(error)) {
       tell(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
@@ -63,14 +63,9 @@ function exitOf(error: unknown): ExitCode {
   return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
 }
 
-function familyOf(error: unknown): string | undefined {
-  return error instanceof MailkeepError ? error.family : undefined;
-}
-
+/** A wait or a question that was given up because of a signal. */
 function isAbort(error: unknown): boolean {
-  return (
-    error instanceof Error && (error.name === 'AbortError' || error.name === 'ExitPromptError')
-  );
+  return error instanceof Error && error.name === 'AbortError';
 }
 
 function debugging(env: Surface['env']): boolean {

@@ -52,13 +52,19 @@ const WIDE =
 const EMOJI = /\p{Emoji_Presentation}|\p{Emoji}\ufe0f/u;
 const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]+$/u;
 
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+let segmenter: Intl.Segmenter | undefined;
+
+/** Made when first needed: it takes ten milliseconds, and ASCII text never needs it. */
+function graphemes(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
+  return segmenter.segment(text);
+}
 
 /** Columns a text takes on a terminal: two for wide characters and emoji, none for marks alone. */
 export function displayWidth(text: string): number {
   if (PLAIN_LINE.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of graphemes.segment(text)) width += graphemeWidth(segment);
+  for (const { segment } of graphemes(text)) width += graphemeWidth(segment);
   return width;
 }
 
@@ -76,9 +82,12 @@ export function fitColumns(text: string, columns: number): string {
   if (columns <= 0) return '';
   // No character is wider than two columns per UTF-16 unit.
   if (text.length * 2 <= columns) return text;
+  if (PLAIN_LINE.test(text)) {
+    return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
+  }
   let width = 0;
   let fits = 0;
-  for (const { segment, index } of graphemes.segment(text)) {
+  for (const { segment, index } of graphemes(text)) {
     if (width <= columns - 1) fits = index;
     width += graphemeWidth(segment);
     if (width > columns) return `${text.slice(0, fits)}…`;

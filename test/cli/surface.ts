@@ -12,7 +12,7 @@ export async function ran(args: readonly string[], given: Partial<Surface> = {})
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   const code = await run(args, {
-    stdin: Readable.from([]),
+    stdin: () => Readable.from([]),
     stdout: into(out),
     stderr: into(err),
     env: {},

@@ -1,0 +1,66 @@
+import { createInterface } from 'node:readline/promises';
+import type { Readable } from 'node:stream';
+import { Writable } from 'node:stream';
+import type { CommandContext } from './context.ts';
+
+/** Asks on a terminal; questions go to standard error, so that standard output holds results only. */
+export interface Asker {
+  /** @returns the answer without white space around it, or `fallback` when nothing was typed */
+  line(question: string, fallback?: string): Promise<string>;
+  /** What is typed is not shown. */
+  secret(question: string): Promise<string>;
+  /** Yes unless the answer begins with n. */
+  yes(question: string): Promise<boolean>;
+}
+
+/** @returns undefined where there is no terminal to ask on */
+export function terminalAsker(
+  context: Pick<CommandContext, 'stdin' | 'notices' | 'signal'>,
+): Asker | undefined {
+  const { notices, signal } = context;
+  const stdin = context.stdin();
+  if (stdin.isTTY !== true) return undefined;
+  const shown = notices.stream;
+  const hidden = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const ask = async (question: string, echo: Writable): Promise<string> => {
+    const reader = createInterface({ input: stdin, output: echo, terminal: true });
+    const stopped = new AbortController();
+    // The terminal hands Ctrl-C and Ctrl-D to the reader while it asks.
+    reader.on('SIGINT', () => stopped.abort());
+    reader.on('close', () => stopped.abort());
+    try {
+      if (echo === hidden) shown.write(question);
+      const answer = await reader.question(question, {
+        signal: AbortSignal.any([signal, stopped.signal]),
+      });
+      return answer.trim();
+    } finally {
+      if (echo === hidden) shown.write('\n');
+      reader.close();
+    }
+  };
+  return {
+    line: async (question, fallback) => {
+      const answer = await ask(fallback === undefined ? `${question}: ` : `${question} [${fallback}]: `, shown);
+      return answer === '' ? (fallback ?? '') : answer;
+    },
+    secret: (question) => ask(`${question} (not shown): `, hidden),
+    yes: async (question) => !/^n/i.test(await ask(`${question} [Y/n] `, shown)),
+  };
+}
+
+/** No token is longer; whoever pipes a file here by mistake is told so early. */
+const LONGEST_TOKEN = 65_536;
+
+/** Everything on standard input, as one trimmed text; empty when there is nothing, or far too much. */
+export async function pipedText(stdin: Readable): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stdin) {
+    const bytes = Buffer.from(chunk);
+    length += bytes.length;
+    if (length > LONGEST_TOKEN) return '';
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString('utf8').trim();
+}

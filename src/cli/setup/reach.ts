@@ -1,0 +1,45 @@
+import type { Secret } from '../../config/secret.ts';
+import { openOrigin } from '../compose/origin.ts';
+import type { CommandContext } from '../context.ts';
+import type { Answers } from './answers.ts';
+
+/** What a token shows of one mailbox: its folders and how many messages each says it has. */
+export interface Reach {
+  readonly resourceId: string;
+  readonly address: string;
+  readonly folders: readonly { readonly folder: string; readonly messages: number }[];
+}
+
+/**
+ * Asks the service what the token reaches: one request, and one for each mailbox.
+ *
+ * @throws what the service refuses, such as auth.refused
+ */
+export async function reachOf(
+  context: CommandContext,
+  { baseUrl }: Answers,
+  secret: Secret,
+): Promise<Reach[]> {
+  const opened = openOrigin({
+    baseUrl,
+    insecure: false,
+    token: async () => secret.reveal(),
+    requestsPerMinute: 60,
+    concurrency: 1,
+    now: context.now,
+  });
+  try {
+    const reach: Reach[] = [];
+    for (const { resourceId, address } of await opened.origin.mailboxes(context.signal)) {
+      const folders = await opened.origin.folders(resourceId, context.signal);
+      reach.push({
+        resourceId,
+        address,
+        folders: folders.map(({ path, messageCount }) => ({ folder: path, messages: messageCount })),
+      });
+    }
+    return reach;
+  } finally {
+    await opened.close();
+  }
+}
