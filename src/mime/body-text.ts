@@ -22,6 +22,9 @@ interface Piece {
   readonly leaf: Leaf<LeafContent>;
 }
 
+/** HTML before its pictures are taken out may be this many times as long as the text that is kept. */
+const RAW_HTML = 4;
+
 /** A plain alternative is a stub when the HTML beside it says this many times as much… */
 const STUB_RATIO = 3;
 /** …and this many characters more ("Your program cannot show this message" beside a newsletter). */
@@ -45,7 +48,8 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
   };
   const textOf = ({ html, leaf }: Piece): string => {
     if (leaf.content.cut) cut = true;
-    const raw = leafText(leaf.info, leaf.content);
+    // One char beyond the ceiling shows that there was more.
+    const raw = leafText(leaf.info, leaf.content, (html ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!html) return raw;
     const converted = htmlText(raw, links, limits.htmlChars);
     if (converted.cut) cut = true;

@@ -22,6 +22,11 @@ export function decodeText(bytes: Buffer, charset: string | null): string {
   return withoutNul(decodeLabelled(bytes, charset));
 }
 
+/** True for a charset whose decoder builds arrays of numbers, tens of times larger than the bytes. */
+export function isCostlyCharset(charset: string | null): boolean {
+  return charset !== null && JAPANESE.test(charset.trim());
+}
+
 function decodeLabelled(bytes: Buffer, charset: string | null): string {
   const label = (charset ?? '').trim().replace(/^["']+|["']+$/g, '');
   const marked = bomCharset(bytes);

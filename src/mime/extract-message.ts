@@ -1,5 +1,6 @@
+import { attachmentOf, leavesOf, nameOf } from './attachment-list.ts';
 import { bodyText } from './body-text.ts';
-import { cutText, withoutNul } from './charsets.ts';
+import { cutText } from './charsets.ts';
 import type { ExtractedAttachment, Extraction, UnparsedReason } from './extraction.ts';
 import { readHeaderBlock } from './header-block.ts';
 import type { HeaderFacts } from './header-facts.ts';
@@ -7,10 +8,8 @@ import { headerFacts } from './header-facts.ts';
 import type { LeafContent } from './leaf-content.ts';
 import { bytesOf, collectText, EMBEDDED, isListed } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
-import type { Breach, Leaf, Part } from './part-tree.ts';
+import type { Breach, Leaf } from './part-tree.ts';
 import { parseTree } from './part-tree.ts';
-
-const MAX_FILENAME_CHARS = 1000;
 
 /**
  * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit
@@ -93,7 +92,7 @@ async function look(
   limits: MimeLimits,
 ): Promise<void> {
   const tree = await parseTree(source, collectText(limits), {
-    headerBytes: limits.headerBytes,
+    ...limits,
     depth: limits.depth - depth,
     parts: found.partsLeft,
   });
@@ -109,8 +108,9 @@ async function look(
   if (body.cut) found.truncated = true;
   for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
     // Attachments of attached messages are searched by name too, but only the message's own are numbered.
-    if (level === 0 && isListed(leaf.info)) found.attachments.push(attachmentOf(leaf, found));
-    else if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf) ?? '');
+    if (level === 0 && isListed(leaf.info)) {
+      found.attachments.push(attachmentOf(leaf, found.attachments.length + 1));
+    } else if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf.info) ?? '');
     if (EMBEDDED.test(leaf.info.contentType)) await lookInside(leaf, level, below, found, limits);
   }
 }
@@ -139,29 +139,4 @@ async function lookInside(
     found.charsLeft -= text.length;
     await look(source, level + 1, depth, found, limits);
   }
-}
-
-function* leavesOf(
-  part: Part<LeafContent>,
-  depth: number,
-): Iterable<{ leaf: Leaf<LeafContent>; depth: number }> {
-  if (part.kind === 'leaf') yield { leaf: part, depth };
-  else for (const child of part.children) yield* leavesOf(child, depth + 1);
-}
-
-function attachmentOf(leaf: Leaf<LeafContent>, found: Findings): ExtractedAttachment {
-  const { info, content } = leaf;
-  return {
-    number: found.attachments.length + 1,
-    filename: nameOf(leaf),
-    contentType: cutText(info.contentType, 255),
-    size: content.size,
-    inline: info.disposition === 'inline' || (info.disposition === null && info.related),
-    contentId: info.contentId === null ? null : cutText(withoutNul(info.contentId), 998),
-  };
-}
-
-function nameOf(leaf: Leaf<LeafContent>): string | null {
-  const name = leaf.info.filename;
-  return name === null ? null : cutText(withoutNul(name), MAX_FILENAME_CHARS);
 }

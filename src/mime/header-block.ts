@@ -2,9 +2,12 @@ import { isUtf8 } from 'node:buffer';
 import libmime from 'libmime';
 import { cutText, decodeText, withoutNul } from './charsets.ts';
 
-/** One header field: its name in lower case, its value unfolded and still encoded, one char a byte. */
+/** One header field: its value is unfolded and still encoded, one char a byte. */
 export interface RawField {
+  /** In lower case. */
   readonly name: string;
+  /** The name as it is spelled in the source. */
+  readonly label: string;
   readonly value: string;
 }
 
@@ -64,9 +67,9 @@ function fieldOf(parts: readonly string[]): RawField | null {
   const line = parts.length > 1 ? parts.join('') : (parts[0] ?? '');
   const colon = line.indexOf(':');
   if (colon <= 0) return null;
-  const name = line.slice(0, colon).trim().toLowerCase();
-  if (name === '' || name.length > 256) return null;
-  return { name, value: line.slice(colon + 1).trim() };
+  const label = line.slice(0, colon).trim();
+  if (label === '' || label.length > 256) return null;
+  return { name: label.toLowerCase(), label, value: line.slice(colon + 1).trim() };
 }
 
 /**

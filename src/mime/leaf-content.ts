@@ -1,5 +1,5 @@
 import libmime from 'libmime';
-import { decodeText } from './charsets.ts';
+import { cutText, decodeText, isCostlyCharset } from './charsets.ts';
 import type { LeafInfo, TakeLeaf } from './part-tree.ts';
 
 /** What is held of a leaf: its decoded size, and its bytes where they can be text. */
@@ -13,6 +13,8 @@ export interface LeafContent {
 }
 
 export const EMBEDDED = /^message\/(?:rfc822|global|news)$/;
+/** Text in a charset that takes many times its bytes to decode. */
+const COSTLY_BYTES = 1024 * 1024;
 const REPORT = /^message\/(?:delivery-status|disposition-notification|feedback-report)$/;
 
 /** True for a leaf that is read as text of the message itself. */
@@ -44,17 +46,19 @@ export function collectText(limits: {
   return (info) => {
     const embedded = EMBEDDED.test(info.contentType);
     const keep = embedded || isBodyText(info);
-    const max = embedded ? limits.embeddedBytes : limits.textPartBytes;
+    const ceiling = isCostlyCharset(info.charset) ? COSTLY_BYTES : limits.textPartBytes;
+    const max = embedded ? limits.embeddedBytes : Math.min(ceiling, limits.textPartBytes);
     const content: LeafContent = { size: 0, kept: keep ? [] : null, keptBytes: 0, cut: false };
     const sink = (chunk: Buffer) => {
       content.size += chunk.length;
-      if (content.kept === null) return;
+      if (content.kept === null) return undefined;
       const room = max - content.keptBytes;
       if (room > 0) {
         content.kept.push(chunk.length > room ? chunk.subarray(0, room) : chunk);
         content.keptBytes += Math.min(room, chunk.length);
       }
       if (chunk.length > room) content.cut = true;
+      return undefined;
     };
     return { content, sink };
   };
@@ -66,14 +70,14 @@ export function bytesOf(content: LeafContent): Buffer {
   return kept.length === 1 && kept[0] !== undefined ? kept[0] : Buffer.concat(kept);
 }
 
-/** The text of a leaf: charset decoded, soft line breaks undone, lines ended by LF. */
-export function leafText(info: LeafInfo, content: LeafContent): string {
+/** The first `maxChars` of a leaf's text: charset decoded, soft line breaks undone, lines ended by LF. */
+export function leafText(info: LeafInfo, content: LeafContent, maxChars: number): string {
   let bytes = bytesOf(content);
   if (info.flowed && info.contentType === 'text/plain') {
     // On bytes: a soft break is ASCII in every charset that mail may flow.
     const flowed = libmime.decodeFlowed(bytes.toString('latin1'), info.deleteSpace);
     bytes = Buffer.from(flowed, 'latin1');
   }
-  const text = decodeText(bytes, info.charset);
+  const text = cutText(decodeText(bytes, info.charset), maxChars);
   return text.includes('\r') ? text.replace(/\r\n?/g, '\n') : text;
 }

@@ -21,8 +21,11 @@ export interface LeafInfo {
   readonly related: boolean;
 }
 
-/** Takes a leaf's bytes in order, transfer encoding undone. */
-export type LeafSink = (chunk: Buffer) => void;
+/**
+ * Takes a leaf's bytes in order, transfer encoding undone. A promise holds the next bytes back until it is
+ * settled.
+ */
+export type LeafSink = (chunk: Buffer) => Promise<void> | undefined;
 
 export interface Leaf<T> {
   readonly kind: 'leaf';
@@ -44,6 +47,8 @@ export interface TreeLimits {
   readonly headerBytes: number;
   readonly depth: number;
   readonly parts: number;
+  /** Bytes kept of a multipart without parts, and one piece more so that the sink sees there is more. */
+  readonly textPartBytes: number;
 }
 
 export interface ParsedTree<T> {
@@ -71,32 +76,32 @@ export async function parseTree<T>(
   limits: TreeLimits,
 ): Promise<ParsedTree<T>> {
   const parser = new PartTree(take, limits);
-  const ended = new Promise<void>((resolve) => {
-    parser.once('end', resolve);
-    parser.once('close', resolve);
-  });
+  const closed = new Promise<void>((resolve) => parser.once('close', resolve));
+  const ended = new Promise<void>((resolve) => parser.once('end', resolve));
   parser.resume();
   if (Buffer.isBuffer(source) && source.length <= PIECE) {
     parser.end(source);
   } else {
-    await feed(parser, Buffer.isBuffer(source) ? pieces(source) : source);
+    await feed(parser, closed, Buffer.isBuffer(source) ? pieces(source) : source);
     parser.end();
   }
-  await ended;
+  await Promise.race([ended, closed]);
   await parser.settle();
   return { root: parser.part(parser.tree), breach: parser.breach, parts: parser.count };
 }
 
 async function feed<T>(
   parser: PartTree<T>,
+  closed: Promise<void>,
   source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
 ): Promise<void> {
   for await (const piece of source) {
     if (parser.breach !== null || parser.destroyed) return;
-    await new Promise<void>((resolve) => {
-      // Called with an error when the parser was destroyed meanwhile; the breach then says why.
+    const written = new Promise<void>((resolve) => {
       parser.write(piece, () => resolve());
     });
+    // A parser that gives up in the middle of a piece never says that it was written.
+    await Promise.race([written, closed]);
   }
 }
 
@@ -152,7 +157,12 @@ class PartTree<T> extends MailParser {
       const { content, sink } = this.takeLeaf(info);
       this.leaves.set(made, { kind: 'leaf', info, content });
       this.decoding.add(decoder);
-      decoder.on('data', sink);
+      decoder.on('data', (chunk: Buffer) => {
+        const taken = sink(chunk);
+        if (taken === undefined) return;
+        decoder.pause();
+        void taken.catch(() => this.stop('malformed')).finally(() => decoder.resume());
+      });
       decoder.once('end', () => this.decoding.delete(decoder));
       // A decoder that gives up has handed over what it could.
       decoder.on('error', () => this.decoding.delete(decoder));
@@ -166,7 +176,7 @@ class PartTree<T> extends MailParser {
   override processChunk(chunk: SplitChunk, done: (error?: Error) => void): void {
     if (chunk.type === 'data' && chunk.value !== undefined) {
       const preamble = this.preambles.get(chunk.node);
-      if (preamble !== undefined && preamble.bytes < MAX_PREAMBLE) {
+      if (preamble !== undefined && preamble.bytes <= this.treeLimits.textPartBytes) {
         preamble.chunks.push(chunk.value);
         preamble.bytes += chunk.value.length;
       }
@@ -216,7 +226,7 @@ class PartTree<T> extends MailParser {
   private preambleLeaf({ chunks }: Preamble): Leaf<T> {
     const info: LeafInfo = { ...PLAIN_TEXT };
     const { content, sink } = this.takeLeaf(info);
-    for (const chunk of chunks) sink(chunk);
+    for (const chunk of chunks) void sink(chunk);
     return { kind: 'leaf', info, content };
   }
 
@@ -238,8 +248,6 @@ interface Preamble {
   readonly chunks: Buffer[];
   bytes: number;
 }
-
-const MAX_PREAMBLE = 1024 * 1024;
 
 const PLAIN_TEXT: LeafInfo = {
   contentType: 'text/plain',

@@ -1,5 +1,6 @@
-import type { Extraction, UnparsedReason } from './extraction.ts';
+import type { ExtractedAttachment, Extraction, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
+import type { MessageReading } from './message-reading.ts';
 
 /** What a worker thread is started with. */
 export interface ExtractWorkerData {
@@ -28,3 +29,36 @@ export interface JobGroup {
 export interface GroupResults {
   readonly results: readonly { readonly seq: number; readonly extraction: Extraction }[];
 }
+
+/** A worker that reads one message, which it asks for piece by piece, and then is done. */
+export interface ReadWorkerData {
+  readonly mode: 'read';
+  readonly limits: MimeLimits;
+  readonly want: ReadWant;
+}
+
+export type ReadWant =
+  | { readonly kind: 'message' }
+  /** Headers only, as of a message that is unreadable for this reason. */
+  | { readonly kind: 'headers'; readonly reason: UnparsedReason }
+  | { readonly kind: 'attachment'; readonly number: number };
+
+/** To the reader: a piece of the source, its end, or leave to send the next chunk. */
+export type ToReader =
+  | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: 'end' }
+  | { readonly kind: 'more' };
+
+export type FromReader =
+  /** Asks for the next piece of the source. */
+  | { readonly kind: 'next' }
+  | { readonly kind: 'message'; readonly message: MessageReading }
+  | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
+  /** Bytes of the attachment; the next ones come after `more`. */
+  | { readonly kind: 'chunk'; readonly bytes: Uint8Array }
+  /** Nothing more comes; `attachments` were seen on the way. */
+  | {
+      readonly kind: 'finished';
+      readonly attachments: number;
+      readonly breach: UnparsedReason | null;
+    };

@@ -1,8 +1,10 @@
-/** Entry of the mime worker thread; see extractor-pool.ts for the other side. */
+/** Entry of the mime worker thread; extractor-thread.ts and reading-thread.ts are its other sides. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { serveExtraction } from './extract-serving.ts';
-import type { ExtractWorkerData } from './worker-protocol.ts';
+import { serveReading } from './read-serving.ts';
+import type { ExtractWorkerData, ReadWorkerData } from './worker-protocol.ts';
 
-const data: ExtractWorkerData = workerData;
+const data: ExtractWorkerData | ReadWorkerData = workerData;
 if (parentPort === null) throw new Error('runs as a worker thread only');
-serveExtraction(parentPort, data);
+if (data.mode === 'extract') serveExtraction(parentPort, data);
+else await serveReading(parentPort, data);
