@@ -30,16 +30,22 @@ export interface Catalog {
   close(): void;
 }
 
+export interface FoldOptions {
+  /** Accept a batch that does not follow the reached commit: only for rebuilding from a damaged log. */
+  readonly acrossGap?: boolean;
+}
+
 /** The catalog of the one writer. */
 export interface WritableCatalog extends Catalog {
   readonly index: IndexWriter;
   /**
    * Folds one batch, in one transaction with the commit it reaches; live and in a rebuild alike.
    *
-   * @param options.acrossGap accept a batch that does not follow: only for rebuilding from a damaged log
    * @throws `catalog-out-of-step` when the batch does not follow the reached commit; nothing changes then
    */
-  foldBatch(batch: CommittedBatch, options?: { readonly acrossGap?: boolean }): void;
+  foldBatch(batch: CommittedBatch, options?: FoldOptions): void;
+  /** The same for several batches in one transaction: for catching up and rebuilding, some dozens at a time. */
+  foldBatches(batches: readonly CommittedBatch[], options?: FoldOptions): void;
   /** The first docid at or above `base` that is neither in the catalog nor handed out before. */
   docidFor(base: number): number;
   /** Moves what is in the write-ahead log into the database file; false when a reader keeps it from doing so wholly. */
@@ -60,19 +66,22 @@ export async function openCatalog(
   noticeExtractor(connection);
   const fold = new Fold(connection);
   const docids = new Docids(connection);
+  const foldAll = (batches: readonly CommittedBatch[], options: FoldOptions = {}) => {
+    try {
+      fold.batches(batches, options.acrossGap ?? false);
+    } catch (error) {
+      docids.reset();
+      throw error;
+    }
+    for (const { records } of batches)
+      for (const record of records)
+        if (record.kind === 'fact' && 'docid' in record.fact) docids.settled(record.fact.docid);
+  };
   return {
     ...reading(connection),
     index: indexWriter(connection),
-    foldBatch(batch, { acrossGap = false } = {}) {
-      try {
-        fold.batch(batch, acrossGap);
-      } catch (error) {
-        docids.reset();
-        throw error;
-      }
-      for (const record of batch.records)
-        if (record.kind === 'fact' && 'docid' in record.fact) docids.settled(record.fact.docid);
-    },
+    foldBatch: (batch, options) => foldAll([batch], options),
+    foldBatches: foldAll,
     docidFor: (base) => docids.next(base),
     checkpoint: () => checkpoint(connection),
   };

@@ -45,15 +45,16 @@ export class Docids {
 
   #firstFree(from: number): number {
     let docid = from;
-    for (;;) {
-      const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit: CHUNK });
+    // Most are free at once: look at one row before reading a stretch of them.
+    for (let limit = 1; ; limit = CHUNK) {
+      const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit });
       for (const row of taken) {
         while (docid < row.docid && this.#handed.has(docid)) docid += 1;
         if (docid < row.docid) return docid;
         docid = row.docid + 1;
       }
       while (this.#handed.has(docid)) docid += 1;
-      if (taken.length < CHUNK) return docid;
+      if (taken.length < limit) return docid;
     }
   }
 }

@@ -154,7 +154,7 @@ const CERTIFICATE = query<{ folder: number }>()((db, p) =>
     .select('t.time')
     .where('c.folder_id', '=', p.folder)
     .orderBy('c.commit_number', 'desc')
-    .limit(1),
+    .limit((eb) => eb.lit(1)),
 );
 
 export interface FolderQueries {

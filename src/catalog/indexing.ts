@@ -180,6 +180,7 @@ export function indexQueries(connection: Connection): IndexQueries {
 }
 
 export function indexWriter(connection: Connection): IndexWriter {
+  // Numbers stand in the text: better-sqlite3 binds them as REAL, which FTS5 refuses as a setting.
   const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
   return {
     ...indexQueries(connection),
@@ -190,11 +191,11 @@ export function indexWriter(connection: Connection): IndexWriter {
           ? { automerge: 0, crisismerge: 64, hashsize: 16 * 1024 * 1024 }
           : { automerge: 4, crisismerge: 16, hashsize: 1024 * 1024 };
       for (const [name, value] of Object.entries(settings))
-        command('INSERT INTO msg_fts (msg_fts, rank) VALUES (?, ?)').run(name, value);
+        command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('${name}', ${value})`).run();
     },
     merge(pages) {
       const before = totalChanges(connection);
-      command("INSERT INTO msg_fts (msg_fts, rank) VALUES ('merge', ?)").run(pages);
+      command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('merge', ${Math.trunc(pages)})`).run();
       // The statement itself counts as one change; any more is merging (SQLite's own rule).
       return totalChanges(connection) - before < 2;
     },

@@ -27,7 +27,7 @@ export async function openForWriting(file: string): Promise<Connection> {
       // better-sqlite3 is compiled with another default for connections to a database that is WAL already.
       db.pragma('journal_mode = WAL');
       db.pragma('synchronous = NORMAL');
-      db.pragma('wal_autocheckpoint = 4000');
+      db.pragma('wal_autocheckpoint = 16384');
       db.pragma('journal_size_limit = 67108864');
       db.pragma('cache_size = -32768');
       // The fold keeps references whole by construction; checking each costs a lookup a row.

@@ -74,7 +74,7 @@ const AT = query<{ folder: number; generation: number; uid: number }>()((db, p) 
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid)
     .orderBy('id', 'desc')
-    .limit(1),
+    .limit((eb) => eb.lit(1)),
 );
 const QUARANTINED_AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db

@@ -11,7 +11,11 @@ const BLOCK_BYTES = 64 * 1024;
 export const TEXT_BYTES_PER_MESSAGE = 256 * 1024;
 
 const LAST = query()((db) =>
-  db.selectFrom('text_blocks').select(['id', 'size', 'data']).orderBy('id', 'desc').limit(1),
+  db
+    .selectFrom('text_blocks')
+    .select(['id', 'size', 'data'])
+    .orderBy('id', 'desc')
+    .limit((eb) => eb.lit(1)),
 );
 const GET = query<{ id: number }>()((db, p) =>
   db.selectFrom('text_blocks').select('data').where('id', '=', p.id),

@@ -96,15 +96,18 @@ export class Fold {
   }
 
   /**
-   * One batch, in one transaction with the commit it reaches (invariant 2).
+   * Batches in one transaction with the commit they reach (invariant 2): one when live, some dozens in a rebuild,
+   * where a transaction each would write the same pages again and again.
    *
    * @param acrossGap accept a batch that does not follow the reached commit: only for a rebuild from a damaged
    *   log, where a batch in between cannot be read
-   * @throws `catalog-out-of-step` when the batch does not follow the reached commit
+   * @throws `catalog-out-of-step` when a batch does not follow the commit before it; nothing changes then
    */
-  batch(batch: CommittedBatch, acrossGap = false): void {
+  batches(batches: readonly CommittedBatch[], acrossGap = false): void {
     try {
-      this.connection.transaction(() => this.#apply(batch, acrossGap));
+      this.connection.transaction(() => {
+        for (const batch of batches) this.#apply(batch, acrossGap);
+      });
     } catch (error) {
       for (const part of [this.#flagSets, this.#folders, this.#messages]) part.forget();
       throw error;

@@ -31,7 +31,7 @@ const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
     .orderBy((eb) => eb('gone_commit', 'is', null), 'desc')
     .orderBy('gone_commit', 'desc')
     .orderBy('id', 'desc')
-    .limit(1),
+    .limit((eb) => eb.lit(1)),
 );
 const ADD_FOLDER = query<{
   mailbox: number;

@@ -34,7 +34,7 @@ const FIND = query<Uid>()((db, p) =>
     .where('uid', '=', p.uid)
     // A uid whose message was replaced has several rows; the last is the one that facts speak of.
     .orderBy('id', 'desc')
-    .limit(1),
+    .limit((eb) => eb.lit(1)),
 );
 
 interface NewPlace {
@@ -141,7 +141,7 @@ const IN_MAILBOX = query<{ docid: number; mailbox: number }>()((db, p) =>
     .select('places.id')
     .where('places.docid', '=', p.docid)
     .where('folders.mailbox_id', '=', p.mailbox)
-    .limit(1),
+    .limit((eb) => eb.lit(1)),
 );
 const UNFORGET = query<Uid>()((db, p) =>
   db
