@@ -1,0 +1,27 @@
+/** What a sampled open uid answers with, compared by Message-ID and date. */
+export type SampleAnswer = 'same' | 'other' | 'missing';
+
+/** Open uids that are asked before a new generation is declared; all of them where there are fewer. */
+export const SAMPLE_SIZE = 20;
+/** At least this share of the sample has to answer with another message. */
+const CONTRADICTING_SHARE = 0.8;
+
+/**
+ * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched anew.
+ * `new`: the origin handed out its uids anew. `doubtful`: in between; the folder is walked first.
+ */
+export type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
+
+/** Weighs a sample of min(20, all) open uids. Uids that are missing neither contradict nor agree. */
+export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerdict {
+  const other = sample.filter((answer) => answer === 'other').length;
+  if (other === 0) return 'same';
+  if (other >= CONTRADICTING_SHARE * sample.length) return sample.length === 1 ? 'replaced' : 'new';
+  return other === 1 ? 'replaced' : 'doubtful';
+}
+
+/** Evenly spread positions of a sample among `count` items, ascending. */
+export function samplePositions(count: number, size = SAMPLE_SIZE): number[] {
+  if (count <= size) return Array.from({ length: count }, (_, i) => i);
+  return Array.from({ length: size }, (_, i) => Math.floor((i * (count - 1)) / (size - 1)));
+}

@@ -1,0 +1,74 @@
+import type { Listing, Place } from '../../mail/words.ts';
+
+/** A place that ended in this pass, or belongs to the generation that was just replaced. */
+export interface GonePlace {
+  readonly place: Place;
+  readonly fingerprint: string;
+}
+
+/** A new uid whose fingerprint the mailbox knows from elsewhere. */
+export interface NewPlace {
+  readonly place: Place;
+  readonly fingerprint: string;
+  readonly listing: Listing;
+  /** Drafts are rewritten in place: the same listing need not mean the same bytes. */
+  readonly draft: boolean;
+}
+
+export interface Relink {
+  readonly from: Place;
+  readonly to: Place;
+  readonly listing: Listing;
+}
+
+/**
+ * Pairs new places with places that are gone: a new uid takes known bytes without a download only when exactly
+ * one place with its fingerprint is gone and exactly one is new, in another folder or generation, with a
+ * Message-ID, and no draft. Everything else is fetched.
+ */
+export function pairMoves(
+  gone: readonly GonePlace[],
+  appeared: readonly NewPlace[],
+): { readonly relinks: readonly Relink[]; readonly fetch: readonly NewPlace[] } {
+  const goneBy = grouped(gone);
+  const newBy = grouped(appeared);
+  const relinks: Relink[] = [];
+  const fetch: NewPlace[] = [];
+  for (const candidate of appeared) {
+    const sources = goneBy.get(candidate.fingerprint) ?? [];
+    const [source] = sources;
+    const alone = sources.length === 1 && newBy.get(candidate.fingerprint)?.length === 1;
+    const allowed =
+      source !== undefined &&
+      alone &&
+      candidate.listing.messageId !== null &&
+      !candidate.draft &&
+      isElsewhere(source.place, candidate.place);
+    if (allowed) {
+      relinks.push({ from: source.place, to: candidate.place, listing: candidate.listing });
+    } else {
+      fetch.push(candidate);
+    }
+  }
+  return { relinks, fetch };
+}
+
+function isElsewhere(a: Place, b: Place): boolean {
+  return (
+    a.host === b.host &&
+    a.mailbox === b.mailbox &&
+    (a.folder !== b.folder || a.generation !== b.generation)
+  );
+}
+
+function grouped<T extends { readonly fingerprint: string }>(
+  items: readonly T[],
+): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(item.fingerprint);
+    if (group === undefined) groups.set(item.fingerprint, [item]);
+    else group.push(item);
+  }
+  return groups;
+}
