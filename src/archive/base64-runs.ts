@@ -4,8 +4,12 @@ const LF = 10;
 const CR = 13;
 const PAD = 61;
 
-/** A run of base64 lines shorter than this (decoded) stays as it is: a blob of its own would cost more than it saves. */
-export const MIN_DECODED_BYTES = 2048;
+/**
+ * A run of base64 lines shorter than this (decoded) stays as it is: with its row in the catalog, a blob of its own would
+ * cost more than it saves. Measured sealed over 5,708 messages (103 MB raw), as a share of raw: nothing split 0.424, from
+ * 8 KiB 0.347, 4 KiB 0.342, 2 KiB 0.3399, 1 KiB 0.3394, 512 bytes 0.3390 with half as many blobs again.
+ */
+export const MIN_DECODED_BYTES = 1024;
 
 const IS_BASE64 = new Uint8Array(256);
 for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') {

@@ -5,6 +5,7 @@ import { canonicalJson, type Fact } from './facts.ts';
 import type { FileLayer } from './file-layer.ts';
 import { BLOB_BYTES } from './recipe.ts';
 import { RECORD_HEADER_BYTES } from './record-header.ts';
+import { STANDALONE_BYTES } from './sealed-file.ts';
 import { splitSource } from './split-source.ts';
 import { splitSourceFile } from './split-source-file.ts';
 
@@ -29,9 +30,6 @@ export interface AddedSource {
 
 /** True when bytes of this hash are durable in the archive and were not purged since. */
 export type IsStored = (hash: string) => boolean;
-
-/** Records from this raw size on get no part in blocks; see `seal-segment.ts`. */
-export const STANDALONE_BYTES = 64 * 1024;
 
 const NOT_STORED: IsStored = () => false;
 

@@ -1,0 +1,170 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { logDamaged } from '../errors/archive.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { type FileLayer, type LogFile, writeAll } from './file-layer.ts';
+import { syncing, writing } from './hot-segment.ts';
+import { logFolder, type SegmentFile, segmentPath, temporaryPath } from './layout.ts';
+import { realFiles } from './real-files.ts';
+import { SealedFileWriter } from './sealed-file.ts';
+import { listSegments, type OpenSegment, openInForce, openSegment } from './segment-files.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from './segment-header.ts';
+import { type LogicalRecord, type LostBytes, segmentRecords } from './segment-records.ts';
+
+/** Raw bytes handled before other work gets its turn: a few milliseconds of hashing. */
+const TURN_BYTES = 4 * 1024 * 1024;
+
+export interface SealOptions {
+  readonly dir: string;
+  /** A closed segment: one before the writer's. The caller holds the archive's lock. */
+  readonly segment: number;
+  readonly files?: FileLayer;
+  /** Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. */
+  readonly purge?: (record: LogicalRecord) => boolean;
+}
+
+export interface SealedSegment {
+  readonly segment: number;
+  readonly generation: number;
+  readonly records: number;
+  /** Bytes of the file that was read, and of the one that replaces it. */
+  readonly bytesBefore: number;
+  readonly bytesAfter: number;
+}
+
+/**
+ * Writes the next generation of a segment: the same records in the same order, small ones in compressed blocks, with a
+ * footer that finds each by its ordinal. It is read back and compared record by record before it takes its name, so a
+ * kill at any moment leaves the generation before it in force. That one stays; see `dropOldGenerations`.
+ *
+ * @throws `log-damaged` when the segment is not whole: sealing would make its damage look like the truth
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing has changed, and it can be tried again
+ */
+export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
+  const { dir, segment, files = realFiles, purge = () => false } = options;
+  const generations = listSegments(files, dir).get(segment) ?? [];
+  const source = openInForce(files, dir, segment, generations);
+  const name = { segment, generation: Math.max(...generations) + 1 };
+  const path = segmentPath(dir, name);
+  const temporary = temporaryPath(path);
+  try {
+    const bytesAfter = await writing(temporary, source.file.size(), async () => {
+      const target = files.open(temporary, 'create');
+      try {
+        const length = await copyRecords(source, target, name, purge);
+        await syncing(temporary, () => target.datasync());
+        return length;
+      } finally {
+        target.close();
+      }
+    });
+    const records = await compare(source, openWritten(files, dir, name, temporary), purge);
+    await writing(path, 0, () => files.rename(temporary, path));
+    await syncing(path, () => files.syncFolder(logFolder(dir)));
+    return { ...name, records, bytesBefore: source.file.size(), bytesAfter };
+  } catch (error) {
+    // The next opening for writing removes what cannot be removed now.
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
+  } finally {
+    source.file.close();
+  }
+}
+
+export interface SealingOutcome {
+  readonly sealed: readonly SealedSegment[];
+  /** Segments that could not be sealed because they are damaged: they stay as they are. */
+  readonly damaged: readonly MailkeepError[];
+}
+
+/** Seals every closed segment that is not sealed yet: those before `before`, the segment of the writer. */
+export async function sealClosedSegments(options: {
+  readonly dir: string;
+  readonly before: number;
+  readonly files?: FileLayer;
+  /** Looked at between segments. */
+  readonly signal?: AbortSignal;
+}): Promise<SealingOutcome> {
+  const { dir, before, files = realFiles, signal } = options;
+  const sealed: SealedSegment[] = [];
+  const damaged: MailkeepError[] = [];
+  for (const [segment, generations] of listSegments(files, dir)) {
+    if (segment >= before || signal?.aborted === true) break;
+    try {
+      const opened = openInForce(files, dir, segment, generations);
+      opened.file.close();
+      if (opened.sealed === undefined) sealed.push(await sealSegment({ dir, segment, files }));
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      damaged.push(error);
+    }
+  }
+  return { sealed, damaged };
+}
+
+async function copyRecords(
+  source: OpenSegment,
+  target: LogFile,
+  { generation }: SegmentFile,
+  purge: (record: LogicalRecord) => boolean,
+): Promise<number> {
+  await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
+  const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES);
+  for (const record of segmentRecords(source, { digest: true })) {
+    const { kind, rawLength, hash, payload, state } = sound(source, record);
+    const gone = state === 'purged' || purge(sound(source, record));
+    await writer.add({ kind, rawLength, hash, payload: gone ? undefined : payload });
+  }
+  return writer.end();
+}
+
+function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: string): OpenSegment {
+  const opened = openSegment(files, dir, name, path);
+  if (opened?.sealed !== undefined) return opened;
+  opened?.file.close();
+  throw logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'footer' });
+}
+
+/** Reads both generations whole and demands the same records; returns how many there are. */
+async function compare(
+  source: OpenSegment,
+  written: OpenSegment,
+  purge: (record: LogicalRecord) => boolean,
+): Promise<number> {
+  try {
+    const copies = segmentRecords(written, { digest: true });
+    let records = 0;
+    let bytes = 0;
+    for (const original of segmentRecords(source, { digest: false })) {
+      const wanted = sound(source, original);
+      const next = copies.next();
+      const copy = next.done === true ? undefined : sound(written, next.value);
+      const same =
+        copy !== undefined &&
+        copy.kind === wanted.kind &&
+        copy.rawLength === wanted.rawLength &&
+        copy.hash.equals(wanted.hash) &&
+        copy.state === (purge(wanted) ? 'purged' : wanted.state);
+      if (!same) throw differs(written, copy?.offset ?? 0);
+      records += 1;
+      bytes += wanted.rawLength;
+      if (bytes >= TURN_BYTES) {
+        bytes = 0;
+        await nextTurn();
+      }
+    }
+    if (copies.next().done !== true) throw differs(written, written.file.size());
+    return records;
+  } finally {
+    written.file.close();
+  }
+}
+
+function differs({ path, name }: OpenSegment, offset: number): MailkeepError {
+  return logDamaged({ file: path, segment: name.segment, offset, reason: 'bytes' });
+}
+
+function sound({ path, name }: OpenSegment, record: LogicalRecord | LostBytes): LogicalRecord {
+  if (record.what === 'record' && record.state !== 'damaged') return record;
+  const reason = record.what === 'lost' ? record.reason : 'payload';
+  throw logDamaged({ file: path, segment: name.segment, offset: record.offset, reason });
+}

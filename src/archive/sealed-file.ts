@@ -1,0 +1,172 @@
+import { hash as digest } from 'node:crypto';
+import { promisify } from 'node:util';
+import { crc32, deflate } from 'node:zlib';
+import { type LogFile, writeAll } from './file-layer.ts';
+import {
+  CODEC,
+  RECORD_HEADER_BYTES,
+  type RecordSpace,
+  STORED_KIND,
+  writeRecordHeader,
+} from './record-header.ts';
+import { encodeInner, innerLength } from './sealed-block.ts';
+import { type Container, encodeFooter, encodeTrailer, PURGED_BIT } from './sealed-footer.ts';
+
+/** Small records are gathered in blocks of this many bytes before compression. */
+export const BLOCK_BYTES = 64 * 1024;
+/** A record of this raw size or more stands alone: reading it needs no block, and it fills one anyway. */
+export const STANDALONE_BYTES = 64 * 1024;
+
+/** Compressions under way at a time, on the threads of the pool. */
+const PENDING_JOBS = 8;
+/** Bytes gathered before they are written. */
+const OUTPUT_BYTES = 1024 * 1024;
+/** Compression that saves less than this share is not worth inflating for. */
+const LEAST_SAVING = 0.03;
+
+/**
+ * Measured over 5,708 messages (103 MB raw): level 1 gives 0.360 of raw at 48 MB/s of one core, 3: 0.353 at 51, 6: 0.340 at
+ * 41, 9: 0.339 at 35.
+ */
+const SEAL_LEVEL = 6;
+
+const deflateAsync = promisify(deflate);
+
+/** A record to be put into a sealed file; without a payload it is a purged one. */
+export interface SealedRecord {
+  readonly kind: number;
+  readonly rawLength: number;
+  readonly hash: Buffer;
+  readonly payload: Buffer | undefined;
+}
+
+interface StoredRecord {
+  readonly kind: number;
+  readonly flags: number;
+  readonly rawLength: number;
+  readonly hash: Buffer;
+  readonly codec: number;
+  readonly stored: Buffer;
+}
+
+/** Writes the records of a sealed file behind its header, in order: blocks, standalone records, footer and trailer. */
+export class SealedFileWriter {
+  readonly #file: LogFile;
+  readonly #space: RecordSpace;
+  readonly #kinds: number[] = [];
+  readonly #rawLengths: number[] = [];
+  readonly #containers: Container[] = [];
+  #block: Buffer[] = [];
+  #blockBytes = 0;
+  #blockRecords = 0;
+  readonly #jobs: { readonly records: number; readonly job: Promise<StoredRecord> }[] = [];
+  #output: Buffer[] = [];
+  #outputBytes = 0;
+  /** Where the next record will stand. */
+  #offset: number;
+  #written: number;
+
+  constructor(file: LogFile, space: RecordSpace, offset: number) {
+    this.#file = file;
+    this.#space = space;
+    this.#offset = offset;
+    this.#written = offset;
+  }
+
+  /** Takes a record; its payload may change once the promise has resolved. */
+  async add(record: SealedRecord): Promise<void> {
+    const { kind, rawLength, payload, hash } = record;
+    this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
+    this.#rawLengths.push(rawLength);
+    if (payload !== undefined && rawLength >= STANDALONE_BYTES) {
+      await this.#endBlock();
+      // A copy, since compression goes on while the caller reads on.
+      await this.#queue(0, compressed(kind, Buffer.from(payload), hash));
+      return;
+    }
+    const [head, body] = encodeInner(record);
+    this.#block.push(head, Buffer.from(body));
+    this.#blockBytes += innerLength(rawLength, payload === undefined);
+    this.#blockRecords += 1;
+    if (this.#blockBytes >= BLOCK_BYTES) await this.#endBlock();
+  }
+
+  /** Writes everything out, footer and trailer included; returns the file's length. */
+  async end(): Promise<number> {
+    await this.#endBlock();
+    while (this.#jobs.length > 0) await this.#settle();
+    const footer = encodeFooter({
+      kinds: Uint8Array.from(this.#kinds),
+      rawLengths: Uint32Array.from(this.#rawLengths),
+      containers: this.#containers,
+    });
+    const offset = this.#offset;
+    const hash = digest('sha256', footer, 'buffer');
+    this.#put(await compressed(STORED_KIND.footer, footer, hash));
+    this.#push(encodeTrailer(this.#space, offset, this.#offset - offset));
+    await this.#write();
+    return this.#offset;
+  }
+
+  async #endBlock(): Promise<void> {
+    if (this.#blockRecords === 0) return;
+    const raw = Buffer.concat(this.#block);
+    const records = this.#blockRecords;
+    this.#block = [];
+    this.#blockBytes = 0;
+    this.#blockRecords = 0;
+    const hash = digest('sha256', raw, 'buffer');
+    await this.#queue(records, compressed(STORED_KIND.block, raw, hash));
+  }
+
+  async #queue(records: number, job: Promise<StoredRecord>): Promise<void> {
+    // Its failure is met when it is settled; until then it must not count as unhandled.
+    job.catch(() => undefined);
+    this.#jobs.push({ records, job });
+    if (this.#jobs.length >= PENDING_JOBS) await this.#settle();
+  }
+
+  async #settle(): Promise<void> {
+    const next = this.#jobs.shift();
+    if (next === undefined) return;
+    const { records } = next;
+    this.#containers.push({
+      offset: this.#offset,
+      records: Math.max(records, 1),
+      block: records > 0,
+    });
+    this.#put(await next.job);
+    if (this.#outputBytes >= OUTPUT_BYTES) await this.#write();
+  }
+
+  #put({ kind, flags, rawLength, hash, codec, stored }: StoredRecord): void {
+    const header = Buffer.allocUnsafe(RECORD_HEADER_BYTES);
+    const storedLength = stored.length;
+    const fields = { kind, codec, flags, rawLength, storedLength, hash, crc: crc32(stored) };
+    writeRecordHeader(header, 0, fields, this.#space, this.#offset);
+    this.#push(header);
+    this.#push(stored);
+  }
+
+  #push(bytes: Buffer): void {
+    this.#output.push(bytes);
+    this.#outputBytes += bytes.length;
+    this.#offset += bytes.length;
+  }
+
+  async #write(): Promise<void> {
+    const bytes = Buffer.concat(this.#output);
+    this.#output = [];
+    this.#outputBytes = 0;
+    await writeAll(this.#file, bytes, this.#written);
+    this.#written += bytes.length;
+  }
+}
+
+async function compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
+  const small = await deflateAsync(raw, { level: SEAL_LEVEL });
+  const helps = small.length <= raw.length * (1 - LEAST_SAVING);
+  const stored = helps ? small : raw;
+  const codec = helps ? CODEC.zlib : CODEC.none;
+  return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
+}
