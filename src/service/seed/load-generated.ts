@@ -1,13 +1,53 @@
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
+import { GeneratedBlock } from './generated/generated-block.ts';
 
 export interface GeneratedMail {
+  /** Messages in all mailboxes together. */
   readonly messages?: number;
+  /** Received date of the newest message; a fixed day where it is left out, so that everything is reproducible. */
+  readonly newest?: number;
 }
 
+const DEFAULT_MESSAGES = 1000;
+const DEFAULT_NEWEST = Date.UTC(2026, 0, 5, 9, 30);
+
+/** Fills mailboxes with generated mail, the first one with twice as much as each of the others. */
 export function loadGenerated(
-  _store: Store,
-  _mailboxes: readonly Mailbox[],
-  _seed: number,
-  _mail: GeneratedMail,
-): void {}
+  store: Store,
+  mailboxes: readonly Mailbox[],
+  seed: number,
+  { messages = DEFAULT_MESSAGES, newest = DEFAULT_NEWEST }: GeneratedMail,
+): void {
+  let left = messages;
+  mailboxes.forEach((mailbox, ordinal) => {
+    const isLast = ordinal === mailboxes.length - 1;
+    const share = Math.ceil((messages * (ordinal === 0 ? 2 : 1)) / (mailboxes.length + 1));
+    const count = isLast ? left : Math.min(left, share);
+    left -= count;
+    const block = new GeneratedBlock({
+      seed: seed * 1009 + ordinal,
+      documentSeed: seed,
+      count,
+      owner: mailbox.address,
+      newest,
+    });
+    store.place(block, placements(store, mailbox, block));
+  });
+}
+
+function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
+  for (let number = 0; number < block.count; number += 1) {
+    const { folder, flags } = block.place(number);
+    yield { folder: folderWithParents(store, mailbox, folder), number, flags };
+  }
+}
+
+/** Folders above a new one are folders as well. */
+function folderWithParents(store: Store, mailbox: Mailbox, path: string) {
+  const known = mailbox.folders.get(path);
+  if (known !== undefined) return known;
+  const end = path.lastIndexOf('.');
+  if (end > 0) folderWithParents(store, mailbox, path.slice(0, end));
+  return store.createFolder(mailbox, path);
+}
