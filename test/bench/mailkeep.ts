@@ -54,7 +54,15 @@ export function prepareMailkeep(
     config,
     JSON.stringify({
       dataDir: data,
-      accounts: [{ name: 'bench', baseUrl: sandbox.url, token: sandbox.token }],
+      accounts: [
+        {
+          name: 'bench',
+          baseUrl: sandbox.url,
+          token: sandbox.token,
+          // The sandbox has a second mailbox, which is empty.
+          mailboxes: { include: [sandbox.address] },
+        },
+      ],
       rateLimit: { requestsPerMinute: REQUESTS_PER_MINUTE, concurrency: CONCURRENCY },
       minFreeBytes: 100_000_000,
     }),

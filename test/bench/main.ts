@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { formatCount, formatMB } from './figures.ts';
 import { allottedBytes } from './indexer.ts';
 import { coldLatencies } from './latency.ts';
+import { measureMailkeep } from './measure-mailkeep.ts';
 import { measureIndexer, measureMbsync } from './measure-peers.ts';
 import type { Measured, Measurements } from './measurements.ts';
 import { corpusStock, type MessageSet, makeMessageSet } from './message-set.ts';
@@ -60,6 +61,7 @@ async function measure(
   const notmuch = await attempt('notmuch', () =>
     measureIndexer('notmuch', prepareNotmuch(work, messages.maildir), messages, runs),
   );
+  const mailkeep = await attempt('mailkeep', () => measureMailkeep(work, program, messages, runs));
   const [nodeMs = Number.NaN] = coldLatencies([{ command: process.execPath, args: ['-e', '0'] }]);
   return {
     messages: messages.count,
@@ -69,7 +71,7 @@ async function measure(
     mbsync,
     mu,
     notmuch,
-    mailkeep: { missing: 'not measured' },
+    mailkeep,
     nodeMs,
   };
 }

@@ -43,10 +43,10 @@ export interface MailkeepFigures {
   readonly firstRequests: number;
   readonly againMs: readonly number[];
   readonly againRequests: number;
+  /** With all segments sealed. */
   readonly logBytes: number;
   readonly catalogBytes: number;
-  /** Share of the log's raw bytes that lies in sealed segments, 0 to 1. */
-  readonly sealedShare: number;
+  readonly sealMs: number;
   readonly rebuildMs: readonly number[];
   readonly hits: PerTerm<number>;
   readonly coldMs: PerTerm<number>;

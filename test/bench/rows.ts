@@ -116,8 +116,7 @@ function disk(run: Measurements): Row {
     ].join('; '),
     mailkeep: show(
       run.mailkeep,
-      (it) =>
-        `log ${share(it.logBytes)} (${Math.round(it.sealedShare * 100)} % sealed) + catalog ${share(it.catalogBytes)}`,
+      (it) => `log ${share(it.logBytes)} + catalog ${share(it.catalogBytes)}`,
     ),
     ...against(
       ours && (ours.logBytes + ours.catalogBytes) / run.rawBytes,
@@ -196,7 +195,7 @@ function quietTime(run: Measurements): Row {
 }
 
 function rebuild(run: Measurements): Row {
-  const indexing = (it: MailkeepFigures): number => median(it.wallMs) - median(it.fetchMs);
+  const indexing = (it: MailkeepFigures): number => median(it.indexMs);
   const ours = valueIn(run.mailkeep);
   return {
     work: 'Rebuild of the catalog',

@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest';
+import type { MailkeepFigures, Measurements } from './measurements.ts';
+import { formatTable } from './report.ts';
+import { requestFloor, rowsOf } from './rows.ts';
+
+const same = (value: number) => ({ common: value, rare: value, phrase: value });
+
+const ours: MailkeepFigures = {
+  wallMs: [9_000, 3_000, 4_000],
+  fetchMs: [2_000, 1_000, 1_500],
+  indexMs: [2_000, 2_000, 2_500],
+  peakBytes: 200e6,
+  stored: 1000,
+  firstRequests: 1020,
+  againMs: [400, 300, 1_900],
+  againRequests: 4,
+  logBytes: 300_000,
+  catalogBytes: 100_000,
+  sealMs: 10,
+  rebuildMs: [2_000],
+  hits: same(5),
+  coldMs: same(80),
+  inProcessMs: same(0.2),
+};
+
+const run: Measurements = {
+  messages: 1000,
+  rawBytes: 1_000_000,
+  maildirBytes: 1_100_000,
+  folderCounts: [901, 99],
+  mbsync: { value: { firstMs: [3_000], againMs: [20], peakBytes: 7e6, stored: 1000 } },
+  mu: {
+    value: {
+      name: 'mu index',
+      wallMs: [6_000],
+      peakBytes: 80e6,
+      diskBytes: 400_000,
+      hits: same(5),
+      coldMs: same(9),
+    },
+  },
+  notmuch: { missing: 'not measured (notmuch is not installed)' },
+  mailkeep: { value: ours },
+  nodeMs: 50,
+};
+
+test('ratios are of medians, and a target is met by its own line alone', () => {
+  const line = new Map(rowsOf(run).map((row) => [row.work.split(',')[0], row]));
+  expect(line.get('First sync')).toMatchObject({ ratio: 2, met: true });
+  expect(line.get('Empty disk to searchable')?.ratio).toBeCloseTo(4 / 9);
+  expect(line.get('Peak memory of that')).toMatchObject({ met: true });
+  expect(line.get('Disk')?.ratio).toBeCloseTo(0.4);
+  expect(line.get('No-change pass')?.ratio).toBeCloseTo(0.4);
+  expect(line.get('Requests of the first sync')?.ratio).toBeCloseTo(1020 / 1013);
+  expect(line.get('Requests of a quiet pass')).toMatchObject({ ratio: 1, met: true });
+});
+
+test('what misses its target says so', () => {
+  const slow = { ...ours, fetchMs: [1_501], peakBytes: 301e6, coldMs: same(101) };
+  const missed = rowsOf({ ...run, mailkeep: { value: slow } }).filter((row) => row.met === false);
+  expect(missed.map((row) => row.work)).toEqual([
+    'First sync, durable, before indexing',
+    'Peak memory of that',
+    'Newest 20, common, cold command line',
+    'Newest 20, rare, cold command line',
+    'Newest 20, phrase, cold command line',
+  ]);
+});
+
+test('a program that is not installed is said to be not measured, and nothing is compared with it', () => {
+  const missing = { missing: 'not measured (mbsync is not installed)' };
+  const rows = rowsOf({ ...run, mbsync: missing });
+  const [first, searchable] = rows;
+  expect(first?.peers).toContain('not measured (mbsync is not installed)');
+  expect(first?.met).toBeUndefined();
+  expect(searchable?.met).toBeUndefined();
+  expect(formatTable(rows)).not.toMatch(/NaN|undefined|Infinity/);
+});
+
+test('the floor of requests counts messages, pages, the account and the folders', () => {
+  expect(requestFloor([100, 101, 1])).toBe(202 + 4 + 2);
+});
