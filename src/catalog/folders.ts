@@ -22,7 +22,6 @@ export interface KnownFolder extends FolderKey {
 /** Places of a folder, all generations together. `open` counts the assumed and the held ones too. */
 export interface FolderCounts {
   readonly open: number;
-  readonly unread: number;
   readonly assumed: number;
   readonly held: number;
   readonly ended: number;
@@ -52,25 +51,36 @@ export interface StoredCertificate {
 const MAILBOXES = query()((db) =>
   db.selectFrom('mailboxes').select(['id', 'host', 'mailbox', 'address']).orderBy('id'),
 );
+const SHOWN = [
+  'f.id',
+  'm.host',
+  'm.mailbox',
+  'm.address',
+  'f.path',
+  'f.name',
+  'f.delimiter',
+  'f.special_use',
+  'f.generation',
+  'f.gone_commit',
+] as const;
 const FOLDERS = query()((db) =>
   db
     .selectFrom('folders as f')
     .innerJoin('mailboxes as m', 'm.id', 'f.mailbox_id')
-    .select([
-      'f.id',
-      'm.host',
-      'm.mailbox',
-      'm.address',
-      'f.path',
-      'f.name',
-      'f.delimiter',
-      'f.special_use',
-      'f.generation',
-      'f.gone_commit',
-    ])
+    .select(SHOWN)
     .orderBy('f.mailbox_id')
     .orderBy('f.path')
     .orderBy('f.id'),
+);
+const FIND = query<{ host: string; mailbox: string; path: string }>()((db, p) =>
+  db
+    .selectFrom('mailboxes as m')
+    .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
+    .select(SHOWN)
+    .where('m.host', '=', p.host)
+    .where('m.mailbox', '=', p.mailbox)
+    .where('f.path', '=', p.path)
+    .where('f.gone_commit', 'is', null),
 );
 const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
   db
@@ -107,28 +117,29 @@ const ENDED = query<{ folder: number }>()((db, p) =>
     .where('folder_id', '=', p.folder)
     .where('to_commit', 'is not', null),
 );
-const MARKED = query<{ folder: number }>()((db, p) =>
+const ASSUMED = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('places')
-    .select((eb) => [
-      eb.fn.coalesce(eb.fn.sum<number>('assumed'), eb.lit(0)).as('assumed'),
-      eb.fn.coalesce(eb.fn.sum<number>('held'), eb.lit(0)).as('held'),
-      eb.fn
-        .coalesce(
-          eb.fn.sum<number>(
-            eb
-              .case()
-              .when(eb(eb('marks', '&', eb.lit(1)), '=', eb.lit(0)))
-              .then(eb.lit(1))
-              .else(eb.lit(0))
-              .end(),
-          ),
-          eb.lit(0),
-        )
-        .as('unread'),
-    ])
+    .select((eb) => eb.fn.countAll<number>().as('n'))
     .where('folder_id', '=', p.folder)
+    .where('assumed', '=', (eb) => eb.lit(1))
     .where('to_commit', 'is', null),
+);
+const HELD = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', p.folder)
+    .where('held', '=', (eb) => eb.lit(1))
+    .where('to_commit', 'is', null),
+);
+const UNREAD = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('to_commit', 'is', null)
+    .where((eb) => eb(eb('marks', '&', eb.lit(1)), '=', eb.lit(0)))
+    .where('folder_id', '=', p.folder),
 );
 const QUARANTINED = query<{ folder: number }>()((db, p) =>
   db
@@ -164,6 +175,8 @@ export interface FolderQueries {
   /** The live folder at a path. */
   find(key: FolderKey): KnownFolder | undefined;
   counts(folder: number): FolderCounts;
+  /** Open places without `\\Seen`. */
+  unread(folder: number): number;
   /** Open places alone, from an index: cheap enough for every pass. */
   openCount(folder: number, generation?: number): number;
   /** The highest uid any fact of this generation named; 0 for none. */
@@ -183,36 +196,27 @@ export function folderQueries(connection: Connection): FolderQueries {
         (row) =>
           mailbox === undefined || (row.host === mailbox.host && row.mailbox === mailbox.mailbox),
       )
-      .map((row) => ({
-        id: row.id,
-        host: row.host,
-        mailbox: row.mailbox,
-        address: row.address,
-        folder: row.path,
-        name: row.name,
-        delimiter: row.delimiter,
-        specialUse: row.special_use,
-        generation: row.generation,
-        gone: row.gone_commit !== null,
-      }));
+      .map(known);
   return {
     mailboxes: () => connection.statement(MAILBOXES).all({}),
     all,
-    find: (key) => all({ mailbox: key }).find((folder) => folder.folder === key.folder),
+    find({ host, mailbox, folder }) {
+      const row = connection.statement(FIND).get({ host, mailbox, path: folder });
+      return row === undefined ? undefined : known(row);
+    },
     counts(folder) {
-      const marked = connection.statement(MARKED).get({ folder });
       const quarantine = connection.statement(QUARANTINED).get({ folder });
       return {
         open: connection.statement(OPEN).get({ folder })?.n ?? 0,
-        unread: marked?.unread ?? 0,
-        assumed: marked?.assumed ?? 0,
-        held: marked?.held ?? 0,
+        assumed: connection.statement(ASSUMED).get({ folder })?.n ?? 0,
+        held: connection.statement(HELD).get({ folder })?.n ?? 0,
         ended: connection.statement(ENDED).get({ folder })?.n ?? 0,
         quarantined: quarantine?.quarantined ?? 0,
         acknowledged: quarantine?.acknowledged ?? 0,
         forgotten: connection.statement(FORGOTTEN).get({ folder })?.n ?? 0,
       };
     },
+    unread: (folder) => connection.statement(UNREAD).get({ folder })?.n ?? 0,
     openCount: (folder, generation) =>
       (generation === undefined
         ? connection.statement(OPEN).get({ folder })
@@ -240,5 +244,33 @@ export function folderQueries(connection: Connection): FolderQueries {
         since: row.since,
       };
     },
+  };
+}
+
+interface FolderRow {
+  readonly id: number;
+  readonly host: string;
+  readonly mailbox: string;
+  readonly address: string;
+  readonly path: string;
+  readonly name: string;
+  readonly delimiter: string;
+  readonly special_use: string | null;
+  readonly generation: number;
+  readonly gone_commit: number | null;
+}
+
+function known(row: FolderRow): KnownFolder {
+  return {
+    id: row.id,
+    host: row.host,
+    mailbox: row.mailbox,
+    address: row.address,
+    folder: row.path,
+    name: row.name,
+    delimiter: row.delimiter,
+    specialUse: row.special_use,
+    generation: row.generation,
+    gone: row.gone_commit !== null,
   };
 }

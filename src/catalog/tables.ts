@@ -34,6 +34,8 @@ interface MetaTable {
   commit_time: number;
   /** Facts about places that nobody had told of: only a damaged log has them. */
   orphans: number;
+  messages: number;
+  message_bytes: number;
   /** The extractor version whose text the index holds. */
   extractor: number;
 }
@@ -130,6 +132,7 @@ interface PlacesTable {
 interface SpansTable {
   id: Generated<number>;
   place_id: number;
+  folder_id: number;
   docid: number;
   from_commit: number;
   to_commit: number;

@@ -13,12 +13,21 @@ import { FoldedQuarantine } from './quarantine.ts';
 const REACHED = query()((db) =>
   db.selectFrom('meta').select(['commit_number', 'commit_hash', 'commit_time', 'orphans']),
 );
-const REACH = query<{ number: number; hash: Buffer; time: number; orphans: number }>()((db, p) =>
+const REACH = query<{
+  number: number;
+  hash: Buffer;
+  time: number;
+  orphans: number;
+  messages: number;
+  bytes: number;
+}>()((db, p) =>
   db.updateTable('meta').set((eb) => ({
     commit_number: p.number,
     commit_hash: p.hash,
     commit_time: p.time,
     orphans: eb('orphans', '+', p.orphans),
+    messages: eb('messages', '+', p.messages),
+    message_bytes: eb('message_bytes', '+', p.bytes),
   })),
 );
 const ADD_COMMIT = query<{ number: number; time: number }>()((db, p) =>
@@ -92,7 +101,7 @@ export class Fold {
     this.#messages = new FoldedMessages(connection);
     this.#places = new FoldedPlaces(connection, this.#folders, this.#messages, this.#flagSets);
     this.#quarantine = new FoldedQuarantine(connection, this.#folders, this.#flagSets);
-    this.#purges = new FoldedPurges(connection, this.#folders);
+    this.#purges = new FoldedPurges(connection, this.#folders, this.#messages);
   }
 
   /**
@@ -138,7 +147,7 @@ export class Fold {
     const hash = Buffer.from(commit.hash, 'hex');
     this.connection
       .statement(REACH)
-      .run({ number: commit.number, hash, time: commit.time, orphans });
+      .run({ number: commit.number, hash, time: commit.time, orphans, ...this.#messages.grown() });
   }
 
   /** False for a fact about a place that no fact told of. */

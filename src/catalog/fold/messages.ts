@@ -132,6 +132,8 @@ interface Arrived {
 export class FoldedMessages {
   /** Message records of this batch that no fact has used yet: most get their docid and their row at once. */
   readonly #arrived = new Map<MessageId, Arrived>();
+  #rows = 0;
+  #bytes = 0;
 
   constructor(private readonly connection: Connection) {}
 
@@ -155,6 +157,8 @@ export class FoldedMessages {
     const free = this.#firstFree(docid);
     const row = envelope();
     this.connection.statement(ADD).run({ docid: free, id: hash, size, ...row, commit });
+    this.#rows += 1;
+    this.#bytes += size;
     const arrived = this.#arrived.get(id);
     if (known !== undefined) this.connection.statement(SET_DOCID).run({ hash, docid: free });
     else {
@@ -195,9 +199,24 @@ export class FoldedMessages {
     this.#arrived.clear();
   }
 
+  /** A message's row has gone. */
+  dropped(size: number): void {
+    this.#rows -= 1;
+    this.#bytes -= size;
+  }
+
+  /** By how many rows and raw bytes the messages have grown since last asked. */
+  grown(): { readonly messages: number; readonly bytes: number } {
+    const grown = { messages: this.#rows, bytes: this.#bytes };
+    this.#rows = 0;
+    this.#bytes = 0;
+    return grown;
+  }
+
   /** After a transaction that was undone. */
   forget(): void {
     this.#arrived.clear();
+    this.grown();
   }
 
   #dateOf(docid: number): number | null {

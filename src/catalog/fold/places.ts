@@ -20,6 +20,7 @@ const FIND = query<Uid>()((db, p) =>
     .selectFrom('places')
     .select([
       'id',
+      'folder_id',
       'docid',
       'from_commit',
       'to_commit',
@@ -84,6 +85,7 @@ const REPLACE = query<{ id: number } & NewPlace>()((db, p) =>
 );
 const ADD_SPAN = query<{
   place: number;
+  folder: number;
   docid: number;
   from: number;
   to: number;
@@ -94,6 +96,7 @@ const ADD_SPAN = query<{
 }>()((db, p) =>
   db.insertInto('spans').values({
     place_id: p.place,
+    folder_id: p.folder,
     docid: p.docid,
     from_commit: p.from,
     to_commit: p.to,
@@ -163,6 +166,7 @@ const ADD_EVENT = query<Uid & { commit: number; event: string; detail: string }>
 
 interface PlaceRow {
   readonly id: number;
+  readonly folder_id: number;
   readonly docid: number;
   readonly from_commit: number;
   readonly to_commit: number | null;
@@ -332,6 +336,7 @@ export class FoldedPlaces {
   #keepSpan(place: PlaceRow, to: number, resumed: number | null): void {
     this.connection.statement(ADD_SPAN).run({
       place: place.id,
+      folder: place.folder_id,
       docid: place.docid,
       from: place.from_commit,
       to,

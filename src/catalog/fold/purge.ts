@@ -4,6 +4,7 @@ import { query } from '../query.ts';
 import { RECORD_MESSAGE } from '../tables.ts';
 import { eraseText } from '../text-blocks.ts';
 import type { FoldedFolders } from './folders.ts';
+import type { FoldedMessages } from './messages.ts';
 
 type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 
@@ -52,7 +53,7 @@ const DROP_PLACES = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('places').where('docid', '=', p.docid),
 );
 const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('messages').where('docid', '=', p.docid),
+  db.deleteFrom('messages').where('docid', '=', p.docid).returning('size'),
 );
 const DROP_TERMS = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
@@ -70,6 +71,7 @@ export class FoldedPurges {
   constructor(
     private readonly connection: Connection,
     private readonly folders: FoldedFolders,
+    private readonly messages: FoldedMessages,
   ) {}
 
   purged(fact: FactOf<'purged'>, commit: number): void {
@@ -96,6 +98,7 @@ export class FoldedPurges {
     this.connection.statement(DROP_PLACES).run({ docid });
     eraseText(this.connection, docid);
     this.connection.statement(DROP_TERMS).run({ docid });
-    this.connection.statement(DROP_MESSAGE).run({ docid });
+    const row = this.connection.statement(DROP_MESSAGE).get({ docid });
+    if (row !== undefined) this.messages.dropped(row.size);
   }
 }
