@@ -8,13 +8,14 @@ import { coldLatencies } from './latency.ts';
 import { measureMailkeep } from './measure-mailkeep.ts';
 import { measureIndexer, measureMbsync } from './measure-peers.ts';
 import type { Measured, Measurements } from './measurements.ts';
-import { corpusStock, type MessageSet, makeMessageSet } from './message-set.ts';
+import { type MessageSet, makeMessageSet } from './message-set.ts';
 import { prepareMu } from './mu.ts';
 import { prepareNotmuch } from './notmuch.ts';
 import { type BenchOptions, parseOptions, USAGE } from './options.ts';
 import { extendPath, PEERS, peerVersion } from './peers.ts';
 import { formatTable } from './report.ts';
 import { rowsOf } from './rows.ts';
+import { corpusStock, generatedStock } from './source-stock.ts';
 import { Workplace } from './workplace.ts';
 
 const program = fileURLToPath(new URL('../../dist/mailkeep.js', import.meta.url));
@@ -36,7 +37,9 @@ async function main(options: BenchOptions): Promise<void> {
 
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   say(`Working in ${work.folder}; making ${formatCount(options.messages)} messages …`);
-  const stock = corpusStock(process.env.MAILKEEP_CORPUS ?? '');
+  const corpus = process.env.MAILKEEP_CORPUS;
+  const stock =
+    corpus === undefined ? generatedStock(options.messages, options.seed) : corpusStock(corpus);
   const messages = makeMessageSet(
     join(work.folder, 'maildir'),
     stock,

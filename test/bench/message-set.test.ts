@@ -6,8 +6,9 @@ import { simpleParser } from 'mailparser';
 import { afterAll, describe, expect, test } from 'vitest';
 import { attachmentFor } from './attachment.ts';
 import { attach, repeatMessage } from './message-copy.ts';
-import { makeMessageSet, type SourceStock } from './message-set.ts';
+import { makeMessageSet } from './message-set.ts';
 import { seeded } from './seeded.ts';
+import { generatedStock, type SourceStock } from './source-stock.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'mailkeep-bench-set-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -26,6 +27,7 @@ const sources = Array.from({ length: 50 }, (_, i) =>
 const stock: SourceStock = {
   name: 'samples',
   size: sources.length,
+  hasAttachments: false,
   source: (index) => sources[index] ?? Buffer.alloc(0),
 };
 
@@ -52,6 +54,12 @@ describe('the messages of a benchmark', () => {
     expect(one.folderCounts.reduce((sum, count) => sum + count, 0)).toBe(400);
     expect(one.attachmentShare).toBeGreaterThan(0.1);
     expect(one.attachmentShare).toBeLessThan(0.3);
+  });
+
+  test('come from the generator where there is no real mail', () => {
+    const set = makeMessageSet(join(folder, 'generated'), generatedStock(300, 5), 300, 5);
+    expect(new Set(hashes(set.maildir)).size).toBe(300);
+    expect(set.attachmentShare).toBeGreaterThan(0.05);
   });
 
   test('keep their text when an attachment is put behind it', async () => {

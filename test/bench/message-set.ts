@@ -1,9 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attachmentFor } from './attachment.ts';
 import { attach, repeatMessage, sentAt } from './message-copy.ts';
 import { type SearchTerms, TermCounts } from './search-terms.ts';
 import { permutation, seeded } from './seeded.ts';
+import type { SourceStock } from './source-stock.ts';
 
 /** The messages of one run: a Maildir that every program is given as it is. */
 export interface MessageSet {
@@ -18,14 +19,6 @@ export interface MessageSet {
   /** Share of the messages that carry an attachment, 0 to 1. */
   readonly attachmentShare: number;
   readonly terms: SearchTerms;
-}
-
-/** Where sources come from before they are repeated and given attachments. */
-export interface SourceStock {
-  /** A sentence for the head of the report. */
-  readonly name: string;
-  readonly size: number;
-  source(index: number): Buffer;
 }
 
 /**
@@ -52,25 +45,6 @@ const FALLBACK_START_MS = 1_000_000_000_000;
 const EARLIEST_MS = Date.UTC(1995, 0, 1);
 const LATEST_MS = Date.UTC(2026, 0, 1);
 
-/** All regular files below `folder/mail` (or `folder` itself, where there is no such), in path order. */
-export function corpusStock(folder: string): SourceStock {
-  const names = readdirSync(folder);
-  const root = names.includes('mail') ? join(folder, 'mail') : folder;
-  const files = readdirSync(root, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
-    .map((entry) => join(entry.parentPath, entry.name))
-    .sort();
-  return {
-    name: `real mail (${files.length} files of MAILKEEP_CORPUS)`,
-    size: files.length,
-    source(index) {
-      const file = files[index];
-      if (file === undefined) throw new RangeError(`no source ${index}`);
-      return readFileSync(file);
-    },
-  };
-}
-
 /** Writes `count` messages into `maildir` (which must not exist). The same arguments give the same bytes. */
 export function makeMessageSet(
   maildir: string,
@@ -92,7 +66,9 @@ export function makeMessageSet(
     if (index % stock.size === 0) order = permutation(stock.size, seeded(seed, 'order', copy));
     const random = seeded(seed, 'message', index);
     const base = repeatMessage(stock.source(order[index % stock.size] ?? 0), copy, random);
-    const chosen = random.next() < (base.length < SMALL_BYTES ? SHARE_OF_SMALL : SHARE_OF_LARGE);
+    const chosen =
+      !stock.hasAttachments &&
+      random.next() < (base.length < SMALL_BYTES ? SHARE_OF_SMALL : SHARE_OF_LARGE);
     const message = chosen ? attach(base, attachmentFor(seed, index), random) : base;
     if (hasAttachment(message)) withAttachment++;
     if (index < COUNTED_MESSAGES) words.count(base);
