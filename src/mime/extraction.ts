@@ -5,9 +5,16 @@ export const EXTRACTOR_VERSION = 1;
 
 /**
  * Why a message is unparsed: it took too long or too much memory, it nests too deep, has too many parts or too
- * long a header, or the parser gave up on it.
+ * long a header, the parser gave up on it, or its bytes in the archive are damaged.
  */
-export type UnparsedReason = 'timeout' | 'memory' | 'depth' | 'parts' | 'header' | 'malformed';
+export type UnparsedReason =
+  | 'timeout'
+  | 'memory'
+  | 'depth'
+  | 'parts'
+  | 'header'
+  | 'malformed'
+  | 'damaged';
 
 export interface ExtractedAttachment {
   /** Position among the message's attachments, from 1, in the order of the source. */

@@ -1,0 +1,8 @@
+import { MailkeepError } from './mailkeep-error.ts';
+
+/** A rebuild was interrupted; the catalog that was there before is untouched. */
+export function rebuildInterrupted(
+  commits: number,
+): MailkeepError<'rebuild-interrupted', { commits: number }> {
+  return new MailkeepError('interrupted', 'rebuild-interrupted', { commits }, { retryable: true });
+}

@@ -1,0 +1,69 @@
+import type { CommittedBatch } from '../archive/records.ts';
+import type { LogDamage } from '../archive/scan-log.ts';
+import { scanLog } from '../archive/scan-log.ts';
+
+/** The part of the catalog's writer that folding needs. */
+export interface FoldTarget {
+  reached(): { readonly number: number; readonly hash: string };
+  /** One transaction. */
+  foldBatches(batches: readonly CommittedBatch[], options?: { readonly acrossGap?: boolean }): void;
+}
+
+export interface FoldProgress {
+  /** Commits folded so far. */
+  readonly commits: number;
+  /** Message records among them. */
+  readonly messages: number;
+}
+
+export interface FoldLogOptions {
+  /** The data directory. */
+  readonly dir: string;
+  readonly target: FoldTarget;
+  readonly signal: AbortSignal;
+  readonly progress?: (progress: FoldProgress) => void;
+  /** Told of each damaged place. Throw in it to stop there; what was read before is folded. */
+  readonly onDamage: (damage: LogDamage) => void;
+}
+
+/** Batches folded in one transaction, and records in them, at most. */
+const BATCHES = 64;
+const RECORDS = 20_000;
+
+/**
+ * Folds the log into a catalog from the commit the catalog has reached. Stops at the end of the log or, between
+ * two transactions, when aborted. Damage is told; the batches behind it are folded all the same, as far as they
+ * can be read.
+ */
+export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
+  const { dir, target, signal, progress, onDamage } = options;
+  const { number, hash } = target.reached();
+  let commits = 0;
+  let messages = 0;
+  let records = 0;
+  let damaged = false;
+  let batches: CommittedBatch[] = [];
+  const flush = () => {
+    if (batches.length === 0) return;
+    target.foldBatches(batches, { acrossGap: damaged });
+    commits += batches.length;
+    batches = [];
+    records = 0;
+    progress?.({ commits, messages });
+  };
+  for await (const event of scanLog({ dir, after: { number, hash } })) {
+    if (signal.aborted) break;
+    if (event.what === 'damage') {
+      flush();
+      damaged = true;
+      onDamage(event.damage);
+    } else if (event.what === 'batch') {
+      batches.push(event.batch);
+      records += event.batch.records.length;
+      for (const record of event.batch.records) if (record.kind === 'message') messages++;
+      if (batches.length >= BATCHES || records >= RECORDS) flush();
+    }
+  }
+  flush();
+  return { commits, messages };
+}
