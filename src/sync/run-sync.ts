@@ -4,6 +4,7 @@ import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { passAccount } from './apply/account-pass.ts';
 import { Canary } from './apply/canary.ts';
 import { Committer } from './apply/committer.ts';
+import { Trouble } from './apply/failure-scope.ts';
 import { HostRules } from './apply/host-rules.ts';
 import { Ledger } from './apply/ledger.ts';
 import type { PassContext } from './apply/pass-context.ts';
@@ -137,6 +138,7 @@ function openContext(
     ledger: new Ledger(account.name, options.progress),
     canary: new Canary(origin, options.memory, options.now),
     hostRules: new HostRules(options.memory, origin.host),
+    trouble: new Trouble(),
     queue: new PQueue({ concurrency: options.concurrency }),
     now: options.now,
     progress: options.progress,

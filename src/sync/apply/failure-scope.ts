@@ -1,7 +1,30 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 
 /** Failures of the origin that would meet every mailbox alike: going on would only repeat them. */
-const CONCERNS_THE_HOST: ReadonlySet<string> = new Set(['sync.marks-seen', 'origin.unreachable']);
+const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
+  'sync.marks-seen',
+  'origin.unreachable',
+  'origin.rate-limited',
+  'origin.redirected',
+]);
+
+/** Failures in a row after which it is the host that fails, and not one message after the other. */
+const FAILURES_OF_A_HOST = 20;
+
+/** Counts fetches that failed in a row, whatever they failed with. */
+export class Trouble {
+  #inARow = 0;
+
+  /** @throws the error itself, when it is one of too many in a row */
+  met(error: MailkeepError): void {
+    this.#inARow += 1;
+    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
+  }
+
+  over(): void {
+    this.#inARow = 0;
+  }
+}
 
 /** True for what the origin says about one mailbox, folder or message, and not about all of them. */
 export function concernsOnly(error: unknown): error is MailkeepError {

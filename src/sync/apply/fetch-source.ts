@@ -32,7 +32,23 @@ export async function fetchAndStore(
   again: boolean,
   settled: () => void,
 ): Promise<void> {
-  ctx.signal.throwIfAborted();
+  try {
+    ctx.signal.throwIfAborted();
+    await attempt(ctx, pass, listing, again, settled);
+  } catch (error) {
+    // At once, so that no fetch begins that waits behind this one.
+    ctx.stop(error);
+    throw error;
+  }
+}
+
+async function attempt(
+  ctx: PassContext,
+  pass: FolderPass,
+  listing: Listing,
+  again: boolean,
+  settled: () => void,
+): Promise<void> {
   let source: FetchedSource | undefined;
   try {
     const fetched = await fetchJudged(ctx, pass, listing);
@@ -41,25 +57,13 @@ export async function fetchAndStore(
     if (fetched.judgement.verdict === 'accept') {
       await store(ctx, pass, listing, source, fetched.judgement.mark, again, settled);
     } else {
-      const kept = await keepAside(ctx, source);
-      quarantine(
-        ctx,
-        pass,
-        listing,
-        fetched.judgement.reason,
-        fetched.detail,
-        again,
-        settled,
-        kept,
-      );
+      const { reason } = fetched.judgement;
+      const kept = keepAside(ctx, source);
+      quarantine(ctx, pass, listing, reason, fetched.detail, again, settled, kept);
     }
   } catch (error) {
     ctx.signal.throwIfAborted();
-    if (!concernsOnly(error)) {
-      // At once, so that no fetch begins that waits behind this one.
-      ctx.stop(error);
-      throw error;
-    }
+    if (!concernsOnly(error)) throw error;
     await failed(ctx, pass, listing, error, again, settled);
   } finally {
     if (source?.kind === 'file') await rm(source.path, { force: true });
@@ -76,6 +80,7 @@ async function fetchJudged(ctx: PassContext, pass: FolderPass, listing: Listing)
   const fetches: FetchedFacts[] = [];
   for (;;) {
     const source = await ctx.origin.source(pass.at, listing.uid, ctx.signal);
+    ctx.trouble.over();
     if (fetches.length === 0 && isPlainlyWhole(source, listing)) {
       ctx.hostRules.learn(listing, undefined);
       return { source, judgement: { verdict: 'accept' }, detail: '' };
@@ -171,6 +176,7 @@ async function failed(
     settled();
     return;
   }
+  ctx.trouble.met(error);
   const reason: QuarantineReason = error.code === 'origin.not-mail' ? 'not-mail' : 'refused';
   quarantine(ctx, pass, listing, reason, error.code, again, settled, undefined);
   ctx.ledger.fail(error, { mailbox: pass.address, place: pass.place(listing.uid) });
@@ -195,7 +201,7 @@ function isNotFound(error: MailkeepError): boolean {
   return error.code === 'origin.status' && error.facts.status === 404;
 }
 
-async function keepAside(ctx: PassContext, source: FetchedSource): Promise<string | undefined> {
+function keepAside(ctx: PassContext, source: FetchedSource): string | undefined {
   if (source.kind === 'file' || source.bytes.length > KEEP_ASIDE_BYTES) return undefined;
   return ctx.committer.keepAside(source.bytes);
 }

@@ -2,6 +2,7 @@ import type PQueue from 'p-queue';
 import type { ProgressListener } from '../progress.ts';
 import type { Canary } from './canary.ts';
 import type { Committer } from './committer.ts';
+import type { Trouble } from './failure-scope.ts';
 import type { HostRules } from './host-rules.ts';
 import type { Ledger } from './ledger.ts';
 import type { Memory, Mirror, Origin } from './ports.ts';
@@ -16,6 +17,7 @@ export interface PassContext {
   readonly ledger: Ledger;
   readonly canary: Canary;
   readonly hostRules: HostRules;
+  readonly trouble: Trouble;
   /** Source fetches; its concurrency is the account's. */
   readonly queue: PQueue;
   readonly now: () => number;

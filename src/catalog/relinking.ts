@@ -1,0 +1,99 @@
+import type { MailboxKey, MessageId } from '../mail/words.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+
+/** An open place with what a new place needs to take its bytes over. */
+export interface PlacedMessage {
+  readonly uid: number;
+  readonly docid: number;
+  readonly id: MessageId;
+  /** Bytes of the raw source. */
+  readonly size: number;
+  readonly fingerprint: string;
+  /** Of the message's first listing: what tells whether a uid still shows the same message. */
+  readonly messageId: string | null;
+  /** Received date, milliseconds since the epoch; null where the listing's could not be read. */
+  readonly date: number | null;
+}
+
+const PLACED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('places as p')
+    .innerJoin('messages as m', 'm.docid', 'p.docid')
+    .select((eb) => [
+      'p.uid',
+      'p.docid',
+      'm.id',
+      'm.size',
+      'p.fingerprint',
+      'm.message_id',
+      // A place keeps a date of its own only where it differs from the message's.
+      eb.fn.coalesce('p.date', 'm.date').as('date'),
+    ])
+    .where('p.folder_id', '=', p.folder)
+    .where('p.generation', '=', p.generation)
+    .where('p.uid', '=', p.uid)
+    .where('p.to_commit', 'is', null)
+    .limit((eb) => eb.lit(1)),
+);
+const OPEN_ALIKE = query<{ fingerprint: Buffer; host: string; mailbox: string; before: number }>()(
+  (db, p) =>
+    db
+      .selectFrom('places as p')
+      .innerJoin('folders as f', 'f.id', 'p.folder_id')
+      .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
+      .select('p.id')
+      .where('p.fingerprint', '=', p.fingerprint)
+      .where('p.to_commit', 'is', null)
+      .where('b.host', '=', p.host)
+      .where('b.mailbox', '=', p.mailbox)
+      .where('p.first_commit', '<=', p.before)
+      .limit((eb) => eb.lit(1)),
+);
+const OPEN_UIDS = query<{ folder: number; generation: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select('uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('to_commit', 'is', null)
+    .where('held', '=', 0)
+    .orderBy('uid'),
+);
+
+export interface RelinkQueries {
+  /** The open place of a uid with its message; undefined where none is open. */
+  placed(folder: number, generation: number, uid: number): PlacedMessage | undefined;
+  /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
+  isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
+  /** Uids of open places that are not held, ascending. */
+  openUids(folder: number, generation: number): number[];
+}
+
+/** What a pass asks about places that may have moved. */
+export function relinkQueries(connection: Connection): RelinkQueries {
+  return {
+    placed(folder, generation, uid) {
+      const row = connection.statement(PLACED).get({ folder, generation, uid });
+      if (row === undefined) return undefined;
+      return {
+        uid: row.uid,
+        docid: row.docid,
+        id: row.id.toString('hex'),
+        size: row.size,
+        fingerprint: row.fingerprint.toString('hex'),
+        messageId: row.message_id,
+        date: row.date,
+      };
+    },
+    isOpenSomewhere: ({ host, mailbox }, fingerprint, before) =>
+      connection
+        .statement(OPEN_ALIKE)
+        .get({ fingerprint: Buffer.from(fingerprint, 'hex'), host, mailbox, before }) !== undefined,
+    openUids: (folder, generation) =>
+      connection
+        .statement(OPEN_UIDS)
+        .all({ folder, generation })
+        .map(({ uid }) => uid),
+  };
+}
