@@ -22,11 +22,12 @@ export interface OriginFacts {
     readonly status: number;
     readonly to: string | null;
   };
-  /** No connection, or it broke before an answer began. `reason` is the errno or TLS code, such as ECONNREFUSED. */
+  /** No connection, or it broke before an answer began. `reason` is the errno or TLS code, such as ECONNREFUSED; `sent` is false when the request never left. */
   readonly 'origin.unreachable': {
     readonly operation: string;
     readonly host: string;
     readonly reason: string;
+    readonly sent: boolean;
   };
   /** `phase`: no connection, no answer, silence within the answer, or an answer too slow on the whole. */
   readonly 'origin.timeout': {
@@ -34,6 +35,7 @@ export interface OriginFacts {
     readonly host: string;
     readonly phase: 'connect' | 'headers' | 'idle' | 'total';
     readonly afterMs: number;
+    readonly sent: boolean;
   };
   /** The answer ended early. `expected` is its Content-Length, null where none was sent. */
   readonly 'origin.cut-short': {
@@ -42,7 +44,7 @@ export interface OriginFacts {
     readonly received: number;
     readonly expected: number | null;
   };
-  /** A success that is not JSON. `what`: a web page (a portal, a maintenance notice), another type, or broken JSON. */
+  /** An answer that is not JSON. `what`: a web page (a portal, a maintenance notice), another type, or broken JSON. */
   readonly 'origin.not-json': NotWhatItShouldBe;
   /** A source that is not `message/rfc822`. */
   readonly 'origin.not-mail': NotWhatItShouldBe;
@@ -99,6 +101,7 @@ interface NotWhatItShouldBe {
   readonly [fact: string]: string | number;
   readonly operation: string;
   readonly host: string;
+  readonly status: number;
   readonly what: 'web-page' | 'other-type' | 'broken' | 'encoded';
   readonly contentType: string;
 }

@@ -46,6 +46,7 @@ const defaults = {
   read: false,
   destructive: false,
   sideEffect: null,
+  ownLimit: false,
 } as const;
 
 /** The 28 operations of the mailbox surface. */
@@ -72,6 +73,7 @@ export const MAILBOX_OPERATIONS = {
     response: { kind: 'empty' },
     success: [204],
     errors: [401, 403, 422, 429, 500, 502, 504],
+    ownLimit: true,
     summary: 'Tell the service how its interface does, at most once in ten seconds',
   },
   getQuota: {
@@ -386,6 +388,7 @@ export const MAILBOX_OPERATIONS = {
     response: { kind: 'data', record: webhookTestRecord },
     success: [200],
     errors: [401, 403, 404, 500, 502],
+    ownLimit: true,
     summary: 'Send one test delivery',
   },
 } as const satisfies Record<string, Operation>;

@@ -23,6 +23,8 @@ export interface Operation {
   readonly destructive: boolean;
   /** What it does beside its purpose. */
   readonly sideEffect: 'marks-seen' | null;
+  /** Its 429 speaks of a limit of its own, and tells nothing about the rate of requests. */
+  readonly ownLimit: boolean;
   readonly summary: string;
 }
 

@@ -95,6 +95,7 @@ const defaults = {
   read: false,
   destructive: false,
   sideEffect: null,
+  ownLimit: false,
   errors: [401, 404, 422, 500],
 } as const;
 
@@ -175,6 +176,7 @@ export const PLATFORM_OPERATIONS = {
     response: { kind: 'bare', record: platformWebhookTestRecord },
     success: [200],
     errors: [401, 404, 422, 429, 500],
+    ownLimit: true,
     summary: 'Send one test delivery; rate limited',
   },
   listDeliveryLogs: {

@@ -1,0 +1,299 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { type Dispatcher, Pool } from 'undici';
+import { onAbort } from '../limiter/on-abort.ts';
+import type { BaseUrl } from './base-url.ts';
+import { type Body, type BodyTaker, MemoryTaker, SpoolTaker } from './bodies.ts';
+import type { Reply, Request, RequestReport } from './exchange.ts';
+import { contentLengthOf } from './headers.ts';
+import {
+  MOST_ERROR_BYTES,
+  MOST_HEADER_BYTES,
+  MOST_INFORMATIONAL,
+  MOST_JSON_BYTES,
+  SLOWEST_BYTES_PER_MS,
+  type Timeouts,
+} from './limits.ts';
+import { exchangeError, tooLarge, tooSlow } from './transport-errors.ts';
+
+/** One request over the wire, without patience: no retries, no limits, no redirects. */
+export interface Transport {
+  /**
+   * Resolves with the answer, read to its end, whatever its status.
+   *
+   * @throws origin.unreachable, origin.timeout, origin.cut-short, origin.too-large, spool-failed; the signal's
+   *   reason when it aborts
+   */
+  send(request: Request, token: string): Promise<Reply>;
+  /** Breaks what is in flight and lets go of the connections. */
+  close(): Promise<void>;
+}
+
+export interface TransportOptions {
+  readonly base: BaseUrl;
+  readonly connections: number;
+  readonly timeouts: Timeouts;
+  readonly userAgent: string;
+  readonly now: () => number;
+  readonly onRequest?: ((report: RequestReport) => void) | undefined;
+}
+
+/** A transport over connections of its own to one host. */
+export function openTransport(options: TransportOptions): Transport {
+  const { base, timeouts } = options;
+  const pool = new Pool(base.origin, {
+    connections: options.connections,
+    pipelining: 1,
+    connect: { timeout: timeouts.connect },
+    headersTimeout: timeouts.headers,
+    bodyTimeout: timeouts.idle,
+    maxHeaderSize: MOST_HEADER_BYTES,
+  });
+  const settings: Settings = {
+    host: base.host,
+    timeouts,
+    now: options.now,
+    onRequest: options.onRequest,
+  };
+  let sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
+  return {
+    send(request, token) {
+      if (sent?.token !== token) sent = { token, headers: headerSets(token, options.userAgent) };
+      const { headers } = sent;
+      const { method, response } = request.operation;
+      return new Promise((resolve, reject) => {
+        const exchange = new Exchange(settings, request, resolve, reject);
+        pool.dispatch(
+          {
+            path: request.path,
+            method,
+            headers: response.kind === 'bytes' ? headers.bytes : headers.json,
+            body: request.body,
+          },
+          exchange,
+        );
+        exchange.watchSignal();
+      });
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+interface HeaderSets {
+  readonly json: string[];
+  readonly bytes: string[];
+}
+
+/** Made once a token: undici takes flat lists as they are. */
+function headerSets(token: string, userAgent: string): HeaderSets {
+  const common = [
+    'authorization',
+    `Bearer ${token}`,
+    'content-type',
+    'application/json',
+    'user-agent',
+    userAgent,
+    'accept',
+  ];
+  return { json: [...common, 'application/json'], bytes: [...common, '*/*'] };
+}
+
+interface Settings {
+  readonly host: string;
+  readonly timeouts: Timeouts;
+  readonly now: () => number;
+  readonly onRequest: ((report: RequestReport) => void) | undefined;
+}
+
+/**
+ * Follows one request through undici's handler interface. It is used instead of `request()` because it tells
+ * when a request begins to be written (so that a write that never left may be sent again), and because the
+ * ceiling stops a body while it comes.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #settings: Settings;
+  readonly #request: Request;
+  readonly #resolve: (reply: Reply) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #startedAt: number;
+  #controller: Dispatcher.DispatchController | undefined;
+  #unwatch: (() => void) | undefined;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  #contentLength: number | null = null;
+  #taker: BodyTaker | undefined;
+  #ceiling = 0;
+  #received = 0;
+  #informational = 0;
+  #over = false;
+
+  constructor(
+    settings: Settings,
+    request: Request,
+    resolve: (reply: Reply) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#settings = settings;
+    this.#request = request;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#startedAt = settings.now();
+  }
+
+  watchSignal(): void {
+    const { signal } = this.#request;
+    if (signal === undefined || this.#over) return;
+    if (signal.aborted) this.#fail(signal.reason);
+    else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
+  }
+
+  /** Called when the request is about to be written: from here on it may have taken effect. */
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // Given up while it waited for a connection.
+    if (this.#over) controller.abort(new Error('given up'));
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    if (status < 200) {
+      this.#informational += 1;
+      if (this.#informational > MOST_INFORMATIONAL) {
+        this.#fail(
+          tooLarge(this.#request.operation, this.#settings.host, 'headers', MOST_HEADER_BYTES),
+        );
+      }
+      return;
+    }
+    this.#status = status;
+    this.#headers = headers;
+    this.#contentLength = contentLengthOf(headers);
+    const { operation, spool } = this.#request;
+    const success = status < 300;
+    const spooled = success && operation.response.kind === 'bytes' ? spool : null;
+    this.#ceiling = success ? (spooled?.ceiling ?? MOST_JSON_BYTES) : MOST_ERROR_BYTES;
+    const announced = this.#contentLength;
+    if (success && announced !== null && announced > this.#ceiling) {
+      this.#fail(this.#tooLarge());
+    } else if (spooled === null || (announced !== null && announced <= spooled.inMemoryLimit)) {
+      const exact = success && announced !== null && announced <= MOST_JSON_BYTES;
+      this.#taker = new MemoryTaker(exact ? announced : null);
+    } else {
+      this.#taker = new SpoolTaker({
+        dir: spooled.dir,
+        inMemoryLimit: spooled.inMemoryLimit,
+        resume: () => controller.resume(),
+        fail: (error) => this.#fail(error),
+      });
+    }
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#over) return;
+    this.#received += chunk.length;
+    if (this.#received > this.#ceiling) {
+      // The status of an error says enough; a success that does not end is none.
+      if (this.#status >= 300) {
+        this.#finish();
+        controller.abort(new Error('read enough'));
+      } else this.#fail(this.#tooLarge());
+      return;
+    }
+    const { timeouts, now } = this.#settings;
+    const allowed = timeouts.total + this.#received / SLOWEST_BYTES_PER_MS;
+    if (now() - this.#startedAt > allowed) {
+      this.#fail(tooSlow(this.#request.operation, this.#settings.host, Math.round(allowed)));
+      return;
+    }
+    if (this.#taker?.take(chunk) === false) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    this.#finish();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#over) return;
+    // The body of an error may break off: its status was understood.
+    if (this.#status >= 300) this.#finish();
+    else {
+      this.#fail(
+        exchangeError(error, {
+          operation: this.#request.operation,
+          host: this.#settings.host,
+          timeouts: this.#settings.timeouts,
+          sent: this.#controller !== undefined,
+          answering: this.#status !== 0,
+          received: this.#received,
+          expected: this.#contentLength,
+        }),
+      );
+    }
+  }
+
+  #tooLarge(): Error {
+    const { operation, spool } = this.#request;
+    const what =
+      operation.response.kind !== 'bytes' || spool === null
+        ? 'json'
+        : operation.response.contentType === 'message/rfc822'
+          ? 'source'
+          : 'attachment';
+    return tooLarge(operation, this.#settings.host, what, this.#ceiling);
+  }
+
+  #finish(): void {
+    if (this.#over) return;
+    const taker = this.#taker;
+    const body = taker?.finish() ?? { kind: 'buffer', bytes: Buffer.alloc(0) };
+    if (body instanceof Promise) {
+      // The file may yet fail to take the last bytes; until then a signal may still end it.
+      body.then(
+        (written) => this.#succeed(written),
+        (error: unknown) => this.#fail(error),
+      );
+    } else this.#succeed(body);
+  }
+
+  #succeed(body: Body): void {
+    if (this.#over) {
+      // Given up while the last bytes were written: whoever asked is gone.
+      void this.#taker?.discard();
+      return;
+    }
+    this.#end();
+    this.#resolve({
+      status: this.#status,
+      headers: this.#headers,
+      body,
+      contentLength: this.#contentLength,
+    });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over) return;
+    this.#end();
+    this.#controller?.abort(error instanceof Error ? error : new Error('given up'));
+    const discarded = this.#taker?.discard();
+    if (discarded === undefined) this.#reject(error);
+    else void discarded.then(() => this.#reject(error));
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#unwatch?.();
+    const { now, host, onRequest } = this.#settings;
+    // What never left is no request: the origin did not see it.
+    if (this.#controller === undefined) return;
+    onRequest?.({
+      operation: this.#request.operation.name,
+      surface: this.#request.operation.surface,
+      host,
+      status: this.#status,
+      ms: now() - this.#startedAt,
+      bytes: this.#received,
+    });
+  }
+}
