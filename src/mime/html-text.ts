@@ -99,11 +99,21 @@ export function htmlText(
   const source = withoutInlineData(html);
   const cut = source.length > maxChars;
   const input = cutText(source, maxChars).replaceAll(MET_LIMIT, '');
-  let text = isHeavy(input) ? null : converters[links](input);
+  let text = isHeavy(input) ? null : tryConvert(converters[links], input);
   if (text === null || text.includes(MET_LIMIT)) {
     text = convertFlat(flatten(input)).replaceAll(MET_LIMIT, '');
   }
   return { text: tidy(text), cut };
+}
+
+function tryConvert(convert: (html: string) => string, html: string): string | null {
+  try {
+    return convert(html);
+  } catch (error) {
+    // What is too much for the stack has a flat form that is not.
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
 }
 
 /** Pictures inside the HTML (`data:` URIs) are most of its length where they occur, and no text. */
@@ -136,16 +146,18 @@ const BLOCK =
 /** The same words without any nesting: tags of blocks become line breaks, others go. Linear in the input. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
-  return unfolded.replace(/<\/?([a-z][^\s/<>]{0,20})[^<>]*>?/gi, (tag, name: string) => {
+  const flat = unfolded.replace(/<\/?([a-z][^\s/<>]{0,20})[^<>]*>?/gi, (tag, name: string) => {
     if (RAW_TEXT.test(name)) return tag;
     if (BLOCK.test(name)) return '\n';
     return /^t[dh]$/i.test(name) ? ' ' : '';
   });
+  return flat.replace(/\n[\n ]*\n/g, '\n\n');
 }
 
-/** Layout tables leave runs of blank lines and trailing blanks. */
+/** Layout tables leave runs of blank lines and trailing blanks; no-break spaces are there for layout too. */
 function tidy(text: string): string {
   return text
+    .replaceAll('\u00a0', ' ')
     .split('\n')
     .map((line) => line.trimEnd())
     .join('\n')

@@ -1,0 +1,105 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { htmlText } from '../../src/mime/html-text.ts';
+
+const MANY = 2 * 1024 * 1024;
+const convert = (html: string) => htmlText(html, 'short', MANY).text;
+
+describe('htmlText', () => {
+  it.each([
+    [
+      '<table><tr><td>foo</td><td>bar</td></tr><tr><th>a</th><th>b</th></tr></table>',
+      'foo bar\na b',
+    ],
+    ['before<body>inside</body>after', 'before\ninside\nafter'],
+    ['<ul><li>a</li><li>b</li></ul>', ' * a\n * b'.trim()],
+    ['<h1>Not shouted</h1>', 'Not shouted'],
+    ['a<b>b</b>c', 'abc'],
+    ['<style>p{}</style><title>t</title><script>s()</script><!-- c -->x', 'x'],
+    ['<img src="http://tracker/x.gif" alt="Logo"> <img src="y.gif">', 'Logo'],
+    ['&Uuml;ber&nbsp;&#8364;', 'Über €'],
+    ['one<br>two', 'one\ntwo'],
+    ['<p>unclosed <font>tags <b>everywhere', 'unclosed tags everywhere'],
+  ])('%s', (html, text) => {
+    expect(convert(html)).toBe(text);
+  });
+
+  it('keeps where links lead, without what only tracks', () => {
+    const long = `https://example.org/offers/${'x'.repeat(60)}`;
+    expect(convert(`<a href="${long}?utm=${'y'.repeat(500)}">see</a>`)).toBe(`see [${long}]`);
+    expect(convert('<a href="https://example.org/?id=7">see</a>')).toBe(
+      'see [https://example.org/?id=7]',
+    );
+    expect(convert('<a href="https://example.org">https://example.org</a>')).toBe(
+      'https://example.org',
+    );
+    expect(convert('<a href="mailto:a@example.org">a@example.org</a>')).toBe('a@example.org');
+    expect(convert('<a href="javascript:alert(1)">click</a>')).toBe('click');
+    expect(htmlText(`<a href="${long}?id=1">see</a>`, 'full', MANY).text).toBe(
+      `see [${long}?id=1]`,
+    );
+  });
+
+  it('drops pictures inside the HTML before it cuts', () => {
+    const html = `<img src="data:image/png;base64,${'iVBORw0KGgo'.repeat(20_000)}"><p>after</p>`;
+    expect(htmlText(html, 'short', 10_000)).toEqual({ text: 'after', cut: false });
+    expect(htmlText(`<p>${'word '.repeat(100)}</p>`, 'short', 53).cut).toBe(true);
+  });
+
+  it.each([
+    ['divs', '<div>', '</div>'],
+    ['inline elements that nothing closes', '<b>', '</i>'],
+    ['tables', '<table><tr><td>', '</td></tr></table>'],
+    ['links', '<a href="https://example.org/">', '</a>'],
+  ])('keeps words under 20,000 nested %s', (_, open, close) => {
+    const html = `first ${open.repeat(20_000)}deep words${close.repeat(20_000)} last`;
+    expect(convert(html).split(/\s+/)).toEqual(
+      expect.arrayContaining(['first', 'deep', 'words', 'last']),
+    );
+  });
+
+  it('keeps words below the depth the converter walks, in small HTML too', () => {
+    expect(convert(`<p>top</p>${'<i>'.repeat(1000)}bottom`)).toContain('bottom');
+  });
+
+  it('keeps all of very many siblings', () => {
+    const text = convert(Array.from({ length: 120_000 }, (_, i) => `<i>w${i}</i> `).join(''));
+    expect(text.split(' ')).toHaveLength(120_000);
+  });
+
+  it.each([
+    ['opening brackets', '<'.repeat(MANY)],
+    ['unfinished tags', '<a'.repeat(MANY / 2)],
+    ['unfinished comments', '<!--'.repeat(MANY / 4)],
+    ['entities', '&amp;'.repeat(MANY / 5)],
+    ['ampersands', '&'.repeat(MANY)],
+    ['attributes', `<a ${Array.from({ length: 100_000 }, (_, i) => `a${i}=1`).join(' ')}>x</a>`],
+    ['blanks', ' '.repeat(MANY)],
+    ['line breaks', '<br>'.repeat(MANY / 4)],
+  ])('comes to an end with a flood of %s', (_, html) => {
+    expect(typeof convert(html)).toBe('string');
+  });
+
+  it('never throws, and never loses a word of well-formed markup', () => {
+    const word = fc.stringMatching(/^[a-zäöü]{1,8}$/);
+    const tree = fc.letrec<{ node: string }>((tie) => ({
+      node: fc.oneof(
+        { maxDepth: 6, withCrossShrink: true },
+        word.map((w) => ` ${w} `),
+        fc
+          .tuple(
+            fc.constantFrom('p', 'div', 'b', 'a', 'td', 'li', 'blockquote', 'h2', 'center'),
+            fc.array(tie('node'), { maxLength: 4 }),
+          )
+          .map(([tag, inner]) => `<${tag}>${inner.join('')}</${tag}>`),
+      ),
+    })).node;
+    fc.assert(
+      fc.property(tree, (html) => {
+        const words = (s: string) => s.match(/[a-zäöü]+/g) ?? [];
+        expect(words(convert(html))).toEqual(words(html.replace(/<[^>]*>/g, ' ')));
+      }),
+    );
+    fc.assert(fc.property(fc.string({ unit: 'binary' }), (soup) => void convert(`<p>${soup}<b>`)));
+  });
+});
