@@ -29,6 +29,16 @@ export class RunStarts {
     this.#window = window;
   }
 
+  /** The first place that is not an empty line, at the beginning of the source or of a window after an empty line. */
+  first(): number {
+    let at = 0;
+    for (;;) {
+      if (this.#window[at] === LF) at += 1;
+      else if (this.#window[at] === CR && this.#window[at + 1] === LF) at += 2;
+      else return at;
+    }
+  }
+
   /** The first place at or after `from` that follows an empty line, or -1. */
   after(from: number): number {
     // Empty lines may share line ends with the one found last, hence two bytes back.

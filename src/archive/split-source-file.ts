@@ -6,10 +6,15 @@ import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
 import { RecipeBuilder } from './recipe-builder.ts';
 import { messagePayload } from './split-source.ts';
 
-/** The part of the source that lies in memory at a time. */
-const WINDOW_BYTES = 4 * 1024 * 1024;
-/** A run is judged only with this many bytes of it in the window. Lines that are longer stay literal. */
-const JUDGED_BYTES = 256 * 1024;
+/** How much of the source lies in memory at a time. */
+export interface WindowSize {
+  readonly bytes: number;
+  /** A run is judged only with this many bytes of it in the window. Lines that are longer stay literal. */
+  readonly judged: number;
+}
+
+const WINDOW: WindowSize = { bytes: 4 * 1024 * 1024, judged: 256 * 1024 };
+
 const PAD = 61;
 
 export interface FileSplitSink {
@@ -33,11 +38,12 @@ export async function splitSourceFile(
   files: FileLayer,
   path: string,
   sink: FileSplitSink,
+  window: WindowSize = WINDOW,
 ): Promise<SplitFile> {
   const file = files.open(path, 'read');
   try {
-    const decoded = await split(file, sink, true);
-    return decoded.rebuilt === decoded.id ? decoded : await split(file, sink, false);
+    const decoded = await split(file, sink, window, true);
+    return decoded.rebuilt === decoded.id ? decoded : await split(file, sink, window, false);
   } finally {
     file.close();
   }
@@ -46,17 +52,18 @@ export async function splitSourceFile(
 async function split(
   file: LogFile,
   sink: FileSplitSink,
+  { bytes, judged }: WindowSize,
   decode: boolean,
 ): Promise<SplitFile & { readonly rebuilt: string }> {
   const whole = createHash('sha256');
   const rebuilt = createHash('sha256');
   const builder = new RecipeBuilder({
-    blob: (hash, bytes) => sink.blob(hash, bytes),
-    rebuilt: (bytes) => rebuilt.update(bytes),
+    blob: (hash, blob) => sink.blob(hash, blob),
+    rebuilt: (piece) => rebuilt.update(piece),
   });
   const size = file.size();
-  const splitter = new WindowSplitter(builder, decode);
-  const window = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, size));
+  const splitter = new WindowSplitter(builder, decode ? judged : undefined);
+  const window = Buffer.allocUnsafe(Math.min(bytes, size));
   let read = 0;
   let carried = 0;
   while (read < size) {
@@ -78,15 +85,16 @@ async function split(
 /** Tells a builder a source that comes in windows; what a window leaves undecided comes again with the next. */
 class WindowSplitter {
   readonly #builder: RecipeBuilder;
-  readonly #decode: boolean;
+  /** Undefined when nothing is to be decoded. */
+  readonly #judged: number | undefined;
   /** The shape of the run that goes on: the window then begins at a line end. */
   #open: LineShape | undefined;
   /** True when a run may start at the first byte of the window. */
   #startsHere = true;
 
-  constructor(builder: RecipeBuilder, decode: boolean) {
+  constructor(builder: RecipeBuilder, judged: number | undefined) {
     this.#builder = builder;
-    this.#decode = decode;
+    this.#judged = judged;
   }
 
   /** Returns how many bytes of the window are settled: all of them when it is the final one. */
@@ -94,15 +102,15 @@ class WindowSplitter {
     let told = this.#open === undefined ? 0 : this.#continueRun(window, this.#open, final);
     if (this.#open !== undefined) return told;
     const starts = new RunStarts(window);
-    let start = this.#startsHere ? 0 : starts.after(told);
+    let start = this.#startsHere ? starts.first() : starts.after(told);
     this.#startsHere = false;
-    while (this.#decode && start !== -1) {
-      if (!final && window.length - start < JUDGED_BYTES) {
+    while (this.#judged !== undefined && start !== -1) {
+      if (!final && window.length - start < this.#judged) {
         this.#literal(window, told, start);
         this.#startsHere = true;
         return start;
       }
-      const end = this.#tryRun(window, told, start, final);
+      const end = this.#tryRun(window, told, start, this.#judged, final);
       if (end > start) told = end;
       if (this.#open !== undefined) return told;
       start = starts.after(Math.max(end, start + 1));
@@ -114,9 +122,9 @@ class WindowSplitter {
   }
 
   /** Tells the run at `start`, if there is one, and what lies before it; returns where it ends, else `start`. */
-  #tryRun(window: Buffer, told: number, start: number, final: boolean): number {
+  #tryRun(window: Buffer, told: number, start: number, longest: number, final: boolean): number {
     const first = firstLine(window, start, final);
-    if (first === undefined || first === 'more' || first.lineLength > JUDGED_BYTES) return start;
+    if (first === undefined || first === 'more' || first.lineLength > longest) return start;
     const extent = extendRun(window, first.end, first, final);
     const { bytes, end } = decodeLines(window, start, extent.end, first);
     if (bytes.length < MIN_DECODED_BYTES) return start;

@@ -35,7 +35,7 @@ function tellRuns(raw: Buffer, builder: RecipeBuilder): number {
   let runs = 0;
   let told = 0;
   const starts = new RunStarts(raw);
-  let start = 0;
+  let start = starts.first();
   // A run needs about 4/3 of its decoded bytes; what is left over at the end is too short for one.
   const last = raw.length - Math.ceil((MIN_DECODED_BYTES / 3) * 4);
   while (start !== -1 && start <= last) {
