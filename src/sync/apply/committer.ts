@@ -1,6 +1,4 @@
-import { createHash, hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { pipeline } from 'node:stream/promises';
+import { hash } from 'node:crypto';
 import type { Batch } from '../../archive/batch.ts';
 import type { Fact } from '../../archive/facts.ts';
 import { docidBase } from '../../mail/docid.ts';
@@ -64,8 +62,7 @@ export class Committer {
     accepted: Accepted,
     onDurable: () => void,
   ): Promise<Stored> {
-    const id =
-      source.kind === 'buffer' ? hash('sha256', source.bytes) : await hashFile(source.path);
+    const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;
     this.#throwIfFailed();
     let known = this.#deps.mirror.message(id) ?? this.#messages.get(id);
@@ -190,10 +187,4 @@ export class Committer {
   #throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure.error;
   }
-}
-
-async function hashFile(path: string): Promise<MessageId> {
-  const digest = createHash('sha256');
-  await pipeline(createReadStream(path), digest);
-  return digest.digest('hex');
 }

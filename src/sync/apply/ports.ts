@@ -26,7 +26,12 @@ export interface OriginMailbox {
 /** A raw source that came whole, as far as HTTP can tell. A file is the receiver's to delete. */
 export type FetchedSource =
   | { readonly kind: 'buffer'; readonly bytes: Buffer }
-  | { readonly kind: 'file'; readonly path: string; readonly size: number };
+  | {
+      readonly kind: 'file';
+      readonly path: string;
+      readonly size: number;
+      readonly sha256: string;
+    };
 
 export type UidOrder = 'ascending' | 'descending';
 

@@ -1,0 +1,35 @@
+import type { MailboxClient } from '../../api/mailbox-client.ts';
+import type { Lane } from '../../limiter/lanes.ts';
+import type { Origin, UidOrder } from './ports.ts';
+
+/** The origin behind a client of the mailbox surface. Reads only, by six operations. */
+export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
+  return {
+    // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
+    host: client.host.replace(/:\d+$/, ''),
+    async mailboxes(signal) {
+      const { mailboxes } = await client.getCurrentAccount({ signal });
+      return mailboxes.map(({ resourceId, address }) => ({ resourceId, address }));
+    },
+    async folders(mailbox, signal) {
+      const folders = [];
+      for await (const folder of client.eachFolder(mailbox, { signal })) folders.push(folder);
+      return folders;
+    },
+    async list(at, { page, perPage, order }, signal) {
+      const lane: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';
+      return client.listMessages(at, { page, perPage, sort: sortBy(order), signal, lane });
+    },
+    async search(at, { uids, perPage, order }, signal) {
+      const options = { page: 1, perPage, sort: sortBy(order), signal, lane: 'backlog' } as const;
+      return client.searchMessages(at, { uid: uids }, options);
+    },
+    async source(at, uid, signal) {
+      return client.getMessageSource({ ...at, uid }, { signal, spoolDir, lane: 'backlog' });
+    },
+  };
+}
+
+function sortBy(order: UidOrder): 'uid' | '-uid' {
+  return order === 'ascending' ? 'uid' : '-uid';
+}
