@@ -1,7 +1,10 @@
 import type { Orders } from './access/orders.ts';
+import type { Standings } from './access/standings.ts';
 import type { Tokens } from './access/tokens.ts';
 import type { ServiceSettings } from './settings.ts';
 import type { Store } from './store/store.ts';
+import type { Deliveries } from './webhooks/deliveries.ts';
+import type { TestDeliveries } from './webhooks/test-deliveries.ts';
 import type { Webhooks } from './webhooks/webhooks.ts';
 
 /** What the operations of all surfaces work on. */
@@ -9,7 +12,10 @@ export interface ServiceState {
   readonly store: Store;
   readonly tokens: Tokens;
   readonly orders: Orders;
+  readonly standings: Standings;
   readonly webhooks: Webhooks;
+  readonly deliveries: Deliveries;
+  readonly webhookTests: TestDeliveries;
   readonly settings: ServiceSettings;
   /** Milliseconds since the epoch. */
   readonly now: () => number;

@@ -16,6 +16,19 @@ export interface ServiceSettings {
   readonly feedbackIntervalMs: number;
   /** Webhook URLs may be http, and may name this machine. */
   readonly localWebhooks: boolean;
+  /** A webhook's receiver that takes longer has failed. */
+  readonly webhookTimeoutMs: number;
+  /** Attempts at a delivery, the first one included. */
+  readonly webhookAttempts: number;
+  /** Before the second attempt; the wait doubles with each further one, up to the longest. */
+  readonly webhookFirstRetryMs: number;
+  readonly webhookLongestRetryMs: number;
+  /** Test deliveries a minute and webhook. */
+  readonly webhookTestsPerMinute: number;
+  /** Requests per minute and IP address on the platform surface; null for no limit. */
+  readonly platformRequestsPerMinute: number | null;
+  /** So many requests refused in a row block the address for a while; null for never. */
+  readonly platformBlock: { readonly refusals: number; readonly forMs: number } | null;
 }
 
 export const defaultSettings: ServiceSettings = {
@@ -27,4 +40,11 @@ export const defaultSettings: ServiceSettings = {
   messageQuota: 2_000_000,
   feedbackIntervalMs: 10_000,
   localWebhooks: true,
+  webhookTimeoutMs: 10_000,
+  webhookAttempts: 6,
+  webhookFirstRetryMs: 1000,
+  webhookLongestRetryMs: 300_000,
+  webhookTestsPerMinute: 10,
+  platformRequestsPerMinute: 90,
+  platformBlock: { refusals: 30, forMs: 300_000 },
 };

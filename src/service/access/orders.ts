@@ -26,6 +26,13 @@ export class Orders {
     this.#store.putDocument(KIND, order.id, order);
   }
 
+  /** A mailbox of one of the user's orders; null for one that is not there or belongs to somebody else. */
+  mailboxOfUser(resourceId: string, userId: string): Mailbox | null {
+    const mailbox = this.#store.mailboxes.get(resourceId);
+    if (mailbox === undefined) return null;
+    return this.get(mailbox.orderId)?.userId === userId ? mailbox : null;
+  }
+
   mailboxesOf(order: Order): Mailbox[] {
     return [...this.#store.mailboxes.values()].filter((mailbox) => mailbox.orderId === order.id);
   }

@@ -61,13 +61,12 @@ export class MailboxSurface {
       );
     };
     const fail = (error: unknown) => {
-      if (!(error instanceof Refusal)) this.#service.report(error);
-      if (response.headersSent) {
-        // A streamed file that broke off: the client must not take it for whole.
-        response.destroy();
+      if (response.destroyed) {
+        // The client went away, most likely in the middle of its body.
         finish(0);
         return;
       }
+      if (!(error instanceof Refusal)) this.#service.report(error);
       this.#send(response, envelope(error), NO_FAULTS, finish);
     };
     if (match.kind === 'unknown') {
@@ -150,7 +149,7 @@ export class MailboxSurface {
     }
     this.#sendLater(response, reply, faults, latencyMs).then(finish, (error: unknown) => {
       // A client that went away is no failure of ours; a file that vanished while it was streamed is.
-      if (!response.destroyed) this.#service.report(error);
+      if (!isPrematureClose(error)) this.#service.report(error);
       response.destroy();
       finish(0);
     });
@@ -170,6 +169,10 @@ export class MailboxSurface {
     await sendReply(response, reply);
     return response.statusCode;
   }
+}
+
+function isPrematureClose(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
 }
 
 interface Outcome {

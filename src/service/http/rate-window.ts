@@ -20,15 +20,19 @@ export class RateWindow {
       ring = { times: new Float64Array(this.limit).fill(Number.NEGATIVE_INFINITY), next: 0 };
       this.#rings.set(key, ring);
     }
-    // The slot to be overwritten holds the time of the request `limit` requests ago.
-    const oldest = ring.times[ring.next] ?? Number.NEGATIVE_INFINITY;
-    const free = oldest + this.#windowMs;
-    if (free > now) {
-      return { allowed: false, retryAfterSeconds: Math.max(1, Math.ceil((free - now) / 1000)) };
-    }
+    const retryAfterSeconds = this.freeInSeconds(key, now);
+    if (retryAfterSeconds > 0) return { allowed: false, retryAfterSeconds };
     ring.times[ring.next] = now;
     ring.next = (ring.next + 1) % this.limit;
     return { allowed: true };
+  }
+
+  /** Seconds until a request would be allowed; 0 for now. */
+  freeInSeconds(key: string, now: number): number {
+    const ring = this.#rings.get(key);
+    // The slot to be overwritten next holds the time of the request `limit` requests ago.
+    const oldest = ring?.times[ring.next] ?? Number.NEGATIVE_INFINITY;
+    return Math.max(0, Math.ceil((oldest + this.#windowMs - now) / 1000));
   }
 
   /** Requests that would be allowed right now. Looks at the whole window: not for large limits on a hot path. */

@@ -3,7 +3,7 @@ import { readHeaderBlock } from './header-block.ts';
 import { parseHeaderDate } from './header-date.ts';
 import { decodeAddresses, decodeHeader } from './header-text.ts';
 import { isPlainBody, type Part, partHeaders, readParts } from './structure.ts';
-import { decodedBody } from './transfer-encoding.ts';
+import { decodedBody, decodedLength } from './transfer-encoding.ts';
 
 /** What a listing says of a message and its raw source alone decides; it never changes. */
 export interface ImmutableRecord {
@@ -60,7 +60,7 @@ function listAttachments(
     .map((part) => ({
       id: attachmentId(part),
       contentType: part.contentType,
-      sizeBytes: decodedBody(source, part).length,
+      sizeBytes: decodedLength(source, part),
       inline: part.disposition === 'inline' || (part.disposition === '' && part.contentId !== null),
       filename: part.filename,
       contentId: part.contentId,

@@ -13,6 +13,33 @@ export function decodedBody(source: Buffer, part: Part): Buffer {
   }
 }
 
+/** How long `decodedBody` would be, without decoding where that is not needed. */
+export function decodedLength(source: Buffer, part: Part): number {
+  return part.encoding === 'base64'
+    ? base64Length(source, part.start, part.end)
+    : decodedBody(source, part).length;
+}
+
+/** 1 for the bytes Node decodes as base64 (both alphabets), 2 for the `=` at which it stops. */
+const BASE64_KINDS = new Uint8Array(256);
+for (const byte of Buffer.from(
+  'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_',
+)) {
+  BASE64_KINDS[byte] = 1;
+}
+BASE64_KINDS[61] = 2;
+
+/** Length of `Buffer.from(text, 'base64')` for the text in a range of bytes. */
+export function base64Length(bytes: Buffer, start: number, end: number): number {
+  let digits = 0;
+  for (let at = start; at < end; at += 1) {
+    const kind = BASE64_KINDS[bytes[at] ?? 0];
+    if (kind === 1) digits += 1;
+    else if (kind === 2) break;
+  }
+  return Math.floor((digits * 6) / 8);
+}
+
 const LF = 10;
 const CR = 13;
 const EQUALS = 61;

@@ -7,7 +7,9 @@ import {
 } from '../../wire/mailbox-requests.ts';
 import { invalid } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import { assertThere } from '../seed/file-block.ts';
 import type { Entry } from '../store/folder.ts';
+import { messageJson } from '../store/message-json.ts';
 import {
   bodyOf,
   type Call,
@@ -18,7 +20,6 @@ import {
   targetFolderOf,
   uidOf,
 } from './call.ts';
-import { messageJson } from './message-json.ts';
 
 export function listMessages(call: Call): Reply {
   const { folder } = folderOf(call);
@@ -122,6 +123,8 @@ export function getMessageSource(call: Call): Reply {
   const { store } = call.service;
   const range = store.file(entry.source);
   if (range !== null && range.length > STREAM_FROM_BYTES) {
+    // A stream that ends early would leave the client waiting for bytes that never come.
+    assertThere(range);
     return { kind: 'file', type: 'message/rfc822', range };
   }
   return { kind: 'bytes', type: 'message/rfc822', bytes: store.read(entry.source) };

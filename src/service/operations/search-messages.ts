@@ -3,9 +3,9 @@ import { type searchRequest, searchRequest as searchSchema } from '../../wire/ma
 import { parseUidSet } from '../../wire/uid-set.ts';
 import { type Page, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import type { Entry, Folder, SourceFacts } from '../store/folder.ts';
+import { messageJson } from '../store/message-json.ts';
 import type { Store } from '../store/store.ts';
 import { bodyOf, type Call, folderOf, pageOf, sortOf } from './call.ts';
-import { messageJson } from './message-json.ts';
 import { matcherOf } from './message-matcher.ts';
 import { type Span, spansOf } from './uid-ranges.ts';
 

@@ -7,8 +7,7 @@ import { createWebhookRequest, updateWebhookRequest } from '../../wire/mailbox-r
 import { invalid, Refusal } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import { deliverOnce } from '../webhooks/deliver-once.ts';
-import { testPayload } from '../webhooks/payload.ts';
+import { targetProblem } from '../webhooks/target-url.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';
 import { bodyOf, type Call, mailboxOf, pageOf } from './call.ts';
 
@@ -76,10 +75,10 @@ export function regenerateWebhookSecret(call: Call): Reply {
   return dataReply(withSecret(mailbox, call.service.webhooks.regenerateSecret(webhook)));
 }
 
-/** One delivery, now, whatever the webhook's status; it is not retried. */
+/** One delivery, now, whatever the webhook's status; it is not tried again, and rate limited. */
 export async function testWebhook(call: Call): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
-  const outcome = await deliverOnce(webhook, testPayload(mailbox, call.service.now()));
+  const outcome = await call.service.webhookTests.send(mailbox, webhook);
   const record: WebhookTestRecord = {
     httpStatus: outcome.httpStatus,
     success: outcome.success,
@@ -100,10 +99,9 @@ function webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: W
   return { mailbox, webhook };
 }
 
-/** Deliveries go over HTTPS; only a service that allows local webhooks takes plain HTTP. */
 function checkUrl(call: Call, url: string): void {
-  if (call.service.settings.localWebhooks || new URL(url).protocol === 'https:') return;
-  throw invalid({ url: ['must be an https URL'] });
+  const problem = targetProblem(url, call.service.settings.localWebhooks);
+  if (problem !== null) throw invalid({ url: [problem] });
 }
 
 function webhookRecordOf(mailbox: Mailbox, webhook: Webhook): WebhookRecord {

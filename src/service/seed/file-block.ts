@@ -62,6 +62,14 @@ export class FileBlock implements SourceBlock {
   }
 }
 
+/** @throws MailkeepError `sandbox-source-changed` for a range that is not all there any more */
+export function assertThere(range: FileRange): void {
+  const size = statSync(range.path, { throwIfNoEntry: false })?.size ?? -1;
+  if (size < range.start + range.length) {
+    throw serviceError('sandbox-source-changed', { path: range.path.toString() });
+  }
+}
+
 /**
  * Reads a range of a file, at most `ceiling` bytes of it.
  *

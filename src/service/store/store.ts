@@ -153,17 +153,18 @@ export class Store {
     if (entry === null) return null;
     const kept = entry.flags.filter((flag) => !hasFlag(remove, flag));
     const flags = flagSet([...kept, ...add.filter((flag) => !hasFlag(kept, flag))]);
-    folder.setFlags(uid, flags);
     this.#backend.setFlags(folder.id, uid, flags);
+    folder.setFlags(uid, flags);
     return flags;
   }
 
   /** Removes a message for good. @returns false when there is none */
   remove(folder: Folder, uid: number): boolean {
-    const source = folder.remove(uid);
-    if (source === null) return false;
+    const entry = folder.get(uid);
+    if (entry === null) return false;
     this.#backend.removeMessage(folder.id, uid);
-    this.#release(source);
+    folder.remove(uid);
+    this.#release(entry.source);
     return true;
   }
 

@@ -1,23 +1,27 @@
-import { messageJson } from '../operations/message-json.ts';
+import type { DeliveryBody } from '../../wire/delivery.ts';
 import type { Mailbox } from '../store/mailbox.ts';
+import { messageJson } from '../store/message-json.ts';
 import type { Arrival, Store } from '../store/store.ts';
 
 /** The body of a delivery about new mail: the event, the mailbox and the message as a listing shows it. */
-export function arrivalPayload(store: Store, { mailbox, folder, uid }: Arrival): unknown {
+export function arrivalPayload(
+  store: Store,
+  { mailbox, folder, uid }: Arrival,
+): Record<keyof DeliveryBody, unknown> {
   const entry = folder.get(uid);
-  const message: unknown = entry === null ? null : JSON.parse(messageJson(store, folder, entry));
+  const message: unknown = entry === null ? {} : JSON.parse(messageJson(store, folder, entry));
   return {
     event: 'message.received',
-    mailbox: { resourceId: mailbox.resourceId, address: mailbox.address },
+    mailbox: mailbox.address,
     data: message,
   };
 }
 
 /** The body of a test delivery: the same shape about a message that is nowhere. */
-export function testPayload(mailbox: Mailbox, nowMs: number): unknown {
+export function testPayload(mailbox: Mailbox, nowMs: number): DeliveryBody {
   return {
     event: 'message.received',
-    mailbox: { resourceId: mailbox.resourceId, address: mailbox.address },
+    mailbox: mailbox.address,
     data: {
       uid: 1,
       path: 'INBOX',

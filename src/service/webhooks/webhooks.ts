@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { z } from 'zod';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
@@ -23,10 +24,17 @@ export type Webhook = z.infer<typeof webhookState>;
 /** The fields a client sets. */
 export type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
 
+/** Told after the store knows. */
+interface WebhookEvents {
+  changed: [Webhook];
+  removed: [Webhook];
+}
+
 const KIND = 'webhook';
 
 /** The webhooks of all mailboxes; both surfaces manage the same ones. */
 export class Webhooks {
+  readonly events = new EventEmitter<WebhookEvents>();
   readonly #byId = new Map<string, Webhook>();
   readonly #store: Store;
   readonly #now: () => number;
@@ -59,17 +67,24 @@ export class Webhooks {
   }
 
   update(webhook: Webhook, change: Partial<WebhookFields>): Webhook {
-    return this.#keep({ ...webhook, ...change, updatedAt: this.#now() });
+    return this.#change({ ...webhook, ...change, updatedAt: this.#now() });
   }
 
   /** A new secret; the old one is dead at once. */
   regenerateSecret(webhook: Webhook): Webhook {
-    return this.#keep({ ...webhook, secret: newSecret(), updatedAt: this.#now() });
+    return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.#now() });
   }
 
   remove(webhook: Webhook): void {
     this.#byId.delete(webhook.id);
     this.#store.removeDocument(KIND, webhook.id);
+    this.events.emit('removed', webhook);
+  }
+
+  #change(webhook: Webhook): Webhook {
+    this.#keep(webhook);
+    this.events.emit('changed', webhook);
+    return webhook;
   }
 
   #keep(webhook: Webhook): Webhook {

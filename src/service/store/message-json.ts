@@ -1,5 +1,5 @@
-import type { Entry, Folder } from '../store/folder.ts';
-import type { Store } from '../store/store.ts';
+import type { Entry, Folder } from './folder.ts';
+import type { Store } from './store.ts';
 
 /** A message record as JSON text; the costly part of it comes ready from the record cache. */
 export function messageJson(store: Store, folder: Folder, entry: Entry): string {
