@@ -75,6 +75,7 @@ const STATEMENTS = [
     text_offset INTEGER,
     text_length INTEGER)`,
   `CREATE INDEX messages_pending ON messages (docid) WHERE extractor <= 0`,
+  `CREATE INDEX messages_unparsed ON messages (docid) WHERE parse_status = 2`,
   `CREATE INDEX messages_ended ON messages (docid) WHERE open_places = 0`,
 
   `CREATE TABLE places (
@@ -97,6 +98,7 @@ const STATEMENTS = [
   `CREATE INDEX places_by_docid ON places (docid)`,
   `CREATE INDEX places_current ON places (folder_id, docid, generation) WHERE to_commit IS NULL`,
   `CREATE INDEX places_ended ON places (folder_id, docid) WHERE to_commit IS NOT NULL`,
+  `CREATE INDEX places_ended_by_docid ON places (docid) WHERE to_commit IS NOT NULL`,
   `CREATE INDEX places_unread ON places (docid) WHERE to_commit IS NULL AND marks & 1 = 0`,
   `CREATE INDEX places_starred ON places (docid) WHERE to_commit IS NULL AND marks & 2 = 2`,
   `CREATE INDEX places_assumed ON places (folder_id, from_commit) WHERE assumed = 1`,
@@ -150,6 +152,7 @@ const STATEMENTS = [
     acknowledged INTEGER NOT NULL)`,
   `CREATE UNIQUE INDEX quarantine_open ON quarantine (folder_id, generation, uid) WHERE to_commit IS NULL`,
   `CREATE INDEX quarantine_by_position ON quarantine (position)`,
+  `CREATE INDEX quarantine_by_folder ON quarantine (folder_id, position)`,
 
   `CREATE TABLE certificates (
     folder_id INTEGER NOT NULL REFERENCES folders (id),

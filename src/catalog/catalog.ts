@@ -1,4 +1,5 @@
 import type { CommittedBatch, Locator } from '../archive/records.ts';
+import type { MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { Docids } from './docids.ts';
 import { Fold, type Reached, reached } from './fold/batch.ts';
@@ -10,10 +11,13 @@ import {
   indexWriter,
   noticeExtractor,
 } from './indexing.ts';
+import { type ListFilter, list, type PlaceLine } from './list.ts';
+import { type HistoryLine, history } from './message-history.ts';
 import { locator, type MessageQueries, messageQueries } from './messages.ts';
 import { catalogFile, openForReading, openForWriting } from './open.ts';
 import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
+import { type Totals, totals } from './totals.ts';
 
 /** The catalog as everybody may read it, on one connection. Close it when done. */
 export interface Catalog {
@@ -27,6 +31,11 @@ export interface Catalog {
   readonly locator: Locator;
   readonly quarantine: QuarantineQueries;
   readonly index: IndexQueries;
+  totals(): Totals;
+  /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
+  list(filter: ListFilter): IterableIterator<PlaceLine>;
+  /** Everything that happened to a message, oldest first; empty when nobody knows it. */
+  history(id: MessageId): HistoryLine[];
   close(): void;
 }
 
@@ -98,15 +107,22 @@ export function openCatalogReader(dataDir: string, file: string = catalogFile(da
 
 function reading(connection: Connection): Catalog {
   const places = placeQueries(connection);
+  const messages = messageQueries(connection);
   return {
     reached: () => reached(connection),
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,
-    messages: messageQueries(connection),
+    messages,
     locator: locator(connection),
     quarantine: quarantineQueries(connection, places),
     index: indexQueries(connection),
+    totals: () => totals(connection),
+    list: (filter) => list(connection, places, filter),
+    history(id) {
+      const docid = messages.find(id)?.docid;
+      return docid === undefined ? [] : history(connection, places, docid, id);
+    },
     close: () => connection.close(),
   };
 }

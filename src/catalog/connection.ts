@@ -32,6 +32,14 @@ export class Connection {
     return known as Statement<P, R>;
   }
 
+  /**
+   * Walks a query's rows on a statement of its own, so that several walks of one query can be open at once.
+   * Return it when it is not drained.
+   */
+  rows<P, R>(query: Query<P, R>, params: P): IterableIterator<R> {
+    return this.#prepare<P, R>(query.compiled()).iterate(params);
+  }
+
   #prepare<P, R>({ sql, bind }: CompiledSql<P>): Statement<P, R> {
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
     return {

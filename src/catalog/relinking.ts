@@ -50,15 +50,41 @@ const OPEN_ALIKE = query<{ fingerprint: Buffer; host: string; mailbox: string; b
       .where('p.first_commit', '<=', p.before)
       .limit((eb) => eb.lit(1)),
 );
-const OPEN_UIDS = query<{ folder: number; generation: number }>()((db, p) =>
+interface InGeneration {
+  readonly folder: number;
+  readonly generation: number;
+}
+const OPEN_UIDS = query<InGeneration>()((db, p) =>
   db
     .selectFrom('places')
     .select('uid')
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
     .where('to_commit', 'is', null)
-    .where('held', '=', 0)
     .orderBy('uid'),
+);
+const HELD_UIDS = query<InGeneration>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select('uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('held', '=', 1),
+);
+const QUARANTINED_UIDS = query<InGeneration>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select('uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('to_commit', 'is', null),
+);
+const FORGOTTEN_UIDS = query<InGeneration>()((db, p) =>
+  db
+    .selectFrom('forgotten')
+    .select('uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation),
 );
 
 export interface RelinkQueries {
@@ -66,12 +92,19 @@ export interface RelinkQueries {
   placed(folder: number, generation: number, uid: number): PlacedMessage | undefined;
   /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
   isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
-  /** Uids of open places that are not held, ascending. */
+  /** Uids of open places, ascending. */
   openUids(folder: number, generation: number): number[];
+  /** Uids that the origin should answer for: open and not held, quarantined, forgotten. In no order. */
+  expectedUids(folder: number, generation: number): number[];
 }
 
 /** What a pass asks about places that may have moved. */
 export function relinkQueries(connection: Connection): RelinkQueries {
+  const uids = (which: typeof OPEN_UIDS, folder: number, generation: number): number[] =>
+    connection
+      .statement(which)
+      .all({ folder, generation })
+      .map(({ uid }) => uid);
   return {
     placed(folder, generation, uid) {
       const row = connection.statement(PLACED).get({ folder, generation, uid });
@@ -90,10 +123,14 @@ export function relinkQueries(connection: Connection): RelinkQueries {
       connection
         .statement(OPEN_ALIKE)
         .get({ fingerprint: Buffer.from(fingerprint, 'hex'), host, mailbox, before }) !== undefined,
-    openUids: (folder, generation) =>
-      connection
-        .statement(OPEN_UIDS)
-        .all({ folder, generation })
-        .map(({ uid }) => uid),
+    openUids: (folder, generation) => uids(OPEN_UIDS, folder, generation),
+    expectedUids(folder, generation) {
+      const held = new Set(uids(HELD_UIDS, folder, generation));
+      const open = uids(OPEN_UIDS, folder, generation).filter((uid) => !held.has(uid));
+      return open.concat(
+        uids(QUARANTINED_UIDS, folder, generation),
+        uids(FORGOTTEN_UIDS, folder, generation),
+      );
+    },
   };
 }

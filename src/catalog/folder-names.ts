@@ -1,0 +1,67 @@
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+
+/** How a folder was called at a commit, and whose it is. */
+export interface FolderName {
+  readonly id: number;
+  readonly host: string;
+  readonly mailbox: string;
+  readonly address: string;
+  readonly mailboxId: number;
+  readonly path: string;
+  readonly specialUse: string | null;
+}
+
+const CURRENT = query()((db) =>
+  db
+    .selectFrom('folders as f')
+    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
+    .select(['f.id', 'b.host', 'b.mailbox', 'b.address', 'b.id as mailboxId', 'f.path'])
+    .select('f.special_use as specialUse')
+    .orderBy('f.id'),
+);
+/** The span in force at the commit, else the one before it: a folder that had gone is still named. */
+const AT = query<{ commit: number }>()((db, p) =>
+  db
+    .selectFrom('folder_spans as s')
+    .innerJoin('folders as f', 'f.id', 's.folder_id')
+    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
+    .select(['f.id', 'b.host', 'b.mailbox', 'b.address', 'b.id as mailboxId', 's.path'])
+    .select('s.special_use as specialUse')
+    .where('s.from_commit', '<=', p.commit)
+    .orderBy('s.folder_id')
+    .orderBy('s.from_commit'),
+);
+
+/** Every folder ever seen by its number, under its last path, or under the path it had at a commit. */
+export function folderNames(
+  connection: Connection,
+  commit?: number,
+): ReadonlyMap<number, FolderName> {
+  const rows =
+    commit === undefined
+      ? connection.statement(CURRENT).all({})
+      : connection.statement(AT).all({ commit });
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** Which folders a filter means. Absent fields mean all. */
+export interface FolderFilter {
+  /** An address or a resource id, in any case. */
+  readonly mailbox?: string;
+  /** A full path; `INBOX` in any case, as in IMAP. */
+  readonly folder?: string;
+}
+
+export function matchesFolder(name: FolderName, { mailbox, folder }: FolderFilter): boolean {
+  if (mailbox !== undefined) {
+    const wanted = mailbox.toLowerCase();
+    if (name.address.toLowerCase() !== wanted && name.mailbox.toLowerCase() !== wanted)
+      return false;
+  }
+  return (
+    folder === undefined ||
+    name.path === folder ||
+    (folder.toUpperCase() === 'INBOX' && name.path.toUpperCase() === 'INBOX')
+  );
+}

@@ -1,0 +1,201 @@
+import { sql } from 'kysely';
+import { type Builder, query } from './query.ts';
+
+/** A place as the list queries give it; all four views have the same columns, newest docid first. */
+export interface ListRow {
+  readonly docid: number;
+  readonly folder_id: number;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flag_set: number;
+  readonly place_date: number | null;
+  readonly id: Buffer | null;
+  readonly size: number;
+  readonly date: number | null;
+  readonly subject: string | null;
+  readonly sender_name: string | null;
+  readonly sender_address: string | null;
+  readonly message_id: string | null;
+  readonly first_seen: number;
+  readonly ended_at: number | null;
+}
+
+/** Null as a column: compound queries want one in each arm. */
+const nothing = sql<number | null>`null`;
+const noId = sql<Buffer | null>`null`;
+
+/**
+ * Places with their messages. The joins are CROSS so that SQLite walks the places' index in docid order, and
+ * never starts from the messages and sorts.
+ */
+function placesArm(db: Builder) {
+  return db
+    .selectFrom('places as p')
+    .crossJoin('messages as m')
+    .crossJoin('commits as seen')
+    .whereRef('m.docid', '=', 'p.docid')
+    .whereRef('seen.number', '=', 'p.first_commit')
+    .select((eb) => [
+      'p.docid as docid',
+      'p.folder_id as folder_id',
+      'p.generation as generation',
+      'p.uid as uid',
+      'p.flag_set as flag_set',
+      'p.date as place_date',
+      // A quarantined place has none, and all arms must agree on the type.
+      eb.ref('m.id').$castTo<Buffer | null>().as('id'),
+      'm.size as size',
+      'm.date as date',
+      'm.subject as subject',
+      'm.sender_name as sender_name',
+      'm.sender_address as sender_address',
+      'm.message_id as message_id',
+      'seen.time as first_seen',
+    ]);
+}
+
+function spansArm(db: Builder) {
+  return db
+    .selectFrom('spans as s')
+    .crossJoin('places as p')
+    .crossJoin('messages as m')
+    .crossJoin('commits as seen')
+    .whereRef('p.id', '=', 's.place_id')
+    .whereRef('m.docid', '=', 's.docid')
+    .whereRef('seen.number', '=', 'p.first_commit')
+    .select((eb) => [
+      's.docid as docid',
+      'p.folder_id as folder_id',
+      'p.generation as generation',
+      'p.uid as uid',
+      's.flag_set as flag_set',
+      's.date as place_date',
+      // A quarantined place has none, and all arms must agree on the type.
+      eb.ref('m.id').$castTo<Buffer | null>().as('id'),
+      'm.size as size',
+      'm.date as date',
+      'm.subject as subject',
+      'm.sender_name as sender_name',
+      'm.sender_address as sender_address',
+      'm.message_id as message_id',
+      'seen.time as first_seen',
+    ]);
+}
+
+function quarantineArm(db: Builder) {
+  return db
+    .selectFrom('quarantine as q')
+    .crossJoin('commits as seen')
+    .whereRef('seen.number', '=', 'q.first_commit')
+    .select([
+      'q.position as docid',
+      'q.folder_id as folder_id',
+      'q.generation as generation',
+      'q.uid as uid',
+      'q.flag_set as flag_set',
+      nothing.as('place_date'),
+      noId.as('id'),
+      'q.size as size',
+      'q.date as date',
+      'q.subject as subject',
+      'q.sender_name as sender_name',
+      'q.sender_address as sender_address',
+      'q.message_id as message_id',
+      'seen.time as first_seen',
+      nothing.as('ended_at'),
+    ]);
+}
+
+/** Narrows an arm to one folder, or leaves it whole. */
+type Scope = (db: Builder, folder: number) => Arms;
+
+interface Arms {
+  readonly current: ReturnType<typeof placesArm>;
+  readonly ended: ReturnType<typeof placesArm>;
+  readonly spans: ReturnType<typeof spansArm>;
+  readonly quarantined: ReturnType<typeof quarantineArm>;
+}
+
+const everywhere: Scope = (db) => ({
+  current: placesArm(db).where('p.to_commit', 'is', null),
+  ended: placesArm(db).where('p.to_commit', 'is not', null),
+  spans: spansArm(db),
+  quarantined: quarantineArm(db),
+});
+
+const inFolder: Scope = (db, folder) => {
+  const arms = everywhere(db, folder);
+  return {
+    current: arms.current.where('p.folder_id', '=', folder),
+    ended: arms.ended.where('p.folder_id', '=', folder),
+    spans: arms.spans.where('s.folder_id', '=', folder),
+    quarantined: arms.quarantined.where('q.folder_id', '=', folder),
+  };
+};
+
+function views(scope: Scope) {
+  return {
+    current: query<{ folder: number }>()((db, p) => {
+      const { current, quarantined } = scope(db, p.folder);
+      return current
+        .select(nothing.as('ended_at'))
+        .unionAll(quarantined.where('q.to_commit', 'is', null))
+        .orderBy('docid', 'desc');
+    }),
+    asOf: query<{ folder: number; commit: number }>()((db, p) => {
+      const { current, ended, spans, quarantined } = scope(db, p.folder);
+      return current
+        .where('p.from_commit', '<=', p.commit)
+        .select(nothing.as('ended_at'))
+        .unionAll(
+          ended
+            .where('p.from_commit', '<=', p.commit)
+            .where('p.to_commit', '>', p.commit)
+            .select(nothing.as('ended_at')),
+        )
+        .unionAll(
+          spans
+            .where('s.from_commit', '<=', p.commit)
+            .where('s.to_commit', '>', p.commit)
+            .select(nothing.as('ended_at')),
+        )
+        .unionAll(
+          quarantined
+            .where('q.from_commit', '<=', p.commit)
+            .where((eb) =>
+              eb.or([eb('q.to_commit', 'is', null), eb('q.to_commit', '>', p.commit)]),
+            ),
+        )
+        .orderBy('docid', 'desc');
+    }),
+    deleted: query<{ folder: number }>()((db, p) =>
+      scope(db, p.folder)
+        .ended.crossJoin('commits as closing')
+        .whereRef('closing.number', '=', 'p.to_commit')
+        .select('closing.time as ended_at')
+        .orderBy('docid', 'desc'),
+    ),
+    deletedAsOf: query<{ folder: number; commit: number }>()((db, p) => {
+      const { ended, spans } = scope(db, p.folder);
+      return ended
+        .where('p.to_commit', '<=', p.commit)
+        .crossJoin('commits as closing')
+        .whereRef('closing.number', '=', 'p.to_commit')
+        .select('closing.time as ended_at')
+        .unionAll(
+          spans
+            .where('s.resumed', 'is not', null)
+            .where('s.to_commit', '<=', p.commit)
+            .where('s.resumed', '>', p.commit)
+            .crossJoin('commits as closing')
+            .whereRef('closing.number', '=', 's.to_commit')
+            .select('closing.time as ended_at'),
+        )
+        .orderBy('docid', 'desc');
+    }),
+  };
+}
+
+/** The list's queries, over all folders and over one. */
+export const LIST_EVERYWHERE = views(everywhere);
+export const LIST_IN_FOLDER = views(inFolder);

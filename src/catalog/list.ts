@@ -1,0 +1,151 @@
+import type { Address, FlagSet, MessageId } from '../mail/words.ts';
+import type { Connection } from './connection.ts';
+import { type FolderFilter, type FolderName, folderNames, matchesFolder } from './folder-names.ts';
+import { LIST_EVERYWHERE, LIST_IN_FOLDER, type ListRow } from './list-rows.ts';
+import { commitAt, isoTime } from './moments.ts';
+import type { PlaceQueries } from './places.ts';
+
+export interface ListFilter extends FolderFilter {
+  /** Ended places instead of current ones. */
+  readonly deleted?: boolean;
+  /** What the archive had observed at this time, milliseconds since the epoch. */
+  readonly asOf?: number;
+}
+
+/** One place, with the fields of the contract's `list` lines. */
+export interface PlaceLine {
+  /** Null while quarantined. */
+  readonly id: MessageId | null;
+  /** The mailbox's address. */
+  readonly mailbox: string;
+  /** The full path; as of a time, the path it had then. */
+  readonly folder: string;
+  readonly uid: number;
+  readonly flags: FlagSet;
+  /** Bytes of the raw source; of a quarantined message, what the origin lists. */
+  readonly size: number;
+  /** Received date of the listing, ISO 8601 in UTC; null where the origin gave none that parses. */
+  readonly date: string | null;
+  readonly subject: string | null;
+  readonly from: Address | null;
+  readonly messageId: string | null;
+  readonly firstSeen: string | null;
+  readonly endedAt: string | null;
+}
+
+/** Above this many folders one walk over all places is cheaper than merging a walk for each. */
+const MERGED_FOLDERS = 64;
+
+/**
+ * Current places, ended ones, or either as of a time: newest first, those of one docid by folder and uid.
+ * While it is not drained or returned, the connection holds a read transaction and cannot write.
+ */
+export function* list(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  filter: ListFilter,
+): Generator<PlaceLine, void, undefined> {
+  const commit = filter.asOf === undefined ? undefined : commitAt(connection, filter.asOf);
+  const names = folderNames(connection, commit);
+  for (const row of ordered(rows(connection, filter, names, commit))) {
+    const name = names.get(row.folder_id);
+    if (name !== undefined) yield placeLine(row, name, places.flags(row.flag_set));
+  }
+}
+
+function* rows(
+  connection: Connection,
+  filter: ListFilter,
+  names: ReadonlyMap<number, FolderName>,
+  commit: number | undefined,
+): Generator<ListRow, void, undefined> {
+  const open = (views: typeof LIST_EVERYWHERE, folder: number) => {
+    if (filter.deleted === true)
+      return commit === undefined
+        ? connection.rows(views.deleted, { folder })
+        : connection.rows(views.deletedAsOf, { folder, commit });
+    return commit === undefined
+      ? connection.rows(views.current, { folder })
+      : connection.rows(views.asOf, { folder, commit });
+  };
+  if (filter.mailbox === undefined && filter.folder === undefined) {
+    yield* open(LIST_EVERYWHERE, 0);
+    return;
+  }
+  const wanted = new Set(
+    [...names.values()].filter((name) => matchesFolder(name, filter)).map((name) => name.id),
+  );
+  if (wanted.size <= MERGED_FOLDERS) {
+    yield* merged([...wanted].map((folder) => open(LIST_IN_FOLDER, folder)));
+    return;
+  }
+  for (const row of open(LIST_EVERYWHERE, 0)) if (wanted.has(row.folder_id)) yield row;
+}
+
+/** Merges walks that descend by docid into one that does. */
+function* merged(walks: readonly IterableIterator<ListRow>[]): Generator<ListRow, void, undefined> {
+  try {
+    const heads = walks.flatMap((walk) => {
+      const first = walk.next();
+      return first.done === true ? [] : [{ walk, row: first.value }];
+    });
+    while (heads.length > 0) {
+      let newest = 0;
+      for (let i = 1; i < heads.length; i += 1)
+        if ((heads[i]?.row.docid ?? 0) > (heads[newest]?.row.docid ?? 0)) newest = i;
+      const head = heads[newest];
+      if (head === undefined) return;
+      yield head.row;
+      const next = head.walk.next();
+      if (next.done === true) heads.splice(newest, 1);
+      else head.row = next.value;
+    }
+  } finally {
+    for (const walk of walks) walk.return?.();
+  }
+}
+
+/**
+ * Puts the rows of one docid in an order of their own: an index gives them in the order of row numbers, which
+ * says nothing and differs between the arms of an as-of query.
+ */
+function* ordered(source: Iterable<ListRow>): Generator<ListRow, void, undefined> {
+  let same: ListRow[] = [];
+  for (const row of source) {
+    if (same.length > 0 && same[0]?.docid !== row.docid) {
+      yield* inOrder(same);
+      same = [];
+    }
+    same.push(row);
+  }
+  yield* inOrder(same);
+}
+
+function inOrder(same: ListRow[]): ListRow[] {
+  return same.length < 2
+    ? same
+    : same.sort(
+        (a, b) => a.folder_id - b.folder_id || a.generation - b.generation || b.uid - a.uid,
+      );
+}
+
+/** A row as a line of the contract. */
+export function placeLine(row: ListRow, name: FolderName, flags: FlagSet): PlaceLine {
+  return {
+    id: row.id === null ? null : row.id.toString('hex'),
+    mailbox: name.address,
+    folder: name.path,
+    uid: row.uid,
+    flags,
+    size: row.size,
+    date: isoTime(row.place_date ?? row.date),
+    subject: row.subject,
+    from:
+      row.sender_name === null && row.sender_address === null
+        ? null
+        : { name: row.sender_name ?? '', address: row.sender_address ?? '' },
+    messageId: row.message_id,
+    firstSeen: isoTime(row.first_seen),
+    endedAt: isoTime(row.ended_at),
+  };
+}

@@ -1,0 +1,168 @@
+import type { FlagSet, MessageId } from '../mail/words.ts';
+import type { Connection } from './connection.ts';
+import { folderNames } from './folder-names.ts';
+import { isoTime } from './moments.ts';
+import type { PlaceQueries } from './places.ts';
+import { query } from './query.ts';
+
+/** Something that happened to a message at a place. `detail` holds what the fact says beside it. */
+export interface HistoryLine {
+  readonly time: string | null;
+  readonly commit: number;
+  readonly event: string;
+  readonly id: MessageId;
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flags?: FlagSet;
+  readonly detail?: Readonly<Record<string, unknown>>;
+}
+
+const PLACES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select([
+      'id',
+      'folder_id',
+      'generation',
+      'uid',
+      'from_commit',
+      'to_commit',
+      'first_commit',
+      'flag_set',
+      'reason',
+    ])
+    .where('docid', '=', p.docid)
+    .orderBy('id'),
+);
+const SPANS = query<{ place: number }>()((db, p) =>
+  db
+    .selectFrom('spans')
+    .select(['from_commit', 'to_commit', 'flag_set', 'resumed', 'reason'])
+    .where('place_id', '=', p.place)
+    .orderBy('from_commit')
+    .orderBy('id'),
+);
+const EVENTS = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('events')
+    .select(['commit_number', 'event', 'detail'])
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('uid', '=', p.uid)
+    .orderBy('id'),
+);
+const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select(['from_commit', 'to_commit', 'reason', 'detail'])
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('uid', '=', p.uid)
+    .orderBy('id'),
+);
+const TIME = query<{ number: number }>()((db, p) =>
+  db.selectFrom('commits').select('time').where('number', '=', p.number),
+);
+
+interface Step {
+  readonly commit: number;
+  readonly event: string;
+  readonly flags?: FlagSet;
+  readonly detail?: Readonly<Record<string, unknown>>;
+}
+
+/** Everything that happened to a message, in the order of commits; empty for a docid nobody has. */
+export function history(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  docid: number,
+  id: MessageId,
+): HistoryLine[] {
+  const names = folderNames(connection);
+  const lines: HistoryLine[] = [];
+  for (const place of connection.statement(PLACES).all({ docid })) {
+    const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
+    const name = names.get(place.folder_id);
+    const spans = connection.statement(SPANS).all({ place: place.id });
+    const last = { ...place, resumed: null };
+    const events = connection
+      .statement(EVENTS)
+      .all(key)
+      .map(
+        (event): Step => ({
+          commit: event.commit_number,
+          event: event.event,
+          detail: parseDetail(event.detail),
+        }),
+      );
+    const said = (step: Step): Step => ({
+      ...step,
+      ...events.find(({ commit, event }) => commit === step.commit && event === step.event),
+    });
+    const steps: Step[] = [
+      ...intervalSteps([...spans, last], places).map(said),
+      // The intervals tell of these two already.
+      ...events.filter(({ event }) => event !== 'appeared' && event !== 'reopened'),
+      ...connection
+        .statement(QUARANTINED)
+        .all(key)
+        .map(({ from_commit, reason, detail }) => ({
+          commit: from_commit,
+          event: 'quarantined',
+          detail: { reason, detail },
+        })),
+    ];
+    for (const step of steps)
+      lines.push({
+        time: isoTime(connection.statement(TIME).get({ number: step.commit })?.time ?? null),
+        commit: step.commit,
+        event: step.event,
+        id,
+        mailbox: name?.address ?? '',
+        folder: name?.path ?? '',
+        generation: place.generation,
+        uid: place.uid,
+        ...(step.flags === undefined ? {} : { flags: step.flags }),
+        ...(step.detail === undefined ? {} : { detail: step.detail }),
+      });
+  }
+  return lines.sort((a, b) => a.commit - b.commit);
+}
+
+interface Interval {
+  readonly from_commit: number;
+  readonly to_commit: number | null;
+  readonly flag_set: number;
+  readonly resumed: number | null;
+  readonly reason: string | null;
+}
+
+function intervalSteps(
+  intervals: readonly Interval[],
+  places: Pick<PlaceQueries, 'flags'>,
+): Step[] {
+  const steps: Step[] = [];
+  let before: Interval | undefined;
+  for (const interval of intervals) {
+    const event =
+      before === undefined ? 'appeared' : before.resumed === null ? 'flags' : 'reopened';
+    steps.push({ commit: interval.from_commit, event, flags: places.flags(interval.flag_set) });
+    const ended =
+      interval.resumed !== null || (interval.to_commit !== null && interval === intervals.at(-1));
+    if (ended && interval.to_commit !== null)
+      steps.push({
+        commit: interval.to_commit,
+        event: 'ended',
+        detail: { reason: interval.reason },
+      });
+    before = interval;
+  }
+  return steps;
+}
+
+function parseDetail(text: string): Readonly<Record<string, unknown>> {
+  const parsed: unknown = JSON.parse(text);
+  return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
+}

@@ -1,0 +1,30 @@
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+
+const IN_FORCE = query<{ time: number }>()((db, p) =>
+  db
+    .selectFrom('commits')
+    .select('number')
+    .where('time', '<=', p.time)
+    .orderBy('time', 'desc')
+    .orderBy('number', 'desc')
+    .limit((eb) => eb.lit(1)),
+);
+const LAST_TIME = query()((db) => db.selectFrom('meta').select('commit_time'));
+
+/** The commit in force at a time (milliseconds since the epoch): the last one that is not later; 0 before the first. */
+export function commitAt(connection: Connection, time: number): number {
+  return connection.statement(IN_FORCE).get({ time })?.number ?? 0;
+}
+
+/** The time of the reached commit; 0 before the first. */
+export function reachedTime(connection: Connection): number {
+  return connection.statement(LAST_TIME).get({})?.commit_time ?? 0;
+}
+
+/** ISO 8601 in UTC, as every time in JSON. Null stays null, and so does what no calendar has. */
+export function isoTime(time: number | null): string | null {
+  if (time === null) return null;
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
+}
