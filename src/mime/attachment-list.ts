@@ -21,7 +21,7 @@ export function attachmentOf(
   return {
     number,
     filename: nameOf(info),
-    contentType: cutText(info.contentType, 255),
+    contentType: info.contentType,
     size: content.size,
     inline: info.disposition === 'inline' || (info.disposition === null && info.related),
     contentId: info.contentId === null ? null : cutText(withoutNul(info.contentId), 998),

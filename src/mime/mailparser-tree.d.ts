@@ -27,7 +27,6 @@ declare module 'mailparser' {
       };
 
   interface Splitter extends Transform {
-    readonly nodeCounter: number;
     /** 1 for a delimiter line, 2 for a closing one. */
     compareBoundary(line: Buffer, start: number, boundary: Buffer): 1 | 2 | false;
   }

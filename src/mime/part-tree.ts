@@ -82,7 +82,7 @@ export async function parseTree<T>(
   if (Buffer.isBuffer(source) && source.length <= PIECE) {
     parser.end(source);
   } else {
-    await feed(parser, closed, Buffer.isBuffer(source) ? pieces(source) : source);
+    await feed(parser, closed, Buffer.isBuffer(source) ? [source] : source);
     parser.end();
   }
   await Promise.race([ended, closed]);
@@ -95,18 +95,16 @@ async function feed<T>(
   closed: Promise<void>,
   source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
 ): Promise<void> {
-  for await (const piece of source) {
-    if (parser.breach !== null || parser.destroyed) return;
-    const written = new Promise<void>((resolve) => {
-      parser.write(piece, () => resolve());
-    });
-    // A parser that gives up in the middle of a piece never says that it was written.
-    await Promise.race([written, closed]);
+  for await (const chunk of source) {
+    for (let at = 0; at < chunk.byteLength; at += PIECE) {
+      if (parser.breach !== null || parser.destroyed) return;
+      const written = new Promise<void>((resolve) => {
+        parser.write(chunk.subarray(at, at + PIECE), () => resolve());
+      });
+      // A parser that gives up in the middle of a piece never says that it was written.
+      await Promise.race([written, closed]);
+    }
   }
-}
-
-function* pieces(source: Buffer): Iterable<Buffer> {
-  for (let at = 0; at < source.length; at += PIECE) yield source.subarray(at, at + PIECE);
 }
 
 class PartTree<T> extends MailParser {
@@ -129,7 +127,8 @@ class PartTree<T> extends MailParser {
       skipTextLinks: true,
       keepCidLinks: true,
       ignoreEmbedded: true,
-      maxChildNodes: treeLimits.parts,
+      // The splitter runs ahead by as much as a piece; its own limit would undo the parts before.
+      maxChildNodes: treeLimits.parts + PIECE,
       maxHeadSize: treeLimits.headerBytes,
     });
     const { splitter } = this;
@@ -151,6 +150,7 @@ class PartTree<T> extends MailParser {
     if (split.multipart !== false) this.preambles.set(split, { chunks: [], bytes: 0 });
     if (split.parentNode !== false) this.preambles.delete(split.parentNode);
     if (depth > this.treeLimits.depth) this.stop('depth');
+    if (this.count > this.treeLimits.parts) this.stop('parts');
     const { decoder } = made;
     if (decoder !== undefined && this.breach === null) {
       const info = leafInfo(made);
@@ -238,7 +238,7 @@ class PartTree<T> extends MailParser {
 
   private breachOf(error: unknown): Breach {
     if (error instanceof Error && 'code' in error && error.code === 'EMAXLEN') {
-      return this.splitter.nodeCounter > this.treeLimits.parts ? 'parts' : 'header';
+      return 'header';
     }
     return 'malformed';
   }
@@ -294,7 +294,9 @@ function contentTypeOf({ node, contentType, headerLines }: TreePart): string {
   const digest = node.parentNode !== false && node.parentNode.multipart === 'digest';
   // The parts of a digest are messages unless they say otherwise (RFC 2046 section 5.1.5).
   if (digest && !headerLines.some(({ key }) => key === 'content-type')) return 'message/rfc822';
-  return contentType === false || contentType === '' ? 'text/plain' : contentType;
+  // A type that is none is plain text (RFC 2045 section 5.2).
+  const type = /^[\w!#$&.+^-]{1,127}\/[\w!#$&.+^-]{1,127}(?=$|[\s;,(])/.exec(contentType || '');
+  return type === null ? 'text/plain' : type[0];
 }
 
 /** mailsplit reads a raw 8-bit header that is not quite UTF-8 as Latin-1; damaged UTF-8 is likelier. */

@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { extractMessage } from '../../src/mime/extract-message.ts';
+import type { Extraction, Extractor } from '../../src/mime/extraction.ts';
+import type { ExtractorPoolOptions } from '../../src/mime/extractor-pool.ts';
+import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { buildWorker } from './built-worker.ts';
+import { attached, mail, multipart, text } from './compose.ts';
+
+let workerFile: URL;
+const open: Extractor[] = [];
+
+beforeAll(async () => {
+  workerFile = await buildWorker();
+});
+afterAll(async () => {
+  await Promise.all(open.map((pool) => pool.close()));
+});
+
+function pool(options: ExtractorPoolOptions = {}): Extractor {
+  const opened = openExtractorPool({ workers: 1, workerFile, ...options });
+  open.push(opened);
+  return opened;
+}
+
+const extract = (extractor: Extractor, source: Buffer, cut = false): Promise<Extraction> =>
+  extractor.extract({ id: '', source, cut });
+
+const letter = (n: number) =>
+  mail({ Subject: `letter ${n}`, From: `w${n}@example.org` }, `words of letter ${n}`);
+
+/** Half a minute of work within every ceiling on size: words inside 190 links, each of which looks at all of them. */
+function slowMail(): Buffer {
+  const html = `${'<a href="https://example.org/">'.repeat(190)}${'word '.repeat(4000)}`;
+  const part = { headers: { 'Content-Type': 'text/html' }, body: html };
+  return multipart(
+    'mixed',
+    Array.from({ length: 500 }, () => part),
+    { Subject: 'slow' },
+  );
+}
+
+/** Needs hundreds of megabytes for one element: every attribute is an object of its own. */
+function hungryMail(): Buffer {
+  const attributes = Array.from({ length: 150_000 }, (_, i) => `a${i}=1`).join(' ');
+  return mail({ Subject: 'hungry', 'Content-Type': 'text/html' }, `<p ${attributes}>x</p>`);
+}
+
+describe('the pool', () => {
+  it('gives what extraction in this thread gives, in any number and order', async () => {
+    const extractor = pool({ workers: 2 });
+    const sources = [
+      ...Array.from({ length: 100 }, (_, n) => letter(n)),
+      mail({ Subject: 'large' }, 'line of text\n'.repeat(60_000)),
+      multipart('mixed', [
+        text('see'),
+        attached(Buffer.alloc(400_000, 1), 'a.bin', 'application/x'),
+      ]),
+      Buffer.alloc(0),
+      Buffer.from('no headers at all'),
+    ];
+    const results = await Promise.all(sources.map((source) => extract(extractor, source)));
+    for (const [i, source] of sources.entries())
+      expect(results[i]).toEqual(await extractMessage(source, false, DEFAULT_LIMITS));
+  });
+
+  it('cuts sources at the ceiling, and says so of what came cut', async () => {
+    const extractor = pool({ limits: { sourceBytes: 1000 } });
+    const e = await extract(extractor, mail({ Subject: 's' }, 'x'.repeat(5000)));
+    expect(e.truncated).toBe(true);
+    expect(e.body.length).toBeLessThan(1000);
+    expect((await extract(extractor, letter(1))).truncated).toBe(false);
+    expect((await extract(extractor, letter(1), true)).truncated).toBe(true);
+  });
+
+  it('leaves the sources that it was given as they were', async () => {
+    const slab = Buffer.alloc(64 * 1024);
+    const source = letter(1);
+    source.copy(slab, 100);
+    await extract(pool(), slab.subarray(100, 100 + source.length));
+    expect(slab.subarray(100, 100 + source.length).equals(source)).toBe(true);
+  });
+
+  it.each([
+    [
+      'depth',
+      Buffer.from(
+        `Subject: poison\r\nContent-Type: multipart/mixed; boundary=b0\r\n\r\n${Array.from(
+          { length: 10_000 },
+          (_, i) => `--b${i}\r\nContent-Type: multipart/mixed; boundary=b${i + 1}\r\n\r\n`,
+        ).join('')}`,
+      ),
+    ],
+    [
+      'parts',
+      Buffer.from(
+        `Subject: poison\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n${'--b\r\n\r\nx\r\n'.repeat(
+          100_000,
+        )}`,
+      ),
+    ],
+    ['header', Buffer.from(`Subject: poison\r\n${'X-Filler: y\r\n'.repeat(800_000)}\r\nbody`)],
+    ['header', Buffer.from(`Subject: poison\r\nX-Long: ${'y'.repeat(10_000_000)}\r\n\r\nbody`)],
+  ])('says %s of a message that breaks that limit, and goes on', async (reason, source) => {
+    const extractor = pool();
+    const [poisoned, healthy] = await Promise.all([
+      extract(extractor, source),
+      extract(extractor, letter(2)),
+    ]);
+    expect(poisoned).toMatchObject({ status: 'unparsed', reason, subject: 'poison' });
+    expect(healthy).toMatchObject({ status: 'parsed', subject: 'letter 2' });
+  });
+});
+
+describe('a message that ends its worker', () => {
+  const others = Array.from({ length: 40 }, (_, n) => letter(n));
+  const expectOthersWhole = (results: readonly Extraction[]) => {
+    expect(results.map(({ subject, status }) => [subject, status])).toEqual(
+      others.map((_, n) => [`letter ${n}`, 'parsed']),
+    );
+  };
+
+  it('by taking too long comes back with its headers; the others are done elsewhere', async () => {
+    const extractor = pool({ limits: { messageMs: 1500 } });
+    const before = Promise.all(others.slice(0, 20).map((source) => extract(extractor, source)));
+    const poisoned = extract(extractor, slowMail());
+    const after = Promise.all(others.slice(20).map((source) => extract(extractor, source)));
+    expect(await poisoned).toMatchObject({
+      status: 'unparsed',
+      reason: 'timeout',
+      subject: 'slow',
+      body: '',
+    });
+    expectOthersWhole([...(await before), ...(await after)]);
+  });
+
+  it('by its memory does too', async () => {
+    const extractor = pool({ limits: { oldGenerationMb: 24, youngGenerationMb: 3 } });
+    const before = Promise.all(others.slice(0, 20).map((source) => extract(extractor, source)));
+    const poisoned = extract(extractor, hungryMail());
+    const after = Promise.all(others.slice(20).map((source) => extract(extractor, source)));
+    expect(await poisoned).toMatchObject({
+      status: 'unparsed',
+      reason: 'memory',
+      subject: 'hungry',
+    });
+    expectOthersWhole([...(await before), ...(await after)]);
+  });
+
+  it('does so again and again without an end to the pool', async () => {
+    const extractor = pool({ limits: { oldGenerationMb: 24, youngGenerationMb: 3 } });
+    const results = await Promise.all(
+      Array.from({ length: 6 }, (_, n) => extract(extractor, n % 2 ? letter(n) : hungryMail())),
+    );
+    expect(results.map(({ reason }) => reason)).toEqual([
+      'memory',
+      null,
+      'memory',
+      null,
+      'memory',
+      null,
+    ]);
+  });
+});
+
+describe('closing', () => {
+  it('finishes what was asked for, then refuses', async () => {
+    const extractor = pool();
+    const asked = Promise.all(Array.from({ length: 50 }, (_, n) => extract(extractor, letter(n))));
+    await extractor.close();
+    expect(await asked).toHaveLength(50);
+    await expect(extract(extractor, letter(1))).rejects.toSatisfy((error) =>
+      hasCode(error, 'extractor-closed'),
+    );
+    await extractor.close();
+  });
+
+  it('is quick for a pool that never worked', async () => {
+    await pool().close();
+  });
+
+  it('says that the worker cannot start rather than trying for ever', async () => {
+    const extractor = pool({ workerFile: new URL('./no-such-worker.mjs', import.meta.url) });
+    await expect(extract(extractor, letter(1))).rejects.toSatisfy((error) =>
+      hasCode(error, 'mime-worker-failed'),
+    );
+    await extractor.close();
+  });
+});
