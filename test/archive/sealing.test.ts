@@ -1,0 +1,236 @@
+import { hash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import { dropOldGenerations } from '../../src/archive/old-generations.ts';
+import { sealClosedSegments, sealSegment } from '../../src/archive/seal-segment.ts';
+import { listSegments } from '../../src/archive/segment-files.ts';
+import { mailWithAttachment, noise } from './generated-mail.ts';
+import {
+  DIR,
+  fill,
+  hotPath,
+  openOn,
+  Positions,
+  sampleMail,
+  scanAll,
+  soundBatches,
+  writeBatches,
+} from './sample-log.ts';
+import { Killed, SimulatedDisk, systemError } from './simulated-disk.ts';
+
+const DAY = 24 * 60 * 60 * 1000;
+
+/** An archive of one closed segment with small and large records, and a second one that is written to. */
+async function closed() {
+  const disk = new SimulatedDisk();
+  const writer = await openOn(disk.files);
+  const known = new Positions();
+  const raws = await writeBatches(writer, known, 20);
+  const large = [
+    mailWithAttachment(noise(200_000)),
+    mailWithAttachment(Buffer.alloc(200_000, 'compressible ')),
+    Buffer.from(`Subject: long\r\n\r\n${'a long text goes on and on\r\n'.repeat(5000)}`),
+  ];
+  known.fold(await writer.commit(fill(writer.newBatch(), large, known, 900)));
+  await writer.rollIfLarger(0);
+  await writeBatches(writer, known, 1, 500);
+  return { disk, writer, known, raws: [...raws, ...large] };
+}
+
+function expectAllReadable(disk: SimulatedDisk, known: Positions, raws: readonly Buffer[]): void {
+  const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+  for (const raw of raws) {
+    expect(reader.readMessage(hash('sha256', raw)).equals(raw)).toBe(true);
+  }
+  reader.close();
+}
+
+function generations(disk: SimulatedDisk): unknown {
+  return Object.fromEntries(listSegments(disk.files, DIR));
+}
+
+test('a sealed segment reads, record by record and batch by batch, like the hot one', async () => {
+  const { disk, writer, known, raws } = await closed();
+  const before = await soundBatches(disk.files);
+  const { sealed, damaged } = await sealClosedSegments({
+    dir: DIR,
+    before: writer.segment,
+    files: disk.files,
+  });
+  expect(damaged).toEqual([]);
+  expect(sealed).toMatchObject([{ segment: 1, generation: 2 }]);
+  expect(sealed[0]?.bytesAfter).toBeLessThan((sealed[0]?.bytesBefore ?? 0) * 0.7);
+  expect(generations(disk)).toEqual({ 1: [2, 1], 2: [1] });
+  disk.delete(hotPath(1));
+  expect(await soundBatches(disk.files)).toEqual(before);
+  expectAllReadable(disk, known, raws);
+  for (const { commit } of known.batches) {
+    const after = await scanAll(disk.files, commit);
+    expect(after.map(({ what }) => what)).toEqual(
+      before.filter((batch) => batch.commit.number > commit.number).map(() => 'batch'),
+    );
+  }
+});
+
+test('a segment is sealed once, and the one that is written to is not', async () => {
+  const { disk, writer } = await closed();
+  const again = { dir: DIR, before: writer.segment, files: disk.files };
+  await sealClosedSegments(again);
+  expect(await sealClosedSegments(again)).toEqual({ sealed: [], damaged: [] });
+});
+
+test('killed at any act of sealing, everything reads as before, and sealing works again', async () => {
+  for (let k = 0; ; k += 1) {
+    const { disk, known, raws } = await closed();
+    const start = disk.acts;
+    disk.fault = (act, _path, count) => {
+      if (count === start + k) throw new Killed(act);
+      return undefined;
+    };
+    const outcome = await sealSegment({ dir: DIR, segment: 1, files: disk.files }).catch(
+      (error: unknown) => error,
+    );
+    const next = disk.afterKill();
+    const writer = await openOn(next.files, { expected: known.reached });
+    expect(next.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+    expectAllReadable(next, known, raws);
+    await sealClosedSegments({ dir: DIR, before: writer.segment, files: next.files });
+    expect(await soundBatches(next.files)).toEqual(known.batches);
+    expectAllReadable(next, known, raws);
+    if (!(outcome instanceof Error)) break;
+  }
+});
+
+test('the power going at any act of sealing leaves a generation that is whole', async () => {
+  for (const survives of [() => false, () => true]) {
+    for (let k = 0; ; k += 1) {
+      const { disk, known, raws } = await closed();
+      const start = disk.acts;
+      disk.fault = (act, _path, count) => {
+        if (count === start + k) throw new Killed(act);
+        return undefined;
+      };
+      const outcome = await sealSegment({ dir: DIR, segment: 1, files: disk.files }).catch(
+        (error: unknown) => error,
+      );
+      const next = disk.afterPowerCut(survives);
+      await openOn(next.files, { expected: known.reached });
+      expect(await soundBatches(next.files)).toEqual(known.batches);
+      expectAllReadable(next, known, raws);
+      if (!(outcome instanceof Error)) break;
+    }
+  }
+});
+
+test('no room to seal changes nothing', async () => {
+  const { disk, known, raws } = await closed();
+  disk.fault = (act, path) => {
+    if (act === 'write') throw systemError('ENOSPC', path);
+    return undefined;
+  };
+  await expect(sealSegment({ dir: DIR, segment: 1, files: disk.files })).rejects.toMatchObject({
+    code: 'disk-full',
+  });
+  expect(generations(disk)).toEqual({ 1: [1], 2: [1] });
+  expect(disk.paths().some((path) => path.endsWith('.tmp'))).toBe(false);
+  expectAllReadable(disk, known, raws);
+});
+
+test('a damaged segment is not sealed: its damage would look like the truth', async () => {
+  const { disk, writer } = await closed();
+  const bytes = disk.read(hotPath(1));
+  bytes[3000] = (bytes[3000] ?? 0) ^ 1;
+  disk.put(hotPath(1), bytes);
+  const { sealed, damaged } = await sealClosedSegments({
+    dir: DIR,
+    before: writer.segment,
+    files: disk.files,
+  });
+  expect(sealed).toEqual([]);
+  expect(damaged).toMatchObject([{ code: 'log-damaged', facts: { segment: 1 } }]);
+  expect(generations(disk)).toEqual({ 1: [1], 2: [1] });
+});
+
+test('a sealed file without a whole footer is not in force while there is the old one', async () => {
+  const { disk, known, raws } = await closed();
+  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+  const path = `${DIR}/log/0000000001.2.seg`;
+  const bytes = disk.read(path);
+  disk.put(path, bytes.subarray(0, bytes.length - 5));
+  expectAllReadable(disk, known, raws);
+  expect(await soundBatches(disk.files)).toEqual(known.batches);
+});
+
+describe('old generations', () => {
+  test('go a day after they were replaced, and readers look again', async () => {
+    const { disk, known, raws } = await closed();
+    const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+    const [first] = raws;
+    const id = hash('sha256', first ?? '');
+    reader.readMessage(id);
+    disk.now = 10 * DAY;
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    const drop = (now: number) => dropOldGenerations({ dir: DIR, now, files: disk.files });
+    expect(await drop(10 * DAY + DAY - 1)).toEqual([]);
+    expect(await drop(11 * DAY)).toEqual([hotPath(1)]);
+    expect(generations(disk)).toEqual({ 1: [2], 2: [1] });
+    expect(reader.readMessage(id).equals(first ?? Buffer.alloc(0))).toBe(true);
+    expectAllReadable(disk, known, raws);
+  });
+
+  test('stay where the newer one is not whole', async () => {
+    const { disk } = await closed();
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    const path = `${DIR}/log/0000000001.2.seg`;
+    disk.put(path, disk.read(path).subarray(0, 500));
+    expect(await dropOldGenerations({ dir: DIR, now: 99 * DAY, files: disk.files })).toEqual([]);
+  });
+
+  test('are not needed by a writer that finds a sealed segment last', async () => {
+    const { disk, known } = await closed();
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    disk.delete(hotPath(1));
+    disk.delete(hotPath(2));
+    const writer = await openOn(disk.files, { expected: known.batches.at(-2)?.commit });
+    expect(writer.segment).toBe(2);
+    expect(writer.last.number).toBe(21);
+  });
+});
+
+describe('purging', () => {
+  test('takes payloads away and leaves the chain whole; a later sealing keeps it so', async () => {
+    const { disk, known, raws } = await closed();
+    const gone = [raws[2], raws[60]].map((raw) => hash('sha256', raw ?? ''));
+    const target = known.batches[0]?.records.find(({ kind }) => kind === 'blob');
+    const large = known.batches[20]?.records.find(({ kind }) => kind === 'blob');
+    const blobs = [target, large].map((record) => (record?.kind === 'blob' ? record.hash : ''));
+    await sealSegment({
+      dir: DIR,
+      segment: 1,
+      files: disk.files,
+      purge: (record) => blobs.includes(record.hash.toString('hex')),
+    });
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    expect(generations(disk)).toEqual({ 1: [3, 2, 1], 2: [1] });
+    const left = await soundBatches(disk.files);
+    expect(left.map(({ commit }) => commit)).toEqual(known.batches.map(({ commit }) => commit));
+    const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+    for (const id of gone) {
+      expect(() => reader.readMessage(id)).toThrow(
+        expect.objectContaining({ code: 'bytes-purged' }),
+      );
+    }
+    const others = raws.filter((raw) => !gone.includes(hash('sha256', raw)));
+    for (const raw of others) {
+      if (raw.includes('frontier') && sharesBlob(raw)) continue;
+      expect(reader.readMessage(hash('sha256', raw)).equals(raw)).toBe(true);
+    }
+    const file = disk.read(`${DIR}/log/0000000001.3.seg`);
+    expect(file.includes(noise(200_000).subarray(0, 64))).toBe(false);
+  });
+});
+
+/** Messages whose attachment is that of message 3, or the purged large one. */
+function sharesBlob(raw: Buffer): boolean {
+  return raw.equals(sampleMail(3)) || raw.equals(mailWithAttachment(noise(200_000)));
+}
