@@ -1,4 +1,5 @@
 import { Orders } from './access/orders.ts';
+import { Standings } from './access/standings.ts';
 import { Tokens } from './access/tokens.ts';
 import { ControlSurface } from './http/control.ts';
 import type { FaultInput } from './http/fault-rule.ts';
@@ -6,6 +7,7 @@ import { Faults } from './http/faults.ts';
 import { listen } from './http/listener.ts';
 import { MailboxSurface } from './http/mailbox-surface.ts';
 import { type RequestCounts, RequestLog } from './http/request-log.ts';
+import { PlatformSurface } from './platform/surface.ts';
 import { type GeneratedMail, loadGenerated } from './seed/load-generated.ts';
 import { loadPath } from './seed/load-path.ts';
 import type { ServiceState } from './service-state.ts';
@@ -13,6 +15,9 @@ import { defaultSettings, type ServiceSettings } from './settings.ts';
 import { MemoryBackend } from './store/memory-backend.ts';
 import { SqliteBackend } from './store/sqlite-backend.ts';
 import { resourceIdOf, Store } from './store/store.ts';
+import { openSender, type Sender } from './webhooks/deliver-once.ts';
+import { Deliveries, realTimer, type Timer } from './webhooks/deliveries.ts';
+import { TestDeliveries } from './webhooks/test-deliveries.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 
 export interface SandboxOptions {
@@ -30,6 +35,8 @@ export interface SandboxOptions {
   readonly addresses?: readonly string[];
   readonly settings?: Partial<ServiceSettings>;
   readonly now?: () => number;
+  /** Waits before deliveries to webhooks are tried again. */
+  readonly timer?: Timer;
   /** Told of every failure of the service itself; written to stderr by default. */
   readonly report?: (error: unknown) => void;
 }
@@ -65,16 +72,29 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const seed = options.seed ?? DEFAULT_SEED;
   const now = options.now ?? Date.now;
   const secrets = secretsOf(seed);
-  const service = openService(options, seed, now, secrets);
+  const settings = { ...defaultSettings, ...options.settings };
+  const sender = openSender(settings.webhookTimeoutMs);
+  const service = openService(options, seed, now, secrets, settings, sender);
+  const closeState = async () => {
+    await service.deliveries.close();
+    await sender.close();
+    service.store.close();
+  };
   try {
     const faults = new Faults(seed);
     const log = new RequestLog();
     const control = new ControlSurface(service, faults, log, secrets.control);
     const mailboxSurface = new MailboxSurface(service, faults, log);
+    const platformSurface = new PlatformSurface(service, faults, log);
     const listener = await listen(options.port ?? 0, [
       { prefix: '/control/', handle: (request, response) => control.handle(request, response) },
+      {
+        prefix: '/api/mail/',
+        handle: (request, response) => platformSurface.handle(request, response),
+      },
       { prefix: '', handle: (request, response) => mailboxSurface.handle(request, response) },
     ]);
+    service.deliveries.start();
     return {
       mailboxUrl: listener.url,
       platformUrl: listener.url,
@@ -91,11 +111,11 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       service,
       close: async () => {
         await listener.close();
-        service.store.close();
+        await closeState();
       },
     };
   } catch (error) {
-    service.store.close();
+    await closeState();
     throw error;
   }
 }
@@ -120,6 +140,8 @@ function openService(
   seed: number,
   now: () => number,
   secrets: Secrets,
+  settings: ServiceSettings,
+  sender: Sender,
 ): ServiceState {
   const store = new Store(
     options.stateFile === undefined ? new MemoryBackend() : new SqliteBackend(options.stateFile),
@@ -152,9 +174,32 @@ function openService(
         revokedAt: null,
       });
     }
-    const settings = { ...defaultSettings, ...options.settings };
     const report = options.report ?? ((error) => console.error('mailkeep sandbox:', error));
-    return { store, tokens, orders, webhooks: new Webhooks(store, now), settings, now, report };
+    const standings = new Standings(store, now);
+    for (const mailbox of store.mailboxes.values()) standings.of(mailbox);
+    const webhooks = new Webhooks(store, now);
+    const deliveries = new Deliveries({
+      store,
+      webhooks,
+      settings,
+      send: sender.send,
+      now,
+      timer: options.timer ?? realTimer,
+      report,
+    });
+    const webhookTests = new TestDeliveries(deliveries, settings.webhookTestsPerMinute, now);
+    return {
+      store,
+      tokens,
+      orders,
+      standings,
+      webhooks,
+      deliveries,
+      webhookTests,
+      settings,
+      now,
+      report,
+    };
   } catch (error) {
     store.close();
     throw error;

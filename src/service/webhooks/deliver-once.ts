@@ -59,8 +59,7 @@ export function openSender(timeoutMs: number): Sender {
     return agent;
   };
   return {
-    send: async (target, body, signal) =>
-      sendOnce(await opened(), target, body, timeoutMs, signal),
+    send: async (target, body, signal) => sendOnce(await opened(), target, body, timeoutMs, signal),
     close: async () => {
       if (agent !== null) await (await agent).destroy();
     },

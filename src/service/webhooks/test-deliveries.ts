@@ -1,8 +1,8 @@
 import { RateWindow } from '../http/rate-window.ts';
 import { Refusal } from '../http/refusal.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import type { Deliveries } from './deliveries.ts';
 import type { DeliveryOutcome } from './deliver-once.ts';
+import type { Deliveries } from './deliveries.ts';
 import type { Webhook } from './webhooks.ts';
 
 /** Test deliveries of both surfaces, which share one limit for each webhook. */

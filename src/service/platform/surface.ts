@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ReplyFault } from '../http/fault-rule.ts';
+import type { Faults } from '../http/faults.ts';
+import { statusRefusal } from '../http/mailbox-envelope.ts';
+import { applyMailboxFault } from '../http/mailbox-fault.ts';
+import { Refusal } from '../http/refusal.ts';
+import type { Reply } from '../http/reply.ts';
+import { readJsonBody } from '../http/request-body.ts';
+import type { RequestLog } from '../http/request-log.ts';
+import { type RouteMatch, RouteTable } from '../http/route.ts';
+import { sendFaultyReply, sendReply } from '../http/send-reply.ts';
+import type { ServiceState } from '../service-state.ts';
+import { readQuery } from './call.ts';
+import { platformEnvelope } from './envelope.ts';
+import { RequestRate } from './request-rate.ts';
+import { PLATFORM_ROUTES, type PlatformRoute } from './table.ts';
+
+const ROUTES = new RouteTable(PLATFORM_ROUTES);
+const BODY_METHODS: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
+
+interface Outcome {
+  readonly reply: Reply;
+  readonly faults: readonly ReplyFault[];
+}
+
+/** Serves the platform surface: webhook management for mail orders. */
+export class PlatformSurface {
+  readonly #service: ServiceState;
+  readonly #faults: Faults;
+  readonly #log: RequestLog;
+  readonly #rate: RequestRate | null;
+
+  constructor(service: ServiceState, faults: Faults, log: RequestLog) {
+    this.#service = service;
+    this.#faults = faults;
+    this.#log = log;
+    const { platformRequestsPerMinute, platformBlock } = service.settings;
+    this.#rate =
+      platformRequestsPerMinute === null
+        ? null
+        : new RequestRate(platformRequestsPerMinute, platformBlock);
+  }
+
+  /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const started = performance.now();
+    const [path = '', query = ''] = splitUrl(request.url ?? '/');
+    const method = request.method ?? 'GET';
+    const match = ROUTES.match(method, path);
+    const finish = (status: number) => {
+      this.#log.record(
+        {
+          operation: match.kind === 'found' ? match.route.operation.name : 'unknown',
+          method,
+          path,
+          status,
+          durationMs: Math.round((performance.now() - started) * 1000) / 1000,
+        },
+        this.#service.now(),
+      );
+    };
+    const correlationId = randomUUID();
+    response.setHeader('x-correlation-id', correlationId);
+    this.#outcome(request, response, match, new URLSearchParams(query))
+      .catch((error: unknown): Outcome => {
+        // A client that went away in the middle of its body is no failure of the service.
+        if (!(error instanceof Refusal) && !response.destroyed) this.#service.report(error);
+        return { reply: platformEnvelope(error, correlationId), faults: [] };
+      })
+      .then((outcome) => this.#send(response, outcome))
+      .then(finish, (error: unknown) => {
+        this.#service.report(error);
+        response.destroy();
+        finish(0);
+      });
+  }
+
+  async #outcome(
+    request: IncomingMessage,
+    response: ServerResponse,
+    match: RouteMatch<PlatformRoute>,
+    query: URLSearchParams,
+  ): Promise<Outcome> {
+    this.#limit(request.socket.remoteAddress ?? '', response);
+    if (match.kind === 'unknown') {
+      throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route.');
+    }
+    if (match.kind === 'wrong-method') {
+      const allow = match.allowed.join(', ');
+      throw new Refusal(
+        405,
+        'ERR_METHOD_NOT_ALLOWED',
+        `This route takes ${allow} only.`,
+        {},
+        { allow },
+      );
+    }
+    return this.#answer(request, match.route, match.params, query);
+  }
+
+  /** Counts the request, and tells the limit on whatever is answered. @throws Refusal 429 */
+  #limit(address: string, response: ServerResponse): void {
+    const rate = this.#rate?.take(address, this.#service.now());
+    if (rate === undefined) return;
+    response.setHeader('x-ratelimit-limit', rate.limit);
+    response.setHeader('x-ratelimit-remaining', rate.remaining);
+    response.setHeader('retry-after', rate.retryAfter);
+    if (rate.allowed) return;
+    const message = rate.blocked
+      ? 'This address is blocked for a while, since it went on in spite of the rate limit.'
+      : 'Too many requests.';
+    throw new Refusal(429, 'ERR_RATE_LIMIT', message);
+  }
+
+  async #answer(
+    request: IncomingMessage,
+    { operation, handle }: PlatformRoute,
+    params: Readonly<Record<string, string>>,
+    given: URLSearchParams,
+  ): Promise<Outcome> {
+    const service = this.#service;
+    const token = service.tokens.authorize(
+      request.headers.authorization,
+      'platform',
+      service.now(),
+    );
+    if (token === null) {
+      throw new Refusal(
+        401,
+        'ERR_UNAUTHORIZED',
+        'The token is missing, malformed, expired or revoked.',
+        {},
+        { 'www-authenticate': 'Bearer' },
+      );
+    }
+    const faults: ReplyFault[] = [];
+    const mailboxFaults: (() => void)[] = [];
+    for (const fault of this.#faults.strike(operation.name)) {
+      switch (fault.kind) {
+        case 'arrive':
+        case 'move':
+        case 'vanish':
+        case 'renumber':
+          mailboxFaults.push(() =>
+            applyMailboxFault(service, fault, { mailbox: params.mailboxId ?? '' }),
+          );
+          break;
+        case 'status':
+          throw statusRefusal(fault.status, fault.code, fault.retryAfter);
+        default:
+          faults.push(fault);
+      }
+    }
+    const query = readQuery(operation, params, given);
+    const body = BODY_METHODS.has(operation.method)
+      ? await readJsonBody(request, service.settings.maxBodyBytes)
+      : undefined;
+    const reply = await handle({ service, token, params, query, body });
+    for (const apply of mailboxFaults) apply();
+    return { reply, faults };
+  }
+
+  async #send(response: ServerResponse, { reply, faults }: Outcome): Promise<number> {
+    const { latencyMs } = this.#service.settings;
+    if (latencyMs > 0) await delay(latencyMs);
+    if (faults.length > 0) return sendFaultyReply(response, reply, faults, noFile);
+    await sendReply(response, reply);
+    return response.statusCode;
+  }
+}
+
+function noFile(): never {
+  throw new RangeError('the platform surface sends no files');
+}
+
+function splitUrl(url: string): [path: string, query: string] {
+  const mark = url.indexOf('?');
+  return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
+}
