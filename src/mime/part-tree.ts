@@ -211,6 +211,8 @@ class PartTree<T> extends MailParser {
     if (made === false) return null;
     const leaf = this.leaves.get(made);
     if (leaf !== undefined) return leaf;
+    // A leaf behind a breach, which nobody took.
+    if (made.node.multipart === false) return null;
     const type = made.contentType === false ? '' : made.contentType;
     const children: Part<T>[] = [];
     for (const child of made.children) {

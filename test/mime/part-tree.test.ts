@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import type { Part, TreeLimits } from '../../src/mime/part-tree.ts';
+import { parseTree } from '../../src/mime/part-tree.ts';
+import { attached, html, multipart, parts, text } from './compose.ts';
+
+const LIMITS: TreeLimits = {
+  headerBytes: 1024 * 1024,
+  depth: 100,
+  parts: 2000,
+  textPartBytes: 1024 * 1024,
+};
+
+/** The tree with each leaf's bytes as text, in a form to compare. */
+function outline(part: Part<{ bytes: string }> | null): unknown {
+  if (part === null) return null;
+  if (part.kind === 'leaf') return [part.info.contentType, part.content.bytes];
+  return { [part.subtype]: part.children.map(outline) };
+}
+
+async function* drip(source: Buffer, size: number): AsyncIterable<Uint8Array> {
+  for (let at = 0; at < source.length; at += size) yield source.subarray(at, at + size);
+}
+
+async function treeOf(source: Buffer | AsyncIterable<Uint8Array>, limits = LIMITS) {
+  const tree = await parseTree(
+    source,
+    () => {
+      const content = { bytes: '' };
+      const sink = (chunk: Buffer) => {
+        content.bytes += chunk.toString('latin1');
+        return undefined;
+      };
+      return { content, sink };
+    },
+    limits,
+  );
+  return { ...tree, outline: outline(tree.root) };
+}
+
+const nested = multipart('mixed', [
+  {
+    headers: { 'Content-Type': 'multipart/alternative; boundary=in' },
+    body: parts('in', [text('plain'), html('<p>rich</p>')]),
+  },
+  attached(Buffer.from('attached bytes'), 'a.bin', 'application/octet-stream'),
+  { headers: { 'Content-Type': 'message/rfc822' }, body: 'Subject: in\n\ninner' },
+  {
+    headers: { 'Content-Transfer-Encoding': 'quoted-printable' },
+    body: 'a=3Db=\nc',
+  },
+]);
+
+const EXPECTED = {
+  mixed: [
+    {
+      alternative: [
+        ['text/plain', 'plain'],
+        ['text/html', '<p>rich</p>'],
+      ],
+    },
+    ['application/octet-stream', 'attached bytes'],
+    ['message/rfc822', 'Subject: in\r\n\r\ninner'],
+    ['text/plain', 'a=bc'],
+  ],
+};
+
+describe('parseTree', () => {
+  // This is the guard on what mailparser keeps to itself: another version of it has to pass here.
+  it('finds the tree, undoes transfer encodings and keeps attached messages whole', async () => {
+    const tree = await treeOf(nested);
+    expect(tree.outline).toEqual(EXPECTED);
+    expect(tree.breach).toBeNull();
+    expect(tree.parts).toBe(7);
+  });
+
+  it.each([1, 7, 61, 1000])('finds the same in pieces of %i bytes', async (size) => {
+    expect((await treeOf(drip(nested, size))).outline).toEqual(EXPECTED);
+  });
+
+  it('ends at each limit, with the parts before it', async () => {
+    const few = await treeOf(nested, { ...LIMITS, parts: 4 });
+    expect(few.breach).toBe('parts');
+    expect(few.outline).toEqual({
+      mixed: [
+        {
+          alternative: [
+            ['text/plain', 'plain'],
+            ['text/html', '<p>rich</p>'],
+          ],
+        },
+      ],
+    });
+    expect((await treeOf(nested, { ...LIMITS, depth: 2 })).breach).toBe('depth');
+    expect((await treeOf(nested, { ...LIMITS, headerBytes: 20 })).breach).toBe('header');
+  });
+
+  it('holds the source back while a sink is busy', async () => {
+    const body = Buffer.alloc(12_000_000, 'x'.repeat(70).concat('\r\n'));
+    let given = 0;
+    let taken = 0;
+    async function* source() {
+      yield Buffer.from('Content-Type: application/octet-stream\r\n\r\n');
+      for (let at = 0; at < body.length; at += 50_000) {
+        given = at;
+        yield body.subarray(at, at + 50_000);
+      }
+    }
+    let ahead = 0;
+    await parseTree(
+      source(),
+      () => ({
+        content: null,
+        sink: async (chunk) => {
+          await new Promise(setImmediate);
+          taken += chunk.length;
+          ahead = Math.max(ahead, given - taken);
+        },
+      }),
+      LIMITS,
+    );
+    expect(taken).toBe(body.length);
+    expect(ahead).toBeLessThan(4_000_000);
+  });
+
+  it('rejects when the source does', async () => {
+    async function* broken() {
+      yield Buffer.from('Subject: s\r\n\r\nwords');
+      throw new Error('disk gone');
+    }
+    await expect(treeOf(broken())).rejects.toThrow('disk gone');
+  });
+});
