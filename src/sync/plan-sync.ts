@@ -37,7 +37,7 @@ export async function planSync(options: {
   const mailboxes: SyncPlan['mailboxes'][number][] = [];
   for (const { name, wanted, origin } of options.accounts) {
     const deps = { origin, signal: options.signal };
-    for (const mailbox of await surveyAccount(deps, wanted)) {
+    for (const mailbox of (await surveyAccount(deps, wanted)).mailboxes) {
       const { key, folders, excluded } = await surveyMailbox(deps, mailbox, wanted);
       mailboxes.push({
         account: name,

@@ -7,7 +7,7 @@ import { Committer } from './apply/committer.ts';
 import { Trouble } from './apply/failure-scope.ts';
 import { HostRules } from './apply/host-rules.ts';
 import { Ledger } from './apply/ledger.ts';
-import type { PassContext } from './apply/pass-context.ts';
+import type { PassContext, PassPolicy } from './apply/pass-context.ts';
 import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
 import type { Wanted } from './apply/survey.ts';
 import type { ProgressListener } from './progress.ts';
@@ -32,7 +32,10 @@ export interface SyncOptions {
   readonly order: 'newest' | 'oldest';
   readonly requestsPerMinute: number;
   readonly concurrency: number;
+  readonly policy: PassPolicy;
   readonly minFreeBytes: number;
+  /** Number of the commit the catalog has reached; 0 for an empty archive. */
+  readonly startedAtCommit: number;
   readonly log: Log;
   readonly mirror: Mirror;
   readonly memory: Memory;
@@ -147,6 +150,9 @@ function openContext(
       stopped ??= { error };
       stopping.abort(error);
     },
+    startedAtCommit: options.startedAtCommit,
+    startedAt: options.now(),
+    policy: options.policy,
     order: options.order,
     requestsPerMinute: options.requestsPerMinute,
   };

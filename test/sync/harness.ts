@@ -86,6 +86,13 @@ export class Archive {
         requestsPerMinute: 60,
         concurrency: 4,
         minFreeBytes: 0,
+        policy: {
+          full: false,
+          acceptEndings: false,
+          brake: { maxEndedShare: 0.3, minMessages: 50 },
+          confirmAfterMs: 6 * 3_600_000,
+        },
+        startedAtCommit: reached.number,
         log,
         mirror: catalogMirror(catalog),
         memory: this.memory,

@@ -6,7 +6,7 @@ const NOTHING: FolderCounts = { stored: 0, assumed: 0, quarantined: 0, held: 0, 
 
 /** The catalog, as a pass asks it. */
 export function catalogMirror(catalog: WritableCatalog): Mirror {
-  const { folders, places, quarantine, messages } = catalog;
+  const { folders, places, quarantine, messages, relinking } = catalog;
   const numberOf = (at: FolderKey): number | undefined => folders.find(at)?.id;
   return {
     mailboxAddress: (at) =>
@@ -23,6 +23,33 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
       }
       return known;
     },
+    placed(at, generation, uid) {
+      const folder = numberOf(at);
+      return folder === undefined ? undefined : relinking.placed(folder, generation, uid);
+    },
+    endedFingerprint(at, generation, uid) {
+      const folder = numberOf(at);
+      const state = folder === undefined ? undefined : places.at(folder, generation, uid);
+      return state?.state === 'ended' ? state.fingerprint : undefined;
+    },
+    isOpenSomewhere: (mailbox, print, before) => relinking.isOpenSomewhere(mailbox, print, before),
+    expectedUids(at, generation) {
+      const folder = numberOf(at);
+      return folder === undefined ? [] : relinking.expectedUids(folder, generation);
+    },
+    openUids(at, generation) {
+      const folder = numberOf(at);
+      return folder === undefined ? [] : relinking.openUids(folder, generation);
+    },
+    olderGenerations(at) {
+      const folder = folders.find(at);
+      if (folder === undefined) return [];
+      return places.openGenerations(folder.id).filter((number) => number !== folder.generation);
+    },
+    folders: (mailbox) =>
+      folders
+        .all({ mailbox: { host: mailbox.host, mailbox: mailbox.mailbox } })
+        .filter(({ gone }) => !gone),
     settledAs(at, generation, uid) {
       const folder = numberOf(at);
       if (folder === undefined) return undefined;

@@ -22,11 +22,6 @@ export function certify(ctx: PassContext, folder: FolderPass): FolderCertificate
     quarantined: counts.quarantined,
     held: counts.held,
     forgotten: counts.forgotten,
-    complete:
-      !folder.failed &&
-      answered &&
-      accounted === folder.total &&
-      folder.missing === 0 &&
-      folder.contradicted === 0,
+    complete: !folder.failed && answered && accounted === folder.total && folder.unresolved === 0,
   };
 }

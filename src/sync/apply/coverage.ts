@@ -90,6 +90,15 @@ export function rememberCoverage(
   memory.set(COVERAGE, `${folderKey(at)}/${generation}`, pairs);
 }
 
+/** Takes what is remembered of a folder over to the path it was renamed to. */
+export function moveCoverage(memory: Memory, at: FolderKey, to: string, generation: number): void {
+  const from = `${folderKey(at)}/${generation}`;
+  const kept = memory.get(COVERAGE, from);
+  if (kept === undefined) return;
+  memory.set(COVERAGE, `${folderKey({ ...at, folder: to })}/${generation}`, kept);
+  memory.set(COVERAGE, from, null);
+}
+
 /** Reads remembered intervals; anything else than a list of number pairs is as good as nothing. */
 function parseIntervals(value: unknown): UidIntervals {
   if (!Array.isArray(value)) return [];

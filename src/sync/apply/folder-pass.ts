@@ -1,20 +1,28 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, Listing, Place } from '../../mail/words.ts';
+import { bisect } from '../plan/bisect.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
 import { weighPage } from '../plan/page-answer.ts';
-import { gapsOf, type UidInterval } from '../plan/uid-intervals.ts';
+import { covers, gapsOf, type UidInterval, type UidIntervals } from '../plan/uid-intervals.ts';
 import { Coverage, type PageTicket, recalledCoverage, rememberCoverage } from './coverage.ts';
 import { fetchAndStore } from './fetch-source.ts';
+import { newestPage } from './newest-page.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginPage } from './ports.ts';
-import { walkRange } from './walk.ts';
+import { canSearch, walkRange } from './walk.ts';
 
 /** Every uid a folder has or will have. */
 const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
 
 /** How many fetches may wait in the queue before a walk pauses: enough that fetching never waits for a listing. */
 const QUEUE_AHEAD = 2 * PAGE_SIZE;
+
+export interface Deferred {
+  readonly listing: Listing;
+  readonly fingerprint: string;
+  readonly ticket: PageTicket;
+}
 
 /** One folder in one pass: what is known of it, what was asked, and what its answers proved. */
 export class FolderPass {
@@ -31,14 +39,23 @@ export class FolderPass {
   highestUid = 0;
   /** When the newest page was asked for last, milliseconds since the epoch; the start of the pass before that. */
   lookedAt: number;
-  /** Open places that an answer lacked, and uids that answered with another message: seen, not yet decided on. */
-  missing = 0;
-  contradicted = 0;
+  /** Uids of open places that an answered interval lacked: seen, not yet decided on. */
+  readonly missing = new Set<number>();
+  /** Open places whose uid answered with another listing than the one they appeared with. */
+  readonly contradicted = new Map<number, Listing>();
+  /** Uids that answer although earlier passes had proved them empty, or had seen their message end. */
+  readonly odd = new Map<number, Listing>();
+  /** New uids that show a message the mailbox has open elsewhere: a move or a copy. They wait for the ends. */
+  readonly deferred = new Map<number, Deferred>();
   /** Messages that were listed, and gone when their source was asked for. */
   vanished = 0;
   /** Set when an act on this folder failed by itself: nothing more is asked of it in this pass. */
   failed = false;
   #head: OriginPage | undefined;
+  /** The lowest uid that the newest page speaks for. */
+  #headLo = 1;
+  /** What was covered when the pass began: a uid in it that is new was not there before. */
+  readonly #coveredBefore: UidIntervals;
   /** The highest uid that any earlier pass met: above it nothing is known, and nothing need be looked up. */
   readonly #mark: number;
 
@@ -48,6 +65,7 @@ export class FolderPass {
     listed: ListedFolder,
     address: string,
     generation: number,
+    head?: OriginPage,
   ) {
     this.at = at;
     this.listed = listed;
@@ -55,19 +73,27 @@ export class FolderPass {
     this.generation = generation;
     this.total = listed.messageCount;
     this.lookedAt = ctx.now();
+    this.#head = head;
     this.#mark = ctx.mirror.highestUid(at, generation);
-    this.coverage = new Coverage(recalledCoverage(ctx.memory, at, generation));
+    this.#coveredBefore = recalledCoverage(ctx.memory, at, generation);
+    this.coverage = new Coverage(this.#coveredBefore);
+  }
+
+  /** Answers that no decision has explained: the folder cannot be called complete. */
+  get unresolved(): number {
+    return this.contradicted.size + this.odd.size + this.deferred.size;
+  }
+
+  /** True when everything there is to know of the folder was answered in this pass. */
+  get isFirst(): boolean {
+    return this.#mark === 0;
   }
 
   /** Asks for the newest page, once a pass. */
   async head(ctx: PassContext): Promise<OriginPage> {
     if (this.#head === undefined) {
       this.lookedAt = ctx.now();
-      this.#head = await ctx.origin.list(
-        this.at,
-        { page: 1, perPage: PAGE_SIZE, order: 'descending' },
-        ctx.signal,
-      );
+      this.#head = await newestPage(ctx, this.at, this.listed.messageCount);
     }
     return this.#head;
   }
@@ -97,7 +123,9 @@ export class FolderPass {
       { uids: page.items.map(({ uid }) => uid), total: page.total },
     );
     this.highestUid = Math.max(this.highestUid, page.items[0]?.uid ?? 0);
-    if (evidence.interval !== null) await this.#take(ctx, evidence.interval, page.items);
+    if (evidence.interval === null) return;
+    this.#headLo = evidence.interval.lo;
+    await this.#take(ctx, evidence.interval, page.items);
   }
 
   /** Walks every uid that no answer has covered yet, in the configured order. */
@@ -115,6 +143,41 @@ export class FolderPass {
     }
   }
 
+  /** Reads every page below the newest one: every uid is answered for, and every flag is fresh. */
+  async sweep(ctx: PassContext): Promise<void> {
+    await this.takeRange(ctx, { lo: 1, hi: this.#headLo - 1 });
+  }
+
+  /** Reads the pages of a range, oldest first. */
+  async takeRange(ctx: PassContext, range: UidInterval): Promise<void> {
+    for await (const page of walkRange(ctx, this.at, range, 'ascending')) {
+      await this.#take(ctx, page.interval, page.items);
+    }
+  }
+
+  /** Looks below the newest page for the uids that make the counts differ, if they do. */
+  async findDifferences(ctx: PassContext): Promise<void> {
+    const head = await this.head(ctx);
+    const range = { lo: 1, hi: this.#headLo - 1 };
+    if (range.hi < range.lo) return;
+    const known = this.#expectedUids(ctx);
+    const below = head.total - head.items.length;
+    const steps = bisect(known, range, below, PAGE_SIZE);
+    let step = steps.next();
+    while (step.done !== true) {
+      const { ask, range: part } = step.value;
+      if (ask === 'count' && canSearch(ctx.memory, this.at.host)) {
+        const uids = `${part.lo}:${part.hi}`;
+        const page = { uids, perPage: 1, order: 'ascending' } as const;
+        step = steps.next((await ctx.origin.search(this.at, page, ctx.signal)).total);
+      } else {
+        await this.takeRange(ctx, ask === 'count' ? range : part);
+        if (ask === 'count') return;
+        step = steps.next(0);
+      }
+    }
+  }
+
   /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
   async takeQuarantined(ctx: PassContext): Promise<void> {
     const uids = ctx.mirror.quarantined(this.at, this.generation);
@@ -127,9 +190,17 @@ export class FolderPass {
         ctx.signal,
       );
       for (const listing of answer.items) {
-        if (named.includes(listing.uid)) await this.#fetch(ctx, listing, undefined, true);
+        if (named.includes(listing.uid)) await this.fetch(ctx, listing, undefined, true);
       }
     }
+  }
+
+  /** Fetches what was deferred, because it proved to be no move. */
+  async fetchDeferred(ctx: PassContext, uid: number): Promise<void> {
+    const deferred = this.deferred.get(uid);
+    if (deferred === undefined) return;
+    this.deferred.delete(uid);
+    await this.fetch(ctx, deferred.listing, deferred.ticket, false);
   }
 
   /** Remembers what is durably covered. Called after each batch. */
@@ -143,19 +214,16 @@ export class FolderPass {
   }
 
   async #take(ctx: PassContext, interval: UidInterval, items: readonly Listing[]): Promise<void> {
-    const { at, generation } = this;
-    const seen = observe(
-      items,
-      {
-        open: ctx.mirror.openPlaces(at, generation, interval),
-        settled: (uid) =>
-          this.underWay.has(uid) ||
-          (uid <= this.#mark && ctx.mirror.settledAs(at, generation, uid) !== undefined),
-      },
-      fingerprint,
-    );
-    this.missing += seen.missing.filter((uid) => !this.underWay.has(uid)).length;
-    this.contradicted += seen.contradicted.length;
+    const open = ctx.mirror.openPlaces(this.at, this.generation, interval);
+    const seen = observe(items, { open, settled: (uid) => this.#isSettled(ctx, uid) }, fingerprint);
+    for (const uid of seen.missing) if (!this.underWay.has(uid)) this.missing.add(uid);
+    for (const listing of seen.contradicted) this.contradicted.set(listing.uid, listing);
+    for (const { uid } of items) {
+      this.missing.delete(uid);
+      if (open.get(uid)?.held === true) {
+        ctx.committer.addFact({ fact: 'held', ...this.place(uid), held: false });
+      }
+    }
     for (const { uid, flags } of seen.flagsChanged) {
       ctx.committer.addFact({ fact: 'flags', ...this.place(uid), flags });
       ctx.ledger.count(this.address, 'flagsChanged', 1);
@@ -165,12 +233,43 @@ export class FolderPass {
       lo: interval.lo,
       hi: interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi,
     });
-    for (const listing of seen.appeared) await this.#fetch(ctx, listing, ticket, false);
+    for (const listing of seen.appeared) await this.#appeared(ctx, listing, ticket);
     ticket.seal();
     this.saveCoverage(ctx);
   }
 
-  async #fetch(
+  #isSettled(ctx: PassContext, uid: number): boolean {
+    if (this.underWay.has(uid) || this.deferred.has(uid)) return true;
+    if (uid > this.#mark) return false;
+    const state = ctx.mirror.settledAs(this.at, this.generation, uid);
+    return state === 'quarantined' || state === 'forgotten';
+  }
+
+  async #appeared(ctx: PassContext, listing: Listing, ticket: PageTicket): Promise<void> {
+    const { uid } = listing;
+    if (uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid })) {
+      this.odd.set(uid, listing);
+      return;
+    }
+    // Only an archive that had something before the pass can have lost it to a move.
+    const print = ctx.startedAtCommit === 0 ? '' : fingerprint(listing);
+    if (print !== '' && ctx.mirror.isOpenSomewhere(this.at, print, ctx.startedAtCommit)) {
+      ticket.expect();
+      this.deferred.set(uid, { listing, fingerprint: print, ticket });
+      return;
+    }
+    await this.fetch(ctx, listing, ticket, false);
+  }
+
+  /** Uids that the origin should answer for, ascending: what is open and not held, quarantined, or waits. */
+  #expectedUids(ctx: PassContext): number[] {
+    const uids = ctx.mirror.expectedUids(this.at, this.generation);
+    const waiting = [...this.deferred.keys(), ...this.odd.keys()];
+    return [...new Set([...uids, ...waiting])].sort((a, b) => a - b);
+  }
+
+  /** Queues the fetch of one source; waits only when too many are queued already. */
+  async fetch(
     ctx: PassContext,
     listing: Listing,
     ticket: PageTicket | undefined,

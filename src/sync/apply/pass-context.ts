@@ -1,4 +1,5 @@
 import type PQueue from 'p-queue';
+import type { BrakePolicy } from '../plan/brake.ts';
 import type { ProgressListener } from '../progress.ts';
 import type { Canary } from './canary.ts';
 import type { Committer } from './committer.ts';
@@ -25,6 +26,21 @@ export interface PassContext {
   readonly signal: AbortSignal;
   /** Stops the account's pass: the first error given is the one it ends with. */
   readonly stop: (error: unknown) => void;
+  /** Number of the commit the archive had reached when the pass began; 0 for an empty archive. */
+  readonly startedAtCommit: number;
+  readonly startedAt: number;
+  readonly policy: PassPolicy;
   readonly order: 'newest' | 'oldest';
   readonly requestsPerMinute: number;
+}
+
+/** What a pass may do beyond looking for what is new. */
+export interface PassPolicy {
+  /** Answer for every uid of every folder, and refresh every flag. */
+  readonly full: boolean;
+  /** End what is held by the brake, and what would be. */
+  readonly acceptEndings: boolean;
+  readonly brake: BrakePolicy;
+  /** A second look at what is held counts from this age on. */
+  readonly confirmAfterMs: number;
 }

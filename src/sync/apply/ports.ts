@@ -1,5 +1,6 @@
 import type { Batch } from '../../archive/batch.ts';
 import type { CommittedBatch } from '../../archive/records.ts';
+import type { PlacedMessage } from '../../catalog/relinking.ts';
 import type {
   BlobHash,
   FlagSet,
@@ -63,6 +64,8 @@ export interface KnownPlace {
   readonly flags: FlagSet;
   /** Hex of the fingerprint over the immutable fields of the listing it appeared with. */
   readonly fingerprint: string;
+  /** Kept open by the brake although the origin lacks it. */
+  readonly held: boolean;
 }
 
 export interface KnownFolder {
@@ -92,6 +95,20 @@ export interface Mirror {
     generation: number,
     range: UidInterval,
   ): ReadonlyMap<number, KnownPlace>;
+  /** The open place of a uid with its message; undefined where none is open. */
+  placed(at: FolderKey, generation: number, uid: number): PlacedMessage | undefined;
+  /** The fingerprint a place had that has ended since; undefined where none has. */
+  endedFingerprint(at: FolderKey, generation: number, uid: number): string | undefined;
+  /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
+  isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
+  /** Uids the origin should answer for: open and not held, quarantined, forgotten. In no order. */
+  expectedUids(at: FolderKey, generation: number): readonly number[];
+  /** Uids of all open places of a generation, held ones included, ascending. */
+  openUids(at: FolderKey, generation: number): readonly number[];
+  /** Older generations of a folder that the brake keeps open. */
+  olderGenerations(at: FolderKey): readonly number[];
+  /** Live folders of a mailbox, as the archive knows them. */
+  folders(mailbox: MailboxKey): readonly (KnownFolder & { readonly folder: string })[];
   /** What is known of a uid without an open place; undefined when nothing is. */
   settledAs(
     at: FolderKey,

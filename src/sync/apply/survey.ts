@@ -14,10 +14,13 @@ interface SurveyDeps {
   readonly signal: AbortSignal;
 }
 
-/** The mailboxes of an account that are wanted: one request. */
-export async function surveyAccount(deps: SurveyDeps, wanted: Wanted): Promise<OriginMailbox[]> {
-  const mailboxes = await deps.origin.mailboxes(deps.signal);
-  return mailboxes.filter(({ address }) => selects(wanted.mailboxes, address));
+/** All mailboxes of an account, and those that are wanted: one request. */
+export async function surveyAccount(
+  deps: SurveyDeps,
+  wanted: Wanted,
+): Promise<{ readonly listed: readonly OriginMailbox[]; readonly mailboxes: OriginMailbox[] }> {
+  const listed = await deps.origin.mailboxes(deps.signal);
+  return { listed, mailboxes: listed.filter(({ address }) => selects(wanted.mailboxes, address)) };
 }
 
 /** The folders of a mailbox that are wanted, in the order of a pass, and the paths of those that are not. */
@@ -27,12 +30,14 @@ export async function surveyMailbox(
   wanted: Wanted,
 ): Promise<{
   readonly key: MailboxKey;
+  readonly all: readonly ListedFolder[];
   readonly folders: readonly ListedFolder[];
   readonly excluded: readonly string[];
 }> {
   const listed = inSyncOrder(await deps.origin.folders(mailbox.resourceId, deps.signal));
   return {
     key: { host: deps.origin.host, mailbox: mailbox.resourceId },
+    all: listed,
     folders: listed.filter(({ path }) => selects(wanted.folders, path)),
     excluded: listed.filter(({ path }) => !selects(wanted.folders, path)).map(({ path }) => path),
   };

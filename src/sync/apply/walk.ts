@@ -34,7 +34,7 @@ export async function* walkRange(
 ): AsyncGenerator<WalkedPage> {
   let rest: UidInterval = range;
   while (rest.lo <= rest.hi) {
-    const refusedBefore = deps.memory.get(SEARCH_REFUSED, at.host) !== undefined;
+    const refusedBefore = !canSearch(deps.memory, at.host);
     const page = refusedBefore
       ? 'refused'
       : await askKeyset(deps, at, { range: rest, order, perPage: PAGE_SIZE });
@@ -53,6 +53,12 @@ export async function* walkRange(
         ? { lo: rest.lo, hi: page.interval.lo - 1 }
         : { lo: page.interval.hi + 1, hi: rest.hi };
   }
+}
+
+/** False for a host that is known not to search by uid. */
+export function canSearch(memory: Memory, host: string): boolean {
+  const refused = memory.get(SEARCH_REFUSED, host);
+  return refused === undefined || refused === null;
 }
 
 async function askKeyset(

@@ -1,0 +1,167 @@
+import type { FolderKey, Place } from '../../mail/words.ts';
+import { brake } from '../plan/brake.ts';
+import { type GonePlace, type NewPlace, pairMoves } from '../plan/relink.ts';
+import { confirmGone } from './confirm-gone.ts';
+import type { FolderPass } from './folder-pass.ts';
+import type { Renumbered } from './judge-folder.ts';
+import type { PassContext } from './pass-context.ts';
+import { folderKey, placeKey } from './ports.ts';
+
+/** Scope of memory: since when the brake holds places of a folder's generation. */
+const HELD = 'held';
+
+/** A folder of a mailbox whose open places may end: one that is listed, or one that went. */
+export interface EndingFolder {
+  readonly at: FolderKey;
+  readonly specialUse: string | null;
+  /** Open places of the current generation when the pass began. */
+  readonly open: number;
+  /** The pass over it; undefined for a folder that the origin does not list any more. */
+  readonly pass: FolderPass | undefined;
+  readonly generation: number;
+  readonly renumbered: Renumbered | undefined;
+}
+
+interface Gone extends GonePlace {
+  readonly folder: EndingFolder;
+  readonly reason: 'missing' | 'renumbered' | 'folder-gone';
+  readonly message: { readonly docid: number; readonly id: string; readonly size: number };
+}
+
+/**
+ * Ends what the answers of this pass prove to be gone from a mailbox: moves are relinked, the rest ends, or is
+ * held by the brake until a second look. What was waiting to see whether it is a move is fetched when it is none.
+ */
+export async function settleEndings(
+  ctx: PassContext,
+  address: string,
+  folders: readonly EndingFolder[],
+): Promise<void> {
+  const gone: Gone[] = [];
+  for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
+  const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
+  const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
+  for (const { from, to, listing } of relinks) {
+    const source = byPlace.get(placeKey(from));
+    if (source === undefined) continue;
+    byPlace.delete(placeKey(from));
+    const { docid, id, size } = source.message;
+    const pass = passOf(folders, to);
+    const waiting = pass?.deferred.get(to.uid);
+    pass?.deferred.delete(to.uid);
+    ctx.committer.addFact(
+      { fact: 'appeared', ...to, listing, docid, message: id, size, assumedFrom: from },
+      () => waiting?.ticket.settle(),
+    );
+    ctx.committer.addFact({ fact: 'ended', ...from, reason: 'moved' });
+    ctx.ledger.count(address, 'relinked', 1);
+  }
+  const ending = new Map<EndingFolder, Gone[]>(folders.map((folder) => [folder, []]));
+  for (const item of byPlace.values()) ending.get(item.folder)?.push(item);
+  const decisions = brake(
+    folders.map((folder) => ({
+      folder: folder.at.folder,
+      specialUse: folder.specialUse,
+      open: folder.open,
+      ending: ending.get(folder)?.length ?? 0,
+      empty: folder.pass === undefined || folder.pass.total === 0,
+    })),
+    ctx.policy.brake,
+  );
+  for (const [i, folder] of folders.entries()) {
+    endOrHold(ctx, address, folder, ending.get(folder) ?? [], decisions[i]?.hold ?? true);
+  }
+  for (const { place } of fetch) await passOf(folders, place)?.fetchDeferred(ctx, place.uid);
+}
+
+async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]> {
+  const { at, generation, pass, renumbered } = folder;
+  const of = (number: number, uids: readonly number[], reason: Gone['reason']): Gone[] =>
+    uids.flatMap((uid) => {
+      const placed = ctx.mirror.placed(at, number, uid);
+      if (placed === undefined) return [];
+      const { host, mailbox, folder: path } = at;
+      const place: Place = { host, mailbox, folder: path, generation: number, uid };
+      return [{ place, fingerprint: placed.fingerprint, message: placed, folder, reason }];
+    });
+  const older = ctx.mirror
+    .olderGenerations(at)
+    .flatMap((number) => of(number, ctx.mirror.openUids(at, number), 'renumbered'));
+  if (pass === undefined) {
+    return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
+  }
+  if (pass.failed || renumbered !== undefined || pass.missing.size === 0) return older;
+  return [...older, ...of(generation, await confirmGone(ctx, pass), 'missing')];
+}
+
+function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
+  const passes = [pass, renumbered?.pass].filter((item) => item !== undefined);
+  return passes.flatMap((item) =>
+    [...item.deferred.values()].map(({ listing, fingerprint }) => ({
+      place: item.place(listing.uid),
+      fingerprint,
+      listing,
+      draft: item.listed.specialUse === '\\Drafts' || listing.flags.includes('\\Draft'),
+    })),
+  );
+}
+
+function endOrHold(
+  ctx: PassContext,
+  address: string,
+  folder: EndingFolder,
+  ending: readonly Gone[],
+  alarm: boolean,
+): void {
+  const key = folderKey(folder.at);
+  const since = heldSince(ctx, key);
+  if (ending.length === 0) {
+    if (since !== undefined) ctx.memory.set(HELD, key, null);
+    return;
+  }
+  const hold = !ctx.policy.acceptEndings && isHeld(ctx, folder, since, alarm);
+  for (const { place, reason } of ending) {
+    if (!hold) {
+      ctx.committer.addFact({ fact: 'ended', ...place, reason });
+      ctx.ledger.count(address, 'ended', 1);
+      continue;
+    }
+    ctx.ledger.count(address, 'held', 1);
+    if (!isAlreadyHeld(ctx, place)) ctx.committer.addFact({ fact: 'held', ...place, held: true });
+  }
+  ctx.memory.set(HELD, key, hold ? { since: since ?? ctx.now() } : null);
+}
+
+/** What is held already waits for its second look; a renumbered folder is judged by what appears again in it. */
+function isHeld(
+  ctx: PassContext,
+  folder: EndingFolder,
+  since: number | undefined,
+  alarm: boolean,
+): boolean {
+  if (since !== undefined) return ctx.now() - since < ctx.policy.confirmAfterMs;
+  return folder.renumbered === undefined ? alarm : !folder.renumbered.familiar;
+}
+
+function isAlreadyHeld(ctx: PassContext, { uid, generation, ...at }: Place): boolean {
+  const range = { lo: uid, hi: uid };
+  return ctx.mirror.openPlaces(at, generation, range).get(uid)?.held === true;
+}
+
+function heldSince(ctx: PassContext, key: string): number | undefined {
+  const held = ctx.memory.get(HELD, key);
+  if (typeof held !== 'object' || held === null || !('since' in held)) return undefined;
+  return typeof held.since === 'number' ? held.since : undefined;
+}
+
+function passOf(folders: readonly EndingFolder[], place: Place): FolderPass | undefined {
+  const folder = folders.find((item) => isIn(item, place));
+  const { pass, renumbered } = folder ?? {};
+  return renumbered !== undefined && renumbered.pass.generation === place.generation
+    ? renumbered.pass
+    : pass;
+}
+
+function isIn(folder: EndingFolder, place: Place): boolean {
+  return folder.at.folder === place.folder && folder.at.mailbox === place.mailbox;
+}

@@ -1,0 +1,64 @@
+import { fingerprint } from '../../mail/fingerprint.ts';
+import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { SAMPLE_SIZE } from '../plan/generation.ts';
+import { moveCoverage } from './coverage.ts';
+import { newestPage } from './newest-page.ts';
+import type { PassContext } from './pass-context.ts';
+import type { KnownFolder, OriginPage } from './ports.ts';
+
+type Missing = KnownFolder & { readonly folder: string };
+
+/**
+ * Finds folders that were renamed: one that is not listed any more, and a new one that shows the same messages
+ * under the same uids. Its places, generation and coverage go on under the new path; nothing is fetched. Only as
+ * many newest pages are asked for as there are new folders, and each serves the pass later.
+ *
+ * Returns the newest pages that were asked for, by path.
+ */
+export async function findRenames(
+  ctx: PassContext,
+  key: MailboxKey,
+  listed: readonly ListedFolder[],
+): Promise<Map<string, OriginPage>> {
+  const pages = new Map<string, OriginPage>();
+  const known = ctx.mirror.folders(key);
+  const paths = new Set(listed.map(({ path }) => path));
+  const missing = known.filter(({ folder }) => !paths.has(folder));
+  const fresh = listed.filter(({ path }) => !known.some(({ folder }) => folder === path));
+  for (const folder of fresh) {
+    if (missing.length === 0) break;
+    if (folder.messageCount === 0) continue;
+    const page = await newestPage(ctx, { ...key, folder: folder.path }, folder.messageCount);
+    pages.set(folder.path, page);
+    const from = missing.findIndex((candidate) => showsTheSame(ctx, key, candidate, page));
+    const [renamed] = from < 0 ? [] : missing.splice(from, 1);
+    if (renamed === undefined) continue;
+    const at = { ...key, folder: renamed.folder };
+    ctx.committer.addFact({ fact: 'folder-renamed', ...at, to: folder.path });
+    moveCoverage(ctx.memory, at, folder.path, renamed.generation);
+  }
+  await ctx.committer.flush();
+  return pages;
+}
+
+/** Every uid of the page that the old folder knew shows the same message, and there are enough of them. */
+function showsTheSame(
+  ctx: PassContext,
+  key: MailboxKey,
+  candidate: Missing,
+  page: OriginPage,
+): boolean {
+  const at = { ...key, folder: candidate.folder };
+  const lowest = page.items[page.items.length - 1]?.uid ?? 1;
+  const range = { lo: lowest, hi: Number.POSITIVE_INFINITY };
+  const open = ctx.mirror.openPlaces(at, candidate.generation, range);
+  let agreeing = 0;
+  for (const item of page.items) {
+    const place = open.get(item.uid);
+    if (place === undefined) continue;
+    if (place.fingerprint !== fingerprint(item)) return false;
+    agreeing += 1;
+  }
+  const all = ctx.mirror.openUids(at, candidate.generation).length;
+  return agreeing > 0 && agreeing >= Math.min(SAMPLE_SIZE, all);
+}

@@ -1,0 +1,132 @@
+import type { PlacedMessage } from '../../catalog/relinking.ts';
+import { fingerprint } from '../../mail/fingerprint.ts';
+import { flagSet, type Listing } from '../../mail/words.ts';
+import { judgeGeneration, type SampleAnswer, samplePositions } from '../plan/generation.ts';
+import { FolderPass } from './folder-pass.ts';
+import type { PassContext } from './pass-context.ts';
+import { canSearch, walkRange } from './walk.ts';
+
+/** A generation that was just declared, and what is left to prove of it. */
+export interface Renumbered {
+  readonly pass: FolderPass;
+  readonly oldGeneration: number;
+  /** False when fewer than half of the sampled messages of the old generation appear in the new one. */
+  readonly familiar: boolean;
+}
+
+/**
+ * Decides what it means when uids answer that should not, or answer with other messages: nothing, single
+ * messages that were replaced, or a folder whose uids were handed out anew. Of a new generation it opens the
+ * pass, takes the newest page and the backlog, and returns it.
+ */
+export async function judgeFolder(
+  ctx: PassContext,
+  pass: FolderPass,
+): Promise<Renumbered | undefined> {
+  if (pass.contradicted.size === 0 && pass.odd.size === 0) return undefined;
+  const uids = ctx.mirror.openUids(pass.at, pass.generation);
+  const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
+  let verdict = judgeGeneration(await askSample(ctx, pass, sample));
+  if (verdict === 'doubtful') {
+    await pass.sweep(ctx);
+    const answers = uids.map((uid): SampleAnswer => {
+      if (pass.missing.has(uid)) return 'missing';
+      const listing = pass.contradicted.get(uid);
+      if (listing === undefined) return 'same';
+      return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
+    });
+    verdict = judgeGeneration(answers);
+  }
+  if (verdict === 'new') return renumber(ctx, pass, sample);
+  await acceptSingles(ctx, pass);
+  return undefined;
+}
+
+/** Message-ID and received date tell whether a uid still shows the message it appeared with. */
+function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
+  if (placed === undefined) return 'missing';
+  const moment = Date.parse(listing.date);
+  const sameDate = placed.date === null ? Number.isNaN(moment) : placed.date === moment;
+  return sameDate && bareId(placed.messageId) === bareId(listing.messageId) ? 'same' : 'other';
+}
+
+function bareId(id: string | null): string {
+  return id?.trim().replace(/^<|>$/g, '') ?? '';
+}
+
+async function askSample(
+  ctx: PassContext,
+  pass: FolderPass,
+  uids: readonly number[],
+): Promise<SampleAnswer[]> {
+  const lo = uids[0];
+  const hi = uids[uids.length - 1];
+  if (lo === undefined || hi === undefined) return [];
+  const answers = new Map<number, Listing>();
+  if (canSearch(ctx.memory, pass.at.host)) {
+    const page = { uids: uids.join(','), perPage: uids.length, order: 'ascending' } as const;
+    for (const item of (await ctx.origin.search(pass.at, page, ctx.signal)).items) {
+      answers.set(item.uid, item);
+    }
+  } else {
+    for await (const page of walkRange(ctx, pass.at, { lo, hi }, 'ascending')) {
+      for (const item of page.items) answers.set(item.uid, item);
+    }
+  }
+  return uids.map((uid) => {
+    const listing = answers.get(uid);
+    if (listing === undefined) return 'missing';
+    return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
+  });
+}
+
+/** Takes each uid by itself: another listing of the same message, a message that is back, or a new one. */
+async function acceptSingles(ctx: PassContext, pass: FolderPass): Promise<void> {
+  for (const [uid, listing] of pass.contradicted) {
+    const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
+    pass.contradicted.delete(uid);
+    if (compare(placed, listing) !== 'other') continue;
+    ctx.committer.addFact({ fact: 'ended', ...pass.place(uid), reason: 'replaced' });
+    ctx.ledger.count(pass.address, 'ended', 1);
+    await pass.fetch(ctx, listing, undefined, false);
+  }
+  for (const [uid, listing] of pass.odd) {
+    pass.odd.delete(uid);
+    if (ctx.mirror.endedFingerprint(pass.at, pass.generation, uid) === fingerprint(listing)) {
+      ctx.committer.addFact({
+        fact: 'reopened',
+        ...pass.place(uid),
+        flags: flagSet(listing.flags),
+        reason: 'answers-again',
+      });
+    } else {
+      await pass.fetch(ctx, listing, undefined, false);
+    }
+  }
+}
+
+async function renumber(
+  ctx: PassContext,
+  old: FolderPass,
+  sample: readonly number[],
+): Promise<Renumbered> {
+  const sampled = sample.flatMap(
+    (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
+  );
+  const generation = old.generation + 1;
+  ctx.committer.addFact({ fact: 'generation', ...old.at, generation, reason: 'renumbered' });
+  // The old pass waits no more: what its answers showed belongs to the new generation.
+  for (const { ticket } of old.deferred.values()) ticket.settle();
+  old.deferred.clear();
+  old.missing.clear();
+  old.contradicted.clear();
+  old.odd.clear();
+  await ctx.queue.onIdle();
+  await ctx.committer.flush();
+  const pass = new FolderPass(ctx, old.at, old.listed, old.address, generation);
+  await pass.takeHead(ctx);
+  await pass.takeBacklog(ctx);
+  const reappeared = new Set([...pass.deferred.values()].map((item) => item.fingerprint));
+  const known = sampled.filter((print) => reappeared.has(print)).length;
+  return { pass, oldGeneration: old.generation, familiar: known >= sampled.length / 2 };
+}

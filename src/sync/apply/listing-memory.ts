@@ -1,0 +1,65 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { selects } from '../plan/selection.ts';
+import type { EndingFolder } from './endings.ts';
+import type { PassContext } from './pass-context.ts';
+import { folderKey } from './ports.ts';
+import type { Wanted } from './survey.ts';
+
+/** Scope of memory: folders that an earlier listing lacked already. */
+const UNLISTED = 'unlisted';
+
+/**
+ * The known folders that this listing lacks and an earlier pass's listing lacked as well: only then a folder is
+ * gone. Folders that the configuration leaves out stay as they are.
+ *
+ * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is not complete
+ */
+export function goneFolders(
+  ctx: PassContext,
+  key: MailboxKey,
+  listed: readonly ListedFolder[],
+  wanted: Wanted,
+): EndingFolder[] {
+  const known = ctx.mirror.folders(key);
+  const paths = new Set(listed.map(({ path }) => path));
+  if (known.length > 0 && !listed.some(({ path }) => path.toUpperCase() === 'INBOX')) {
+    throw new MailkeepError('origin', 'sync.no-inbox', { listed: listed.length });
+  }
+  return known
+    .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
+    .map((folder) => ({ ...folder, at: { ...key, folder: folder.folder } }))
+    .filter(({ at }) => unlistedSince(ctx, folderKey(at)) !== undefined)
+    .map(({ at, specialUse, generation }) => ({
+      at,
+      specialUse,
+      open: ctx.mirror.openUids(at, generation).length,
+      pass: undefined,
+      generation,
+      renumbered: undefined,
+    }));
+}
+
+/** Remembers which known folders this listing lacks, and forgets it of those that are back. */
+export function noteListing(
+  ctx: PassContext,
+  key: MailboxKey,
+  listed: readonly ListedFolder[],
+): void {
+  const paths = new Set(listed.map(({ path }) => path));
+  for (const { folder } of ctx.mirror.folders(key)) {
+    const name = folderKey({ ...key, folder });
+    const since = unlistedSince(ctx, name);
+    if (paths.has(folder)) {
+      if (since !== undefined) ctx.memory.set(UNLISTED, name, null);
+    } else if (since === undefined) {
+      ctx.memory.set(UNLISTED, name, { since: ctx.startedAt });
+    }
+  }
+}
+
+function unlistedSince(ctx: PassContext, key: string): number | undefined {
+  const noted = ctx.memory.get(UNLISTED, key);
+  if (typeof noted !== 'object' || noted === null || !('since' in noted)) return undefined;
+  return typeof noted.since === 'number' ? noted.since : undefined;
+}

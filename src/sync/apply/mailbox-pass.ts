@@ -1,0 +1,196 @@
+import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import type { FolderCertificate } from '../result.ts';
+import { certify } from './certify.ts';
+import { type EndingFolder, settleEndings } from './endings.ts';
+import { concernsOnly } from './failure-scope.ts';
+import { findRenames } from './find-renames.ts';
+import { FolderPass } from './folder-pass.ts';
+import { judgeFolder, type Renumbered } from './judge-folder.ts';
+import { goneFolders, noteListing } from './listing-memory.ts';
+import type { PassContext } from './pass-context.ts';
+import type { OriginMailbox, OriginPage } from './ports.ts';
+import { surveyMailbox, type Wanted } from './survey.ts';
+
+/** A look at the newest page that is older than this when the walk ends is worth another: one minute. */
+const LONG_WALK_MS = 60_000;
+/** Mail that arrives during a long walk is looked for again this often before the pass ends. */
+const CERTIFYING_ROUNDS = 3;
+
+/** One mailbox in one pass. */
+export interface MailboxPass {
+  readonly mailbox: OriginMailbox;
+  readonly folders: readonly FolderPass[];
+  /** Folders that two complete listings, a pass apart, do not show any more. */
+  readonly gone: readonly EndingFolder[];
+  /** Open places by path, before the pass changed anything. */
+  readonly openBefore: ReadonlyMap<string, number>;
+}
+
+/** Reads a mailbox's folders, records which are new, renamed or changed, and opens their passes. */
+export async function openMailbox(
+  ctx: PassContext,
+  mailbox: OriginMailbox,
+  wanted: Wanted,
+): Promise<MailboxPass> {
+  const { key, all, folders, excluded } = await surveyMailbox(ctx, mailbox, wanted);
+  ctx.ledger.count(mailbox.address, 'folders', folders.length);
+  ctx.ledger.exclude(mailbox.address, excluded);
+  if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
+    ctx.committer.addFact({ fact: 'mailbox', ...key, address: mailbox.address });
+  }
+  const pages = await findRenames(ctx, key, all);
+  const gone = goneFolders(ctx, key, all, wanted);
+  noteListing(ctx, key, all);
+  const passes = folders.map((folder) =>
+    openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
+  );
+  const openBefore = new Map(
+    passes.map(({ at, generation }) => [at.folder, ctx.mirror.openUids(at, generation).length]),
+  );
+  return { mailbox, folders: passes, gone, openBefore };
+}
+
+function openFolder(
+  ctx: PassContext,
+  key: MailboxKey,
+  listed: ListedFolder,
+  address: string,
+  head: OriginPage | undefined,
+): FolderPass {
+  const at = { ...key, folder: listed.path };
+  const { name, delimiter, specialUse } = listed;
+  const known = ctx.mirror.folder(at);
+  const generation = known?.generation ?? 1;
+  const same =
+    known !== undefined &&
+    known.name === name &&
+    known.delimiter === delimiter &&
+    known.specialUse === specialUse;
+  if (!same) {
+    ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
+  }
+  return new FolderPass(ctx, at, listed, address, generation, head);
+}
+
+/** The newest page of every folder: new mail first, before anybody's backlog. */
+export async function takeNewest(ctx: PassContext, { folders }: MailboxPass): Promise<void> {
+  for (const folder of folders) {
+    if (folder.isEmpty(ctx) || folder.isBackwards(ctx)) continue;
+    await guardFolder(ctx, folder, () => folder.takeHead(ctx));
+  }
+}
+
+/** The backlog, then what ended, then what all answers prove. */
+export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promise<void> {
+  for (const folder of pass.folders) {
+    await guardFolder(ctx, folder, () => folder.takeQuarantined(ctx));
+    if (!folder.isEmpty(ctx)) await guardFolder(ctx, folder, () => folder.takeBacklog(ctx));
+  }
+  await drain(ctx);
+  const renumbered = new Map<FolderPass, Renumbered>();
+  for (const folder of pass.folders) {
+    if (folder.isEmpty(ctx) || folder.isFirst) continue;
+    await guardFolder(ctx, folder, async () => {
+      if (ctx.policy.full) await folder.sweep(ctx);
+      else await folder.findDifferences(ctx);
+      const judged = await judgeFolder(ctx, folder);
+      if (judged !== undefined) renumbered.set(folder, judged);
+    });
+  }
+  await drain(ctx);
+  const ending = pass.folders.map(
+    (folder): EndingFolder => ({
+      at: folder.at,
+      specialUse: folder.listed.specialUse,
+      open: pass.openBefore.get(folder.at.folder) ?? 0,
+      pass: folder,
+      generation: folder.generation,
+      renumbered: renumbered.get(folder),
+    }),
+  );
+  await guard(ctx, { mailbox: pass.mailbox.address }, () =>
+    settleEndings(ctx, pass.mailbox.address, [...ending, ...pass.gone]),
+  );
+  await drain(ctx);
+  for (const { at, generation } of pass.gone) {
+    if (ctx.mirror.openUids(at, generation).length === 0) {
+      ctx.committer.addFact({ fact: 'folder-gone', ...at });
+    }
+  }
+  const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);
+  await certifyAll(ctx, current);
+}
+
+/** Waits until everything that was asked for is durable. */
+async function drain(ctx: PassContext): Promise<void> {
+  await ctx.queue.onIdle();
+  ctx.signal.throwIfAborted();
+  await ctx.committer.flush();
+}
+
+/** Certifies each folder; what a long walk has missed at the top is fetched first. */
+async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Promise<void> {
+  let open = folders;
+  for (let round = 1; open.length > 0; round += 1) {
+    await drain(ctx);
+    const again: FolderPass[] = [];
+    for (const folder of open) {
+      folder.saveCoverage(ctx);
+      const certificate = certify(ctx, folder);
+      if (round < CERTIFYING_ROUNDS && isWorthAnotherLook(ctx, folder, certificate)) {
+        again.push(folder);
+      } else {
+        ctx.ledger.certificates.push(certificate);
+      }
+    }
+    for (const folder of again) {
+      await guardFolder(ctx, folder, async () => {
+        folder.forgetHead();
+        await folder.takeHead(ctx);
+        await folder.takeBacklog(ctx);
+      });
+    }
+    open = again;
+  }
+}
+
+/** Counts that moved during the walk, or a look at the newest mail that a long walk has made old. */
+function isWorthAnotherLook(
+  ctx: PassContext,
+  folder: FolderPass,
+  certificate: FolderCertificate,
+): boolean {
+  if (folder.failed || folder.isEmpty(ctx)) return false;
+  if (ctx.now() - folder.lookedAt > LONG_WALK_MS) return true;
+  return !certificate.complete && folder.isFirst;
+}
+
+async function guardFolder(
+  ctx: PassContext,
+  folder: FolderPass,
+  act: () => Promise<void>,
+): Promise<void> {
+  if (folder.failed) return;
+  const done = await guard(ctx, { mailbox: folder.address, folder: folder.at.folder }, act);
+  folder.failed = !done;
+}
+
+/**
+ * Lets the rest go on when one mailbox or folder fails by itself, and names it; everything else ends the pass.
+ * Returns whether it was done.
+ */
+export async function guard(
+  ctx: PassContext,
+  at: { readonly mailbox: string; readonly folder?: string },
+  act: () => Promise<void>,
+): Promise<boolean> {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    ctx.ledger.fail(error, at);
+    return false;
+  }
+}

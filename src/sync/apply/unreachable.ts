@@ -1,0 +1,64 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { selects } from '../plan/selection.ts';
+import type { PassContext } from './pass-context.ts';
+import type { OriginMailbox } from './ports.ts';
+import type { Wanted } from './survey.ts';
+
+/** Scope of memory: the mailboxes that each account has listed, and since when one is not listed any more. */
+const MAILBOXES = 'account-mailboxes';
+
+interface Remembered {
+  readonly address: string;
+  /** Milliseconds since the epoch; null while the account lists the mailbox. */
+  readonly unreachableSince: number | null;
+}
+
+/**
+ * Compares the account's mailboxes with those it listed before. One that it does not list any more is
+ * unreachable: that is said, and nothing in it ends. It goes on when it is back.
+ */
+export function noteMailboxes(
+  ctx: PassContext,
+  wanted: Wanted,
+  listed: readonly OriginMailbox[],
+): void {
+  const before = recall(ctx);
+  const now = new Map<string, Remembered>();
+  for (const { resourceId, address } of listed) {
+    now.set(resourceId, { address, unreachableSince: null });
+  }
+  for (const [resourceId, { address, unreachableSince }] of before) {
+    if (now.has(resourceId)) continue;
+    const since = unreachableSince ?? ctx.startedAt;
+    now.set(resourceId, { address, unreachableSince: since });
+    if (!selects(wanted.mailboxes, address)) continue;
+    ctx.ledger.fail(
+      new MailkeepError('origin', 'sync.mailbox-unreachable', {
+        address,
+        since: new Date(since).toISOString(),
+      }),
+      { mailbox: address },
+    );
+  }
+  const kept = [...now].map(([resourceId, entry]) => ({ resourceId, ...entry }));
+  const told = [...before].map(([resourceId, entry]) => ({ resourceId, ...entry }));
+  if (JSON.stringify(kept) !== JSON.stringify(told)) {
+    ctx.memory.set(MAILBOXES, memoryKey(ctx), kept);
+  }
+}
+
+function memoryKey(ctx: PassContext): string {
+  return JSON.stringify([ctx.account, ctx.origin.host]);
+}
+
+function recall(ctx: PassContext): Map<string, Remembered> {
+  const kept = ctx.memory.get(MAILBOXES, memoryKey(ctx));
+  const mailboxes = new Map<string, Remembered>();
+  if (!Array.isArray(kept)) return mailboxes;
+  for (const entry of kept) {
+    if (typeof entry?.resourceId !== 'string' || typeof entry.address !== 'string') continue;
+    const since = typeof entry.unreachableSince === 'number' ? entry.unreachableSince : null;
+    mailboxes.set(entry.resourceId, { address: entry.address, unreachableSince: since });
+  }
+  return mailboxes;
+}
