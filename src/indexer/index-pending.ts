@@ -192,7 +192,11 @@ class IndexingRound {
       read = this.options.sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
     } catch (error) {
       if (hasCode(error, 'bytes-purged')) return null;
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      // A message in the catalog without a place in the log: what a rebuild from a damaged log leaves.
+      const damage =
+        hasCode(error, 'bytes-unknown') ||
+        (error instanceof MailkeepError && error.family === 'damage');
+      if (!damage) throw error;
       // Listed, found by its listing and reported; one bad sector must not keep the rest from being found.
       this.damaged.push(id);
       return emptyExtraction('damaged');

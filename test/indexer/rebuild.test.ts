@@ -1,0 +1,112 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import { openCatalog } from '../../src/catalog/catalog.ts';
+import { catalogFile } from '../../src/catalog/open.ts';
+import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { indexPending } from '../../src/indexer/index-pending.ts';
+import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
+import type { Extractor } from '../../src/mime/extraction.ts';
+import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { buildWorker } from '../mime/built-worker.ts';
+import { letter, StoredMail } from './stored-mail.ts';
+
+const never = new AbortController().signal;
+let extractor: Extractor;
+let mail: StoredMail;
+
+beforeAll(async () => {
+  extractor = openExtractorPool({ workers: 1, workerFile: await buildWorker() });
+});
+afterAll(() => extractor.close());
+beforeEach(() => {
+  mail = new StoredMail();
+});
+afterEach(() => mail.remove());
+
+/** Stores, folds and indexes letters, as a sync does. */
+async function grow(count: number): Promise<void> {
+  const catalog = await openCatalog(mail.dir);
+  const sources = Array.from({ length: count }, (_, i) => letter(mail.ids.length + 1 + i));
+  for (const batch of await mail.store(sources)) catalog.foldBatch(batch);
+  const reader = openLogReader({ dir: mail.dir, locator: catalog.locator });
+  await indexPending({ store: catalog.index, sources: reader, extractor, signal: never });
+  catalog.close();
+}
+
+const files = () => readdirSync(mail.dir).filter((name) => name.startsWith('catalog'));
+
+describe('rebuilding', () => {
+  it('gives a catalog that finds the same, in place of any old one', async () => {
+    await grow(45);
+    for (const spoil of [
+      () => {},
+      () => writeFileSync(catalogFile(mail.dir), 'this is no database'),
+      // A write-ahead log that belongs to another database must not be replayed into the new one.
+      () => writeFileSync(`${catalogFile(mail.dir)}-wal`, readFileSync(catalogFile(mail.dir))),
+    ]) {
+      spoil();
+      const result = await rebuildCatalog({ dir: mail.dir, extractor, signal: never });
+      expect(result).toMatchObject({
+        commits: 5,
+        messages: 45,
+        indexed: 45,
+        unparsed: 0,
+        damage: [],
+        damagedMessages: [],
+      });
+      expect(files()).toEqual(['catalog.sqlite']);
+      expect(mail.found('common')).toHaveLength(45);
+      expect(mail.found('unique7')).toEqual([7]);
+    }
+    const catalog = await openCatalog(mail.dir);
+    expect(catalog.reached().number).toBe(5);
+    expect(catalog.index.pendingCount()).toBe(0);
+    catalog.close();
+  });
+
+  it('leaves the old catalog alone when interrupted, and nothing else behind', async () => {
+    await grow(20);
+    const before = readFileSync(catalogFile(mail.dir));
+    const stop = new AbortController();
+    await expect(
+      rebuildCatalog({
+        dir: mail.dir,
+        extractor,
+        signal: stop.signal,
+        onFold: () => stop.abort(),
+      }),
+    ).rejects.toSatisfy((error) => hasCode(error, 'rebuild-interrupted'));
+    expect(files()).toEqual(['catalog.sqlite']);
+    expect(readFileSync(catalogFile(mail.dir)).equals(before)).toBe(true);
+  });
+
+  it('starts over where a rebuild was killed', async () => {
+    await grow(10);
+    writeFileSync(`${catalogFile(mail.dir)}.rebuild`, 'half a database');
+    writeFileSync(`${catalogFile(mail.dir)}.rebuild-wal`, 'and its log');
+    await rebuildCatalog({ dir: mail.dir, extractor, signal: never });
+    expect(files()).toEqual(['catalog.sqlite']);
+    expect(mail.found('common')).toHaveLength(10);
+  });
+
+  it('folds what can be read of a damaged log, and names the damage', async () => {
+    await grow(50);
+    const [segment = ''] = readdirSync(join(mail.dir, 'log'));
+    const path = join(mail.dir, 'log', segment);
+    expect(existsSync(path)).toBe(true);
+    const bytes = readFileSync(path);
+    // Inside the source of letter 25, which is stored as it is.
+    const at = bytes.indexOf('unique25');
+    expect(at).toBeGreaterThan(0);
+    bytes[at] = (bytes[at] ?? 0) ^ 0x20;
+    writeFileSync(path, bytes);
+    const result = await rebuildCatalog({ dir: mail.dir, extractor, signal: never });
+    expect(result.damage.length).toBeGreaterThan(0);
+    expect(result.damagedMessages).toEqual([mail.ids[24]]);
+    expect(mail.found('common')).toEqual(
+      Array.from({ length: 50 }, (_, i) => i + 1).filter((n) => n !== 25),
+    );
+  });
+});
