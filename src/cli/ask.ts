@@ -41,7 +41,10 @@ export function terminalAsker(
   };
   return {
     line: async (question, fallback) => {
-      const answer = await ask(fallback === undefined ? `${question}: ` : `${question} [${fallback}]: `, shown);
+      const answer = await ask(
+        fallback === undefined ? `${question}: ` : `${question} [${fallback}]: `,
+        shown,
+      );
       return answer === '' ? (fallback ?? '') : answer;
     },
     secret: (question) => ask(`${question} (not shown): `, hidden),

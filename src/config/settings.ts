@@ -21,6 +21,8 @@ export interface AccountSettings {
   readonly name: string;
   readonly baseUrl: string;
   readonly token: TokenSource;
+  /** Plain http is allowed beyond this machine. */
+  readonly insecure: boolean;
   readonly platform: {
     readonly url: string;
     readonly token: TokenSource;
@@ -71,6 +73,7 @@ export function settle(content: ConfigFile, file: string): Settings {
       name: account.name,
       baseUrl: account.baseUrl.replace(/\/+$/, ''),
       token: tokenSource(account.token, folder, `accounts.${account.name}.token`),
+      insecure: account.insecure || content.insecure,
       platform:
         account.platform === undefined
           ? null

@@ -28,12 +28,28 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .option('--port <n>', 'port to listen on; 0 is any free one (default: 0)', wholeNumber(0, 65_535))
+    .option(
+      '--port <n>',
+      'port to listen on; 0 is any free one (default: 0)',
+      wholeNumber(0, 65_535),
+    )
     .option('--from <path>', 'mail to serve; may be given several times', collected)
-    .option('--seed <n>', 'decides tokens, ids and generated mail (default: 1)', wholeNumber(0, 2 ** 31))
+    .option(
+      '--seed <n>',
+      'decides tokens, ids and generated mail (default: 1)',
+      wholeNumber(0, 2 ** 31),
+    )
     .option('--state <file>', 'keep everything in this SQLite file (default: in memory)')
-    .option('--rpm <n>', 'requests a minute that a token may make (default: any number)', wholeNumber(1, 10_000_000))
-    .option('--latency <ms>', 'hold every answer back so long (default: 0)', wholeNumber(0, 600_000))
+    .option(
+      '--rpm <n>',
+      'requests a minute that a token may make (default: any number)',
+      wholeNumber(1, 10_000_000),
+    )
+    .option(
+      '--latency <ms>',
+      'hold every answer back so long (default: 0)',
+      wholeNumber(0, 600_000),
+    )
     .addHelpText('after', HELP)
     .action((options: SandboxLine) =>
       chosen(async ({ output, notices, signal }) => {

@@ -11,10 +11,7 @@ import { writeNewFile } from './new-file.ts';
 import { type Reach, reachOf } from './reach.ts';
 
 /** `mailkeep init`: asks, checks the token with the service, tells what is ahead, writes. */
-export async function initialise(
-  context: CommandContext,
-  options: InitOptions,
-): Promise<ExitCode> {
+export async function initialise(context: CommandContext, options: InitOptions): Promise<ExitCode> {
   const { answers, asker } = await collectAnswers(context, options);
   const secret = await readToken(answers.token, context.surroundings.env);
   const reach = await reachOf(context, answers, secret);
@@ -60,7 +57,10 @@ function reachText(reach: readonly Reach[]): string {
     const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
     return `  ${address}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
   });
-  return [`The token is good. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`, ...lines].join('\n');
+  return [
+    `The token is good. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
+    ...lines,
+  ].join('\n');
 }
 
 function configuration({ baseUrl, token, newTokenFile, dataDir, file }: Answers): ConfigInput {

@@ -1,4 +1,6 @@
+import { tmpdir } from 'node:os';
 import type { Secret } from '../../config/secret.ts';
+import { Limiter } from '../../limiter/limiter.ts';
 import { openOrigin } from '../compose/origin.ts';
 import type { CommandContext } from '../context.ts';
 import type { Answers } from './answers.ts';
@@ -21,12 +23,15 @@ export async function reachOf(
   secret: Secret,
 ): Promise<Reach[]> {
   const opened = openOrigin({
-    baseUrl,
-    insecure: false,
-    token: async () => secret.reveal(),
-    requestsPerMinute: 60,
-    concurrency: 1,
-    now: context.now,
+    account: {
+      name: 'main',
+      baseUrl,
+      insecure: false,
+      token: { kind: 'literal', secret, name: 'given to init' },
+    },
+    env: context.surroundings.env,
+    limiter: new Limiter({ policy: { requestsPerMinute: 60, concurrency: 1 } }),
+    spoolDir: tmpdir(),
   });
   try {
     const reach: Reach[] = [];
@@ -35,7 +40,10 @@ export async function reachOf(
       reach.push({
         resourceId,
         address,
-        folders: folders.map(({ path, messageCount }) => ({ folder: path, messages: messageCount })),
+        folders: folders.map(({ path, messageCount }) => ({
+          folder: path,
+          messages: messageCount,
+        })),
       });
     }
     return reach;

@@ -1,0 +1,57 @@
+import type { Command } from 'commander';
+import type { Body } from '../commands.ts';
+import { openReader } from '../compose/reader.ts';
+import { EXIT } from '../exit-codes.ts';
+import { moment } from '../moment.ts';
+import { placeText } from '../place-line.ts';
+
+interface ListLine {
+  readonly mailbox?: string;
+  readonly folder?: string;
+  readonly deleted?: boolean;
+  readonly asOf?: string;
+}
+
+const HELP = `
+One line for each place of a message, newest first: date, id, N when unread, * when flagged, sender,
+subject, folder. A message in two folders has two lines with one id.
+
+T is a date (2026-03-01), an ISO time, or a span such as 3d, which means so long ago. As of a moment,
+what is listed is what the archive had observed until then.
+
+EXAMPLES
+  mailkeep list --folder INBOX
+  mailkeep list --mailbox anna@example.org --deleted
+  mailkeep list --as-of 2026-03-01 --json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
+    .option('--folder <path>', 'only this folder')
+    .option('--deleted', 'what is no longer at the service, in place of what is')
+    .option('--as-of <T>', 'what there was at that time')
+    .addHelpText('after', HELP)
+    .action((options: ListLine) =>
+      chosen(async (context) => {
+        const { output } = context;
+        const asOf =
+          options.asOf === undefined ? undefined : moment('--as-of', options.asOf, context.now());
+        const reader = openReader(context);
+        try {
+          const places = reader.catalog.list({
+            ...(options.mailbox === undefined ? {} : { mailbox: options.mailbox }),
+            ...(options.folder === undefined ? {} : { folder: options.folder }),
+            deleted: options.deleted ?? false,
+            ...(asOf === undefined ? {} : { asOf }),
+          });
+          for (const place of places) {
+            if (context.signal.aborted) return EXIT.interrupted;
+            await output.line(place, () => placeText(place, output));
+          }
+          return EXIT.done;
+        } finally {
+          reader.close();
+        }
+      }),
+    );
+}

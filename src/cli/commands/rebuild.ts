@@ -1,0 +1,72 @@
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { formatPath } from '../../archive/layout.ts';
+import { acquireLock } from '../../archive/lock.ts';
+import { locateDataDir } from '../../config/data-dir.ts';
+import { usageError } from '../../errors/usage.ts';
+import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { count, counted, span } from '../amounts.ts';
+import type { Body } from '../commands.ts';
+import { EXIT } from '../exit-codes.ts';
+
+const HELP = `
+Makes the catalog anew from the log, beside the old one, and puts it in its place when it is whole. The log
+is only read. Needs no configuration and no network. Damage that is met is named, and ends with code 3;
+what can be read is in the catalog all the same.
+
+EXAMPLE
+  mailkeep rebuild --data /var/lib/mailkeep`;
+
+/** How often progress is told. */
+const TELL_EVERY_MS = 5_000;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.addHelpText('after', HELP).action(() =>
+    chosen(async ({ globals, surroundings, notices, output, signal, now }) => {
+      const dataDir = locateDataDir(globals, surroundings);
+      if (!existsSync(formatPath(dataDir))) throw usageError('usage-no-archive', { dataDir });
+      const lock = acquireLock(dataDir);
+      const extractor = openExtractorPool();
+      const startedAt = now();
+      let toldAt = startedAt;
+      const tell = (text: () => string): void => {
+        if (now() - toldAt < TELL_EVERY_MS) return;
+        toldAt = now();
+        notices.say(text());
+      };
+      try {
+        const result = await rebuildCatalog({
+          dir: dataDir,
+          extractor,
+          signal,
+          onFold: ({ messages }) => tell(() => `read ${counted(messages, 'message')} of the log`),
+          onIndex: ({ indexed, remaining }) =>
+            tell(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+        });
+        const durationMs = now() - startedAt;
+        await output.object({ ...result, durationMs }, () => report(result, durationMs));
+        const damaged = result.damage.length + result.damagedMessages.length > 0;
+        return damaged ? EXIT.damage : EXIT.done;
+      } finally {
+        await extractor.close();
+        lock.release();
+      }
+    }),
+  );
+}
+
+function report(result: RebuildResult, durationMs: number): string {
+  return [
+    `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
+    ...(result.unparsed === 0
+      ? []
+      : [
+          `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
+        ]),
+    ...result.damage.map(
+      ({ file, offset, end, reason }) => `DAMAGED ${file}, bytes ${offset} to ${end} (${reason})`,
+    ),
+    ...result.damagedMessages.map((id) => `DAMAGED message ${id}`),
+  ].join('\n');
+}

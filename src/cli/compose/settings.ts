@@ -1,0 +1,27 @@
+import path from 'node:path';
+import { loadConfig } from '../../config/load.ts';
+import { configPlaces, locateConfig } from '../../config/locate.ts';
+import type { Settings } from '../../config/settings.ts';
+import { configError } from '../../errors/config.ts';
+import type { CommandContext } from '../context.ts';
+
+/**
+ * The configuration in force, with `--data` in the place of its dataDir; warnings are told.
+ *
+ * @throws config-not-found and the other errors of the configuration
+ */
+export function settingsOf({ globals, surroundings, notices }: CommandContext): Settings {
+  const file = locateConfig(globals.config, surroundings);
+  if (file === undefined) {
+    throw configError('config-not-found', { searched: configPlaces(surroundings) });
+  }
+  const { settings, warnings } = loadConfig(file);
+  for (const warning of warnings) {
+    notices.warn(
+      `${warning.file} holds a token and can be read by others (mode ${warning.mode}): chmod 600 ${warning.file}`,
+    );
+  }
+  return globals.data === undefined
+    ? settings
+    : { ...settings, dataDir: path.resolve(surroundings.cwd, globals.data) };
+}

@@ -1,0 +1,62 @@
+import { padColumns, terminalLine } from '../mail/terminal-safe.ts';
+import { bytes, count, counted, span } from './amounts.ts';
+import type { ArchiveStatus, FolderStatus, MailboxStatus } from './archive-status.ts';
+import type { Colours } from './output.ts';
+
+/** The status for people: the archive in a line, then each mailbox with its folders. */
+export function statusText(
+  status: ArchiveStatus,
+  stale: readonly string[],
+  now: number,
+  colours: Colours,
+): string {
+  const disk = status.logBytes + status.catalogBytes;
+  return [
+    `${status.dataDir}: ${counted(status.messages, 'message')}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
+    ...(status.pending === 0
+      ? []
+      : [`${counted(status.pending, 'message')} not searchable yet: the next sync goes on`]),
+    ...(status.unparsed === 0
+      ? []
+      : [
+          `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
+        ]),
+    ...status.mailboxes.flatMap((mailbox) => [
+      '',
+      mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
+      ...mailbox.folders.map((folder) => folderLine(folder, colours)),
+    ]),
+  ].join('\n');
+}
+
+function mailboxLine(
+  { address, messages, provenAt, complete }: MailboxStatus,
+  stale: boolean,
+  now: number,
+  colours: Colours,
+): string {
+  const age =
+    provenAt === null
+      ? 'not wholly compared yet'
+      : `compared ${span(now - Date.parse(provenAt))} ago`;
+  const proof = `${age}${complete ? ', complete' : ''}`;
+  const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;
+  return `${colours.bold(terminalLine(address))}  ${counted(messages, 'message')}, ${shown}`;
+}
+
+function folderLine(folder: FolderStatus, colours: Colours): string {
+  const parts = [
+    `${count(folder.messages).padStart(9)}`,
+    ...(folder.unread > 0 ? [`${count(folder.unread)} unread`] : []),
+    ...(folder.assumed > 0 ? [`${count(folder.assumed)} assumed`] : []),
+    ...(folder.held > 0 ? [`${count(folder.held)} held by the brake`] : []),
+    ...(folder.ended > 0 ? [`${count(folder.ended)} ended`] : []),
+    ...(folder.quarantined > 0
+      ? [colours.yellow(`${count(folder.quarantined)} in quarantine`)]
+      : []),
+    ...(folder.forgotten > 0 ? [`${count(folder.forgotten)} forgotten`] : []),
+    ...(folder.complete === false ? [colours.yellow('not complete')] : []),
+    ...(folder.provenAt === null ? ['never compared'] : []),
+  ];
+  return `  ${padColumns(terminalLine(folder.folder), 28)}${parts.join(', ')}`;
+}
