@@ -94,6 +94,8 @@ export interface RelinkQueries {
   isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
   /** Uids of open places, ascending. */
   openUids(folder: number, generation: number): number[];
+  /** Uids that the brake holds, in no order. */
+  heldUids(folder: number, generation: number): number[];
   /** Uids that the origin should answer for: open and not held, quarantined, forgotten. In no order. */
   expectedUids(folder: number, generation: number): number[];
 }
@@ -124,6 +126,7 @@ export function relinkQueries(connection: Connection): RelinkQueries {
         .statement(OPEN_ALIKE)
         .get({ fingerprint: Buffer.from(fingerprint, 'hex'), host, mailbox, before }) !== undefined,
     openUids: (folder, generation) => uids(OPEN_UIDS, folder, generation),
+    heldUids: (folder, generation) => uids(HELD_UIDS, folder, generation),
     expectedUids(folder, generation) {
       const held = new Set(uids(HELD_UIDS, folder, generation));
       const open = uids(OPEN_UIDS, folder, generation).filter((uid) => !held.has(uid));

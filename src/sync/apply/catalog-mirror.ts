@@ -41,6 +41,10 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
       const folder = numberOf(at);
       return folder === undefined ? [] : relinking.openUids(folder, generation);
     },
+    heldUids(at, generation) {
+      const folder = numberOf(at);
+      return folder === undefined ? [] : relinking.heldUids(folder, generation);
+    },
     olderGenerations(at) {
       const folder = folders.find(at);
       if (folder === undefined) return [];

@@ -13,7 +13,11 @@ export async function confirmGone(ctx: PassContext, pass: FolderPass): Promise<n
   const answered = canSearch(ctx.memory, pass.at.host)
     ? await askByName(ctx, pass, missing)
     : await walkAgain(ctx, pass, missing);
-  for (const uid of answered) pass.missing.delete(uid);
+  const held = new Set(ctx.mirror.heldUids(pass.at, pass.generation));
+  for (const uid of answered) {
+    pass.missing.delete(uid);
+    if (held.has(uid)) ctx.committer.addFact({ fact: 'held', ...pass.place(uid), held: false });
+  }
   return missing.filter((uid) => !answered.has(uid));
 }
 

@@ -39,6 +39,8 @@ export async function settleEndings(
 ): Promise<void> {
   const gone: Gone[] = [];
   for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
+  // What was found to be there after all is not held any more: the catalog has to know before anything is decided.
+  await ctx.committer.flush();
   const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
   const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
   for (const { from, to, listing } of relinks) {
@@ -90,8 +92,18 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
   if (pass === undefined) {
     return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
   }
-  if (pass.failed || renumbered !== undefined || pass.missing.size === 0) return older;
+  if (pass.failed || renumbered !== undefined) return older;
+  if (isDue(ctx, folder))
+    for (const uid of ctx.mirror.heldUids(at, generation)) pass.missing.add(uid);
+  if (pass.missing.size === 0) return older;
   return [...older, ...of(generation, await confirmGone(ctx, pass), 'missing')];
+}
+
+/** True when what is held in a folder is to be looked at again: its time has come, or the user says so. */
+function isDue(ctx: PassContext, { at }: EndingFolder): boolean {
+  const since = heldSince(ctx, folderKey(at));
+  if (ctx.policy.acceptEndings) return true;
+  return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
 function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
@@ -115,21 +127,25 @@ function endOrHold(
 ): void {
   const key = folderKey(folder.at);
   const since = heldSince(ctx, key);
-  if (ending.length === 0) {
-    if (since !== undefined) ctx.memory.set(HELD, key, null);
-    return;
-  }
   const hold = !ctx.policy.acceptEndings && isHeld(ctx, folder, since, alarm);
+  const held = new Set(ctx.mirror.heldUids(folder.at, folder.generation));
   for (const { place, reason } of ending) {
+    const already = place.generation === folder.generation && held.delete(place.uid);
     if (!hold) {
       ctx.committer.addFact({ fact: 'ended', ...place, reason });
       ctx.ledger.count(address, 'ended', 1);
       continue;
     }
     ctx.ledger.count(address, 'held', 1);
-    if (!isAlreadyHeld(ctx, place)) ctx.committer.addFact({ fact: 'held', ...place, held: true });
+    if (!already && !isAlreadyHeld(ctx, place)) {
+      ctx.committer.addFact({ fact: 'held', ...place, held: true });
+    }
   }
-  ctx.memory.set(HELD, key, hold ? { since: since ?? ctx.now() } : null);
+  // What is held and was not looked at in this pass stays as it is.
+  ctx.ledger.count(address, 'held', held.size);
+  const holdsAny = (hold && ending.length > 0) || held.size > 0;
+  const now = holdsAny ? { since: since ?? ctx.now() } : null;
+  if (now !== null || since !== undefined) ctx.memory.set(HELD, key, now);
 }
 
 /** What is held already waits for its second look; a renumbered folder is judged by what appears again in it. */

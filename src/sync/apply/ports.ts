@@ -105,6 +105,8 @@ export interface Mirror {
   expectedUids(at: FolderKey, generation: number): readonly number[];
   /** Uids of all open places of a generation, held ones included, ascending. */
   openUids(at: FolderKey, generation: number): readonly number[];
+  /** Uids of open places that the brake holds, in no order. */
+  heldUids(at: FolderKey, generation: number): readonly number[];
   /** Older generations of a folder that the brake keeps open. */
   olderGenerations(at: FolderKey): readonly number[];
   /** Live folders of a mailbox, as the archive knows them. */
