@@ -7,6 +7,7 @@ import { Faults } from './http/faults.ts';
 import { listen } from './http/listener.ts';
 import { MailboxSurface } from './http/mailbox-surface.ts';
 import { type RequestCounts, RequestLog } from './http/request-log.ts';
+import { McpEndpoint } from './mcp/endpoint.ts';
 import { PlatformSurface } from './platform/surface.ts';
 import { type GeneratedMail, loadGenerated } from './seed/load-generated.ts';
 import { loadPath } from './seed/load-path.ts';
@@ -86,12 +87,14 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     const control = new ControlSurface(service, faults, log, secrets.control);
     const mailboxSurface = new MailboxSurface(service, faults, log);
     const platformSurface = new PlatformSurface(service, faults, log);
+    const mcp = new McpEndpoint(service, () => listener.url);
     const listener = await listen(options.port ?? 0, [
       { prefix: '/control/', handle: (request, response) => control.handle(request, response) },
       {
         prefix: '/api/mail/',
         handle: (request, response) => platformSurface.handle(request, response),
       },
+      { prefix: '/mcp', handle: (request, response) => mcp.handle(request, response) },
       { prefix: '', handle: (request, response) => mailboxSurface.handle(request, response) },
     ]);
     service.deliveries.start();
@@ -111,6 +114,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       service,
       close: async () => {
         await listener.close();
+        await mcp.close();
         await closeState();
       },
     };

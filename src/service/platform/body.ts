@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import { expectation } from '../../wire/decode.ts';
 import { type PlatformCall, refused } from './call.ts';
 
 /** A body by its schema. @throws Refusal 422 with every problem by its field */
@@ -10,12 +9,31 @@ export function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.
   for (const issue of result.error.issues) {
     const field = issue.path.map(String).join('.') || 'body';
     const missing = issue.code === 'invalid_type' && valueAt(call.body, issue.path) === undefined;
-    const problem = missing
-      ? `The ${field} is required.`
-      : `The ${field} must be ${expectation(issue)}.`;
-    fields[field] = [...(fields[field] ?? []), problem];
+    const problem = missing ? 'is required' : problemOf(issue);
+    fields[field] = [...(fields[field] ?? []), `The ${field} ${problem}.`];
   }
   throw refused(fields);
+}
+
+function problemOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be of type ${issue.expected}`;
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`;
+    case 'invalid_format':
+      return issue.format === 'url' ? 'must be an http or https URL' : `must be a ${issue.format}`;
+    case 'too_small':
+      return `must have at least ${issue.minimum} ${unitOf(issue.origin)}`;
+    case 'too_big':
+      return `must not have more than ${issue.maximum} ${unitOf(issue.origin)}`;
+    default:
+      return issue.message;
+  }
+}
+
+function unitOf(origin: string): string {
+  return origin === 'string' ? 'characters' : 'entries';
 }
 
 function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {

@@ -57,8 +57,9 @@ export function readQuery(
 }
 
 function expectation(param: Param): string {
-  const text = describeParam(param).replace(/^integer (\d+)\.\.$/, 'integer of at least $1');
-  return `The ${param.name} must be ${/^one of/.test(text) ? '' : 'a value of type '}${text}.`;
+  if (param.type === 'string') return `The ${param.name} must be ${describeParam(param)}.`;
+  const most = param.max === undefined ? '' : ` and at most ${param.max}`;
+  return `The ${param.name} must be an integer of at least ${param.min ?? 0}${most}.`;
 }
 
 /** 422 whose message is the first problem. */

@@ -98,7 +98,10 @@ async function sendOnce(
     const { statusCode } = answer;
     const said = await readStart(answer.body);
     if (statusCode >= 200 && statusCode < 300) return outcome(statusCode, null);
-    return outcome(statusCode, said === '' ? `The endpoint answered ${statusCode}` : said);
+    return outcome(
+      statusCode,
+      `The endpoint answered ${statusCode}${said === '' ? '' : `: ${said}`}`,
+    );
   } catch (error) {
     if (timeout.aborted) return outcome(null, `No answer within ${timeoutMs} ms`);
     if (signal.aborted) return outcome(null, 'The delivery was called off');

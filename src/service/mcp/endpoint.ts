@@ -1,0 +1,71 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { envelope } from '../http/mailbox-envelope.ts';
+import { Refusal } from '../http/refusal.ts';
+import { sendReply } from '../http/send-reply.ts';
+import type { ServiceState } from '../service-state.ts';
+
+interface Opened {
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * The MCP endpoint, at `/mcp`: the mailbox surface as tools, over streamable HTTP, for the same bearer token.
+ * The MCP library is loaded with the first request that has one.
+ */
+export class McpEndpoint {
+  readonly #service: ServiceState;
+  readonly #baseUrl: () => string;
+  #opened: Promise<Opened> | null = null;
+
+  /** @param baseUrl of the mailbox surface, known once the service listens */
+  constructor(service: ServiceState, baseUrl: () => string) {
+    this.#service = service;
+    this.#baseUrl = baseUrl;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#answer(request, response).catch((error: unknown) => {
+      if (!(error instanceof Refusal)) this.#service.report(error);
+      if (response.headersSent) response.destroy();
+      else sendReply(response, envelope(error));
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#opened !== null) await (await this.#opened).close();
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const service = this.#service;
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    if (path !== '/mcp' && path !== '/mcp/') {
+      throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
+    }
+    if (
+      service.tokens.authorize(request.headers.authorization, 'mailbox', service.now()) === null
+    ) {
+      throw new Refusal(
+        401,
+        'ERR_UNAUTHORIZED',
+        'The token is missing, malformed, expired or revoked',
+        {},
+        { 'www-authenticate': 'Bearer' },
+      );
+    }
+    this.#opened ??= open(this.#baseUrl(), service);
+    await (await this.#opened).handle(request, response);
+  }
+}
+
+async function open(baseUrl: string, service: ServiceState): Promise<Opened> {
+  const [{ getRequestListener }, { openMcpService }] = await Promise.all([
+    import('@hono/node-server'),
+    import('./server.ts'),
+  ]);
+  const mcp = openMcpService(baseUrl, service.settings.maxBodyBytes);
+  const handle = getRequestListener((request) => mcp.fetch(request), {
+    overrideGlobalObjects: false,
+  });
+  return { handle, close: () => mcp.close() };
+}
