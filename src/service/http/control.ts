@@ -39,6 +39,8 @@ const changeBody = z.discriminatedUnion('action', [
   z.object({ action: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...place }),
 ]);
 
+const standingBody = z.object({ mailbox: z.string(), status: z.enum(['active', 'suspended']) });
+
 const tokenBody = z.discriminatedUnion('surface', [
   z.object({
     surface: z.literal('mailbox'),
@@ -105,6 +107,12 @@ export class ControlSurface {
         return this.#deliver(deliverBody.parse(await body(request)));
       case 'POST /control/change':
         return this.#change(changeBody.parse(await body(request)));
+      case 'POST /control/standing': {
+        const standing = standingBody.parse(await body(request));
+        const { mailbox } = this.#place({ mailbox: standing.mailbox, folder: 'INBOX' });
+        this.#service.standings.setStatus(mailbox, standing.status);
+        return NO_CONTENT;
+      }
       case 'POST /control/tokens':
         return this.#putToken(tokenBody.parse(await body(request)));
       case 'POST /control/tokens/revoke': {

@@ -45,6 +45,11 @@ export function mailboxOf(call: Call): Mailbox {
       mailboxResourceId: resourceId,
     });
   }
+  if (call.service.standings.isSuspended(mailbox)) {
+    throw new Refusal(403, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended', {
+      mailboxResourceId: resourceId,
+    });
+  }
   return mailbox;
 }
 
