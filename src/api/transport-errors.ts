@@ -1,3 +1,4 @@
+import { errors } from 'undici';
 import { originError } from '../errors/origin.ts';
 import type { Operation } from '../wire/operation.ts';
 import { MOST_HEADER_BYTES, type Timeouts } from './limits.ts';
@@ -55,6 +56,7 @@ export function exchangeError(cause: Error, progress: Progress): Error {
 
 /** Where several addresses were tried, the first failure stands for all. */
 function codeOf(error: unknown): string {
+  if (error instanceof errors.HTTPParserError) return 'not-http';
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
     return error.code;

@@ -22,7 +22,7 @@ export interface OriginFacts {
     readonly status: number;
     readonly to: string | null;
   };
-  /** No connection, or it broke before an answer began. `reason` is the errno or TLS code, such as ECONNREFUSED; `sent` is false when the request never left. */
+  /** No connection, or it broke before an answer began. `reason` is the errno or TLS code, such as ECONNREFUSED, or `not-http`; `sent` is false when the request never left. */
   readonly 'origin.unreachable': {
     readonly operation: string;
     readonly host: string;

@@ -1,0 +1,261 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { type Answer, envelope, json, raw, startOrigin } from './local-origin.ts';
+import { failureOf, mailboxClient } from './test-clients.ts';
+
+const at = { mailbox: 'AC1', folder: 'INBOX', uid: 7 };
+const MAIL = Buffer.from(
+  'Message-ID: <a@b>\r\nSubject: x\r\n\r\nbody \xff\x00 bytes\r\n',
+  'latin1',
+);
+const MAIL_TYPE = { 'content-type': 'message/rfc822' };
+const ONCE = { retries: { attempts: 1 } };
+
+async function spoolDir(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'mailkeep-spool-'));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** Sends without announcing a length: in chunks, or until the connection closes. */
+function unannounced(body: Buffer, how: 'chunked' | 'until close'): Answer {
+  return (_request, response) => {
+    if (how === 'until close') {
+      response.useChunkedEncodingByDefault = false;
+      response.removeHeader('transfer-encoding');
+      response.setHeader('connection', 'close');
+    }
+    response.writeHead(200, MAIL_TYPE);
+    response.end(body);
+  };
+}
+
+describe('a source', () => {
+  test('comes byte for byte', async () => {
+    const origin = await startOrigin(raw(200, MAIL, MAIL_TYPE));
+    const { client } = mailboxClient(origin.url);
+    expect(await client.getMessageSource(at)).toEqual({
+      kind: 'buffer',
+      bytes: MAIL,
+      contentLength: MAIL.length,
+      contentType: 'message/rfc822',
+    });
+  });
+
+  test.each(['chunked', 'until close'] as const)('%s has no announced length', async (how) => {
+    const origin = await startOrigin(unannounced(MAIL, how));
+    const { client } = mailboxClient(origin.url);
+    const source = await client.getMessageSource(at);
+    expect(source).toMatchObject({ kind: 'buffer', contentLength: null });
+    expect(source.kind === 'buffer' && source.bytes.equals(MAIL)).toBe(true);
+  });
+
+  test('of no bytes is a source of no bytes', async () => {
+    const origin = await startOrigin(raw(200, '', MAIL_TYPE));
+    const { client } = mailboxClient(origin.url);
+    expect(await client.getMessageSource(at)).toMatchObject({ bytes: Buffer.alloc(0) });
+  });
+
+  test('may say more about its type', async () => {
+    const type = { 'content-type': 'Message/RFC822; charset="utf-8"' };
+    const origin = await startOrigin(raw(200, MAIL, type));
+    const { client } = mailboxClient(origin.url);
+    expect(await client.getMessageSource(at)).toMatchObject({ contentType: 'message/rfc822' });
+  });
+
+  test.each([
+    [
+      'a portal page',
+      raw(200, '<html>Sign in</html>', { 'content-type': 'text/html' }),
+      'web-page',
+    ],
+    [
+      'a page that says it is text',
+      raw(200, '<html>x', { 'content-type': 'text/plain' }),
+      'web-page',
+    ],
+    ['text', raw(200, MAIL, { 'content-type': 'text/plain' }), 'other-type'],
+    ['no type', raw(200, MAIL), 'other-type'],
+    ['JSON', json(200, { data: {} }), 'other-type'],
+    ['packed', raw(200, MAIL, { ...MAIL_TYPE, 'content-encoding': 'gzip' }), 'encoded'],
+  ])('is never %s', async (_name, answer, what) => {
+    const origin = await startOrigin(answer);
+    const { client } = mailboxClient(origin.url);
+    const error = await failureOf(client.getMessageSource(at));
+    expect(error.code).toBe('origin.not-mail');
+    expect(error.facts).toMatchObject({ what, status: 200 });
+    expect(origin.seen).toHaveLength(5);
+  });
+
+  test.each([
+    ['announced', 100],
+    ['in chunks', null],
+  ])('cut short, %s, is no source', async (_name, expected) => {
+    const cut: Answer = (_request, response) => {
+      const length = expected === null ? {} : { 'content-length': String(expected) };
+      response.writeHead(200, { ...MAIL_TYPE, ...length });
+      response.write(MAIL.subarray(0, 20), () => response.destroy());
+    };
+    const origin = await startOrigin([cut, raw(200, MAIL, MAIL_TYPE)]);
+    const impatient = mailboxClient(origin.url, ONCE);
+    const error = await failureOf(impatient.client.getMessageSource(at));
+    expect(error.code).toBe('origin.cut-short');
+    expect(error.facts).toMatchObject({ expected });
+    const { client } = mailboxClient(origin.url);
+    expect(await client.getMessageSource(at)).toMatchObject({ bytes: MAIL });
+  });
+
+  test('404 is a refusal, not a source', async () => {
+    const origin = await startOrigin(envelope(404, 'ERR_MESSAGE_NOT_FOUND'));
+    const { client } = mailboxClient(origin.url);
+    const error = await failureOf(client.getMessageSource(at));
+    expect(error.facts).toMatchObject({ status: 404, code: 'ERR_MESSAGE_NOT_FOUND' });
+  });
+});
+
+describe('a large source', () => {
+  const large = Buffer.alloc(3_000_000, 'Received: from somewhere\r\n');
+
+  test.each([
+    ['announced', raw(200, large, MAIL_TYPE)],
+    ['in chunks', unannounced(large, 'chunked')],
+    ['until close', unannounced(large, 'until close')],
+  ])('goes to a file of mode 0600, %s', async (_name, answer) => {
+    const dir = await spoolDir();
+    const origin = await startOrigin(answer);
+    const { client } = mailboxClient(origin.url);
+    const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 100_000 });
+    if (source.kind !== 'file') throw new Error('not in a file');
+    expect((await stat(source.path)).mode & 0o777).toBe(0o600);
+    expect(source.size).toBe(large.length);
+    expect(source.sha256).toBe(createHash('sha256').update(large).digest('hex'));
+    expect((await readFile(source.path)).equals(large)).toBe(true);
+    expect(await readdir(dir)).toHaveLength(1);
+  });
+
+  test('of any size comes whole, in memory or in a file', async () => {
+    const dir = await spoolDir();
+    let body = Buffer.alloc(0);
+    let announce = true;
+    const origin = await startOrigin((request, response) =>
+      (announce ? raw(200, body, MAIL_TYPE) : unannounced(body, 'chunked'))(request, response),
+    );
+    const { client } = mailboxClient(origin.url);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 0, max: 400_000 }),
+        fc.integer({ min: 1, max: 200_000 }),
+        fc.boolean(),
+        async (size, inMemoryLimit, announced) => {
+          body = Buffer.alloc(size, 'abcdefghijk');
+          announce = announced;
+          const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit });
+          expect(source.kind).toBe(size > inMemoryLimit ? 'file' : 'buffer');
+          const bytes = source.kind === 'file' ? await readFile(source.path) : source.bytes;
+          expect(bytes.equals(body)).toBe(true);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  const endings: readonly [string, Answer, string][] = [
+    [
+      'breaks off',
+      (_request, response) => {
+        response.writeHead(200, { ...MAIL_TYPE, 'content-length': String(large.length) });
+        response.write(large.subarray(0, 2_000_000), () => response.destroy());
+      },
+      'origin.cut-short',
+    ],
+    ['is of another type', raw(200, large, { 'content-type': 'text/html' }), 'origin.not-mail'],
+    ['announces more than the ceiling', raw(200, large, MAIL_TYPE), 'origin.too-large'],
+    ['grows past the ceiling', unannounced(large, 'chunked'), 'origin.too-large'],
+  ];
+  test.each(endings)('that %s leaves no file behind', async (name, answer, code) => {
+    const dir = await spoolDir();
+    const origin = await startOrigin(answer);
+    const { client } = mailboxClient(origin.url, ONCE);
+    const ceiling = name.includes('ceiling') ? 2_500_000 : 10_000_000;
+    const error = await failureOf(
+      client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 50_000, ceiling }),
+    );
+    expect(error.code).toBe(code);
+    if (name.includes('ceiling')) {
+      expect(error.facts).toMatchObject({ what: 'source', limit: ceiling });
+    }
+    expect(await readdir(dir)).toEqual([]);
+  });
+
+  test('that nobody waits for any more leaves no file behind', async () => {
+    const dir = await spoolDir();
+    const stop = new AbortController();
+    const reason = new Error('stopped');
+    const origin = await startOrigin((_request, response) => {
+      response.writeHead(200, MAIL_TYPE);
+      // The rest never comes: the client is stopped when the first part is on its way to the file.
+      response.write(large, () => setImmediate(() => stop.abort(reason)));
+    });
+    const { client } = mailboxClient(origin.url);
+    await expect(
+      client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000, signal: stop.signal }),
+    ).rejects.toBe(reason);
+    expect(await readdir(dir)).toEqual([]);
+  });
+
+  test('without a folder to put it is a failure of the disk, not of the origin', async () => {
+    const origin = await startOrigin(raw(200, large, MAIL_TYPE));
+    const { client } = mailboxClient(origin.url);
+    const dir = join(await spoolDir(), 'missing');
+    const error = await failureOf(
+      client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000 }),
+    );
+    expect(error).toMatchObject({ family: 'disk', code: 'spool-failed' });
+    expect(error.facts).toEqual({ dir, reason: 'ENOENT' });
+    expect(origin.seen).toHaveLength(1);
+  });
+
+  test('does not lie in memory whole', async () => {
+    const dir = await spoolDir();
+    const size = 200 * 1024 * 1024;
+    const piece = Buffer.alloc(1024 * 1024, 'x');
+    const origin = await startOrigin((_request, response) => {
+      response.writeHead(200, { ...MAIL_TYPE, 'content-length': String(size) });
+      let left = size / piece.length;
+      const pour = () => {
+        left -= 1;
+        if (left > 0) response.write(piece, pour);
+        else response.end(piece);
+      };
+      pour();
+    });
+    const { client } = mailboxClient(origin.url);
+    let most = 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, process.memoryUsage().arrayBuffers);
+    }, 5);
+    onTestFinished(() => clearInterval(watch));
+    const before = process.memoryUsage().arrayBuffers;
+    const source = await client.getMessageSource(at, { spoolDir: dir });
+    expect(source).toMatchObject({ kind: 'file', size });
+    expect(most - before).toBeLessThan(size / 2);
+  });
+});
+
+describe('an attachment', () => {
+  test('is octets, and nothing else', async () => {
+    const octets = { 'content-type': 'application/octet-stream' };
+    const origin = await startOrigin([
+      raw(200, MAIL, octets),
+      raw(200, '<html>', { 'content-type': 'text/html' }),
+    ]);
+    const { client } = mailboxClient(origin.url, ONCE);
+    expect(await client.getMessageAttachment(at, '2')).toMatchObject({ bytes: MAIL });
+    const error = await failureOf(client.getMessageAttachment(at, '2'));
+    expect(error.code).toBe('origin.not-bytes');
+  });
+});
