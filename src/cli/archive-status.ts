@@ -86,7 +86,7 @@ function mailboxStatus(
 ): MailboxStatus {
   const folders = catalog.folders
     .all({ mailbox })
-    .map((folder) => folderStatus(folder, catalog.folders.counts(folder.id), state));
+    .map((folder) => folderStatus(catalog, folder, state));
   const sum = (field: 'messages' | 'unread' | 'ended' | 'quarantined' | 'held'): number =>
     folders.reduce((total, folder) => total + folder[field], 0);
   const proofs = folders.map(({ provenAt }) => provenAt ?? '').sort();
@@ -107,17 +107,17 @@ function mailboxStatus(
 }
 
 function folderStatus(
-  { address, folder, specialUse }: KnownFolder,
-  counts: ReturnType<Reader['catalog']['folders']['counts']>,
+  { folders }: Reader['catalog'],
+  { id, address, folder, specialUse }: KnownFolder,
   state: StateFile | undefined,
 ): FolderStatus {
   const proof = recalledProof(state, address, folder);
-  const { open, unread, assumed, held, ended, quarantined, forgotten } = counts;
+  const { open, assumed, held, ended, quarantined, forgotten } = folders.counts(id);
   return {
     folder,
     specialUse,
     messages: open,
-    unread,
+    unread: folders.unread(id),
     assumed,
     held,
     ended,

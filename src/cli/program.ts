@@ -1,7 +1,8 @@
 import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
 import { usageError } from '../errors/usage.ts';
-import { type Body, COMMANDS } from './commands.ts';
+import type { Body } from './command-file.ts';
+import { COMMANDS } from './commands.ts';
 import type { Globals } from './context.ts';
 import { EXIT_STATUS_HELP } from './exit-codes.ts';
 

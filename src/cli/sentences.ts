@@ -3,8 +3,9 @@ import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './sentences/archive.ts';
 import { CATALOG_SENTENCES } from './sentences/catalog.ts';
 import { CONFIG_SENTENCES } from './sentences/config.ts';
-import { MIME_SENTENCES } from './sentences/mime.ts';
+import { INDEXER_SENTENCES, MIME_SENTENCES } from './sentences/mime.ts';
 import { ORIGIN_SENTENCES } from './sentences/origin.ts';
+import { SEARCH_SENTENCES } from './sentences/search.ts';
 import { type Said, say } from './sentences/sentence.ts';
 import { SERVICE_SENTENCES } from './sentences/service.ts';
 import { SYNC_SENTENCES } from './sentences/sync.ts';
@@ -15,8 +16,10 @@ export const SENTENCE_TABLES = [
   ARCHIVE_SENTENCES,
   CATALOG_SENTENCES,
   CONFIG_SENTENCES,
+  INDEXER_SENTENCES,
   MIME_SENTENCES,
   ORIGIN_SENTENCES,
+  SEARCH_SENTENCES,
   SERVICE_SENTENCES,
   SYNC_SENTENCES,
   USAGE_SENTENCES,

@@ -28,7 +28,9 @@ export interface SyncCommand {
   readonly account: string | undefined;
   readonly mailboxes: readonly string[];
   readonly folders: readonly string[];
+  readonly full: boolean;
   readonly dryRun: boolean;
+  readonly acceptEndings: boolean;
 }
 
 /** `mailkeep sync`: one pass over the accounts of the configuration. */
@@ -129,7 +131,14 @@ async function passed(
       order: settings.sync.order,
       requestsPerMinute: settings.rateLimit.requestsPerMinute,
       concurrency: settings.rateLimit.concurrency,
+      policy: {
+        full: command.full,
+        acceptEndings: command.acceptEndings,
+        confirmAfterMs: settings.brake.confirmAfterMs,
+        brake: settings.brake,
+      },
       minFreeBytes: settings.minFreeBytes,
+      startedAtCommit: catalog.reached().number,
       log,
       mirror: catalogMirror(catalog),
       memory: state,

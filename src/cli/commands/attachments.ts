@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { readMessage } from '../../mime/reading.ts';
 import { bytes } from '../amounts.ts';
-import type { Body } from '../commands.ts';
+import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
 import { oneMessage } from '../one-message.ts';

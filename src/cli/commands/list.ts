@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../commands.ts';
+import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
@@ -16,7 +16,7 @@ const HELP = `
 One line for each place of a message, newest first: date, id, N when unread, * when flagged, sender,
 subject, folder. A message in two folders has two lines with one id.
 
-T is a date (2026-03-01), an ISO time, or a span such as 3d, which means so long ago. As of a moment,
+T is a date (2026-03-01, which is its end), an ISO time, or a span such as 3d, so long ago. As of a moment,
 what is listed is what the archive had observed until then.
 
 EXAMPLES

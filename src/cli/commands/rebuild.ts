@@ -7,7 +7,7 @@ import { usageError } from '../../errors/usage.ts';
 import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { count, counted, span } from '../amounts.ts';
-import type { Body } from '../commands.ts';
+import type { Body } from '../command-file.ts';
 import { EXIT } from '../exit-codes.ts';
 
 const HELP = `

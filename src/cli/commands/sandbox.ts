@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../commands.ts';
+import type { Body } from '../command-file.ts';
 import { EXIT } from '../exit-codes.ts';
 import { collected, wholeNumber } from '../option-values.ts';
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { archiveStatus, staleMailboxes } from '../archive-status.ts';
-import type { Body } from '../commands.ts';
+import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { readState } from '../compose/state-file.ts';
 import { EXIT } from '../exit-codes.ts';

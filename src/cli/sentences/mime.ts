@@ -1,3 +1,4 @@
+import type * as indexerErrors from '../../errors/indexer.ts';
 import type * as errors from '../../errors/mime.ts';
 import { type FactsOfModule, type Sentences, say } from './sentence.ts';
 
@@ -15,4 +16,9 @@ export const MIME_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
     ),
   'attachment-missing': ({ number, count }) =>
     say(`The message has no attachment ${number}: it has ${count}.`),
+};
+
+export const INDEXER_SENTENCES: Sentences<FactsOfModule<typeof indexerErrors>> = {
+  'rebuild-interrupted': () =>
+    say('Interrupted. The catalog is as it was before.', 'Run "mailkeep rebuild" again.'),
 };

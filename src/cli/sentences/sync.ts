@@ -1,17 +1,6 @@
+import type { SyncFacts } from '../../errors/sync.ts';
 import { bytes } from '../amounts.ts';
 import { type Sentences, say } from './sentence.ts';
-
-/** What a pass itself finds wrong, with the facts of each code. */
-interface SyncFacts {
-  readonly 'sync.interrupted': Readonly<Record<string, never>>;
-  readonly 'sync.inconsistent-page': {
-    readonly folder: string;
-    readonly items: number;
-    readonly total: number;
-  };
-  readonly 'sync.marks-seen': { readonly host: string };
-  readonly 'disk.low': { readonly free: number; readonly minFreeBytes: number };
-}
 
 export const SYNC_SENTENCES: Sentences<SyncFacts> = {
   'sync.interrupted': () =>
@@ -20,6 +9,21 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     say(
       `The service says that ${folder} has ${total} messages, but a page of it shows ${items}.`,
       'Nothing was concluded from it; the next sync asks again.',
+    ),
+  'sync.counts-disagree': ({ folder, listed, shown }) =>
+    say(
+      `The service lists ${folder} with ${listed} messages, but shows ${shown} of them.`,
+      'Nothing was concluded from it; the next sync asks again.',
+    ),
+  'sync.no-inbox': ({ listed }) =>
+    say(
+      `The service lists ${listed} folders and no INBOX: that is not all of the mailbox.`,
+      'Nothing was concluded from it; the next sync asks again.',
+    ),
+  'sync.mailbox-unreachable': ({ address, since }) =>
+    say(
+      `The token no longer reaches ${address}, since ${since}.`,
+      'What is archived stays and can be searched. When the mailbox is back, the next sync goes on.',
     ),
   'sync.marks-seen': ({ host }) =>
     say(

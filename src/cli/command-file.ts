@@ -1,0 +1,11 @@
+import type { Command } from 'commander';
+import type { CommandContext } from './context.ts';
+import type { ExitCode } from './exit-codes.ts';
+
+/** What a command does once its line is parsed. */
+export type Body = (context: CommandContext) => Promise<ExitCode>;
+
+/** A command's file: declares its arguments and options, and hands over its body when it is chosen. */
+export interface CommandFile {
+  define(command: Command, chosen: (body: Body) => void): void;
+}

@@ -1,0 +1,41 @@
+import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
+
+/** Codes of what a pass itself finds wrong, with the facts that fill their sentences. */
+export interface SyncFacts {
+  readonly 'sync.interrupted': Readonly<Record<string, never>>;
+  /** A page with more or fewer items than its own total allows, also when asked again. */
+  readonly 'sync.inconsistent-page': {
+    readonly folder: string;
+    readonly items: number;
+    readonly total: number;
+  };
+  /** The folder listing counts messages, and the folder's newest page shows none. */
+  readonly 'sync.counts-disagree': {
+    readonly folder: string;
+    readonly listed: number;
+    readonly shown: number;
+  };
+  /** A listing of folders without INBOX: it is not the whole listing. */
+  readonly 'sync.no-inbox': { readonly listed: number };
+  /** A mailbox that is archived is not among those the token reaches; `since` is ISO 8601. */
+  readonly 'sync.mailbox-unreachable': { readonly address: string; readonly since: string };
+  /** Reading a source marked an unseen message as seen, twice in a row. */
+  readonly 'sync.marks-seen': { readonly host: string };
+  /** Bytes free where the archive is, and the least that must stay free. */
+  readonly 'disk.low': { readonly free: number; readonly minFreeBytes: number };
+}
+
+export type SyncCode = keyof SyncFacts;
+
+const FAMILY: Readonly<Partial<Record<SyncCode, ErrorFamily>>> = {
+  'sync.interrupted': 'interrupted',
+  'disk.low': 'disk',
+};
+
+/** An error of a pass. Family `origin` unless its entry above names another. */
+export function syncError<C extends SyncCode>(
+  code: C,
+  facts: SyncFacts[C],
+): MailkeepError<C, SyncFacts[C]> {
+  return new MailkeepError(FAMILY[code] ?? 'origin', code, facts);
+}
