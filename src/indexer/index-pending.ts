@@ -60,9 +60,9 @@ export interface IndexingResult extends IndexingProgress {
 /** Documents a transaction, at most. */
 const MAX_DOCUMENTS = 500;
 /** UTF-16 units of text a transaction, about. */
-const MAX_CHARS = 8 * 1024 * 1024;
+const MAX_CHARS = 4 * 1024 * 1024;
 /** Bytes of sources that are being extracted at a time, one larger message apart. */
-const MAX_SOURCE_BYTES = 24 * 1024 * 1024;
+const MAX_SOURCE_BYTES = 16 * 1024 * 1024;
 const PAGE = 1000;
 /** From here on merging the index is put off to the end of the round. */
 const BULK = 5000;
