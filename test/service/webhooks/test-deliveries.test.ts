@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type Hooked, hooked } from './hooked.ts';
+import { statuses } from './receiver.ts';
+
+let h: Hooked;
+beforeEach(async () => {
+  h = await hooked({ settings: { webhookTestsPerMinute: 2 } });
+});
+afterEach(() => h.close());
+
+const mailboxSide = (id: string) => h.served.call(`POST ${h.served.m}/webhooks/${id}/test`);
+const platformSide = (id: string) =>
+  h.served.call(`POST /api/mail/v1/webhooks/${id}/test`, {
+    token: h.served.sandbox.tokens.platform,
+  });
+
+test('a test delivery answers what came of it, in the shape of its surface, and is logged', async () => {
+  const receiver = await h.receiver((_, response) => {
+    response.writeHead(418).end('short\nand stout');
+  });
+  const hook = await h.createHook(receiver.url, { status: 'paused' });
+  expect((await mailboxSide(hook.id)).json).toEqual({
+    data: { httpStatus: 418, success: false, error: expect.stringContaining('short and stout') },
+  });
+  expect((await platformSide(hook.id)).json).toEqual({
+    http_status: 418,
+    is_successful: false,
+    error: expect.stringContaining('short and stout'),
+  });
+  expect(receiver.got).toHaveLength(2);
+  expect(JSON.parse(receiver.got[0]?.body ?? '')).toMatchObject({
+    event: 'message.received',
+    mailbox: 'ada@example.org',
+    data: { subject: 'Test delivery' },
+  });
+  expect(h.clock.waits()).toEqual([]);
+  expect((await h.log()).data).toMatchObject([
+    { is_successful: false, retry_count: 1, max_retry_count: 1 },
+    { is_successful: false, retry_count: 1, max_retry_count: 1 },
+  ]);
+});
+
+test('without an answer there is no status', async () => {
+  const receiver = await h.receiver();
+  await receiver.close();
+  const hook = await h.createHook(receiver.url);
+  expect((await platformSide(hook.id)).json).toEqual({
+    is_successful: false,
+    error: expect.stringContaining('ECONNREFUSED'),
+  });
+});
+
+test('an endpoint that repeats the secret does not get it shown', async () => {
+  const receiver = await h.receiver((_, response) => {
+    response.writeHead(400).end(`you sent ${receiver.got[0]?.headers.authorization}`);
+  });
+  const hook = await h.createHook(receiver.url);
+  const { bytes } = await mailboxSide(hook.id);
+  expect(bytes.toString()).toContain('you sent Bearer');
+  expect(bytes.toString()).not.toContain(hook.secret);
+});
+
+test('both surfaces share a limit for each webhook', async () => {
+  const receiver = await h.receiver(statuses(200));
+  const [hook, other] = [await h.createHook(receiver.url), await h.createHook(receiver.url)];
+  expect((await mailboxSide(hook.id)).status).toBe(200);
+  h.clock.pass(30_000);
+  expect((await platformSide(hook.id)).status).toBe(200);
+  const refused = await mailboxSide(hook.id);
+  expect(refused).toMatchObject({
+    status: 429,
+    json: { code: 'ERR_WEBHOOK_TEST_RATE_LIMIT', params: { retryAfter: 30 } },
+  });
+  expect(refused.headers['retry-after']).toBe('30');
+  const refusedHere = await platformSide(hook.id);
+  expect(refusedHere).toMatchObject({ status: 429, json: { message: expect.any(String) } });
+  expect(refusedHere.headers['retry-after']).toBe('30');
+  expect(refusedHere.headers['x-ratelimit-remaining']).toBe('88');
+  expect((await platformSide(other.id)).status).toBe(200);
+  expect(receiver.got).toHaveLength(3);
+  h.clock.pass(30_000);
+  expect((await mailboxSide(hook.id)).status).toBe(200);
+});
