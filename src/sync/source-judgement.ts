@@ -59,7 +59,7 @@ export function judgeSource(input: {
   const latest = fetches[fetches.length - 1] ?? fetches[0];
   const mayRetry = fetches.length < FETCHES_IN_A_RUN;
   const carries = carriesListedId(listing, latest);
-  if (!latest.looksLikeMail && !carries) {
+  if (!latest.looksLikeMail && !isMailAllTheSame(listing, latest)) {
     return mayRetry ? { verdict: 'again' } : { verdict: 'quarantine', reason: 'not-mail' };
   }
   if (latest.size === listing.size) return { verdict: 'accept' };
@@ -79,6 +79,18 @@ export function judgeSource(input: {
     if (confirmed) return { verdict: 'accept', mark: 'shorter-twice' };
   }
   return { verdict: 'quarantine', reason: shorter ? 'short' : 'size-disagrees' };
+}
+
+/**
+ * Mail may begin like a web page when it has lost its headers. Then it must prove itself: by the listed
+ * Message-ID or, where none is listed, by the listed size to the byte. A portal's page can have neither.
+ */
+function isMailAllTheSame(
+  listing: Pick<Listing, 'size' | 'messageId'>,
+  fetched: FetchedFacts,
+): boolean {
+  if (!carriesListedId(listing, fetched)) return false;
+  return bareId(listing.messageId) !== null || fetched.size === listing.size;
 }
 
 /** A message listed without a Message-ID must come without one. */
