@@ -40,6 +40,16 @@ export class LineEncoder {
     return to;
   }
 
+  /** The chunk's lines in pieces of about 64 KiB. */
+  *pieces(chunk: Buffer): Generator<Buffer, void, undefined> {
+    for (let from = 0; from < chunk.length; from += STEP) {
+      yield Buffer.from(
+        this.#broken(chunk.toString('base64', from, Math.min(from + STEP, chunk.length))),
+        'latin1',
+      );
+    }
+  }
+
   #broken(text: string): string {
     const length = this.#lineLength;
     let lines = '';

@@ -37,7 +37,7 @@ export class RecipeBuilder {
       this.#literal.push(bytes);
       this.#literalBytes += bytes.length;
       if (this.#inlineBytes + this.#literalBytes <= INLINE_LITERAL_BYTES) return;
-      this.#literalChunks = new Chunker(BLOB_BYTES, this.#sink, (chunk) => chunk);
+      this.#literalChunks = new Chunker(BLOB_BYTES, this.#sink, (chunk) => [chunk]);
       for (const piece of this.#literal) this.#literalChunks.push(piece);
       this.#literal = [];
       return;
@@ -49,11 +49,7 @@ export class RecipeBuilder {
   beginRun(shape: LineShape): void {
     this.#endLiteral();
     const encoder = new LineEncoder(shape);
-    const encode = (chunk: Buffer) => {
-      const text = Buffer.allocUnsafe(encoder.lengthOf(chunk.length));
-      encoder.write(chunk, text, 0);
-      return text;
-    };
+    const encode = (chunk: Buffer) => encoder.pieces(chunk);
     this.#run = { shape, chunks: new Chunker(DECODED_CHUNK_BYTES, this.#sink, encode) };
   }
 
@@ -103,7 +99,7 @@ export class RecipeBuilder {
 class Chunker {
   readonly #size: number;
   readonly #sink: RecipeSink;
-  readonly #asSource: (chunk: Buffer) => Buffer;
+  readonly #asSource: (chunk: Buffer) => Iterable<Buffer>;
   readonly #names: BlobHash[] = [];
   #pieces: Buffer[] = [];
   #have = 0;
@@ -111,7 +107,7 @@ class Chunker {
   #first: Buffer | undefined;
   #whole: Hash | undefined;
 
-  constructor(size: number, sink: RecipeSink, asSource: (chunk: Buffer) => Buffer) {
+  constructor(size: number, sink: RecipeSink, asSource: (chunk: Buffer) => Iterable<Buffer>) {
     this.#size = size;
     this.#sink = sink;
     this.#asSource = asSource;
@@ -155,6 +151,7 @@ class Chunker {
       this.#whole.update(chunk);
     }
     this.#sink.blob(name, chunk);
-    if (this.#sink.rebuilt !== undefined) this.#sink.rebuilt(this.#asSource(chunk));
+    if (this.#sink.rebuilt === undefined) return;
+    for (const piece of this.#asSource(chunk)) this.#sink.rebuilt(piece);
   }
 }

@@ -13,7 +13,7 @@ export interface WindowSize {
   readonly judged: number;
 }
 
-const WINDOW: WindowSize = { bytes: 4 * 1024 * 1024, judged: 256 * 1024 };
+const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
 
 const PAD = 61;
 

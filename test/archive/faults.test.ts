@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
+import { Positions } from './positions.ts';
 import {
   DIR,
   fill,
   hotPath,
   openOn,
-  Positions,
   sampleMail,
   scanAll,
   soundBatches,

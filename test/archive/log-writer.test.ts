@@ -2,13 +2,13 @@ import { hash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { genesisHash } from '../../src/archive/segment-header.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
+import { Positions } from './positions.ts';
 import {
   appeared,
   DIR,
   fill,
   hotPath,
   openOn,
-  Positions,
   place,
   sampleMail,
   scanAll,

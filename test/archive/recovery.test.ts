@@ -3,11 +3,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import type { TornTail } from '../../src/archive/recovery.ts';
+import { Positions } from './positions.ts';
 import {
   DIR,
   hotPath,
   openOn,
-  Positions,
   sampleMail,
   scanAll,
   soundBatches,

@@ -4,40 +4,12 @@ import type { Fact } from '../../src/archive/facts.ts';
 import type { FileLayer } from '../../src/archive/file-layer.ts';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
 import { type LogWriterOptions, openLogWriter } from '../../src/archive/open-log-writer.ts';
-import type { CommittedBatch, Locator, Position } from '../../src/archive/records.ts';
+import type { CommittedBatch } from '../../src/archive/records.ts';
 import { type ScanEvent, scanLog } from '../../src/archive/scan-log.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
+import type { Positions } from './positions.ts';
 
 export const DIR = '/archive';
-
-/** The part of a catalog that reading needs, folded from batches. */
-export class Positions implements Locator {
-  readonly blobs = new Map<string, Position>();
-  readonly messages = new Map<string, Position>();
-  readonly batches: CommittedBatch[] = [];
-
-  fold(batch: CommittedBatch): CommittedBatch {
-    this.batches.push(batch);
-    for (const record of batch.records) {
-      if (record.kind === 'blob') this.blobs.set(record.hash, record.position);
-      if (record.kind === 'message') this.messages.set(record.id, record.position);
-    }
-    return batch;
-  }
-
-  /** The commit reached, as a catalog would hand it to the writer. */
-  get reached() {
-    return this.batches.at(-1)?.commit;
-  }
-
-  blob(name: string): Position | undefined {
-    return this.blobs.get(name);
-  }
-
-  message(id: string): Position | undefined {
-    return this.messages.get(id);
-  }
-}
 
 export function place(uid: number) {
   return { host: 'mail.example.org', mailbox: 'm1', folder: 'INBOX', generation: 1, uid };

@@ -5,12 +5,12 @@ import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { sealClosedSegments, sealSegment } from '../../src/archive/seal-segment.ts';
 import { listSegments } from '../../src/archive/segment-files.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
+import { Positions } from './positions.ts';
 import {
   DIR,
   fill,
   hotPath,
   openOn,
-  Positions,
   sampleMail,
   scanAll,
   soundBatches,
@@ -102,7 +102,8 @@ test('killed at any act of sealing, everything reads as before, and sealing work
 });
 
 test('the power going at any act of sealing leaves a generation that is whole', async () => {
-  for (const survives of [() => false, () => true]) {
+  let turn = 0;
+  for (const survives of [() => false, () => true, () => turn++ % 3 !== 1]) {
     for (let k = 0; ; k += 1) {
       const { disk, known, raws } = await closed();
       const start = disk.acts;
@@ -120,6 +121,24 @@ test('the power going at any act of sealing leaves a generation that is whole', 
       if (!(outcome instanceof Error)) break;
     }
   }
+});
+
+test('a sealed file takes its name only once it is durable', async () => {
+  const { disk } = await closed();
+  const acts: string[] = [];
+  disk.fault = (act, path) => {
+    if (acts.at(-1) !== `${act} ${path}`) acts.push(`${act} ${path}`);
+    return undefined;
+  };
+  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+  const path = `${DIR}/log/0000000001.2.seg`;
+  expect(acts).toEqual([
+    `create ${path}.tmp`,
+    `write ${path}.tmp`,
+    `datasync ${path}.tmp`,
+    `rename ${path}`,
+    `syncFolder ${DIR}/log`,
+  ]);
 });
 
 test('no room to seal changes nothing', async () => {

@@ -1,0 +1,124 @@
+import { hash } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { openLogReader } from '../../src/archive/log-reader.ts';
+import { sealSegment } from '../../src/archive/seal-segment.ts';
+import { mailWithAttachment, noise } from './generated-mail.ts';
+import { Positions } from './positions.ts';
+import { DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
+import { SimulatedDisk } from './simulated-disk.ts';
+
+const ATTACHMENT = noise(4 * 1024 * 1024);
+
+async function sample() {
+  const disk = new SimulatedDisk();
+  const writer = await openOn(disk.files);
+  const known = new Positions();
+  const raws = await writeBatches(writer, known, 4);
+  const large = mailWithAttachment(ATTACHMENT);
+  known.fold(await writer.commit(fill(writer.newBatch(), [large], known, 100)));
+  await writer.rollIfLarger(0);
+  const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+  return { disk, known, reader, raws, large };
+}
+
+describe.each(['hot', 'sealed'])('in a %s segment', (state) => {
+  async function stored() {
+    const all = await sample();
+    if (state === 'sealed') {
+      await sealSegment({ dir: DIR, segment: 1, files: all.disk.files });
+      all.disk.delete(hotPath());
+    }
+    return all;
+  }
+
+  test('a message comes whole, in pieces, or as far as is asked', async () => {
+    const { reader, raws, large } = await stored();
+    for (const raw of [...raws, large]) {
+      const id = hash('sha256', raw);
+      expect(reader.readMessage(id).equals(raw)).toBe(true);
+      expect(reader.sizeOf(id)).toBe(raw.length);
+      const pieces: Buffer[] = [];
+      for await (const piece of reader.streamMessage(id)) pieces.push(Buffer.from(piece));
+      expect(Buffer.concat(pieces).equals(raw)).toBe(true);
+      for (const most of [0, 1, 100, raw.length - 1, raw.length, raw.length + 1]) {
+        const { bytes, cut } = reader.readSource(id, most);
+        expect(bytes.equals(raw.subarray(0, most))).toBe(true);
+        expect(cut).toBe(most < raw.length);
+      }
+    }
+  });
+
+  test('a blob comes by its hash', async () => {
+    const { reader, known } = await stored();
+    const chunk = ATTACHMENT.subarray(0, 3 * 1024 * 1024);
+    expect(reader.readBlob(hash('sha256', chunk)).equals(chunk)).toBe(true);
+    for (const name of known.blobs.keys()) expect(hash('sha256', reader.readBlob(name))).toBe(name);
+  });
+
+  test('bytes that are not what was stored are an error, however little is wrong', async () => {
+    const { disk, reader, large, raws } = await stored();
+    const path = state === 'hot' ? hotPath() : `${DIR}/log/0000000001.2.seg`;
+    const bytes = disk.read(path);
+    // Most of the file is the large attachment.
+    const at = Math.floor(bytes.length / 2);
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    disk.put(path, bytes);
+    reader.refresh();
+    const id = hash('sha256', large);
+    expect(() => reader.readMessage(id)).toThrow(expect.objectContaining({ code: 'blob-damaged' }));
+    const read = async () => {
+      for await (const piece of reader.streamMessage(id)) void piece;
+    };
+    await expect(read()).rejects.toMatchObject({ family: 'damage' });
+    for (const raw of raws) {
+      expect(reader.readMessage(hash('sha256', raw)).equals(raw)).toBe(true);
+    }
+  });
+
+  test('a position that points elsewhere never gives other bytes', async () => {
+    const { disk, known, raws } = await stored();
+    const positions = [...known.messages.values(), ...known.blobs.values()];
+    const [raw] = raws;
+    const id = hash('sha256', raw ?? '');
+    for (const position of positions) {
+      const locator = { blob: (name: string) => known.blob(name), message: () => position };
+      const reader = openLogReader({ dir: DIR, locator, files: disk.files });
+      if (position === known.message(id)) continue;
+      expect(() => reader.readMessage(id)).toThrow(
+        expect.objectContaining({ code: 'message-damaged' }),
+      );
+    }
+  });
+});
+
+test('what the locator does not know is unknown; a blob that a recipe needs is damage', async () => {
+  const { known, reader, disk, large } = await sample();
+  expect(() => reader.readMessage('0'.repeat(64))).toThrow(
+    expect.objectContaining({ code: 'bytes-unknown' }),
+  );
+  const locator = { blob: () => undefined, message: (id: string) => known.message(id) };
+  const blind = openLogReader({ dir: DIR, locator, files: disk.files });
+  expect(() => blind.readMessage(hash('sha256', large))).toThrow(
+    expect.objectContaining({ code: 'blob-damaged' }),
+  );
+});
+
+test('a reader that is open while segments are sealed and dropped reads on', async () => {
+  const { disk, reader, raws } = await sample();
+  const [first, second] = raws;
+  expect(reader.readMessage(hash('sha256', first ?? ''))).toEqual(first);
+  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+  disk.delete(hotPath());
+  // The file that is open still serves; a reader that opens it anew has to look at the folder again.
+  expect(reader.readMessage(hash('sha256', second ?? ''))).toEqual(second);
+  reader.refresh();
+  for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
+});
+
+test('damage of the file that is open is healed by a newer generation', async () => {
+  const { disk, reader, raws } = await sample();
+  for (const raw of raws) reader.readMessage(hash('sha256', raw));
+  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+  disk.put(hotPath(), Buffer.alloc(disk.read(hotPath()).length));
+  for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
+});
