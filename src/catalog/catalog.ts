@@ -17,6 +17,15 @@ import { locator, type MessageQueries, messageQueries } from './messages.ts';
 import { catalogFile, openForReading, openForWriting } from './open.ts';
 import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
+import { type RelinkQueries, relinkQueries } from './relinking.ts';
+import {
+  countHits,
+  explainSearch,
+  type SearchPlan,
+  type SearchRequest,
+  type SearchResult,
+  search,
+} from './search.ts';
 import { type Totals, totals } from './totals.ts';
 
 /** The catalog as everybody may read it, on one connection. Close it when done. */
@@ -30,10 +39,15 @@ export interface Catalog {
   readonly messages: MessageQueries;
   readonly locator: Locator;
   readonly quarantine: QuarantineQueries;
+  readonly relinking: RelinkQueries;
   readonly index: IndexQueries;
   totals(): Totals;
   /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
   list(filter: ListFilter): IterableIterator<PlaceLine>;
+  /** See `search.ts`; the query comes from `search/parse.ts`. */
+  search(request: SearchRequest): SearchResult;
+  countHits(request: Pick<SearchRequest, 'node' | 'asOf'>): number;
+  explainSearch(request: SearchRequest): SearchPlan;
   /** Everything that happened to a message, oldest first; empty when nobody knows it. */
   history(id: MessageId): HistoryLine[];
   close(): void;
@@ -116,9 +130,13 @@ function reading(connection: Connection): Catalog {
     messages,
     locator: locator(connection),
     quarantine: quarantineQueries(connection, places),
+    relinking: relinkQueries(connection),
     index: indexQueries(connection),
     totals: () => totals(connection),
     list: (filter) => list(connection, places, filter),
+    search: (request) => search(connection, places, messages.docidsByPrefix, request),
+    countHits: (request) => countHits(connection, messages.docidsByPrefix, request),
+    explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
     history(id) {
       const docid = messages.find(id)?.docid;
       return docid === undefined ? [] : history(connection, places, docid, id);

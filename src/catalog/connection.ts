@@ -40,6 +40,30 @@ export class Connection {
     return this.#prepare<P, R>(query.compiled()).iterate(params);
   }
 
+  /** Walks the rows of SQL that was put together for one occasion; return it when it is not drained. */
+  text<R>(sql: string, params: readonly unknown[]): IterableIterator<R> {
+    const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
+    return this.#walk(() => prepared.iterate(...params));
+  }
+
+  *#walk<R>(open: () => IterableIterator<R>): Generator<R, void, undefined> {
+    const rows = this.guard(open);
+    try {
+      for (;;) {
+        const next = this.guard(() => rows.next());
+        if (next.done === true) return;
+        yield next.value;
+      }
+    } finally {
+      rows.return?.();
+    }
+  }
+
+  /** Runs reads that must agree with each other on one state of the database. */
+  snapshot<T>(act: () => T): T {
+    return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
+  }
+
   #prepare<P, R>({ sql, bind }: CompiledSql<P>): Statement<P, R> {
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
     return {
@@ -50,7 +74,7 @@ export class Connection {
         }),
       get: (params) => this.guard(() => prepared.get(...bind(params))),
       all: (params) => this.guard(() => prepared.all(...bind(params))),
-      iterate: (params) => this.guard(() => prepared.iterate(...bind(params))),
+      iterate: (params) => this.#walk(() => prepared.iterate(...bind(params))),
     };
   }
 

@@ -9,6 +9,8 @@ export interface FolderName {
   readonly address: string;
   readonly mailboxId: number;
   readonly path: string;
+  /** The last part of the path. */
+  readonly name: string;
   readonly specialUse: string | null;
 }
 
@@ -17,7 +19,7 @@ const CURRENT = query()((db) =>
     .selectFrom('folders as f')
     .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
     .select(['f.id', 'b.host', 'b.mailbox', 'b.address', 'b.id as mailboxId', 'f.path'])
-    .select('f.special_use as specialUse')
+    .select(['f.special_use as specialUse', 'f.delimiter'])
     .orderBy('f.id'),
 );
 /** The span in force at the commit, else the one before it: a folder that had gone is still named. */
@@ -27,7 +29,7 @@ const AT = query<{ commit: number }>()((db, p) =>
     .innerJoin('folders as f', 'f.id', 's.folder_id')
     .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
     .select(['f.id', 'b.host', 'b.mailbox', 'b.address', 'b.id as mailboxId', 's.path'])
-    .select('s.special_use as specialUse')
+    .select(['s.special_use as specialUse', 'f.delimiter'])
     .where('s.from_commit', '<=', p.commit)
     .orderBy('s.folder_id')
     .orderBy('s.from_commit'),
@@ -42,7 +44,15 @@ export function folderNames(
     commit === undefined
       ? connection.statement(CURRENT).all({})
       : connection.statement(AT).all({ commit });
-  return new Map(rows.map((row) => [row.id, row]));
+  return new Map(
+    rows.map(({ delimiter, ...row }) => {
+      const cut = delimiter === '' ? -1 : row.path.lastIndexOf(delimiter);
+      return [
+        row.id,
+        { ...row, name: cut < 0 ? row.path : row.path.slice(cut + delimiter.length) },
+      ];
+    }),
+  );
 }
 
 /** Which folders a filter means. Absent fields mean all. */

@@ -49,6 +49,8 @@ export interface MessageQueries {
   purgedFor(id: MessageId): string | undefined;
   /** An id by a prefix of its hex digits, in either case. */
   byPrefix(prefix: string): IdMatch;
+  /** Docids of the first ten messages whose id begins so. */
+  docidsByPrefix(prefix: string): number[];
 }
 
 export function messageQueries(connection: Connection): MessageQueries {
@@ -56,6 +58,13 @@ export function messageQueries(connection: Connection): MessageQueries {
     connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
   const tombstone = (id: MessageId) =>
     connection.statement(TOMBSTONE).get({ id: Buffer.from(id, 'hex') });
+  const beginning = (prefix: string) => {
+    const digits = prefix.toLowerCase();
+    if (!/^[0-9a-f]{1,64}$/.test(digits)) return [];
+    const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
+    const high = Buffer.from(digits.padEnd(64, 'f'), 'hex');
+    return connection.statement(PREFIX).all({ low, high, limit: CANDIDATES });
+  };
   return {
     find(id) {
       const found = record(RECORD_MESSAGE, id);
@@ -69,12 +78,9 @@ export function messageQueries(connection: Connection): MessageQueries {
     },
     isForgotten: (id) => tombstone(id) !== undefined,
     purgedFor: (id) => tombstone(id)?.reason,
+    docidsByPrefix: (prefix) => beginning(prefix).flatMap(({ docid }) => docid ?? []),
     byPrefix(prefix) {
-      const digits = prefix.toLowerCase();
-      if (!/^[0-9a-f]{1,64}$/.test(digits)) return { match: 'none' };
-      const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
-      const high = Buffer.from(digits.padEnd(64, 'f'), 'hex');
-      const rows = connection.statement(PREFIX).all({ low, high, limit: CANDIDATES });
+      const rows = beginning(prefix);
       const [first] = rows;
       if (first === undefined || first.docid === null) return { match: 'none' };
       if (rows.length === 1)

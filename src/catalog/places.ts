@@ -1,5 +1,6 @@
-import { type FlagSet, flagSet, type Place } from '../mail/words.ts';
+import type { FlagSet, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { flagSetRows } from './flag-set-rows.ts';
 import { query } from './query.ts';
 
 /** An open place as a pass compares it with the origin's listing. */
@@ -93,7 +94,6 @@ const FORGOTTEN_AT = query<{ folder: number; generation: number; uid: number }>(
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid),
 );
-const FLAG_SETS = query()((db) => db.selectFrom('flag_sets').select(['id', 'flags']));
 const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('places')
@@ -157,9 +157,7 @@ export interface PlaceQueries {
 export function placeQueries(connection: Connection): PlaceQueries {
   const sets = new Map<number, FlagSet>();
   const flags = (id: number): FlagSet => {
-    if (!sets.has(id))
-      for (const row of connection.statement(FLAG_SETS).all({}))
-        sets.set(row.id, parseFlags(row.flags));
+    if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
     return sets.get(id) ?? [];
   };
   const opened = (row: {
@@ -225,9 +223,4 @@ export function placeQueries(connection: Connection): PlaceQueries {
         .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
     flags,
   };
-}
-
-function parseFlags(text: string): FlagSet {
-  const parsed: unknown = JSON.parse(text);
-  return Array.isArray(parsed) ? flagSet(parsed.filter((flag) => typeof flag === 'string')) : [];
 }

@@ -1,0 +1,188 @@
+import { searchError } from '../errors/search.ts';
+
+/** A condition on one place of a message: in one of these folders, with one of these flag sets. Null: any. */
+export interface PlaceCondition {
+  readonly folders: readonly number[] | null;
+  readonly flagSets: readonly number[] | null;
+  /** Which index knows such places by docid, if one does. */
+  readonly indexed: 'unread' | 'starred' | null;
+}
+
+/** A query in the catalog's terms. `fts` is an FTS5 expression of our own making. */
+export type Formula =
+  | { readonly op: 'and' | 'or'; readonly parts: readonly Formula[] }
+  | { readonly op: 'not'; readonly part: Formula }
+  | { readonly op: 'fts'; readonly expression: string }
+  /** Docids from `low` (included) to `high` (excluded). */
+  | { readonly op: 'docids'; readonly low: number; readonly high: number }
+  | { readonly op: 'size'; readonly low: number; readonly high: number }
+  | { readonly op: 'place'; readonly place: PlaceCondition }
+  | { readonly op: 'deleted' }
+  | { readonly op: 'always' | 'never' };
+
+/**
+ * One alternative of a query: everything in it must hold. The index answers `match` and `docids`; the rest is
+ * asked of each candidate.
+ */
+export interface Conjunct {
+  /** FTS5 expressions that must hold, and that must not. */
+  readonly has: readonly string[];
+  readonly lacks: readonly string[];
+  readonly low: number;
+  readonly high: number;
+  readonly sizeLow: number;
+  readonly sizeHigh: number;
+  readonly places: readonly PlaceCondition[];
+  readonly noPlaces: readonly PlaceCondition[];
+  readonly deleted: boolean | null;
+}
+
+/** Matches every indexed message. */
+export const EVERYTHING = 'meta : "zall"';
+
+/** Alternatives that a query may multiply out to. */
+const CONJUNCT_LIMIT = 32;
+
+const WHOLE: Conjunct = {
+  has: [],
+  lacks: [],
+  low: 0,
+  high: Number.MAX_SAFE_INTEGER,
+  sizeLow: 0,
+  sizeHigh: Number.MAX_SAFE_INTEGER,
+  places: [],
+  noPlaces: [],
+  deleted: null,
+};
+
+/**
+ * The alternatives of a formula. What the full-text index can answer by itself stays one expression, whatever
+ * its shape; only what mixes text with other filters is multiplied out, so that each alternative can be walked
+ * newest first and stop early.
+ *
+ * @throws `search-too-complex` when there are too many
+ */
+export function alternatives(formula: Formula): Conjunct[] {
+  return expand(formula, true).filter(isPossible);
+}
+
+function expand(formula: Formula, holds: boolean): Conjunct[] {
+  const expression = ftsExpression(formula);
+  if (expression !== undefined)
+    return [holds ? { ...WHOLE, has: [expression] } : { ...WHOLE, lacks: [expression] }];
+  switch (formula.op) {
+    case 'not':
+      return expand(formula.part, !holds);
+    case 'and':
+    case 'or': {
+      const all = (formula.op === 'and') === holds;
+      const parts = gathered(formula.parts, formula.op).map((part) => expand(part, holds));
+      const found = all ? product(parts) : parts.flat();
+      if (found.length > CONJUNCT_LIMIT)
+        throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
+      return found;
+    }
+    case 'docids':
+      if (holds) return [{ ...WHOLE, low: formula.low, high: formula.high }];
+      return [
+        { ...WHOLE, high: formula.low },
+        { ...WHOLE, low: formula.high },
+      ];
+    case 'size':
+      if (holds) return [{ ...WHOLE, sizeLow: formula.low, sizeHigh: formula.high }];
+      return [
+        { ...WHOLE, sizeHigh: formula.low - 1 },
+        { ...WHOLE, sizeLow: formula.high + 1 },
+      ];
+    case 'place':
+      return [
+        holds ? { ...WHOLE, places: [formula.place] } : { ...WHOLE, noPlaces: [formula.place] },
+      ];
+    case 'deleted':
+      return [{ ...WHOLE, deleted: holds }];
+    case 'always':
+    case 'never':
+      return (formula.op === 'always') === holds ? [WHOLE] : [];
+    case 'fts':
+      return [];
+  }
+}
+
+/** Puts the parts that the index answers by itself into one. */
+function gathered(parts: readonly Formula[], op: 'and' | 'or'): readonly Formula[] {
+  const text = parts.filter((part) => ftsExpression(part) !== undefined);
+  if (text.length < 2) return parts;
+  return [{ op, parts: text }, ...parts.filter((part) => !text.includes(part))];
+}
+
+function product(factors: readonly Conjunct[][]): Conjunct[] {
+  let found: Conjunct[] = [WHOLE];
+  for (const factor of factors) {
+    found = found.flatMap((left) => factor.map((right) => both(left, right))).filter(isPossible);
+    if (found.length > CONJUNCT_LIMIT)
+      throw searchError('search-too-complex', { limit: CONJUNCT_LIMIT, of: 'alternatives' });
+  }
+  return found;
+}
+
+function both(a: Conjunct, b: Conjunct): Conjunct {
+  const contradiction = a.deleted !== null && b.deleted !== null && a.deleted !== b.deleted;
+  return {
+    has: [...a.has, ...b.has],
+    lacks: [...a.lacks, ...b.lacks],
+    low: Math.max(a.low, b.low),
+    high: contradiction ? 0 : Math.min(a.high, b.high),
+    sizeLow: Math.max(a.sizeLow, b.sizeLow),
+    sizeHigh: Math.min(a.sizeHigh, b.sizeHigh),
+    places: [...a.places, ...b.places],
+    noPlaces: [...a.noPlaces, ...b.noPlaces],
+    deleted: a.deleted ?? b.deleted,
+  };
+}
+
+function isPossible({ low, high, sizeLow, sizeHigh, places }: Conjunct): boolean {
+  return (
+    low < high &&
+    sizeLow <= sizeHigh &&
+    places.every(
+      ({ folders, flagSets }) =>
+        (folders === null || folders.length > 0) && (flagSets === null || flagSets.length > 0),
+    )
+  );
+}
+
+/** The FTS5 expression of a formula that the index can answer by itself. */
+function ftsExpression(formula: Formula): string | undefined {
+  switch (formula.op) {
+    case 'fts':
+      return formula.expression;
+    case 'not': {
+      const part = ftsExpression(formula.part);
+      return part === undefined ? undefined : matchOf([], [part]);
+    }
+    case 'or': {
+      const parts = formula.parts.map(ftsExpression);
+      return parts.some((part) => part === undefined) ? undefined : `(${parts.join(' OR ')})`;
+    }
+    case 'and': {
+      const has: string[] = [];
+      const lacks: string[] = [];
+      for (const part of formula.parts) {
+        const negated = part.op === 'not';
+        const expression = ftsExpression(negated ? part.part : part);
+        if (expression === undefined) return undefined;
+        (negated ? lacks : has).push(expression);
+      }
+      return matchOf(has, lacks);
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** One FTS5 expression: all of `has` and none of `lacks`. Its NOT has two sides, so it needs something to start from. */
+export function matchOf(has: readonly string[], lacks: readonly string[]): string {
+  const start = has.length === 0 ? EVERYTHING : has.join(' AND ');
+  const whole = has.length > 1 || lacks.length > 0 ? `(${start})` : start;
+  return lacks.length === 0 ? whole : `(${whole} NOT (${lacks.join(' OR ')}))`;
+}

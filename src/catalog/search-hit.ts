@@ -1,0 +1,159 @@
+import type { Address, FlagSet, MessageId } from '../mail/words.ts';
+import type { SearchNode } from '../search/ast.ts';
+import { type Snippet, snippet, soughtWords } from '../search/snippet.ts';
+import type { Connection } from './connection.ts';
+import type { FolderName } from './folder-names.ts';
+import { isoTime } from './moments.ts';
+import type { PlaceQueries } from './places.ts';
+import { query } from './query.ts';
+import type { AsOf } from './search-sql.ts';
+import { TextReader } from './text-blocks.ts';
+
+/** A place of a hit. */
+export interface HitPlace {
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly uid: number;
+  readonly flags: FlagSet;
+  readonly date: string | null;
+  readonly firstSeen: string | null;
+  readonly endedAt: string | null;
+}
+
+/** A line of `search`: the message with its first current place, else its last, and all its places. */
+export interface SearchLine extends HitPlace {
+  readonly id: MessageId;
+  readonly size: number;
+  readonly subject: string | null;
+  readonly from: Address | null;
+  readonly messageId: string | null;
+  readonly places: readonly HitPlace[];
+  /** A piece of the text around what matched, else its beginning. On one line, and not made safe for terminals. */
+  readonly snippet: string;
+}
+
+export interface SearchHit {
+  readonly docid: number;
+  readonly line: SearchLine;
+  /** The matches within `line.snippet`. */
+  readonly matches: Snippet['matches'];
+}
+
+const MESSAGE = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['id', 'size', 'date', 'subject', 'sender_name', 'sender_address', 'message_id'])
+    .select(['preview', 'text_block', 'text_offset', 'text_length'])
+    .where('docid', '=', p.docid),
+);
+const PLACES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('places as p')
+    .innerJoin('commits as seen', 'seen.number', 'p.first_commit')
+    .leftJoin('commits as closing', 'closing.number', 'p.to_commit')
+    .select(['p.id', 'p.folder_id', 'p.uid', 'p.flag_set', 'p.date', 'p.from_commit'])
+    .select(['p.to_commit', 'seen.time as first_seen', 'closing.time as ended_at'])
+    .where('p.docid', '=', p.docid),
+);
+const SPANS = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('spans as s')
+    .innerJoin('places as p', 'p.id', 's.place_id')
+    .innerJoin('commits as seen', 'seen.number', 'p.first_commit')
+    .innerJoin('commits as closing', 'closing.number', 's.to_commit')
+    .select(['p.id', 's.folder_id', 'p.uid', 's.flag_set', 's.date', 's.from_commit'])
+    .select(['s.to_commit', 'seen.time as first_seen', 'closing.time as ended_at'])
+    .where('s.docid', '=', p.docid),
+);
+
+interface PlaceRow {
+  readonly id: number;
+  readonly folder_id: number;
+  readonly uid: number;
+  readonly flag_set: number;
+  readonly date: number | null;
+  readonly from_commit: number;
+  readonly to_commit: number | null;
+  readonly first_seen: number;
+  readonly ended_at: number | null;
+}
+
+/** Reads hits by docid for one search. A docid that went meanwhile gives undefined. */
+export function hitReader(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  names: ReadonlyMap<number, FolderName>,
+  node: SearchNode,
+  asOf: AsOf,
+): (docid: number) => SearchHit | undefined {
+  const texts = new TextReader(connection);
+  const words = soughtWords(node);
+  return (docid) => {
+    const row = connection.statement(MESSAGE).get({ docid });
+    if (row === undefined) return undefined;
+    const shown = (asOf === null ? placesNow : placesAt)(connection, docid, asOf ?? 0);
+    const hitPlaces = shown.map((place): HitPlace => {
+      const name = names.get(place.folder_id);
+      return {
+        mailbox: name?.address ?? '',
+        folder: name?.path ?? '',
+        uid: place.uid,
+        flags: places.flags(place.flag_set),
+        date: isoTime(place.date ?? row.date),
+        firstSeen: isoTime(place.first_seen),
+        endedAt: isoTime(place.ended_at),
+      };
+    });
+    const [first] = hitPlaces;
+    if (first === undefined) return undefined;
+    const at = {
+      block: row.text_block,
+      offset: row.text_offset ?? 0,
+      length: row.text_length ?? 0,
+    };
+    const found = words.length === 0 ? undefined : snippet(texts.read(at), words);
+    const line: SearchLine = {
+      id: row.id.toString('hex'),
+      ...first,
+      size: row.size,
+      subject: row.subject,
+      from:
+        row.sender_name === null && row.sender_address === null
+          ? null
+          : { name: row.sender_name ?? '', address: row.sender_address ?? '' },
+      messageId: row.message_id,
+      places: hitPlaces,
+      snippet: found?.text ?? row.preview ?? '',
+    };
+    return { docid, line, matches: found?.matches ?? [] };
+  };
+}
+
+/** Current places in the order in which they came, then ended ones, the last to end first. */
+function inOrder(rows: readonly PlaceRow[]): PlaceRow[] {
+  return rows.toSorted(
+    (a, b) => (b.ended_at ?? Infinity) - (a.ended_at ?? Infinity) || a.id - b.id,
+  );
+}
+
+function placesNow(connection: Connection, docid: number): PlaceRow[] {
+  return inOrder(connection.statement(PLACES).all({ docid }));
+}
+
+/** Every place as it was: its interval at the commit, or the last one before. */
+function placesAt(connection: Connection, docid: number, commit: number): PlaceRow[] {
+  const intervals = [
+    ...connection.statement(PLACES).all({ docid }),
+    ...connection.statement(SPANS).all({ docid }),
+  ].filter((row) => row.from_commit <= commit);
+  const last = new Map<number, PlaceRow>();
+  for (const row of intervals) {
+    const known = last.get(row.id);
+    if (known === undefined || row.from_commit >= known.from_commit) last.set(row.id, row);
+  }
+  return inOrder(
+    [...last.values()].map((row) =>
+      row.to_commit === null || row.to_commit > commit ? { ...row, ended_at: null } : row,
+    ),
+  );
+}

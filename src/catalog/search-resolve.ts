@@ -1,0 +1,227 @@
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import type { SearchNode, State, TextField, TextNode } from '../search/ast.ts';
+import { ftsString } from '../search/fts-text.ts';
+import {
+  listTokens,
+  mailboxToken,
+  messageIdToken,
+  mimeTokens,
+  TOKEN_ATTACHMENT,
+  TOKEN_INLINE,
+} from '../search/meta-tokens.ts';
+import { nearest } from '../search/nearest.ts';
+import { MARK } from './flag-marks.ts';
+import type { FolderName } from './folder-names.ts';
+import type { Formula, PlaceCondition } from './search-formula.ts';
+
+/** What names in a query stand for in this archive. */
+export interface Names {
+  readonly folders: ReadonlyMap<number, FolderName>;
+  flagSets(): readonly {
+    readonly id: number;
+    readonly flags: readonly string[];
+    readonly marks: number;
+  }[];
+  /** Docids of the messages whose id begins so. */
+  byIdPrefix(prefix: string): readonly number[];
+}
+
+/** A name in the query that the archive has not: no error, since it may have been there yesterday. */
+export interface UnknownName {
+  readonly kind: 'folder' | 'mailbox';
+  readonly found: string;
+  readonly suggestion: string | null;
+}
+
+const COLUMNS: Readonly<Record<TextField, string>> = {
+  any: '- meta',
+  from: 'from_',
+  to: 'rcpt',
+  cc: 'cc',
+  bcc: 'bcc',
+  recip: '{rcpt cc bcc}',
+  contact: '{from_ rcpt cc bcc}',
+  subject: 'subject',
+  body: 'body',
+  filename: 'att_name',
+};
+
+/** RFC 6154 attributes by the names people use. */
+const SPECIAL: Readonly<Record<string, string>> = {
+  sent: '\\sent',
+  drafts: '\\drafts',
+  draft: '\\drafts',
+  trash: '\\trash',
+  bin: '\\trash',
+  spam: '\\junk',
+  junk: '\\junk',
+  archive: '\\archive',
+  flagged: '\\flagged',
+};
+
+const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, boolean]>> = {
+  unread: [MARK.seen, false],
+  read: [MARK.seen, true],
+  starred: [MARK.flagged, true],
+  unstarred: [MARK.flagged, false],
+  answered: [MARK.answered, true],
+  unanswered: [MARK.answered, false],
+  forwarded: [MARK.forwarded, true],
+  draft: [MARK.draft, true],
+};
+
+const never: Formula = { op: 'never' };
+
+/** Turns a query into the catalog's terms; `unknown` hears of names that stand for nothing. */
+export function resolve(
+  node: SearchNode,
+  names: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
+  switch (node.kind) {
+    case 'and':
+    case 'or':
+      return { op: node.kind, parts: node.nodes.map((part) => resolve(part, names, unknown)) };
+    case 'not':
+      return { op: 'not', part: resolve(node.node, names, unknown) };
+    case 'all':
+      return { op: 'always' };
+    case 'text':
+      return text(node);
+    case 'near':
+      return near(node.terms, node.distance);
+    case 'has':
+      return meta([node.what === 'attachment' ? TOKEN_ATTACHMENT : TOKEN_INLINE]);
+    case 'mime': {
+      const wanted = node.value.endsWith('/*') ? node.value.slice(0, -2) : node.value;
+      return meta(mimeTokens(wanted).slice(-1));
+    }
+    case 'list':
+      return meta(listTokens(node.value));
+    case 'id':
+      return messageId(node.value, names);
+    case 'folder':
+      return folder(node.value, names, unknown);
+    case 'mailbox':
+      return mailbox(node.value, names, unknown);
+    case 'flag': {
+      const wanted = node.value.toLowerCase().replace(/^\\/, '');
+      return flagged(names, ({ flags }) =>
+        flags.some(
+          (flag) => flag.toLowerCase().replace(/^[\\$]/, '') === wanted.replace(/^\$/, ''),
+        ),
+      );
+    }
+    case 'state': {
+      if (node.state === 'deleted') return { op: 'deleted' };
+      const [mark, set] = STATE_MARKS[node.state];
+      const indexed = node.state === 'unread' || node.state === 'starred' ? node.state : null;
+      return flagged(names, ({ marks }) => ((marks & mark) !== 0) === set, indexed);
+    }
+    case 'received':
+      // A docid stands for a second: a moment within one belongs to it.
+      return {
+        op: 'docids',
+        low: node.from === null ? 0 : Math.ceil(node.from / 1000) * DOCIDS_PER_SECOND,
+        high:
+          node.to === null
+            ? Number.MAX_SAFE_INTEGER
+            : Math.ceil(node.to / 1000) * DOCIDS_PER_SECOND,
+      };
+    case 'size':
+      return { op: 'size', low: node.min ?? 0, high: node.max ?? Number.MAX_SAFE_INTEGER };
+  }
+}
+
+function text({ field, text: words, prefix }: TextNode): Formula {
+  const string = ftsString(words, prefix);
+  return string === undefined ? never : { op: 'fts', expression: `${COLUMNS[field]} : ${string}` };
+}
+
+function near(terms: readonly TextNode[], distance: number): Formula {
+  const strings = terms.map((term) => ftsString(term.text, term.prefix));
+  if (strings.some((string) => string === undefined)) return never;
+  const columns = COLUMNS[terms[0]?.field ?? 'any'];
+  return { op: 'fts', expression: `${columns} : NEAR(${strings.join(' ')}, ${distance})` };
+}
+
+/** Tokens of the meta column, one after the other. */
+function meta(tokens: readonly string[]): Formula {
+  return tokens.length === 0 ? never : { op: 'fts', expression: `meta : "${tokens.join(' ')}"` };
+}
+
+function messageId(value: string, names: Names): Formula {
+  const exact = meta([messageIdToken(value)]);
+  if (!/^[0-9a-f]{4,64}$/i.test(value)) return exact;
+  const ours = names
+    .byIdPrefix(value)
+    .map((docid): Formula => ({ op: 'docids', low: docid, high: docid + 1 }));
+  return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
+}
+
+function folder(value: string, { folders }: Names, unknown: (name: UnknownName) => void): Formula {
+  if (value.toLowerCase() === 'anywhere') return { op: 'always' };
+  const all = [...folders.values()];
+  const found = foldersCalled(value, all);
+  if (found.length === 0) {
+    const suggestion = nearest(value, [...new Set(all.map(({ path }) => path))]);
+    unknown({ kind: 'folder', found: value, suggestion });
+    return never;
+  }
+  return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
+}
+
+/** By the full path, else by the path in any case, the special use, or the last part of the path; `X*` is X and all below. */
+function foldersCalled(value: string, all: readonly FolderName[]): readonly FolderName[] {
+  const exact = all.filter(({ path }) => path === value);
+  if (exact.length > 0) return exact;
+  const wanted = value.toLowerCase();
+  if (wanted.endsWith('*')) {
+    const stem = wanted.replace(/[*]+$/, '');
+    return all.filter(({ path }) => path.toLowerCase().startsWith(stem));
+  }
+  const use = SPECIAL[wanted];
+  return all.filter(
+    ({ path, name, specialUse }) =>
+      path.toLowerCase() === wanted ||
+      name.toLowerCase() === wanted ||
+      (use !== undefined && specialUse?.toLowerCase() === use),
+  );
+}
+
+function mailbox(value: string, { folders }: Names, unknown: (name: UnknownName) => void): Formula {
+  const wanted = value.toLowerCase();
+  const all = [...folders.values()];
+  const ids = new Set(
+    all
+      .filter(
+        ({ address, mailbox: resource }) =>
+          address.toLowerCase() === wanted ||
+          resource.toLowerCase() === wanted ||
+          address.toLowerCase().split('@', 1)[0] === wanted,
+      )
+      .map(({ mailboxId }) => mailboxId),
+  );
+  if (ids.size === 0) {
+    const suggestion = nearest(value, [...new Set(all.map(({ address }) => address))]);
+    unknown({ kind: 'mailbox', found: value, suggestion });
+    return never;
+  }
+  return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
+}
+
+function flagged(
+  names: Names,
+  fits: (set: { readonly flags: readonly string[]; readonly marks: number }) => boolean,
+  indexed: PlaceCondition['indexed'] = null,
+): Formula {
+  const flagSets = names
+    .flagSets()
+    .filter(fits)
+    .map(({ id }) => id);
+  return place({ folders: null, flagSets, indexed });
+}
+
+function place(condition: PlaceCondition): Formula {
+  return { op: 'place', place: condition };
+}

@@ -1,0 +1,136 @@
+import type { ParseContext } from './ast.ts';
+import { localMoment, type WallTime, wallTime } from './local-time.ts';
+
+/** The time a date in a query stands for, half-open: a day, a month, a year, or a single moment. */
+export interface Period {
+  readonly from: number;
+  readonly to: number;
+}
+
+export type DateReading =
+  | { readonly period: Period }
+  | { readonly problem: 'ambiguous' | 'unreadable' };
+
+const DATE = /^(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2}))?)?$/;
+const TIME =
+  /^(\d{4})-(\d{1,2})-(\d{1,2})[Tt ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?(Z|z|[+-]\d{2}:?\d{2})?$/;
+const AGO = /^(\d{1,6})(s|min|h|d|w|mo|y)$/;
+const EPOCH = /^@(\d{1,11})$/;
+const UNCLEAR = /^\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}$/;
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  min: 60_000,
+  h: 3_600_000,
+};
+
+/**
+ * Reads a date: `2024`, `2024-05`, `2024-05-17` (or with slashes), `2024-05-17T10:30` with or without seconds
+ * and zone, `today`, `yesterday`, `@` and seconds since the epoch, or how long ago: `90s 15min 6h 3d 2w 1mo 1y`.
+ * Days, months and years are those of the context's zone. A bare `m` is refused: peers disagree on it.
+ */
+export function readDate(text: string, context: ParseContext): DateReading {
+  const word = text.toLowerCase();
+  if (word === 'today') return { period: dayBefore(0, context) };
+  if (word === 'yesterday') return { period: dayBefore(1, context) };
+  const epoch = EPOCH.exec(text);
+  if (epoch !== null) return moment(Number(epoch[1]) * 1000, 1000);
+  const date = DATE.exec(text);
+  if (date !== null) return readDay(date, context);
+  const time = TIME.exec(text);
+  if (time !== null) return readTime(time, context);
+  const ago = AGO.exec(word);
+  if (ago !== null) return moment(timeAgo(Number(ago[1]), ago[2] ?? '', context), 1);
+  return { problem: UNCLEAR.test(text) ? 'ambiguous' : 'unreadable' };
+}
+
+/** The moment so many units ago; days and longer ones by the calendar of the zone. */
+export function timeAgo(count: number, unit: string, context: ParseContext): number {
+  const ms = UNIT_MS[unit];
+  if (ms !== undefined) return context.now - count * ms;
+  const wall = wallTime(context.now, context.timeZone);
+  const shifted: WallTime =
+    unit === 'y'
+      ? { ...wall, year: wall.year - count, day: clampDay(wall.year - count, wall.month, wall.day) }
+      : unit === 'mo'
+        ? monthsBefore(wall, count)
+        : { ...wall, day: wall.day - count * (unit === 'w' ? 7 : 1) };
+  return localMoment(shifted, context.timeZone);
+}
+
+/** True for a text that `timeAgo` understands. */
+export function readAgo(text: string, context: ParseContext): number | undefined {
+  const ago = AGO.exec(text.toLowerCase());
+  return ago === null ? undefined : timeAgo(Number(ago[1]), ago[2] ?? '', context);
+}
+
+function moment(from: number, length: number): DateReading {
+  return { period: { from, to: from + length } };
+}
+
+function dayBefore(days: number, { now, timeZone }: ParseContext): Period {
+  const { year, month, day } = wallTime(now, timeZone);
+  return {
+    from: localMoment({ year, month, day: day - days }, timeZone),
+    to: localMoment({ year, month, day: day - days + 1 }, timeZone),
+  };
+}
+
+function readDay(match: RegExpExecArray, { timeZone }: ParseContext): DateReading {
+  const year = Number(match[1]);
+  const month = match[2] === undefined ? undefined : Number(match[2]);
+  const day = match[3] === undefined ? undefined : Number(match[3]);
+  if (!isCalendarDay(year, month ?? 1, day ?? 1)) return { problem: 'unreadable' };
+  const next: WallTime =
+    month === undefined
+      ? { year: year + 1, month: 1, day: 1 }
+      : day === undefined
+        ? { year, month: month + 1, day: 1 }
+        : { year, month, day: day + 1 };
+  return {
+    period: {
+      from: localMoment({ year, month: month ?? 1, day: day ?? 1 }, timeZone),
+      to: localMoment(next, timeZone),
+    },
+  };
+}
+
+function readTime(match: RegExpExecArray, { timeZone }: ParseContext): DateReading {
+  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
+    .slice(1, 7)
+    .map((field) => Number(field ?? 0));
+  if (!isCalendarDay(year, month, day) || hour > 24 || minute > 59 || second > 60)
+    return { problem: 'unreadable' };
+  const length = match[6] === undefined ? 60_000 : 1_000;
+  const zone = match[7];
+  if (zone === undefined)
+    return moment(localMoment({ year, month, day, hour, minute, second }, timeZone), length);
+  const utc = Date.UTC(year, month - 1, day, hour, minute, second);
+  return moment(utc - zoneOffset(zone), length);
+}
+
+function zoneOffset(zone: string): number {
+  if (zone.toUpperCase() === 'Z') return 0;
+  const digits = zone.replace(':', '');
+  const minutes = Number(digits.slice(1, 3)) * 60 + Number(digits.slice(3, 5));
+  return (digits.startsWith('-') ? -minutes : minutes) * 60_000;
+}
+
+function isCalendarDay(year: number, month: number, day: number): boolean {
+  return month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month);
+}
+
+function daysIn(year: number, month: number): number {
+  return new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate();
+}
+
+function clampDay(year: number, month: number, day: number): number {
+  return Math.min(day, daysIn(year, month));
+}
+
+function monthsBefore(wall: Required<WallTime>, count: number): WallTime {
+  const months = wall.year * 12 + (wall.month - 1) - count;
+  const year = Math.floor(months / 12);
+  const month = months - year * 12 + 1;
+  return { ...wall, year, month, day: clampDay(year, month, wall.day) };
+}

@@ -1,0 +1,42 @@
+/**
+ * The candidate a typing mistake was probably meant to be: the nearest by edits, at most a third of the
+ * word's length away (one edit for short words), or the only one that goes on from it.
+ */
+export function nearest(found: string, candidates: readonly string[]): string | null {
+  const word = found.toLowerCase();
+  const longer = candidates.filter((candidate) => candidate.toLowerCase().startsWith(word));
+  if (longer.length === 1 && word.length > 1) return longer[0] ?? null;
+  let best: string | null = null;
+  let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const edits = distance(word, candidate.toLowerCase());
+    if (edits < fewest) {
+      fewest = edits;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+/** Edits between two words: insertions, deletions, replacements, and neighbours exchanged (optimal string alignment). */
+function distance(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const same = a[i - 1] === b[j - 1];
+      let cost = Math.min(
+        (last[j] ?? 0) + 1,
+        (row[j - 1] ?? 0) + 1,
+        (last[j - 1] ?? 0) + (same ? 0 : 1),
+      );
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1])
+        cost = Math.min(cost, (before[j - 2] ?? 0) + 1);
+      row.push(cost);
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.length] ?? 0;
+}

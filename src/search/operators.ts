@@ -1,0 +1,263 @@
+import { searchError } from '../errors/search.ts';
+import {
+  type ParseContext,
+  type SearchNode,
+  type Span,
+  STATES,
+  type State,
+  type TextField,
+} from './ast.ts';
+import { type Period, readAgo, readDate } from './dates.ts';
+import { nearest } from './nearest.ts';
+import { readSize } from './sizes.ts';
+
+/** A value as it was typed: one word or one quoted text. */
+export interface OperatorValue extends Span {
+  readonly text: string;
+  readonly prefix: boolean;
+  readonly quoted: boolean;
+}
+
+/** Makes a node of one value. `span` covers the operator and the value. */
+export type Operator = (
+  value: OperatorValue,
+  span: Span,
+  context: ParseContext,
+  name: string,
+) => SearchNode;
+
+const text =
+  (field: TextField): Operator =>
+  (value, span) => ({ kind: 'text', field, text: value.text, prefix: value.prefix, span });
+
+/** `starred*` is no state: what is not text keeps its star. */
+const plain = (value: OperatorValue) => (value.prefix ? `${value.text}*` : value.text);
+
+const named =
+  (kind: 'list' | 'mime' | 'id' | 'folder' | 'mailbox' | 'flag'): Operator =>
+  (value, span) => ({ kind, value: plain(value), span });
+
+const HAS: Readonly<Record<string, 'attachment' | 'inline'>> = {
+  attachment: 'attachment',
+  attachments: 'attachment',
+  inline: 'inline',
+};
+
+const OTHER_STATES: Readonly<Record<string, State>> = {
+  seen: 'read',
+  unseen: 'unread',
+  flagged: 'starred',
+  unflagged: 'unstarred',
+  replied: 'answered',
+  unreplied: 'unanswered',
+  ended: 'deleted',
+};
+const STATE: ReadonlyMap<string, State> = new Map([
+  ...STATES.map((state) => [state, state] as const),
+  ...Object.entries(OTHER_STATES),
+]);
+
+const has: Operator = (value, span, _context, name) => {
+  const what = HAS[plain(value).toLowerCase()];
+  if (what === undefined) throw badValue(value, name, ['attachment', 'inline']);
+  return { kind: 'has', what, span };
+};
+
+const is: Operator = (value, span, _context, name) => {
+  const state = STATE.get(plain(value).toLowerCase());
+  if (state === undefined) throw badValue(value, name, STATES);
+  return { kind: 'state', state, span };
+};
+
+const before: Operator = (value, span, context, name) => ({
+  kind: 'received',
+  from: null,
+  to: period(value, context, name).from,
+  span,
+});
+const after: Operator = (value, span, context, name) => ({
+  kind: 'received',
+  from: period(value, context, name).from,
+  to: null,
+  span,
+});
+const on: Operator = (value, span, context, name) => ({
+  kind: 'received',
+  ...period(value, context, name),
+  span,
+});
+
+const date: Operator = (value, span, context, name) => {
+  const [low, high] = range(value);
+  if (high === undefined) return on(value, span, context, name);
+  const from = low.text === '' ? null : period(low, context, name).from;
+  const to = high.text === '' ? null : period(high, context, name).to;
+  if (from === null && to === null) throw badDate(value, name, 'unreadable');
+  return { kind: 'received', from, to, span };
+};
+
+const olderThan: Operator = (value, span, context, name) => ({
+  kind: 'received',
+  from: null,
+  to: ago(value, context, name),
+  span,
+});
+const newerThan: Operator = (value, span, context, name) => ({
+  kind: 'received',
+  from: ago(value, context, name),
+  to: null,
+  span,
+});
+
+const larger: Operator = (value, span, _context, name) => ({
+  kind: 'size',
+  min: size(value, name) + 1,
+  max: null,
+  span,
+});
+const smaller: Operator = (value, span, _context, name) => ({
+  kind: 'size',
+  min: null,
+  max: size(value, name) - 1,
+  span,
+});
+const sizes: Operator = (value, span, _context, name) => {
+  const [low, high] = range(value);
+  if (high === undefined) {
+    const exact = size(value, name);
+    return { kind: 'size', min: exact, max: exact, span };
+  }
+  const min = low.text === '' ? null : size(low, name);
+  const max = high.text === '' ? null : size(high, name);
+  if (min === null && max === null)
+    throw searchError('search-bad-size', { ...at(value), operator: name });
+  return { kind: 'size', min, max, span };
+};
+
+/** Every operator by its name in lower case. `asof` is not among them: it is about the query, not the message. */
+export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
+  ['from', text('from')],
+  ['to', text('to')],
+  ['cc', text('cc')],
+  ['bcc', text('bcc')],
+  ['recip', text('recip')],
+  ['contact', text('contact')],
+  ['subject', text('subject')],
+  ['body', text('body')],
+  ['filename', text('filename')],
+  ['file', text('filename')],
+  ['attachment', text('filename')],
+  ['mime', named('mime')],
+  ['mimetype', named('mime')],
+  ['has', has],
+  ['list', named('list')],
+  ['id', named('id')],
+  ['msgid', named('id')],
+  ['rfc822msgid', named('id')],
+  ['in', named('folder')],
+  ['folder', named('folder')],
+  ['mailbox', named('mailbox')],
+  ['is', is],
+  ['flag', named('flag')],
+  ['keyword', named('flag')],
+  ['before', before],
+  ['older', before],
+  ['after', after],
+  ['newer', after],
+  ['on', on],
+  ['date', date],
+  ['older_than', olderThan],
+  ['newer_than', newerThan],
+  ['larger', larger],
+  ['smaller', smaller],
+  ['size', sizes],
+]);
+
+export const AS_OF = 'asof';
+
+/** The names that help and suggestions offer: no aliases. */
+export const OPERATOR_NAMES: readonly string[] = [
+  ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
+  ...['list', 'id', 'in', 'mailbox', 'is', 'flag', 'before', 'after', 'on', 'date', 'older_than'],
+  ...['newer_than', 'larger', 'smaller', 'size', AS_OF],
+];
+
+/** Operators of other programs, and what comes nearest here. */
+const FOREIGN: Readonly<Record<string, string | null>> = {
+  category: null,
+  cat: null,
+  label: 'in',
+  tag: 'flag',
+  maildir: 'in',
+  path: 'in',
+  deliveredto: 'to',
+  account: 'mailbox',
+  lang: null,
+  prio: null,
+  thread: null,
+  sent: 'date',
+};
+
+/** The error for an operator that is not one: known elsewhere, or mistyped. */
+export function unknownOperator(name: string, position: number) {
+  const lower = name.toLowerCase();
+  const instead = FOREIGN[lower];
+  if (instead !== undefined)
+    return searchError('search-foreign-operator', { position, found: `${name}:`, instead });
+  return searchError('search-unknown-operator', {
+    position,
+    found: `${name}:`,
+    suggestion: nearest(lower, OPERATOR_NAMES),
+  });
+}
+
+/** The moment of `asof:`: the end of a day or longer period, the moment itself of anything finer. */
+export function asOfMoment(value: OperatorValue, context: ParseContext, name: string): number {
+  const { to } = period(value, context, name);
+  // The last millisecond that is still within.
+  return to - 1;
+}
+
+function period(value: OperatorValue, context: ParseContext, operator: string): Period {
+  const reading = readDate(plain(value), context);
+  if ('period' in reading) return reading.period;
+  throw badDate(value, operator, reading.problem);
+}
+
+function ago(value: OperatorValue, context: ParseContext, operator: string): number {
+  const moment = readAgo(plain(value), context);
+  if (moment === undefined) throw badDate(value, operator, 'unreadable');
+  return moment;
+}
+
+function size(value: OperatorValue, operator: string): number {
+  const bytes = readSize(plain(value));
+  if (bytes === undefined) throw searchError('search-bad-size', { ...at(value), operator });
+  return bytes;
+}
+
+/** The two ends of `A..B`, or the value alone. */
+function range(value: OperatorValue): [OperatorValue, OperatorValue?] {
+  const dots = value.text.indexOf('..');
+  if (dots < 0) return [value];
+  const shift = value.quoted ? 1 : 0;
+  const low = { ...value, text: value.text.slice(0, dots), end: value.start + shift + dots };
+  const start = value.start + shift + dots + 2;
+  return [low, { ...value, text: value.text.slice(dots + 2), start }];
+}
+
+function at(value: OperatorValue) {
+  return { position: value.start, found: plain(value) };
+}
+
+function badDate(value: OperatorValue, operator: string, problem: 'ambiguous' | 'unreadable') {
+  return searchError(problem === 'ambiguous' ? 'search-ambiguous-date' : 'search-bad-date', {
+    ...at(value),
+    operator,
+  });
+}
+
+function badValue(value: OperatorValue, operator: string, expected: readonly string[]) {
+  const suggestion = nearest(plain(value), expected);
+  return searchError('search-bad-value', { ...at(value), operator, expected, suggestion });
+}

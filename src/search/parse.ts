@@ -1,0 +1,280 @@
+import { searchError } from '../errors/search.ts';
+import type { ParseContext, SearchNode, SearchQuery, Span, TextNode } from './ast.ts';
+import { type Token, tokenize } from './lexer.ts';
+import { AS_OF, asOfMoment, OPERATORS, type OperatorValue, unknownOperator } from './operators.ts';
+
+/** Brackets and exclusions within each other. */
+const DEPTH_LIMIT = 40;
+/** Words, phrases and filters of one query. */
+const TERM_LIMIT = 100;
+
+/**
+ * Understands a query. Words stand side by side with AND; precedence falls from brackets over `-` and NOT,
+ * NEAR, AND to OR. The connecting words count in capitals only.
+ *
+ * @throws errors of `errors/search.ts`, each with its position
+ */
+export function parseQuery(query: string, context: ParseContext): SearchQuery {
+  return new Parser(query, tokenize(query), context).query();
+}
+
+/** What stands in brackets behind an operator belongs to it. */
+interface Within {
+  readonly operator: string;
+  readonly start: number;
+}
+
+class Parser {
+  #at = 0;
+  #depth = 0;
+  #terms = 0;
+  #asOf: { readonly moment: number; readonly token: Token } | undefined;
+  readonly #ignored: Span[] = [];
+
+  constructor(
+    private readonly text: string,
+    private readonly tokens: readonly Token[],
+    private readonly context: ParseContext,
+  ) {}
+
+  query(): SearchQuery {
+    const node = this.#or(undefined);
+    const rest = this.#peek();
+    if (rest !== undefined) throw this.#wrong('search-unbalanced', rest);
+    const whole = { start: 0, end: this.text.length };
+    if (node === undefined && this.#asOf === undefined)
+      throw searchError('search-empty', { query: this.text });
+    return {
+      node: node ?? { kind: 'all', span: whole },
+      asOf: this.#asOf?.moment ?? null,
+      ignored: this.#ignored,
+    };
+  }
+
+  /** Undefined when all that was there is ignored; the caller drops it. */
+  #or(within: Within | undefined): SearchNode | undefined {
+    const nodes: SearchNode[] = [];
+    let alternatives = 0;
+    for (;;) {
+      const before = this.#at;
+      const node = this.#and(within);
+      alternatives += 1;
+      const token = this.#peek();
+      if (this.#at === before) {
+        // Nothing at all stands here: fine in an empty query, wrong beside an OR.
+        const or = alternatives > 1 ? this.tokens[this.#at - 1] : isOr(token) ? token : undefined;
+        if (or !== undefined) throw this.#wrong('search-missing-operand', or);
+      }
+      if (node !== undefined) nodes.push(node);
+      if (!isOr(token)) break;
+      this.#at += 1;
+    }
+    if (alternatives > 1 && this.#depth === 0 && this.#asOf !== undefined)
+      throw this.#wrong('search-misplaced-asof', this.#asOf.token);
+    return joined('or', nodes);
+  }
+
+  #and(within: Within | undefined): SearchNode | undefined {
+    const nodes: SearchNode[] = [];
+    let and: Token | undefined;
+    for (;;) {
+      const token = this.#peek();
+      if (token?.type === 'AND') {
+        if (and !== undefined || this.#at === 0 || this.#opens(this.tokens[this.#at - 1]))
+          throw this.#wrong('search-missing-operand', token);
+        and = token;
+        this.#at += 1;
+        continue;
+      }
+      if (token === undefined || token.type === ')' || token.type === '}' || isOr(token)) {
+        if (and !== undefined) throw this.#wrong('search-missing-operand', and);
+        return joined('and', nodes);
+      }
+      and = undefined;
+      const node = this.#unary(within);
+      if (node !== undefined) nodes.push(node);
+    }
+  }
+
+  #unary(within: Within | undefined): SearchNode | undefined {
+    const token = this.#peek();
+    if (token?.type !== '-' && token?.type !== 'NOT') return this.#near(within);
+    this.#at += 1;
+    const following = this.#peek();
+    if (following === undefined || this.#closes(following))
+      throw this.#wrong('search-missing-operand', token);
+    const node = this.#nested(() => this.#unary(within));
+    return node === undefined
+      ? undefined
+      : { kind: 'not', node, span: { start: token.start, end: node.span.end } };
+  }
+
+  #near(within: Within | undefined): SearchNode | undefined {
+    let node = this.#primary(within);
+    let near = this.#peek();
+    const terms: TextNode[] = [];
+    let distance = 0;
+    while (near?.type === 'near') {
+      this.#at += 1;
+      const following = this.#peek();
+      if (following === undefined || this.#closes(following))
+        throw this.#wrong('search-missing-operand', near);
+      const right = this.#primary(within);
+      if (terms.length === 0) terms.push(this.#nearTerm(node, near));
+      terms.push(this.#nearTerm(right, near));
+      distance = Math.max(distance, near.distance);
+      const [first] = terms;
+      const last = terms.at(-1);
+      if (first?.field !== last?.field) throw this.#wrong('search-near-operand', near);
+      const span = { start: first?.span.start ?? 0, end: last?.span.end ?? 0 };
+      node = { kind: 'near', terms, distance, span };
+      near = this.#peek();
+    }
+    return node;
+  }
+
+  #nearTerm(node: SearchNode | undefined, near: Token): TextNode {
+    if (node?.kind === 'text') return node;
+    throw this.#wrong('search-near-operand', near);
+  }
+
+  #primary(within: Within | undefined): SearchNode | undefined {
+    const token = this.#peek();
+    if (token === undefined) return undefined;
+    this.#at += 1;
+    switch (token.type) {
+      case '(':
+        return this.#nested(() => this.#group(token, ')', () => this.#or(within)));
+      case '{':
+        return this.#nested(() => this.#group(token, '}', () => this.#braces(within)));
+      case 'operator':
+        return this.#operator(token);
+      case 'word':
+      case 'phrase':
+        return this.#term(token, within);
+      default:
+        throw this.#wrong('search-missing-operand', token);
+    }
+  }
+
+  /** `{a b}` is `(a OR b)`. */
+  #braces(within: Within | undefined): SearchNode | undefined {
+    const nodes: SearchNode[] = [];
+    for (;;) {
+      const token = this.#peek();
+      if (token === undefined || token.type === '}') return joined('or', nodes);
+      if (isOr(token)) {
+        this.#at += 1;
+        continue;
+      }
+      if (token.type === ')' || token.type === 'AND')
+        throw this.#wrong(
+          token.type === ')' ? 'search-unbalanced' : 'search-missing-operand',
+          token,
+        );
+      const node = this.#unary(within);
+      if (node !== undefined) nodes.push(node);
+    }
+  }
+
+  #group(
+    opening: Token,
+    closing: ')' | '}',
+    inside: () => SearchNode | undefined,
+  ): SearchNode | undefined {
+    const node = inside();
+    const token = this.#peek();
+    if (token?.type !== closing) throw this.#wrong('search-unbalanced', token ?? opening);
+    this.#at += 1;
+    return node === undefined
+      ? undefined
+      : { ...node, span: { start: opening.start, end: token.end } };
+  }
+
+  #operator(token: Token & { readonly type: 'operator' }): SearchNode | undefined {
+    const name = token.name.toLowerCase();
+    if (name !== AS_OF && !OPERATORS.has(name)) throw unknownOperator(token.name, token.start);
+    const value = this.#peek();
+    if (!token.valued || value === undefined)
+      throw searchError('search-missing-value', {
+        position: token.start,
+        found: `${token.name}:`,
+        expected: name,
+      });
+    const within = { operator: name, start: token.start };
+    if (name === AS_OF && (this.#depth > 0 || (value.type !== 'word' && value.type !== 'phrase')))
+      throw this.#wrong('search-misplaced-asof', token);
+    const node = this.#primary(within);
+    return node === undefined ? undefined : { ...node, span: { ...node.span, start: token.start } };
+  }
+
+  #term(
+    token: Token & { readonly type: 'word' | 'phrase' },
+    within: Within | undefined,
+  ): SearchNode | undefined {
+    this.#terms += 1;
+    if (this.#terms > TERM_LIMIT)
+      throw searchError('search-too-complex', { limit: TERM_LIMIT, of: 'terms' });
+    const { start, end, text, prefix } = token;
+    const span = { start: within?.start ?? start, end };
+    if (within === undefined && token.type === 'word' && text === '*') return { kind: 'all', span };
+    const value: OperatorValue = { start, end, text, prefix, quoted: token.type === 'phrase' };
+    if (within?.operator === AS_OF) {
+      if (this.#asOf !== undefined) throw this.#wrong('search-misplaced-asof', token);
+      this.#asOf = { moment: asOfMoment(value, this.context, AS_OF), token };
+      return undefined;
+    }
+    const make = within === undefined ? undefined : OPERATORS.get(within.operator);
+    const node: SearchNode =
+      make === undefined || within === undefined
+        ? { kind: 'text', field: 'any', text, prefix, span }
+        : make(value, span, this.context, within.operator);
+    if (node.kind !== 'text' || /[\p{L}\p{N}\p{M}\p{Co}]/u.test(text)) return node;
+    this.#ignored.push({ start, end });
+    return undefined;
+  }
+
+  #nested<T>(inside: () => T): T {
+    if (this.#depth >= DEPTH_LIMIT)
+      throw searchError('search-too-complex', { limit: DEPTH_LIMIT, of: 'depth' });
+    this.#depth += 1;
+    const result = inside();
+    this.#depth -= 1;
+    return result;
+  }
+
+  #peek(): Token | undefined {
+    return this.tokens[this.#at];
+  }
+
+  #opens(token: Token | undefined): boolean {
+    return token === undefined || token.type === '(' || token.type === '{' || isOr(token);
+  }
+
+  #closes(token: Token): boolean {
+    return token.type === ')' || token.type === '}' || token.type === 'AND' || isOr(token);
+  }
+
+  #wrong(
+    code:
+      | 'search-unbalanced'
+      | 'search-missing-operand'
+      | 'search-near-operand'
+      | 'search-misplaced-asof',
+    token: Token,
+  ) {
+    const found = this.text.slice(token.start, token.end);
+    return searchError(code, { position: token.start, found });
+  }
+}
+
+function isOr(token: Token | undefined): boolean {
+  return token?.type === 'OR' || token?.type === '|';
+}
+
+function joined(kind: 'and' | 'or', nodes: readonly SearchNode[]): SearchNode | undefined {
+  const [first] = nodes;
+  const last = nodes.at(-1);
+  if (first === undefined || last === undefined || nodes.length === 1) return first;
+  return { kind, nodes, span: { start: first.span.start, end: last.span.end } };
+}
