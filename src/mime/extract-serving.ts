@@ -8,6 +8,7 @@ import type { ExtractWorkerData, GroupedJob, JobGroup } from './worker-protocol.
 /** Answers job groups on a port, one message after the other, telling in `current` which one it is on. */
 export function serveExtraction(port: MessagePort, data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
+  Atomics.store(current, 0, 0);
   let previous: Promise<void> = Promise.resolve();
   port.on('message', (group: JobGroup) => {
     previous = previous.then(async () => {

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
 import type { Extraction, ExtractionJob, Extractor } from './extraction.ts';
 import { emptyExtraction } from './extraction.ts';
-import type { PendingJob } from './extractor-thread.ts';
+import type { PendingJob, ThreadEnd } from './extractor-thread.ts';
 import { ExtractorThread, GROUP_JOBS } from './extractor-thread.ts';
 import type { MimeLimits } from './limits.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
@@ -19,7 +19,7 @@ export interface ExtractorPoolOptions {
   readonly now?: () => number;
 }
 
-/** Ends of threads before they did anything, in a row, after which the installation is taken for broken. */
+/** Threads in a row that ended before they began to work, after which the installation is taken for broken. */
 const MAX_FAILED_STARTS = 3;
 const MAX_SEQ = 0x7fff_ffff;
 
@@ -66,6 +66,7 @@ class ExtractorPool implements Extractor {
         source: long ? job.source.subarray(0, this.limits.sourceBytes) : job.source,
         cut: job.cut || long,
         unparsed: null,
+        alone: false,
         resolve,
         reject,
       });
@@ -128,7 +129,7 @@ class ExtractorPool implements Extractor {
         this.settle(() => job.resolve(extraction));
       },
       ready: () => this.pumpSoon(),
-      ended: (left, culprit, cause) => this.threadEnded(thread, left, culprit, cause),
+      ended: (end) => this.threadEnded(thread, end),
     });
     this.threads.add(thread);
     return thread;
@@ -136,24 +137,18 @@ class ExtractorPool implements Extractor {
 
   private threadEnded(
     thread: ExtractorThread,
-    left: readonly PendingJob[],
-    culprit: {
-      readonly job: PendingJob;
-      readonly reason: NonNullable<Extraction['reason']>;
-    } | null,
-    cause: unknown,
+    { left, culprit, failedToStart, cause }: ThreadEnd,
   ): void {
     this.threads.delete(thread);
     const again = [...left];
     if (culprit !== null) {
       const { job, reason } = culprit;
       // Headers are asked for once; a message whose headers end a worker too has nothing more to give.
-      if (job.unparsed === null) again.unshift({ ...job, unparsed: reason });
+      if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
       else this.settle(() => job.resolve(emptyExtraction(job.unparsed ?? reason)));
-    } else if (left.length > 0) {
-      this.failedStarts++;
     }
     this.queue.unshift(...again);
+    if (failedToStart) this.failedStarts++;
     if (this.failedStarts >= MAX_FAILED_STARTS) this.giveUp(cause);
     else this.pumpSoon();
   }

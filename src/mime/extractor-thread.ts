@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import type { Extraction, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
+import { LOADING } from './worker-protocol.ts';
 
 /** A message that waits for its extraction. */
 export interface PendingJob {
@@ -9,6 +10,8 @@ export interface PendingJob {
   readonly source: Uint8Array;
   readonly cut: boolean;
   readonly unparsed: UnparsedReason | null;
+  /** True when it must not share a group: a thread ended and could not say on which message. */
+  readonly alone: boolean;
   readonly resolve: (extraction: Extraction) => void;
   readonly reject: (error: Error) => void;
 }
@@ -18,12 +21,18 @@ export interface ThreadEvents {
   done(job: PendingJob, extraction: Extraction): void;
   /** A group came back: there is room for another. */
   ready(): void;
-  /** The thread is gone. `culprit` is the message it was on, `left` what it had not answered besides. */
-  ended(
-    left: readonly PendingJob[],
-    culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null,
-    cause: unknown,
-  ): void;
+  ended(end: ThreadEnd): void;
+}
+
+/** A thread is gone. */
+export interface ThreadEnd {
+  /** The message it was on. */
+  readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
+  /** What it had not answered besides. */
+  readonly left: readonly PendingJob[];
+  /** True when it never began to work. */
+  readonly failedToStart: boolean;
+  readonly cause: unknown;
 }
 
 /** Messages in a group, at most. */
@@ -52,6 +61,7 @@ export class ExtractorThread {
   ) {
     const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
     this.current = new Int32Array(current);
+    this.current[0] = LOADING;
     const workerData: ExtractWorkerData = { mode: 'extract', limits, current };
     this.worker = new Worker(workerFile, {
       name: 'mailkeep-mime',
@@ -91,10 +101,10 @@ export class ExtractorThread {
     let bytes = 0;
     for (const job of queue.slice(0, Math.max(1, Math.min(share, GROUP_JOBS)))) {
       if (jobs.length > 0 && bytes + job.source.byteLength > GROUP_BYTES) break;
-      // Whether the headers of a message can be read is tried alone: it ended a worker once.
-      if (jobs.length > 0 && (job.unparsed !== null || jobs[0]?.unparsed !== null)) break;
+      if (jobs.length > 0 && job.alone) break;
       jobs.push(job);
       bytes += job.source.byteLength;
+      if (job.alone) break;
     }
     this.send(jobs, bytes);
     return jobs.length;
@@ -103,7 +113,7 @@ export class ExtractorThread {
   /** Ends the thread when it has been on one message for longer than a message may take. */
   check(now: number): void {
     const seq = Atomics.load(this.current, 0);
-    if (seq === 0 || seq !== this.watched.seq) {
+    if (seq <= 0 || seq !== this.watched.seq) {
       this.watched = { seq, since: now };
     } else if (now - this.watched.since >= this.limits.messageMs && this.doom === null) {
       this.doom = 'timeout';
@@ -154,10 +164,20 @@ export class ExtractorThread {
 
   private exited(): void {
     if (this.ending && this.outstanding.size === 0) return;
-    const culprit = this.outstanding.get(Atomics.load(this.current, 0));
-    const left = [...this.outstanding.values()].filter((job) => job !== culprit);
+    const seq = Atomics.load(this.current, 0);
+    const failedToStart = seq === LOADING;
+    const jobs = [...this.outstanding.values()];
+    // Between two messages, as when the results do not fit into memory, only a message alone is told for certain.
+    const culprit = this.outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.outstanding.clear();
-    const reason = this.doom ?? 'malformed';
-    this.events.ended(left, culprit === undefined ? null : { job: culprit, reason }, this.cause);
+    const known = culprit !== undefined && !failedToStart;
+    this.events.ended({
+      culprit: known ? { job: culprit, reason: this.doom ?? 'malformed' } : null,
+      left: known
+        ? jobs.filter((job) => job !== culprit)
+        : jobs.map((job) => ({ ...job, alone: job.alone || !failedToStart })),
+      failedToStart,
+      cause: this.cause,
+    });
   }
 }

@@ -2,11 +2,14 @@ import type { ExtractedAttachment, Extraction, UnparsedReason } from './extracti
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
 
+/** Stands where the number of the present message will stand, until the worker is ready for any. */
+export const LOADING = -1;
+
 /** What a worker thread is started with. */
 export interface ExtractWorkerData {
   readonly mode: 'extract';
   readonly limits: MimeLimits;
-  /** One Int32: the sequence number of the message the worker is on, 0 while it is on none. */
+  /** One Int32: the sequence number of the message the worker is on, 0 while it is on none, LOADING before. */
   readonly current: SharedArrayBuffer;
 }
 
