@@ -29,26 +29,24 @@ export async function readJsonBody(request: IncomingMessage, ceiling: number): P
 }
 
 async function readBody(request: IncomingMessage, ceiling: number): Promise<Buffer> {
-  const declared = Number(request.headers['content-length'] ?? 0);
-  if (declared > ceiling) throw tooLarge(ceiling);
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of request) {
     if (!Buffer.isBuffer(chunk)) continue;
     length += chunk.length;
-    if (length > ceiling) throw tooLarge(ceiling);
-    chunks.push(chunk);
+    if (length <= ceiling) chunks.push(chunk);
+    // What is too large is read to its end and thrown away: a client that is answered while it is still
+    // sending often sees a broken connection instead of the answer. Within reason.
+    else if (length > ceiling * PATIENCE) throw tooLarge(ceiling, { connection: 'close' });
   }
+  if (length > ceiling) throw tooLarge(ceiling, {});
   return Buffer.concat(chunks, length);
 }
 
-function tooLarge(ceiling: number): Refusal {
-  // The rest of the body is still on its way: the connection cannot be used again.
-  return new Refusal(
-    413,
-    'ERR_BODY_TOO_LARGE',
-    'The body is too large',
-    { maxBytes: ceiling },
-    { connection: 'close' },
-  );
+/** How many times the ceiling a body may be before the connection is broken. */
+const PATIENCE = 8;
+
+function tooLarge(ceiling: number, headers: Readonly<Record<string, string>>): Refusal {
+  const params = { maxBytes: ceiling };
+  return new Refusal(413, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
 }
