@@ -2,19 +2,9 @@ import { z } from 'zod';
 import { decodeIfFits } from './decode.ts';
 
 /**
- * The body of a webhook delivery as our own service sends it. No public text documents it, so that a receiver
- * reads it with `readDelivery` and believes nothing in it but that something may have arrived.
+ * What a webhook delivery hints at. No public text documents its body, so that a receiver believes nothing in it
+ * but that something may have arrived: never data to store.
  */
-export const deliveryBody = z.looseObject({
-  event: z.string(),
-  /** Address of the mailbox. */
-  mailbox: z.string(),
-  /** The message as a listing shows it. */
-  data: z.looseObject({}),
-});
-export type DeliveryBody = z.output<typeof deliveryBody>;
-
-/** What a delivery hints at: never data to store. */
 export interface DeliveryHint {
   readonly event: string | null;
   /** Address or resource id of the mailbox; null when the delivery does not tell. */

@@ -32,35 +32,3 @@ function parseEnd(text: string | undefined): number | '*' | null {
   const uid = Number(text);
   return Number.isInteger(uid) && uid >= 1 && uid <= HIGHEST_UID ? uid : null;
 }
-
-/** True when the uid is in the set, given the folder's highest uid (0 for an empty folder). A range may be written backwards. */
-export function inUidSet(ranges: readonly UidRange[], uid: number, highest: number): boolean {
-  return ranges.some(({ from, to }) => {
-    const a = from === '*' ? highest : from;
-    const b = to === '*' ? highest : to;
-    return uid >= Math.min(a, b) && uid <= Math.max(a, b);
-  });
-}
-
-/** Writes uids as the shortest set: sorted, runs joined. */
-export function formatUidSet(uids: Iterable<number>): string {
-  const sorted = [...new Set(uids)].sort((a, b) => a - b);
-  const parts: string[] = [];
-  let start: number | undefined;
-  let last: number | undefined;
-  const close = () => {
-    if (start !== undefined && last !== undefined)
-      parts.push(start === last ? `${start}` : `${start}:${last}`);
-  };
-  for (const uid of sorted) {
-    if (last !== undefined && uid === last + 1) {
-      last = uid;
-      continue;
-    }
-    close();
-    start = uid;
-    last = uid;
-  }
-  close();
-  return parts.join(',');
-}
