@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../../archive/facts.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { Listing } from '../../mail/words.ts';
+import type { FolderKey, Listing, Place } from '../../mail/words.ts';
 import {
   type EarlierFetch,
   type FetchedFacts,
@@ -10,9 +10,17 @@ import {
 } from '../source-judgement.ts';
 import { concernsOnly } from './failure-scope.ts';
 import { beginsLikeMail, factsOf } from './fetched-facts.ts';
-import type { FolderPass } from './folder-pass.ts';
 import type { PassContext } from './pass-context.ts';
 import { type FetchedSource, placeKey } from './ports.ts';
+
+/** The folder whose messages are fetched, as far as fetching needs it. */
+export interface FetchingFolder {
+  readonly at: FolderKey;
+  readonly address: string;
+  /** Messages that were listed, and gone when their source was asked for. */
+  vanished: number;
+  place(uid: number): Place;
+}
 
 /** Scope of memory: fetches that were not accepted, by place. */
 const EARLIER_FETCHES = 'earlier-fetches';
@@ -27,7 +35,7 @@ const KEEP_ASIDE_BYTES = 4 * 1024 * 1024;
  */
 export async function fetchAndStore(
   ctx: PassContext,
-  pass: FolderPass,
+  pass: FetchingFolder,
   listing: Listing,
   again: boolean,
   settled: () => void,
@@ -44,7 +52,7 @@ export async function fetchAndStore(
 
 async function attempt(
   ctx: PassContext,
-  pass: FolderPass,
+  pass: FetchingFolder,
   listing: Listing,
   again: boolean,
   settled: () => void,
@@ -76,7 +84,11 @@ interface Judged {
   readonly detail: string;
 }
 
-async function fetchJudged(ctx: PassContext, pass: FolderPass, listing: Listing): Promise<Judged> {
+async function fetchJudged(
+  ctx: PassContext,
+  pass: FetchingFolder,
+  listing: Listing,
+): Promise<Judged> {
   const fetches: FetchedFacts[] = [];
   for (;;) {
     const source = await ctx.origin.source(pass.at, listing.uid, ctx.signal);
@@ -113,7 +125,7 @@ function isPlainlyWhole(source: FetchedSource, listing: Listing): boolean {
 
 async function store(
   ctx: PassContext,
-  pass: FolderPass,
+  pass: FetchingFolder,
   listing: Listing,
   source: FetchedSource,
   mark: 'shorter-twice' | 'longer-twice' | 'host-rule' | undefined,
@@ -133,7 +145,7 @@ async function store(
 /** Records why a message is not stored. What was quarantined for the same reason already is not said again. */
 function quarantine(
   ctx: PassContext,
-  pass: FolderPass,
+  pass: FetchingFolder,
   listing: Listing,
   reason: QuarantineReason,
   detail: string,
@@ -162,7 +174,7 @@ function quarantine(
 /** A source that could not be fetched: gone meanwhile, or refused. Asking by name tells which. */
 async function failed(
   ctx: PassContext,
-  pass: FolderPass,
+  pass: FetchingFolder,
   listing: Listing,
   error: MailkeepError,
   again: boolean,
@@ -183,7 +195,7 @@ async function failed(
 }
 
 /** Asks for the message by name. An origin that will not answer that either has not said that it is gone. */
-async function isGone(ctx: PassContext, pass: FolderPass, listing: Listing): Promise<boolean> {
+async function isGone(ctx: PassContext, pass: FetchingFolder, listing: Listing): Promise<boolean> {
   try {
     const answer = await ctx.origin.search(
       pass.at,
@@ -206,7 +218,7 @@ function keepAside(ctx: PassContext, source: FetchedSource): string | undefined 
   return ctx.committer.keepAside(source.bytes);
 }
 
-function earlierFetches(ctx: PassContext, pass: FolderPass, listing: Listing): EarlierFetch[] {
+function earlierFetches(ctx: PassContext, pass: FetchingFolder, listing: Listing): EarlierFetch[] {
   const kept = ctx.memory.get(EARLIER_FETCHES, placeKey(pass.place(listing.uid)));
   if (!Array.isArray(kept)) return [];
   return kept.flatMap((fetch: unknown) =>
@@ -224,7 +236,7 @@ function earlierFetches(ctx: PassContext, pass: FolderPass, listing: Listing): E
 /** Keeps the first sight of each distinct content, since it is the time between sights that counts. */
 function rememberFetch(
   ctx: PassContext,
-  pass: FolderPass,
+  pass: FetchingFolder,
   listing: Listing,
   judgement: Judgement,
   latest: FetchedFacts,
