@@ -1,3 +1,4 @@
+import { hasCode } from '../errors/mailkeep-error.ts';
 import type { FileLayer } from './file-layer.ts';
 import { logFolder, segmentPath } from './layout.ts';
 import { realFiles } from './real-files.ts';
@@ -20,11 +21,8 @@ export async function dropOldGenerations(options: {
   const { dir, now, files = realFiles, keepMs = KEEP_OLD_MS } = options;
   const dropped: string[] = [];
   for (const [segment, generations] of listSegments(files, dir)) {
-    if (generations.length < 2) continue;
-    const opened = openInForce(files, dir, segment, generations);
-    opened.file.close();
-    if (opened.sealed === undefined || now - files.modifiedAt(opened.path) < keepMs) continue;
-    for (const generation of generations.filter((old) => old < opened.name.generation)) {
+    const replaced = replacedGenerations(files, dir, segment, generations, now - keepMs);
+    for (const generation of replaced) {
       const path = segmentPath(dir, { segment, generation });
       await files.remove(path);
       dropped.push(path);
@@ -32,4 +30,24 @@ export async function dropOldGenerations(options: {
   }
   if (dropped.length > 0) await files.syncFolder(logFolder(dir));
   return dropped;
+}
+
+function replacedGenerations(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+  before: number,
+): readonly number[] {
+  if (generations.length < 2) return [];
+  try {
+    const { file, sealed, path, name } = openInForce(files, dir, segment, generations);
+    file.close();
+    if (sealed === undefined || files.modifiedAt(path) > before) return [];
+    return generations.filter((generation) => generation < name.generation);
+  } catch (error) {
+    // Where no generation is whole, each may hold what another has lost.
+    if (hasCode(error, 'log-damaged')) return [];
+    throw error;
+  }
 }

@@ -18,7 +18,10 @@ export interface SealOptions {
   /** A closed segment: one before the writer's. The caller holds the archive's lock. */
   readonly segment: number;
   readonly files?: FileLayer;
-  /** Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. */
+  /**
+   * Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. It is
+   * asked more than once about a record, and has to give the same answer.
+   */
   readonly purge?: (record: LogicalRecord) => boolean;
 }
 
@@ -110,8 +113,9 @@ async function copyRecords(
   await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
   const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES);
   for (const record of segmentRecords(source, { digest: true })) {
-    const { kind, rawLength, hash, payload, state } = sound(source, record);
-    const gone = state === 'purged' || purge(sound(source, record));
+    const whole = sound(source, record);
+    const { kind, rawLength, hash, payload, state } = whole;
+    const gone = state === 'purged' || purge(whole);
     await writer.add({ kind, rawLength, hash, payload: gone ? undefined : payload });
   }
   return writer.end();

@@ -1,0 +1,80 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { hash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, describe, expect, test } from 'vitest';
+import { canonicalJson } from '../../src/archive/facts.ts';
+import { sealSegment } from '../../src/archive/seal-segment.ts';
+import { mailWithAttachment, noise } from './generated-mail.ts';
+import { Positions } from './positions.ts';
+import { appeared, DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
+import { SimulatedDisk } from './simulated-disk.ts';
+
+const reader = fileURLToPath(new URL('read_archive.py', import.meta.url));
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+if (!hasPython) console.warn('python3 is not here: the format is not read by a stranger');
+
+const top = mkdtempSync(join(tmpdir(), 'mailkeep-stranger-'));
+afterAll(() => rmSync(top, { recursive: true }));
+
+/** Copies a simulated archive to the real disk and has it read there. */
+async function readByStranger(disk: SimulatedDisk, name: string) {
+  for (const path of disk.paths()) {
+    const copy = join(top, name, path.slice(DIR.length));
+    mkdirSync(dirname(copy), { recursive: true });
+    writeFileSync(copy, disk.read(path));
+  }
+  const { stdout } = await promisify(execFile)('python3', [reader, join(top, name)], {
+    maxBuffer: 1 << 26,
+  });
+  const lines: unknown[] = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  return { said: lines.slice(0, -1), whole: lines.at(-1) };
+}
+
+describe.skipIf(!hasPython)('a stranger with the format document reads', () => {
+  test('hot and sealed segments alike, down to purged records and a torn tail', async () => {
+    const disk = new SimulatedDisk();
+    const writer = await openOn(disk.files);
+    const known = new Positions();
+    const raws = await writeBatches(writer, known, 10);
+    const large = [
+      mailWithAttachment(noise(7_000_000)),
+      Buffer.from(`Subject: long\n\n${'a long text goes on\n'.repeat(100_000)}`),
+    ];
+    known.fold(await writer.commit(fill(writer.newBatch(), large, known, 100)));
+    await writer.rollIfLarger(0);
+    raws.push(...large, ...(await writeBatches(writer, known, 2, 200)));
+    const torn = Buffer.concat([disk.read(hotPath(2)), Buffer.from('cut o')]);
+    disk.put(hotPath(2), torn);
+
+    const expected = {
+      whole: { commits: 13, hash: known.reached?.hash, purged: 0, tail: 0 },
+      messages: raws.map((raw) => ({ message: hash('sha256', raw), size: raw.length })),
+    };
+    const hot = await readByStranger(disk, 'hot');
+    expect(hot.whole).toEqual(expected.whole);
+    expect(hot.said.filter((line) => 'message' in Object(line))).toEqual(expected.messages);
+    expect(hot.said).toContainEqual({ fact: appeared(1, raws[0] ?? Buffer.alloc(0)) });
+
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    disk.delete(hotPath(1));
+    expect(await readByStranger(disk, 'sealed')).toEqual(hot);
+
+    const fact = hash('sha256', canonicalJson(appeared(1, raws[0] ?? Buffer.alloc(0))));
+    await sealSegment({
+      dir: DIR,
+      segment: 1,
+      files: disk.files,
+      purge: (record) => record.hash.toString('hex') === fact,
+    });
+    const purged = await readByStranger(disk, 'purged');
+    expect(purged.whole).toEqual({ ...expected.whole, purged: 1 });
+    expect(purged.said).toHaveLength(hot.said.length - 1);
+  });
+});
