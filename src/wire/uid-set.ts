@@ -32,3 +32,12 @@ function parseEnd(text: string | undefined): number | '*' | null {
   const uid = Number(text);
   return Number.isInteger(uid) && uid >= 1 && uid <= HIGHEST_UID ? uid : null;
 }
+
+/** True when the uid is in the set, given the folder's highest uid (0 for an empty folder). A range may be written backwards. */
+export function inUidSet(ranges: readonly UidRange[], uid: number, highest: number): boolean {
+  return ranges.some(({ from, to }) => {
+    const a = from === '*' ? highest : from;
+    const b = to === '*' ? highest : to;
+    return uid >= Math.min(a, b) && uid <= Math.max(a, b);
+  });
+}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseUidSet } from '../../src/wire/uid-set.ts';
+import { inUidSet, parseUidSet } from '../../src/wire/uid-set.ts';
 
 test.each([
   ['7', [{ from: 7, to: 7 }]],
@@ -24,3 +24,13 @@ test.each(['', ',', '1,', '0', '1:0', '1:2:3', '-1', 'a', '1 ', '4294967296', '1
     expect(parseUidSet(text)).toBeNull();
   },
 );
+
+test.each([
+  ['5:*', 3, 3, true],
+  ['5:*', 2, 3, false],
+  ['10:5', 7, 100, true],
+  ['*', 9, 9, true],
+  ['*', 8, 9, false],
+])('in %s, uid %i of a folder up to %i: %j', (text, uid, highest, inside) => {
+  expect(inUidSet(parseUidSet(text) ?? [], uid, highest)).toBe(inside);
+});
