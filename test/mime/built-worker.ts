@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -6,7 +6,9 @@ import { build } from 'esbuild';
 
 /** Builds the worker as it is in src/ now, apart from dist/, and returns its file. */
 export async function buildWorker(): Promise<URL> {
-  const outfile = join(mkdtempSync(join(tmpdir(), 'mailkeep-worker-')), 'mime-worker.mjs');
+  const dir = mkdtempSync(join(tmpdir(), 'mailkeep-worker-'));
+  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
+  const outfile = join(dir, 'mime-worker.mjs');
   await build({
     entryPoints: [fileURLToPath(new URL('../../src/mime/worker.ts', import.meta.url))],
     outfile,
