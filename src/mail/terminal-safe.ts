@@ -21,6 +21,9 @@ const INVISIBLE =
 const BROKEN = /[\p{Surrogate}\p{Noncharacter_Code_Point}]/gu;
 /** Text without any of these needs no work: printable ASCII, which most text is. */
 const PLAIN_LINE = /^[\x20-\x7e]*$/;
+/** One column for each UTF-16 unit: Latin, Greek and Cyrillic letters without marks of their own, and usual punctuation. */
+const ONE_COLUMN_EACH =
+  /^[\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0386-\u0482\u048a-\u052f\u2010-\u2027\u20ac]*$/;
 const PLAIN_LINES = /^[\t\n\x20-\x7e]*$/;
 
 /** Several lines: LF and tab stay, every other line end becomes LF, other controls become visible pictures. */
@@ -52,17 +55,29 @@ const WIDE =
 const EMOJI = /\p{Emoji_Presentation}|\p{Emoji}\ufe0f/u;
 const NO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]+$/u;
 
+/** Marks, joiners, flags, skin tones and conjoining Jamo: only with these is a character more than one code point. */
+const COMPOSED = /\p{M}|\u200d|[\u1100-\u11ff]|[\u{1f1e6}-\u{1f1ff}]|[\u{1f3fb}-\u{1f3ff}]/u;
+
 let segmenter: Intl.Segmenter | undefined;
 
-/** Made when first needed: it takes ten milliseconds, and ASCII text never needs it. */
-function graphemes(text: string): Intl.Segments {
+/** What people take for one character each. The segmenter is made when first needed: that takes ten milliseconds. */
+function graphemes(text: string): Iterable<{ readonly segment: string; readonly index: number }> {
+  if (!COMPOSED.test(text)) return codePoints(text);
   segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
   return segmenter.segment(text);
 }
 
+function* codePoints(text: string) {
+  let index = 0;
+  for (const segment of text) {
+    yield { segment, index };
+    index += segment.length;
+  }
+}
+
 /** Columns a text takes on a terminal: two for wide characters and emoji, none for marks alone. */
 export function displayWidth(text: string): number {
-  if (PLAIN_LINE.test(text)) return text.length;
+  if (ONE_COLUMN_EACH.test(text)) return text.length;
   let width = 0;
   for (const { segment } of graphemes(text)) width += graphemeWidth(segment);
   return width;
@@ -82,7 +97,7 @@ export function fitColumns(text: string, columns: number): string {
   if (columns <= 0) return '';
   // No character is wider than two columns per UTF-16 unit.
   if (text.length * 2 <= columns) return text;
-  if (PLAIN_LINE.test(text)) {
+  if (ONE_COLUMN_EACH.test(text)) {
     return text.length <= columns ? text : `${text.slice(0, columns - 1)}…`;
   }
   let width = 0;
