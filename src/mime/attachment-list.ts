@@ -1,6 +1,7 @@
 import { cutText, withoutNul } from './charsets.ts';
 import type { ExtractedAttachment } from './extraction.ts';
-import type { Leaf, LeafInfo, Part } from './part-tree.ts';
+import type { LeafInfo } from './leaf-info.ts';
+import type { Leaf, Part } from './part-tree.ts';
 
 const MAX_FILENAME_CHARS = 1000;
 

@@ -1,6 +1,7 @@
 import libmime from 'libmime';
 import { cutText, decodeText, isCostlyCharset } from './charsets.ts';
-import type { LeafInfo, TakeLeaf } from './part-tree.ts';
+import type { LeafInfo } from './leaf-info.ts';
+import type { TakeLeaf } from './part-tree.ts';
 
 /** What is held of a leaf: its decoded size, and its bytes where they can be text. */
 export interface LeafContent {

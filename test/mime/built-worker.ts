@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -6,12 +7,9 @@ import { build } from 'esbuild';
 
 /** Builds the worker as it is in src/ now, apart from dist/, and returns its file. */
 export async function buildWorker(): Promise<URL> {
-  const dir = mkdtempSync(join(tmpdir(), 'mailkeep-worker-'));
-  process.once('exit', () => rmSync(dir, { recursive: true, force: true }));
-  const outfile = join(dir, 'mime-worker.mjs');
-  await build({
+  const { outputFiles } = await build({
     entryPoints: [fileURLToPath(new URL('../../src/mime/worker.ts', import.meta.url))],
-    outfile,
+    write: false,
     bundle: true,
     format: 'esm',
     platform: 'node',
@@ -21,5 +19,15 @@ export async function buildWorker(): Promise<URL> {
     },
     logLevel: 'error',
   });
-  return pathToFileURL(outfile);
+  const code = outputFiles[0]?.contents ?? new Uint8Array();
+  const dir = join(tmpdir(), 'mailkeep-test-workers');
+  const name = createHash('sha256').update(code).digest('hex').slice(0, 16);
+  const file = join(dir, `${name}.mjs`);
+  if (!existsSync(file)) {
+    mkdirSync(dir, { recursive: true });
+    // Several test files build at once: each sees none or all of it.
+    writeFileSync(`${file}.${process.pid}`, code);
+    renameSync(`${file}.${process.pid}`, file);
+  }
+  return pathToFileURL(file);
 }
