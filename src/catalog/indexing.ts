@@ -12,8 +12,14 @@ import {
 import { indexText } from '../search/normalise.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
-import { PARSED, UNPARSED } from './tables.ts';
-import { cachedText, eraseText, TextPacker, type TextPosition, TextReader } from './text-blocks.ts';
+import {
+  cachedText,
+  eraseText,
+  TextPacker,
+  type TextPosition,
+  TextReader,
+  textPosition,
+} from './text-blocks.ts';
 
 /** A message whose text the index lacks, or has from an older extractor. */
 export interface PendingMessage {
@@ -28,20 +34,12 @@ export interface IndexedDocument {
   readonly extraction: Extraction;
 }
 
-/** Characters of the text that a messages row keeps to show without unpacking anything. */
-const PREVIEW_CHARACTERS = 140;
-/** Enough of the text to fill a preview after white space is folded. */
-const PREVIEW_SOURCE = 1_000;
-
 interface MessageRow {
   readonly extractor: number;
   readonly subject: string | null;
   readonly sender_name: string | null;
   readonly sender_address: string | null;
   readonly message_id: string | null;
-  readonly text_block: number | null;
-  readonly text_offset: number | null;
-  readonly text_length: number | null;
 }
 
 const PENDING = query<{ before: number; limit: number }>()((db, p) =>
@@ -62,16 +60,7 @@ const PENDING_COUNT = query()((db) =>
 const ROW = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('messages')
-    .select([
-      'extractor',
-      'subject',
-      'sender_name',
-      'sender_address',
-      'message_id',
-      'text_block',
-      'text_offset',
-      'text_length',
-    ])
+    .select(['extractor', 'subject', 'sender_name', 'sender_address', 'message_id'])
     .where('docid', '=', p.docid),
 );
 const MAILBOXES = query<{ docid: number }>()((db, p) =>
@@ -111,28 +100,23 @@ const ADD_TERMS = query<{
     meta: p.meta,
   }),
 );
-const SET_INDEXED = query<{
+const SET_TEXT = query<{
   docid: number;
-  extractor: number;
-  status: number;
-  reason: string | null;
-  preview: string;
+  unparsed: string | null;
   block: number | null;
-  offset: number | null;
-  length: number | null;
+  offset: number;
+  length: number;
 }>()((db, p) =>
-  db
-    .updateTable('messages')
-    .set({
-      extractor: p.extractor,
-      parse_status: p.status,
-      parse_reason: p.reason,
-      preview: p.preview,
-      text_block: p.block,
-      text_offset: p.offset,
-      text_length: p.length,
-    })
-    .where('docid', '=', p.docid),
+  db.replaceInto('texts').values({
+    docid: p.docid,
+    unparsed: p.unparsed,
+    block: p.block,
+    offset: p.offset,
+    length: p.length,
+  }),
+);
+const SET_EXTRACTED = query<{ docid: number; extractor: number }>()((db, p) =>
+  db.updateTable('messages').set({ extractor: p.extractor }).where('docid', '=', p.docid),
 );
 const EXTRACTOR = query()((db) => db.selectFrom('meta').select('extractor'));
 const SET_EXTRACTOR = query<{ version: number }>()((db, p) =>
@@ -153,7 +137,7 @@ export interface IndexQueries {
 
 export interface IndexWriter extends IndexQueries {
   /**
-   * Indexes up to some 500 documents in one transaction: terms, preview, cached text. A docid that was purged
+   * Indexes up to some 500 documents in one transaction: terms and cached text. A docid that was purged
    * meanwhile is passed over. The same extraction always gives the same rows.
    */
   index(documents: readonly IndexedDocument[]): void;
@@ -227,15 +211,10 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   for (const { document, row, kept } of due) {
     const { docid, extraction } = document;
     addTerms(connection, document, row);
-    const settle = (position: TextPosition) =>
-      connection.statement(SET_INDEXED).run({
-        docid,
-        extractor: EXTRACTOR_VERSION,
-        status: extraction.status === 'parsed' ? PARSED : UNPARSED,
-        reason: extraction.reason,
-        preview: preview(extraction.body),
-        ...position,
-      });
+    connection.statement(SET_EXTRACTED).run({ docid, extractor: EXTRACTOR_VERSION });
+    const unparsed = extraction.status === 'unparsed' ? (extraction.reason ?? 'unknown') : null;
+    const settle = ({ block, offset, length }: TextPosition) =>
+      connection.statement(SET_TEXT).run({ docid, unparsed, block, offset, length });
     if (kept === undefined) packer.add(extraction.body, settle);
     else settle(kept);
   }
@@ -251,11 +230,11 @@ function retire(
 ): TextPosition | undefined {
   // A contentless table adds what it is given: the old terms must go first.
   if (row.extractor !== 0) connection.statement(DROP_TERMS).run({ docid });
-  if (row.text_block === null) return undefined;
-  const at = { block: row.text_block, offset: row.text_offset ?? 0, length: row.text_length ?? 0 };
+  const at = textPosition(connection, docid);
+  if (at === undefined || at.block === null) return undefined;
   if (texts.read(at) === cachedText(extraction.body)) return at;
   eraseText(connection, docid);
-  texts.drop(row.text_block);
+  texts.drop(at.block);
   return undefined;
 }
 
@@ -303,11 +282,6 @@ function metaTokens(
   ];
   // The words of the List-Id stay in order and together: they are sought as a phrase.
   return [...new Set(tokens), ...(extraction.listId === null ? [] : listTokens(extraction.listId))];
-}
-
-function preview(body: string): string {
-  const folded = body.slice(0, PREVIEW_SOURCE).replaceAll(/\s+/gu, ' ').trim();
-  return [...folded].slice(0, PREVIEW_CHARACTERS).join('');
 }
 
 function totalChanges(connection: Connection): number {

@@ -1,13 +1,13 @@
 import type { Address, FlagSet, MessageId } from '../mail/words.ts';
 import type { SearchNode } from '../search/ast.ts';
-import { type Snippet, snippet, soughtWords } from '../search/snippet.ts';
+import { beginning, type Snippet, snippet, soughtWords } from '../search/snippet.ts';
 import type { Connection } from './connection.ts';
 import type { FolderName } from './folder-names.ts';
 import { isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import { query } from './query.ts';
 import type { AsOf } from './search-sql.ts';
-import { TextReader } from './text-blocks.ts';
+import { TextReader, textPosition } from './text-blocks.ts';
 
 /** A place of a hit. */
 export interface HitPlace {
@@ -43,7 +43,6 @@ const MESSAGE = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('messages')
     .select(['id', 'size', 'date', 'subject', 'sender_name', 'sender_address', 'message_id'])
-    .select(['preview', 'text_block', 'text_offset', 'text_length'])
     .where('docid', '=', p.docid),
 );
 const PLACES = query<{ docid: number }>()((db, p) =>
@@ -106,12 +105,9 @@ export function hitReader(
     });
     const [first] = hitPlaces;
     if (first === undefined) return undefined;
-    const at = {
-      block: row.text_block,
-      offset: row.text_offset ?? 0,
-      length: row.text_length ?? 0,
-    };
-    const found = words.length === 0 ? undefined : snippet(texts.read(at), words);
+    const at = textPosition(connection, docid);
+    const text = at === undefined ? '' : texts.read(at);
+    const found = snippet(text, words) ?? { text: beginning(text), matches: [] };
     const line: SearchLine = {
       id: row.id.toString('hex'),
       ...first,
@@ -123,9 +119,9 @@ export function hitReader(
           : { name: row.sender_name ?? '', address: row.sender_address ?? '' },
       messageId: row.message_id,
       places: hitPlaces,
-      snippet: found?.text ?? row.preview ?? '',
+      snippet: found.text,
     };
-    return { docid, line, matches: found?.matches ?? [] };
+    return { docid, line, matches: found.matches };
   };
 }
 

@@ -22,6 +22,7 @@ export interface CatalogTables {
   tombstones: TombstonesTable;
   forgotten: ForgottenTable;
   events: EventsTable;
+  texts: TextsTable;
   text_blocks: TextBlocksTable;
   msg_fts: FtsTable;
 }
@@ -101,12 +102,6 @@ interface MessagesTable {
   open_places: number;
   /** 0: not indexed yet; negative: indexed, but due again; positive: the extractor version of the index row. */
   extractor: number;
-  parse_status: number | null;
-  parse_reason: string | null;
-  preview: string | null;
-  text_block: number | null;
-  text_offset: number | null;
-  text_length: number | null;
 }
 
 interface PlacesTable {
@@ -216,6 +211,17 @@ interface EventsTable {
   detail: string;
 }
 
+/** What indexing found, apart from the messages, whose rows must not grow once their page is full. */
+interface TextsTable {
+  docid: number;
+  /** Why the message could not be parsed; null when it was. */
+  unparsed: string | null;
+  /** Null where there is no text. */
+  block: number | null;
+  offset: number;
+  length: number;
+}
+
 interface TextBlocksTable {
   id: Generated<number>;
   /** Bytes before compression. */
@@ -225,12 +231,12 @@ interface TextBlocksTable {
 
 interface FtsTable {
   rowid: number;
+  body: string;
   subject: string;
   from_: string;
   rcpt: string;
   cc: string;
   bcc: string;
-  body: string;
   att_name: string;
   att_text: string;
   meta: string;
@@ -239,7 +245,3 @@ interface FtsTable {
 /** Values of `records.kind`: the record kinds of the log that are addressed by a hash. */
 export const RECORD_BLOB = 1;
 export const RECORD_MESSAGE = 2;
-
-/** Values of `messages.parse_status`. */
-export const PARSED = 1;
-export const UNPARSED = 2;

@@ -8,7 +8,7 @@ import { query } from './query.ts';
  */
 const BLOCK_BYTES = 64 * 1024;
 /** Text kept for snippets: of one message, bytes of UTF-8. What lies beyond is searchable, but shown by no snippet. */
-export const TEXT_BYTES_PER_MESSAGE = 256 * 1024;
+export const TEXT_BYTES_PER_MESSAGE = 64 * 1024;
 
 const LAST = query()((db) =>
   db
@@ -27,10 +27,10 @@ const SET = query<{ id: number; size: number; data: Buffer }>()((db, p) =>
   db.updateTable('text_blocks').set({ size: p.size, data: p.data }).where('id', '=', p.id),
 );
 const WHERE = query<{ docid: number }>()((db, p) =>
-  db
-    .selectFrom('messages')
-    .select(['text_block', 'text_offset', 'text_length'])
-    .where('docid', '=', p.docid),
+  db.selectFrom('texts').select(['block', 'offset', 'length']).where('docid', '=', p.docid),
+);
+const DROP = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('texts').where('docid', '=', p.docid),
 );
 
 /** Where a message's text is; a null block means it has none. */
@@ -115,15 +115,22 @@ export class TextReader {
   }
 }
 
+/** Where the text of a message is; undefined before it is indexed. */
+export function textPosition(connection: Connection, docid: number): TextPosition | undefined {
+  return connection.statement(WHERE).get({ docid });
+}
+
 /** Overwrites the cached text of a message with zeros, so that what was forgotten cannot be inflated again. */
 export function eraseText(connection: Connection, docid: number): void {
-  const at = connection.statement(WHERE).get({ docid });
-  if (at === undefined || at.text_block === null) return;
-  const row = connection.statement(GET).get({ id: at.text_block });
+  const at = textPosition(connection, docid);
+  if (at === undefined) return;
+  connection.statement(DROP).run({ docid });
+  if (at.block === null) return;
+  const row = connection.statement(GET).get({ id: at.block });
   if (row === undefined) return;
   const raw = inflateSync(row.data);
-  raw.fill(0, at.text_offset ?? 0, (at.text_offset ?? 0) + (at.text_length ?? 0));
-  connection.statement(SET).run({ id: at.text_block, size: raw.length, data: deflateSync(raw) });
+  raw.fill(0, at.offset, at.offset + at.length);
+  connection.statement(SET).run({ id: at.block, size: raw.length, data: deflateSync(raw) });
 }
 
 /** A text as it comes back from the cache: cut at the ceiling. */

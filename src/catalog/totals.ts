@@ -1,6 +1,6 @@
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
-import { RECORD_BLOB, UNPARSED } from './tables.ts';
+import { RECORD_BLOB } from './tables.ts';
 
 /** What the archive holds in all. */
 export interface Totals {
@@ -37,9 +37,9 @@ const PENDING = query()((db) =>
 );
 const UNPARSED_COUNT = query()((db) =>
   db
-    .selectFrom('messages')
+    .selectFrom('texts')
     .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('parse_status', '=', (eb) => eb.lit(UNPARSED)),
+    .where('unparsed', 'is not', null),
 );
 const TOMBSTONES = query()((db) =>
   db.selectFrom('tombstones').select((eb) => eb.fn.countAll<number>().as('n')),

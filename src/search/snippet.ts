@@ -40,8 +40,10 @@ export function soughtWords(node: SearchNode): Sought[] {
  * nothing does.
  */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
-  if (words.length === 0) return undefined;
-  const first = findPlain(text, words) ?? findFrom(text, words, 0, text.length);
+  const first =
+    words.length === 0
+      ? undefined
+      : (findPlain(text, words) ?? findFrom(text, words, 0, text.length));
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
   const end = wordEnd(text, Math.min(text.length, Math.max(start + LENGTH, first.end)));
@@ -53,6 +55,11 @@ export function snippet(text: string, words: readonly Sought[]): Snippet | undef
     at = next.end;
   }
   return folded(text, start, end, found);
+}
+
+/** How a text begins, on one line: what stands for it where nothing in it was sought. */
+export function beginning(text: string): string {
+  return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
 
 interface Range {
