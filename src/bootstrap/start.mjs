@@ -10,6 +10,14 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { needBuild, needDependencies, needNode, program, root } from './needs.mjs';
 
+/** The program as it is typed in a clone; installed, it is `mailkeep`. */
+const PROGRAM = 'node dist/mailkeep.js';
+/** Something in the generated mail to look for. */
+const SEARCHES = [
+  ['photograph', 'from:ruth'],
+  ['invoice', 'has:attachment'],
+];
+
 needNode();
 needDependencies();
 needBuild();

@@ -24,6 +24,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/status.ts'),
   },
   {
+    name: 'search',
+    summary: 'find messages by their text, offline',
+    load: () => import('./commands/search.ts'),
+  },
+  {
     name: 'list',
     summary: 'list the messages of mailboxes and folders',
     load: () => import('./commands/list.ts'),

@@ -2,6 +2,7 @@ import { freeBytes } from '../archive/free-space.ts';
 import { dropOldGenerations } from '../archive/old-generations.ts';
 import { sealClosedSegments } from '../archive/seal-segment.ts';
 import type { AccountSettings, Settings } from '../config/settings.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
 import { usageError } from '../errors/usage.ts';
 import { createIndexer } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
@@ -124,6 +125,7 @@ async function passed(
 ): Promise<ExitCode> {
   const { dataDir, catalog, sources, log, state } = writer;
   const startedAt = context.now();
+  const startedAtCommit = catalog.reached().number;
   const extractor = openExtractorPool();
   try {
     const result = await runSync({
@@ -138,7 +140,7 @@ async function passed(
         brake: settings.brake,
       },
       minFreeBytes: settings.minFreeBytes,
-      startedAtCommit: catalog.reached().number,
+      startedAtCommit,
       log,
       mirror: catalogMirror(catalog),
       memory: state,
@@ -148,7 +150,7 @@ async function passed(
         extractor,
         progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
       }),
-      tidy: (signal) => tidy(writer, context.now(), signal),
+      tidy: (signal) => tidy(writer, startedAtCommit, context.now(), signal),
       freeBytes: () => freeBytes(dataDir),
       requests: () => counted.byOperation(),
       now: context.now,
@@ -165,11 +167,19 @@ async function passed(
   }
 }
 
-/** Seals what is closed, and lets go of the generations that a sealed one replaced a day ago. */
-async function tidy({ dataDir, log, sources }: Writer, now: number, signal: AbortSignal) {
+/** Seals what is closed, lets go of what a sealed file replaced a day ago, and closes the gaps of a first sync. */
+async function tidy(writer: Writer, startedAtCommit: number, now: number, signal: AbortSignal) {
+  const { dataDir, log, sources, catalog } = writer;
   const { sealed } = await sealClosedSegments({ dir: dataDir, before: log.segment, signal });
   const dropped = await dropOldGenerations({ dir: dataDir, now });
   if (sealed.length + dropped.length > 0) sources.refresh();
+  if (startedAtCommit > 0 || signal.aborted) return;
+  try {
+    catalog.compact();
+  } catch (error) {
+    // Somebody reads: the gaps fill with the mail to come.
+    if (!hasCode(error, 'catalog-busy')) throw error;
+  }
 }
 
 /** Requests that were sent, by operation; those that were tried again count again. */

@@ -25,7 +25,10 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
   'search-unknown-operator': (facts) =>
     say(
       `There is no such operator ${at(facts)}.`,
-      meant(facts.suggestion, `Put it in quotes to look for it as text. ${MANUAL}`),
+      meant(
+        facts.suggestion === null ? null : `${facts.suggestion}:`,
+        `Put it in quotes to look for it as text. ${MANUAL}`,
+      ),
     ),
   'search-foreign-operator': (facts) =>
     say(

@@ -1,0 +1,66 @@
+import type { SearchPlan } from '../catalog/search.ts';
+import type { SearchHit } from '../catalog/search-hit.ts';
+import type { UnknownName } from '../catalog/search-resolve.ts';
+import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
+import type { SearchNode, SearchQuery } from '../search/ast.ts';
+import type { Output } from './output.ts';
+import { placeText } from './place-line.ts';
+
+/** A hit as two lines: the message, and the piece of its text that matched. */
+export function hitText({ line, matches }: SearchHit, output: Output): string {
+  const more = line.places.length - 1;
+  const also = more > 0 ? output.colours.dim(` +${more}`) : '';
+  const first = `${placeText(line, output)}${also}`;
+  return line.snippet === ''
+    ? first
+    : `${first}\n    ${snippetText(line.snippet, matches, output)}`;
+}
+
+/** The snippet with what matched in bold, fitted to a terminal. Each piece is made harmless before it is marked. */
+function snippetText(text: string, matches: SearchHit['matches'], output: Output): string {
+  const pieces: { readonly text: string; readonly matched: boolean }[] = [];
+  let at = 0;
+  for (const { start, end } of matches) {
+    pieces.push({ text: text.slice(at, start), matched: false });
+    pieces.push({ text: text.slice(start, end), matched: true });
+    at = end;
+  }
+  pieces.push({ text: text.slice(at), matched: false });
+  let room = output.interactive ? output.columns - 5 : Number.POSITIVE_INFINITY;
+  return pieces
+    .map((piece) => {
+      const shown = room > 0 ? fitColumns(harmless(piece.text), room) : '';
+      room -= displayWidth(shown);
+      return piece.matched ? output.colours.bold(shown) : shown;
+    })
+    .join('');
+}
+
+function harmless(piece: string): string {
+  return terminalSafe(piece).replace(/\s/g, ' ');
+}
+
+/** A folder or mailbox that a query names and nobody has: most likely a slip. */
+export function unknownText({ kind, found, suggestion }: UnknownName): string {
+  const meant = suggestion === null ? '' : `; did you mean "${terminalLine(suggestion)}"?`;
+  return `the archive has no ${kind} "${terminalLine(found)}"${meant}`;
+}
+
+/** How a query was understood, as a tree, and the statements that answer it. */
+export function explainText(query: SearchQuery, plan: SearchPlan): string {
+  return [
+    ...nodeLines(query.node, ''),
+    ...(query.asOf === null ? [] : [`as of ${new Date(query.asOf).toISOString()}`]),
+    ...plan.unknown.map(unknownText),
+    ...plan.drives.flatMap(({ driver, sql }) => ['', `by ${driver}:`, ...sql.map(terminalLine)]),
+  ].join('\n');
+}
+
+function nodeLines(node: SearchNode, indent: string): string[] {
+  const { kind, span: _span, ...rest } = node;
+  if (kind === 'and' || kind === 'or') {
+    return [`${indent}${kind}`, ...node.nodes.flatMap((part) => nodeLines(part, `${indent}  `))];
+  }
+  if (kind === 'not') return [`${indent}not`, ...nodeLines(node.node, `${indent}  `)];
+  return [`${indent}${kind} ${terminalLine(JSON.stringify(rest))}`];
+}
