@@ -192,8 +192,8 @@ const STATEMENTS = [
   // The body comes first because the first column's positions need no mark: a seventh of the index.
   // M*: vowel signs and tone marks belong to the words they stand in (Indic scripts, Thai, Khmer).
   `CREATE VIRTUAL TABLE msg_fts USING fts5(
-    body, subject, from_, rcpt, cc, bcc, att_name, att_text, meta,
+    body, subject, from_, rcpt, cc, bcc, delivered, att_name, att_text, meta,
     content='', contentless_delete=1,
     tokenize="unicode61 remove_diacritics 2 categories 'L* N* Co M*'")`,
-  `INSERT INTO msg_fts (msg_fts, rank) VALUES ('rank', 'bm25(1, 10, 4, 2, 2, 2, 3, 0.5, 0)')`,
+  `INSERT INTO msg_fts (msg_fts, rank) VALUES ('rank', 'bm25(1, 10, 4, 2, 2, 2, 0.5, 3, 0.5, 0)')`,
 ];

@@ -82,6 +82,7 @@ const ADD_TERMS = query<{
   to: string;
   cc: string;
   bcc: string;
+  deliveredTo: string;
   body: string;
   attachmentNames: string;
   attachmentText: string;
@@ -94,6 +95,7 @@ const ADD_TERMS = query<{
     rcpt: p.to,
     cc: p.cc,
     bcc: p.bcc,
+    delivered: p.deliveredTo,
     body: p.body,
     att_name: p.attachmentNames,
     att_text: p.attachmentText,
@@ -252,6 +254,7 @@ function addTerms(
     to: indexText(extraction.to),
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
+    deliveredTo: indexText(extraction.deliveredTo),
     body: indexText(extraction.body),
     attachmentNames: indexText(
       extraction.attachments.map((attachment) => attachment.filename ?? '').join('\n'),

@@ -39,6 +39,7 @@ const COLUMNS: Readonly<Record<TextField, string>> = {
   to: 'rcpt',
   cc: 'cc',
   bcc: 'bcc',
+  deliveredto: 'delivered',
   recip: '{rcpt cc bcc}',
   contact: '{from_ rcpt cc bcc}',
   subject: 'subject',

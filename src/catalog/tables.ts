@@ -237,6 +237,7 @@ interface FtsTable {
   rcpt: string;
   cc: string;
   bcc: string;
+  delivered: string;
   att_name: string;
   att_text: string;
   meta: string;

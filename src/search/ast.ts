@@ -11,6 +11,7 @@ export type TextField =
   | 'to'
   | 'cc'
   | 'bcc'
+  | 'deliveredto'
   | 'recip'
   | 'contact'
   | 'subject'

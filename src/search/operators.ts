@@ -140,6 +140,7 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
   ['to', text('to')],
   ['cc', text('cc')],
   ['bcc', text('bcc')],
+  ['deliveredto', text('deliveredto')],
   ['recip', text('recip')],
   ['contact', text('contact')],
   ['subject', text('subject')],
@@ -178,7 +179,20 @@ export const AS_OF = 'asof';
 /** The names that help and suggestions offer: no aliases. */
 export const OPERATOR_NAMES: readonly string[] = [
   ...['from', 'to', 'cc', 'bcc', 'recip', 'contact', 'subject', 'body', 'filename', 'mime', 'has'],
-  ...['list', 'id', 'in', 'mailbox', 'is', 'flag', 'before', 'after', 'on', 'date', 'older_than'],
+  ...[
+    'deliveredto',
+    'list',
+    'id',
+    'in',
+    'mailbox',
+    'is',
+    'flag',
+    'before',
+    'after',
+    'on',
+    'date',
+    'older_than',
+  ],
   ...['newer_than', 'larger', 'smaller', 'size', AS_OF],
 ];
 
@@ -190,7 +204,6 @@ const FOREIGN: Readonly<Record<string, string | null>> = {
   tag: 'flag',
   maildir: 'in',
   path: 'in',
-  deliveredto: 'to',
   account: 'mailbox',
   lang: null,
   prio: null,

@@ -125,6 +125,7 @@ export function extraction(changes: Partial<Extraction> = {}): Extraction {
     to: '',
     cc: '',
     bcc: '',
+    deliveredTo: '',
     body: '',
     attachments: [],
     listId: null,
