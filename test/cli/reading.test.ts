@@ -1,0 +1,267 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
+
+/** Escape sequences that set titles, clear screens and report back; C1 controls; a bidi override. */
+const EVIL = '\u001b]0;owned\u0007\u001b[2J\u001b[6n\u009b31m\u202egnp.exe';
+
+/** Mail as an attacker would write it, and one plain message. */
+const SOURCES: Readonly<Record<string, Buffer>> = {
+  'hostile.eml': Buffer.from(
+    [
+      'Message-ID: <hostile@evil.example>',
+      'Date: Mon, 02 Feb 2026 10:00:00 +0000',
+      `From: =?utf-8?B?${base64(`Eve ${EVIL}`)}?= <eve@evil.example>`,
+      'To: ada@example.org',
+      `Subject: =?utf-8?B?${base64(`dangerword ${EVIL}`)}?=`,
+      'MIME-Version: 1.0',
+      'Content-Type: multipart/mixed; boundary=cut',
+      '',
+      '--cut',
+      'Content-Type: text/plain; charset=utf-8',
+      'Content-Transfer-Encoding: base64',
+      '',
+      base64(`A body with dangerword and ${EVIL}\n`),
+      '--cut',
+      'Content-Type: application/octet-stream',
+      `Content-Disposition: attachment; filename*=utf-8''${encodeURIComponent(`../../../${EVIL}\u0000.sh`)}`,
+      'Content-Transfer-Encoding: base64',
+      '',
+      base64('payload one'),
+      '--cut',
+      'Content-Type: application/octet-stream',
+      'Content-Disposition: attachment; filename="/etc/passwd"',
+      '',
+      'payload two',
+      '--cut--',
+      '',
+    ].join('\r\n'),
+  ),
+  'plain.eml': Buffer.from(
+    [
+      'Message-ID: <plain@example.org>',
+      'Date: Tue, 03 Feb 2026 10:00:00 +0000',
+      'From: Anna Berg <anna@example.org>',
+      'To: ada@example.org',
+      'Subject: The blue lighthouse',
+      '',
+      'We saw the lighthouse from the ferry.',
+      '',
+    ].join('\r\n'),
+  ),
+};
+
+let sandbox: Sandbox;
+let work: Workplace;
+
+beforeAll(async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-mail-'));
+  for (const [name, source] of Object.entries(SOURCES))
+    writeFileSync(path.join(folder, name), source);
+  sandbox = await startSandbox({ from: [folder] });
+  work = workplace(sandbox);
+  const { code, stderr } = await mailkeep(['sync', '--config', work.config]);
+  expect(code, stderr).toBe(0);
+});
+afterAll(() => sandbox.close());
+
+async function idOf(word: string): Promise<string> {
+  const [line] = jsonLines(
+    (await mailkeep(['search', word, '--json', '--data', work.data])).stdout,
+  );
+  if (typeof line === 'object' && line !== null && 'id' in line && typeof line.id === 'string') {
+    return line.id;
+  }
+  throw new Error(`nothing found for ${word}`);
+}
+
+test('search needs no account, no network, no configuration: JSON Lines of the contract', async () => {
+  const { code, stdout, stderr } = await mailkeep([
+    'search',
+    'blue',
+    'lighthouse',
+    '--json',
+    '--data',
+    work.data,
+  ]);
+  expect([code, stderr]).toEqual([0, '']);
+  expect(jsonLines(stdout)).toEqual([
+    {
+      id: expect.stringMatching(/^[0-9a-f]{64}$/),
+      mailbox: 'ada@example.org',
+      folder: 'INBOX',
+      uid: expect.any(Number),
+      flags: expect.any(Array),
+      size: SOURCES['plain.eml']?.length,
+      date: expect.stringMatching(/Z$/),
+      subject: 'The blue lighthouse',
+      from: { name: 'Anna Berg', address: 'anna@example.org' },
+      messageId: '<plain@example.org>',
+      firstSeen: expect.stringMatching(/Z$/),
+      endedAt: null,
+      places: [expect.objectContaining({ folder: 'INBOX', endedAt: null })],
+      snippet: expect.stringContaining('lighthouse from the ferry'),
+    },
+  ]);
+});
+
+test('no hits are no failure; a word may begin with a minus', async () => {
+  const nothing = await mailkeep(['search', 'xylophone', '--json', '--data', work.data]);
+  expect(nothing).toMatchObject({ code: 0, stdout: '', stderr: '' });
+  const one = await mailkeep([
+    'search',
+    'from:anna',
+    '-is:deleted',
+    '--count',
+    '--data',
+    work.data,
+  ]);
+  expect(one).toMatchObject({ code: 0, stdout: '1\n' });
+  const typo = await mailkeep(['search', 'anna', '--limt', '5', '--data', work.data]);
+  expect(typo.code).toBe(2);
+  expect(typo.stderr).toContain("Unknown option '--limt'");
+});
+
+test('a query that cannot be understood is exit 2, and points at the place', async () => {
+  const { code, stderr } = await mailkeep(['search', 'anna frm:bob', '--data', work.data]);
+  expect(code).toBe(2);
+  expect(stderr).toContain('at character 6');
+  expect(stderr).toContain('Did you mean from:?');
+});
+
+test('nothing that mail says can steer a terminal', async () => {
+  const id = await idOf('dangerword');
+  const printed = await Promise.all(
+    [
+      ['search', 'dangerword'],
+      ['list'],
+      ['show', id],
+      ['show', id, '--headers'],
+      ['attachments', id],
+      ['search', 'dangerword', '--json'],
+      ['list', '--json'],
+      ['show', id, '--json'],
+    ].map((args) => mailkeep([...args, '--data', work.data])),
+  );
+  for (const { code, stdout, stderr } of printed) {
+    expect(code).toBe(0);
+    expect(stdout + stderr).not.toMatch(
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/,
+    );
+  }
+  for (const { stdout } of printed.slice(0, 5)) expect(stdout).not.toMatch(/[\u202a-\u202e]/);
+  expect(printed[2]?.stdout).toContain('dangerword');
+});
+
+test('attachments are saved under safe names, inside the folder, over nothing', async () => {
+  const id = await idOf('dangerword');
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-saved-'));
+  const target = path.join(folder, 'inside');
+  mkdirSync(target);
+  writeFileSync(path.join(target, 'passwd'), 'mine');
+  const { code, stdout } = await mailkeep([
+    'attachments',
+    id,
+    '--save',
+    target,
+    '--json',
+    '--data',
+    work.data,
+  ]);
+  expect(code).toBe(0);
+  expect(jsonLines(stdout)).toHaveLength(2);
+  expect(readdirSync(folder)).toEqual(['inside']);
+  const names = readdirSync(target).sort();
+  expect(names).toHaveLength(3);
+  for (const name of names) expect(name).not.toMatch(/[/\\\p{Cc}\p{Cf}]|^\.|^-/u);
+  expect(readFileSync(path.join(target, 'passwd'), 'utf8')).toBe('mine');
+  const contents = names.map((name) => readFileSync(path.join(target, name), 'utf8').trimEnd());
+  expect(contents.sort()).toEqual(['mine', 'payload one', 'payload two']);
+});
+
+test('--raw gives the source back, byte for byte, escape sequences and all', async () => {
+  for (const [word, name] of [
+    ['dangerword', 'hostile.eml'],
+    ['lighthouse', 'plain.eml'],
+  ] as const) {
+    const { bytes } = await mailkeep(['show', await idOf(word), '--raw', '--data', work.data]);
+    expect(bytes.equals(SOURCES[name] ?? Buffer.alloc(0))).toBe(true);
+  }
+});
+
+test('ids are told apart: unknown, ambiguous, or missing an archive', async () => {
+  const unknown = await mailkeep(['show', 'ffffffffffff', '--json', '--data', work.data]);
+  expect(unknown.code).toBe(2);
+  expect(JSON.parse(unknown.stderr)).toMatchObject({ error: { code: 'usage-unknown-message' } });
+  const nowhere = await mailkeep(['list', '--data', path.join(work.folder, 'nowhere')]);
+  expect(nowhere.code).toBe(2);
+  expect(nowhere.stderr).toContain('There is no archive in');
+});
+
+test('a lost catalog is said, and rebuilt from the log', async () => {
+  const before = await mailkeep(['list', '--json', '--data', work.data]);
+  for (const name of ['catalog.sqlite', 'catalog.sqlite-wal', 'catalog.sqlite-shm']) {
+    rmSync(path.join(work.data, name), { force: true });
+  }
+  const missing = await mailkeep(['list', '--data', work.data]);
+  expect(missing.code).toBe(2);
+  expect(missing.stderr).toContain('mailkeep rebuild');
+  const rebuilt = await mailkeep(['rebuild', '--json', '--data', work.data]);
+  expect(rebuilt).toMatchObject({ code: 0, stderr: '' });
+  expect(JSON.parse(rebuilt.stdout)).toMatchObject({ messages: 2, indexed: 2, damage: [] });
+  expect((await mailkeep(['list', '--json', '--data', work.data])).stdout).toBe(before.stdout);
+});
+
+test('a flipped bit in the log is exit 3, named, and nothing is changed', async () => {
+  const own = workplace(sandbox);
+  expect((await mailkeep(['sync', '--config', own.config])).code).toBe(0);
+  const log = path.join(own.data, 'log');
+  const file = path.join(log, readdirSync(log).find((name) => name.endsWith('.seg')) ?? '');
+  const bytes = readFileSync(file);
+  const at = bytes.indexOf('lighthouse');
+  expect(at).toBeGreaterThan(0);
+  bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
+  writeFileSync(file, bytes);
+  const [line] = jsonLines(
+    (await mailkeep(['search', 'lighthouse', '--json', '--data', own.data])).stdout,
+  );
+  expect(line).toBeDefined();
+  const raw = await mailkeep([
+    'show',
+    await idOf('lighthouse'),
+    '--raw',
+    '--json',
+    '--data',
+    own.data,
+  ]);
+  expect(raw.code).toBe(3);
+  expect(JSON.parse(raw.stderr)).toMatchObject({ error: { code: 'message-damaged' } });
+  const rebuilt = await mailkeep(['rebuild', '--data', own.data]);
+  expect(rebuilt.code).toBe(3);
+  expect(rebuilt.stdout).toContain('DAMAGED');
+  expect(readFileSync(file).equals(bytes)).toBe(true);
+});
+
+test('a stale mailbox is exit 1 for monitoring', async () => {
+  const { code, stdout } = await mailkeep([
+    'status',
+    '--max-age',
+    '0s',
+    '--json',
+    '--data',
+    work.data,
+  ]);
+  expect(code).toBe(1);
+  expect(JSON.parse(stdout)).toMatchObject({
+    fresh: false,
+    stale: expect.arrayContaining(['ada@example.org']),
+  });
+});
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
