@@ -3,9 +3,9 @@ import path from 'node:path';
 import { logFolder } from '../archive/layout.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import { catalogFile } from '../catalog/open.ts';
+import type { StateFile } from '../catalog/state.ts';
 import { recalledProof } from './compose/proofs.ts';
 import type { Reader } from './compose/reader.ts';
-import type { StateFile } from './compose/state-file.ts';
 
 export interface FolderStatus {
   readonly folder: string;

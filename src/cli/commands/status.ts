@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
+import { readState } from '../../catalog/state.ts';
 import { archiveStatus, staleMailboxes } from '../archive-status.ts';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
-import { readState } from '../compose/state-file.ts';
 import { EXIT } from '../exit-codes.ts';
 import { duration } from '../option-values.ts';
 import { statusText } from '../status-report.ts';

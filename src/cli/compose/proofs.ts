@@ -1,5 +1,5 @@
+import type { StateFile } from '../../catalog/state.ts';
 import type { SyncResult } from '../../sync/result.ts';
-import type { StateFile } from './state-file.ts';
 
 /** When a folder was last compared with the origin, and whether everything added up. */
 export interface Proof {

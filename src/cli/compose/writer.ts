@@ -6,10 +6,10 @@ import { type LogReader, openLogReader } from '../../archive/log-reader.ts';
 import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
+import { openState, type StateFile } from '../../catalog/state.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { openState, type StateFile } from './state-file.ts';
 
 /** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
 export interface Writer {
@@ -54,7 +54,9 @@ export async function openWriter(context: CommandContext, dataDir: string): Prom
     closers.push(() => log.close());
     const { commits } = await catchUp({ dir: dataDir, target: catalog, signal: context.signal });
     if (commits > 0) context.notices.say(`The catalog caught up ${counted(commits, 'commit')}.`);
-    const state = openState(dataDir);
+    const state = openState(dataDir, (aside) =>
+      context.notices.warn(`state.sqlite could not be read and was put aside as ${aside}`),
+    );
     closers.push(() => state.close());
     const sources = openLogReader({ dir: dataDir, locator: catalog.locator });
     closers.push(() => sources.close());

@@ -1,0 +1,140 @@
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import Database from 'better-sqlite3';
+import { translate } from './connection.ts';
+
+/**
+ * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
+ * backoffs. One table of JSON texts in `state.sqlite`; when the file is gone, all of it is learned again.
+ */
+export interface StateFile {
+  /** What was set, as parsed JSON; undefined where nothing was, or where it is no JSON any more. */
+  get(scope: string, key: string): unknown;
+  /** What was set, if `parse` accepts it: another version of the program may have written it. */
+  read<T>(scope: string, key: string, parse: (value: unknown) => T | undefined): T | undefined;
+  /** Every key of a scope with its value, in the order of keys. */
+  entries(scope: string): { readonly key: string; readonly value: unknown }[];
+  /** Null and undefined forget. */
+  set(scope: string, key: string, value: unknown): void;
+  close(): void;
+}
+
+const VERSION = 1;
+const BUSY_TIMEOUT = 5_000;
+
+/** The state's file in a data directory. */
+export function stateFile(dataDir: string): string {
+  return path.join(dataDir, 'state.sqlite');
+}
+
+/**
+ * Opens the state for the writer of the archive. A file that SQLite cannot read is moved aside and a new one
+ * begun: nothing in it is needed, but somebody may want to look at it.
+ *
+ * @param movedAside hears where the damaged file went
+ * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` when the disk is the trouble, not the content
+ */
+export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
+  const file = stateFile(dataDir);
+  try {
+    return over(openForWriting(file));
+  } catch (error) {
+    if (!isUnreadable(error)) throw translate(error, file) ?? error;
+    const aside = freeName(`${file}.damaged`);
+    renameSync(file, aside);
+    // They belong to the damaged file, and would be replayed into the new one.
+    for (const name of [`${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
+    movedAside?.(aside);
+    return over(openForWriting(file));
+  }
+}
+
+/** Reads the state beside a writer or without one; undefined where there is none that can be read. */
+export function readState(dataDir: string): StateFile | undefined {
+  const file = stateFile(dataDir);
+  if (!existsSync(file)) return undefined;
+  let database: Database.Database | undefined;
+  try {
+    database = new Database(file, { readonly: true, fileMustExist: true, timeout: BUSY_TIMEOUT });
+    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database);
+  } catch (error) {
+    database?.close();
+    if (error instanceof Database.SqliteError) return undefined;
+    throw error;
+  }
+  database.close();
+  return undefined;
+}
+
+function openForWriting(file: string): Database.Database {
+  const database = new Database(file, { timeout: BUSY_TIMEOUT });
+  try {
+    database.pragma('journal_mode = WAL');
+    database.pragma('synchronous = NORMAL');
+    if (database.pragma('user_version', { simple: true }) !== VERSION) begin(database);
+    const check = database.pragma('quick_check(1)', { simple: true });
+    if (check !== 'ok') throw new UnreadableState();
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** What another version left is not migrated: it is learned again. */
+function begin(database: Database.Database): void {
+  database.transaction(() => {
+    database.exec('DROP TABLE IF EXISTS remembered');
+    database.exec(
+      'CREATE TABLE remembered (scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (scope, key)) WITHOUT ROWID',
+    );
+    database.pragma(`user_version = ${VERSION}`);
+  })();
+}
+
+class UnreadableState extends Error {}
+
+function isUnreadable(error: unknown): boolean {
+  if (error instanceof UnreadableState) return true;
+  return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code);
+}
+
+function freeName(stem: string): string {
+  for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
+}
+
+function over(database: Database.Database): StateFile {
+  const find = database
+    .prepare<[string, string], string>('SELECT value FROM remembered WHERE scope = ? AND key = ?')
+    .pluck();
+  const list = database.prepare<[string], { key: string; value: string }>(
+    'SELECT key, value FROM remembered WHERE scope = ? ORDER BY key',
+  );
+  const get: StateFile['get'] = (scope, key) => {
+    const text = find.get(scope, key);
+    return text === undefined ? undefined : parseJson(text);
+  };
+  return {
+    get,
+    read: (scope, key, parse) => parse(get(scope, key)),
+    entries: (scope) => list.all(scope).map(({ key, value }) => ({ key, value: parseJson(value) })),
+    set(scope, key, value) {
+      if (value === null || value === undefined)
+        database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?').run(scope, key);
+      else
+        database
+          .prepare('REPLACE INTO remembered (scope, key, value) VALUES (?, ?, ?)')
+          .run(scope, key, JSON.stringify(value));
+    },
+    close: () => database.close(),
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Not ours then; as good as nothing remembered.
+    return undefined;
+  }
+}
