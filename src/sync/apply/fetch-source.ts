@@ -8,6 +8,7 @@ import {
   type Judgement,
   judgeSource,
 } from '../source-judgement.ts';
+import { askByName } from './ask-by-name.ts';
 import { concernsOnly } from './failure-scope.ts';
 import { beginsLikeMail, factsOf } from './fetched-facts.ts';
 import type { PassContext } from './pass-context.ts';
@@ -197,12 +198,7 @@ async function failed(
 /** Asks for the message by name. An origin that will not answer that either has not said that it is gone. */
 async function isGone(ctx: PassContext, pass: FetchingFolder, listing: Listing): Promise<boolean> {
   try {
-    const answer = await ctx.origin.search(
-      pass.at,
-      { uids: String(listing.uid), perPage: 1, order: 'ascending' },
-      ctx.signal,
-    );
-    return answer.total === 0 && answer.items.length === 0;
+    return (await askByName(ctx, pass.at, [listing.uid])).silent.length > 0;
   } catch (error) {
     if (concernsOnly(error)) return false;
     throw error;

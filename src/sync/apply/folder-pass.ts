@@ -5,6 +5,7 @@ import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
 import { weighPage } from '../plan/page-answer.ts';
 import { covers, gapsOf, type UidInterval, type UidIntervals } from '../plan/uid-intervals.ts';
+import { askByName } from './ask-by-name.ts';
 import { Coverage, type PageTicket, recalledCoverage, rememberCoverage } from './coverage.ts';
 import { fetchAndStore } from './fetch-source.ts';
 import { newestPage } from './newest-page.ts';
@@ -180,18 +181,16 @@ export class FolderPass {
 
   /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
   async takeQuarantined(ctx: PassContext): Promise<void> {
-    const uids = ctx.mirror.quarantined(this.at, this.generation);
-    for (let from = 0; from < uids.length; from += PAGE_SIZE) {
-      const named = uids.slice(from, from + PAGE_SIZE).filter((uid) => !this.underWay.has(uid));
-      if (named.length === 0) continue;
-      const answer = await ctx.origin.search(
-        this.at,
-        { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' },
-        ctx.signal,
-      );
-      for (const listing of answer.items) {
-        if (named.includes(listing.uid)) await this.fetch(ctx, listing, undefined, true);
-      }
+    const uids = ctx.mirror
+      .quarantined(this.at, this.generation)
+      .filter((uid) => !this.underWay.has(uid));
+    const { answered, silent } = await askByName(ctx, this.at, uids);
+    const wanted = new Set(uids);
+    for (const [uid, listing] of answered) {
+      if (wanted.has(uid)) await this.fetch(ctx, listing, undefined, true);
+    }
+    for (const uid of silent) {
+      ctx.committer.addFact({ fact: 'released', ...this.place(uid), reason: 'ended' });
     }
   }
 

@@ -2,9 +2,10 @@ import type { PlacedMessage } from '../../catalog/relinking.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import { flagSet, type Listing } from '../../mail/words.ts';
 import { judgeGeneration, type SampleAnswer, samplePositions } from '../plan/generation.ts';
+import { askByName } from './ask-by-name.ts';
 import { FolderPass } from './folder-pass.ts';
 import type { PassContext } from './pass-context.ts';
-import { canSearch, walkRange } from './walk.ts';
+import { releaseQuarantined } from './release-quarantined.ts';
 
 /** A generation that was just declared, and what is left to prove of it. */
 export interface Renumbered {
@@ -59,22 +60,9 @@ async function askSample(
   pass: FolderPass,
   uids: readonly number[],
 ): Promise<SampleAnswer[]> {
-  const lo = uids[0];
-  const hi = uids[uids.length - 1];
-  if (lo === undefined || hi === undefined) return [];
-  const answers = new Map<number, Listing>();
-  if (canSearch(ctx.memory, pass.at.host)) {
-    const page = { uids: uids.join(','), perPage: uids.length, order: 'ascending' } as const;
-    for (const item of (await ctx.origin.search(pass.at, page, ctx.signal)).items) {
-      answers.set(item.uid, item);
-    }
-  } else {
-    for await (const page of walkRange(ctx, pass.at, { lo, hi }, 'ascending')) {
-      for (const item of page.items) answers.set(item.uid, item);
-    }
-  }
+  const { answered } = await askByName(ctx, pass.at, uids);
   return uids.map((uid) => {
-    const listing = answers.get(uid);
+    const listing = answered.get(uid);
     if (listing === undefined) return 'missing';
     return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
   });
@@ -114,6 +102,7 @@ async function renumber(
     (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
   );
   const generation = old.generation + 1;
+  releaseQuarantined(ctx, old.at, old.generation);
   ctx.committer.addFact({ fact: 'generation', ...old.at, generation, reason: 'renumbered' });
   // The old pass waits no more: what its answers showed belongs to the new generation.
   for (const { ticket } of old.deferred.values()) ticket.settle();

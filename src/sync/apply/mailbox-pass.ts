@@ -9,6 +9,7 @@ import { judgeFolder, type Renumbered } from './judge-folder.ts';
 import { goneFolders, noteListing } from './listing-memory.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox, OriginPage } from './ports.ts';
+import { releaseQuarantined } from './release-quarantined.ts';
 import { surveyMailbox, type Wanted } from './survey.ts';
 
 /** A look at the newest page that is older than this when the walk ends is worth another: one minute. */
@@ -113,9 +114,9 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   );
   await drain(ctx);
   for (const { at, generation } of pass.gone) {
-    if (ctx.mirror.openUids(at, generation).length === 0) {
-      ctx.committer.addFact({ fact: 'folder-gone', ...at });
-    }
+    if (ctx.mirror.openUids(at, generation).length > 0) continue;
+    releaseQuarantined(ctx, at, generation);
+    ctx.committer.addFact({ fact: 'folder-gone', ...at });
   }
   const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);
   await certifyAll(ctx, current);

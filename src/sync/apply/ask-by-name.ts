@@ -1,0 +1,43 @@
+import type { FolderKey, Listing } from '../../mail/words.ts';
+import { PAGE_SIZE } from '../plan/forecast.ts';
+import type { Memory, Origin } from './ports.ts';
+import { canSearch, walkRange } from './walk.ts';
+
+/** What asking for uids by name showed. */
+export interface Named {
+  readonly answered: ReadonlyMap<number, Listing>;
+  /** Uids that do not answer. What an answer leaves open is in neither. */
+  readonly silent: readonly number[];
+}
+
+/**
+ * Asks a folder for single uids, 100 a request. Where the host cannot be asked by name, their range is walked.
+ *
+ * @param uids ascending
+ */
+export async function askByName(
+  deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
+  at: FolderKey,
+  uids: readonly number[],
+): Promise<Named> {
+  const answered = new Map<number, Listing>();
+  const lo = uids[0];
+  const hi = uids[uids.length - 1];
+  if (lo === undefined || hi === undefined) return { answered, silent: [] };
+  if (!canSearch(deps.memory, at.host)) {
+    for await (const page of walkRange(deps, at, { lo, hi }, 'ascending')) {
+      for (const listing of page.items) answered.set(listing.uid, listing);
+    }
+    return { answered, silent: uids.filter((uid) => !answered.has(uid)) };
+  }
+  const silent: number[] = [];
+  for (let from = 0; from < uids.length; from += PAGE_SIZE) {
+    const named = uids.slice(from, from + PAGE_SIZE);
+    const page = { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
+    const { items, total } = await deps.origin.search(at, page, deps.signal);
+    for (const listing of items) answered.set(listing.uid, listing);
+    // A total above what it shows leaves open which of them is there: none of these is silent.
+    if (total <= items.length) silent.push(...named.filter((uid) => !answered.has(uid)));
+  }
+  return { answered, silent };
+}

@@ -1,0 +1,228 @@
+import fc from 'fast-check';
+import { ModelFolder, type ModelMessage, type ModelOrigin, mail } from '../model-origin.ts';
+
+/** One act at the origin. Numbers choose among what is there, so that every act means something in every state. */
+export type Act =
+  | { readonly act: 'deliver'; readonly folder: number; readonly unseen: boolean }
+  | { readonly act: 'delete'; readonly folder: number; readonly message: number }
+  | {
+      readonly act: 'flag';
+      readonly folder: number;
+      readonly message: number;
+      readonly flag: number;
+    }
+  | {
+      readonly act: 'move' | 'copy';
+      readonly folder: number;
+      readonly message: number;
+      readonly to: number;
+    }
+  | { readonly act: 'move-all'; readonly folder: number; readonly to: number }
+  | { readonly act: 'empty'; readonly folder: number }
+  | { readonly act: 'create' }
+  | { readonly act: 'drop'; readonly folder: number }
+  | { readonly act: 'rename'; readonly folder: number }
+  | { readonly act: 'renumber'; readonly folder: number; readonly above: boolean };
+
+/** What happens while a pass runs: acts between its requests, requests that fail, and its end. */
+export interface PassPlan {
+  readonly full: boolean;
+  readonly acts: readonly { readonly at: number; readonly act: Act }[];
+  /** Requests that fail, by their number in the pass, and how. */
+  readonly faults: readonly { readonly at: number; readonly status: 404 | 500 | 'unreachable' }[];
+  /** After which act of the disk the power fails; none when beyond the pass. */
+  readonly powerCut: number | null;
+  readonly hoursLater: number;
+}
+
+export interface History {
+  readonly start: readonly number[];
+  readonly steps: readonly { readonly between: readonly Act[]; readonly pass: PassPlan }[];
+}
+
+const small = fc.nat(60);
+const act: fc.Arbitrary<Act> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      act: fc.constant('deliver' as const),
+      folder: small,
+      unseen: fc.boolean(),
+    }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({ act: fc.constant('delete' as const), folder: small, message: small }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      act: fc.constant('flag' as const),
+      folder: small,
+      message: small,
+      flag: fc.nat(3),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      act: fc.constantFrom('move' as const, 'copy' as const),
+      folder: small,
+      message: small,
+      to: small,
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ act: fc.constant('move-all' as const), folder: small, to: small }),
+  },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('empty' as const), folder: small }) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('create' as const) }) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('drop' as const), folder: small }) },
+  { weight: 1, arbitrary: fc.record({ act: fc.constant('rename' as const), folder: small }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      act: fc.constant('renumber' as const),
+      folder: small,
+      above: fc.boolean(),
+    }),
+  },
+);
+
+const passPlan: fc.Arbitrary<PassPlan> = fc.record({
+  full: fc.boolean(),
+  acts: fc.array(fc.record({ at: fc.nat(40), act }), { maxLength: 4 }),
+  faults: fc.array(
+    fc.record({
+      at: fc.nat(40),
+      status: fc.constantFrom(404 as const, 500 as const, 'unreachable' as const),
+    }),
+    { maxLength: 2 },
+  ),
+  powerCut: fc.option(fc.nat(30), { freq: 3 }),
+  hoursLater: fc.constantFrom(0, 1, 7),
+});
+
+/** Random histories: folders with mail, then acts and passes in turn. */
+export const history: fc.Arbitrary<History> = fc.record({
+  start: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
+  steps: fc.array(fc.record({ between: fc.array(act, { maxLength: 8 }), pass: passPlan }), {
+    minLength: 1,
+    maxLength: 5,
+  }),
+});
+
+const FLAGS = ['\\Seen', '\\Flagged', '\\Answered', '$label'] as const;
+
+/** The origin of a history: its folders, and the numbers that make every message its own. */
+export class Actor {
+  readonly #folders: Map<string, ModelFolder>;
+  #messages = 0;
+  #made = 0;
+
+  constructor(origin: ModelOrigin, counts: readonly number[]) {
+    this.#folders = new Map([['INBOX', new ModelFolder('INBOX')]]);
+    origin.mailbox('AC1', 'ada@example.org', []);
+    origin.boxes.set('AC1', { address: 'ada@example.org', folders: this.#folders });
+    for (const [i, count] of counts.entries()) {
+      const folder = i === 0 ? this.#at(0) : this.#create();
+      for (let n = 0; n < count; n += 1) this.#deliver(folder, false);
+    }
+  }
+
+  get folders(): ReadonlyMap<string, ModelFolder> {
+    return this.#folders;
+  }
+
+  do(step: Act): void {
+    switch (step.act) {
+      case 'deliver':
+        this.#deliver(this.#at(step.folder), step.unseen);
+        return;
+      case 'delete': {
+        const message = this.#message(step.folder, step.message);
+        if (message !== undefined) this.#at(step.folder).messages.delete(message.uid);
+        return;
+      }
+      case 'flag': {
+        const message = this.#message(step.folder, step.message);
+        const flag = FLAGS[step.flag] ?? '\\Seen';
+        if (message === undefined) return;
+        message.flags = message.flags.includes(flag)
+          ? message.flags.filter((other) => other !== flag)
+          : [...message.flags, flag];
+        return;
+      }
+      case 'move':
+      case 'copy': {
+        const message = this.#message(step.folder, step.message);
+        const [from, to] = [this.#at(step.folder), this.#at(step.to)];
+        if (message === undefined || from === to) return;
+        if (step.act === 'move') from.messages.delete(message.uid);
+        to.deliver(message.raw, { date: message.date, flags: [...message.flags] });
+        return;
+      }
+      case 'move-all': {
+        const [from, to] = [this.#at(step.folder), this.#at(step.to)];
+        if (from === to) return;
+        for (const { raw, date, flags } of from.messages.values())
+          to.deliver(raw, { date, flags: [...flags] });
+        from.messages.clear();
+        return;
+      }
+      case 'empty':
+        this.#at(step.folder).messages.clear();
+        return;
+      case 'create':
+        this.#create();
+        return;
+      case 'drop': {
+        const folder = this.#at(step.folder);
+        if (folder.path !== 'INBOX') this.#folders.delete(folder.path);
+        return;
+      }
+      case 'rename': {
+        const folder = this.#at(step.folder);
+        if (folder.path === 'INBOX') return;
+        const renamed = this.#create();
+        for (const [uid, message] of folder.messages) renamed.messages.set(uid, message);
+        renamed.nextUid = folder.nextUid;
+        this.#folders.delete(folder.path);
+        return;
+      }
+      case 'renumber': {
+        const folder = this.#at(step.folder);
+        const messages = [...folder.messages.values()];
+        folder.messages.clear();
+        if (!step.above) folder.nextUid = 1;
+        for (const { raw, date, flags } of messages) folder.deliver(raw, { date, flags });
+      }
+    }
+  }
+
+  #at(number: number): ModelFolder {
+    const all = [...this.#folders.values()];
+    const folder = all[number % all.length];
+    if (folder === undefined) throw new Error('a mailbox has an INBOX');
+    return folder;
+  }
+
+  #message(folder: number, number: number): ModelMessage | undefined {
+    const all = [...this.#at(folder).messages.values()];
+    return all[number % Math.max(1, all.length)];
+  }
+
+  #create(): ModelFolder {
+    this.#made += 1;
+    const folder = new ModelFolder(`INBOX.f${this.#made}`);
+    this.#folders.set(folder.path, folder);
+    return folder;
+  }
+
+  #deliver(folder: ModelFolder, unseen: boolean): void {
+    this.#messages += 1;
+    const date = new Date(Date.UTC(2026, 0, 1) + this.#messages * 60_000).toISOString();
+    folder.deliver(mail(`m${this.#messages}`), { flags: unseen ? [] : ['\\Seen'], date });
+  }
+}
