@@ -17,39 +17,76 @@ for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 }
 
 /**
- * Where a run may start: at the beginning, and after every empty line. Looks for empty lines with native searches, so
- * that text costs next to nothing.
+ * A run is looked for at every so many bytes only. It is longer than a step and a probe, so none is stepped over:
+ * 1,024 bytes are 1,368 characters, line ends apart.
  */
-export class RunStarts {
+const STEP_BYTES = 1024;
+const PROBE_BYTES = 64;
+/** Bytes at the end of a window in which a run may begin that no probe has met. */
+export const UNPROBED_BYTES = 2048;
+
+/**
+ * Finds where runs may start: behind an empty line, with nothing but base64 and line ends at a probe further on. Text
+ * costs next to nothing, since nearly every probe of it ends at a space; and no byte is searched for empty lines twice,
+ * so a source that is made to look like base64 costs no more than its length.
+ */
+export class RunFinder {
   readonly #window: Buffer;
-  #lf = -2;
-  #crlf = -2;
+  #probe = 0;
+  /** Empty lines before this are known. */
+  #searched = 0;
+  /** Behind the last empty line known; -1 when there is none, or when it was handed out. */
+  #start: number;
 
-  constructor(window: Buffer) {
+  /** @param startsHere whether the window begins behind an empty line, or the source with it */
+  constructor(window: Buffer, startsHere: boolean) {
     this.#window = window;
+    this.#start = startsHere ? behindEmptyLines(window) : -1;
   }
 
-  /** The first place that is not an empty line, at the beginning of the source or of a window after an empty line. */
-  first(): number {
-    let at = 0;
-    for (;;) {
-      if (this.#window[at] === LF) at += 1;
-      else if (this.#window[at] === CR && this.#window[at + 1] === LF) at += 2;
-      else return at;
+  /** The next possible start at or after `from`, which lies behind those handed out before; -1 when there is none. */
+  next(from: number): number {
+    const window = this.#window;
+    for (
+      let at = Math.max(this.#probe, from);
+      at + PROBE_BYTES <= window.length;
+      at += STEP_BYTES
+    ) {
+      if (!isBase64(window, at, at + PROBE_BYTES)) continue;
+      this.#search(Math.max(0, this.#searched - 2), at);
+      const start = this.#start;
+      this.#start = -1;
+      this.#probe = at + STEP_BYTES;
+      if (start >= from) return start;
     }
+    this.#probe = window.length;
+    return -1;
   }
 
-  /** The first place at or after `from` that follows an empty line, or -1. */
-  after(from: number): number {
-    // Empty lines may share line ends with the one found last, hence two bytes back.
-    const start = Math.max(0, from - 2);
-    if (this.#lf !== -1 && this.#lf < start)
-      this.#lf = this.#window.indexOf('\n\n', start, 'latin1');
-    if (this.#crlf !== -1 && this.#crlf < start) {
-      this.#crlf = this.#window.indexOf('\n\r\n', start, 'latin1');
-    }
-    if (this.#lf === -1) return this.#crlf === -1 ? -1 : this.#crlf + 3;
-    return this.#crlf === -1 || this.#lf < this.#crlf ? this.#lf + 2 : this.#crlf + 3;
+  #search(from: number, to: number): void {
+    if (to <= this.#searched) return;
+    const stretch = this.#window.subarray(from, to);
+    const lf = stretch.lastIndexOf('\n\n', undefined, 'latin1');
+    const crlf = stretch.lastIndexOf('\n\r\n', undefined, 'latin1');
+    this.#searched = to;
+    if (lf === -1 && crlf === -1) return;
+    this.#start = from + Math.max(lf === -1 ? 0 : lf + 2, crlf === -1 ? 0 : crlf + 3);
+  }
+}
+
+function isBase64(window: Buffer, from: number, to: number): boolean {
+  for (let at = from; at < to; at += 1) {
+    const byte = window[at] ?? 0;
+    if (IS_BASE64[byte] !== 1 && byte !== LF && byte !== CR) return false;
+  }
+  return true;
+}
+
+function behindEmptyLines(window: Buffer): number {
+  for (let at = 0; ; ) {
+    if (window[at] === LF) at += 1;
+    else if (window[at] === CR && window[at + 1] === LF) at += 2;
+    else return at;
   }
 }
 
@@ -84,29 +121,85 @@ export function firstLine(
   return { lineLength, eol: crlf ? 'crlf' : 'lf', end };
 }
 
-export interface Extent {
-  /** Where the content of the last line of full length ends. */
-  readonly full: number;
-  /** Where the content of a shorter last line ends; equals `full` when there is none. */
+/** What was read of a run. */
+export interface ReadRun {
+  /** The decoded bytes, in order. */
+  readonly pieces: readonly Buffer[];
+  /** Their number. */
+  readonly length: number;
+  /** Where the content of the last line ends. */
   readonly end: number;
   /** False when the window ended first: the run may go on. */
   readonly closed: boolean;
 }
 
+/** A run is decoded in growing pieces, so that one which soon stops costs little. */
+const FIRST_PIECE_BYTES = 8 * 1024;
+const LARGEST_PIECE_BYTES = 1024 * 1024;
+
+/** Reads the run whose first line begins at `start`. */
+export function readRun(window: Buffer, start: number, first: FirstLine, final: boolean): ReadRun {
+  return decodeRun(window, first, start, first.end, final);
+}
+
+/** Reads on in a run that the window before this one left open: the window begins at the line end behind its last line. */
+export function continueRun(window: Buffer, shape: LineShape, final: boolean): ReadRun {
+  return decodeRun(window, shape, shape.eol === 'crlf' ? 2 : 1, 0, final);
+}
+
 /**
- * How far lines of the run's shape go on. Only line ends and lengths are looked at, one step a line.
- *
- * @param from where the content of the last line known to belong to the run ends
+ * @param start where the content of the first line that is not decoded yet begins
+ * @param known where the content of the last line ends that is known to have the run's shape
  */
-export function extendRun(window: Buffer, from: number, shape: LineShape, final: boolean): Extent {
+function decodeRun(
+  window: Buffer,
+  shape: LineShape,
+  start: number,
+  known: number,
+  final: boolean,
+): ReadRun {
+  const eol = shape.eol === 'crlf' ? 2 : 1;
+  const pieces: Buffer[] = [];
+  let length = 0;
+  let line = start;
+  let full = known;
+  let end = Math.min(start, known);
+  for (let reach = FIRST_PIECE_BYTES; ; reach = Math.min(reach * 2, LARGEST_PIECE_BYTES)) {
+    const limit = Math.min(window.length, full + Math.max(reach, shape.lineLength + 2 * eol));
+    const atEnd = limit === window.length;
+    const lines = fullLines(window, full, shape, limit);
+    const closed = lines.stopped || (atEnd && final);
+    full = closed ? lastLineEnd(window, lines.full, shape) : lines.full;
+    if (full > line) {
+      const decoded = decodeLines(window, line, full, shape);
+      if (decoded.bytes.length > 0) {
+        pieces.push(decoded.bytes);
+        length += decoded.bytes.length;
+        end = decoded.end;
+      }
+      if (decoded.end < full || window[full - 1] === PAD)
+        return { pieces, length, end, closed: true };
+      line = full + eol;
+    }
+    if (closed || atEnd) return { pieces, length, end, closed };
+  }
+}
+
+/** How far lines of full length go on before `limit`. Only line ends are looked at, one step a line. */
+function fullLines(
+  window: Buffer,
+  from: number,
+  shape: LineShape,
+  limit: number,
+): { readonly full: number; readonly stopped: boolean } {
   const crlf = shape.eol === 'crlf';
   const eol = crlf ? 2 : 1;
   const step = shape.lineLength + eol;
-  const length = window.length;
+  const last = limit - step - eol;
   let full = from;
   if (crlf) {
     while (
-      full + step + 2 <= length &&
+      full <= last &&
       window[full] === CR &&
       window[full + 1] === LF &&
       window[full + step] === CR &&
@@ -115,10 +208,9 @@ export function extendRun(window: Buffer, from: number, shape: LineShape, final:
       full += step;
     }
   } else {
-    while (full + step < length && window[full] === LF && window[full + step] === LF) full += step;
+    while (full <= last && window[full] === LF && window[full + step] === LF) full += step;
   }
-  if (full + step + eol > length && !final) return { full, end: full, closed: false };
-  return { full, end: lastLineEnd(window, full, shape), closed: true };
+  return { full, stopped: full <= last };
 }
 
 /** The last line may be shorter, may have padding, and may be followed by anything that ends a line. */
@@ -135,7 +227,7 @@ function lastLineEnd(window: Buffer, full: number, shape: LineShape): number {
   return ended && (end - start) % 4 === 0 ? end : full;
 }
 
-export interface Decoded {
+interface Decoded {
   readonly bytes: Buffer;
   /** Where the valid part ends (the content of its last line); `start` when nothing is valid. */
   readonly end: number;
@@ -146,7 +238,7 @@ export interface Decoded {
  * returned end is base64 that encodes again to the very same characters: alphabet only, padding only at the very end and
  * its unused bits zero. What follows the first line that is not is left out.
  */
-export function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
+function decodeLines(window: Buffer, start: number, end: number, shape: LineShape): Decoded {
   if (end <= start) return { bytes: Buffer.alloc(0), end: start };
   const bytes = Buffer.from(window.toString('latin1', start, end), 'base64');
   const pads = window[end - 1] !== PAD ? 0 : window[end - 2] !== PAD ? 1 : 2;

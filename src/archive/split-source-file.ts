@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { LineShape } from './base64-lines.ts';
-import { decodeLines, extendRun, firstLine, MIN_DECODED_BYTES, RunStarts } from './base64-runs.ts';
+import {
+  continueRun,
+  firstLine,
+  MIN_DECODED_BYTES,
+  type ReadRun,
+  RunFinder,
+  readRun,
+  UNPROBED_BYTES,
+} from './base64-runs.ts';
 import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
 import { RecipeBuilder } from './recipe-builder.ts';
 import { messagePayload } from './split-source.ts';
@@ -14,8 +22,6 @@ export interface WindowSize {
 }
 
 const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
-
-const PAD = 61;
 
 export interface FileSplitSink {
   blob(hash: BlobHash, bytes: Buffer): void;
@@ -99,54 +105,48 @@ class WindowSplitter {
 
   /** Returns how many bytes of the window are settled: all of them when it is the final one. */
   take(window: Buffer, final: boolean): number {
-    let told = this.#open === undefined ? 0 : this.#continueRun(window, this.#open, final);
-    if (this.#open !== undefined) return told;
-    const starts = new RunStarts(window);
-    let start = this.#startsHere ? starts.first() : starts.after(told);
+    let told = 0;
+    if (this.#open !== undefined) {
+      const run = continueRun(window, this.#open, final);
+      this.#tellRun(this.#open, run);
+      // Without another line, the line end that the window begins with belongs to what follows.
+      told = run.end;
+      if (!run.closed) return told;
+    }
+    const finder = new RunFinder(window, this.#startsHere);
     this.#startsHere = false;
-    while (this.#judged !== undefined && start !== -1) {
+    while (this.#judged !== undefined) {
+      const start = finder.next(told);
+      if (start === -1) break;
       if (!final && window.length - start < this.#judged) {
         this.#literal(window, told, start);
         this.#startsHere = true;
         return start;
       }
-      const end = this.#tryRun(window, told, start, this.#judged, final);
-      if (end > start) told = end;
+      told = this.#tryRun(window, told, start, this.#judged, final);
       if (this.#open !== undefined) return told;
-      start = starts.after(Math.max(end, start + 1));
     }
-    // The last bytes may be the beginning of an empty line.
-    const settled = final ? window.length : Math.max(told, window.length - 3);
+    const settled = final ? window.length : Math.max(told, window.length - UNPROBED_BYTES);
     this.#literal(window, told, settled);
     return settled;
   }
 
-  /** Tells the run at `start`, if there is one, and what lies before it; returns where it ends, else `start`. */
+  /** Tells the run at `start`, if there is one, and what lies before it; returns how far the window is told then. */
   #tryRun(window: Buffer, told: number, start: number, longest: number, final: boolean): number {
     const first = firstLine(window, start, final);
-    if (first === undefined || first === 'more' || first.lineLength > longest) return start;
-    const extent = extendRun(window, first.end, first, final);
-    const { bytes, end } = decodeLines(window, start, extent.end, first);
-    if (bytes.length < MIN_DECODED_BYTES) return start;
+    if (first === undefined || first === 'more' || first.lineLength > longest) return told;
+    const run = readRun(window, start, first, final);
+    if (run.length < MIN_DECODED_BYTES) return told;
     this.#literal(window, told, start);
     this.#builder.beginRun(first);
-    this.#builder.run(bytes);
-    this.#open =
-      !extent.closed && end === extent.end && window[end - 1] !== PAD ? first : undefined;
-    if (this.#open === undefined) this.#builder.endRun();
-    return end;
+    this.#tellRun(first, run);
+    return run.end;
   }
 
-  #continueRun(window: Buffer, shape: LineShape, final: boolean): number {
-    const extent = extendRun(window, 0, shape, final);
-    const start = shape.eol === 'crlf' ? 2 : 1;
-    const { bytes, end } = decodeLines(window, start, extent.end, shape);
-    this.#builder.run(bytes);
-    if (!extent.closed && end === extent.end && window[end - 1] !== PAD) return end;
-    this.#open = undefined;
-    this.#builder.endRun();
-    // Without another line, the line end that the window begins with belongs to what follows.
-    return bytes.length === 0 ? 0 : end;
+  #tellRun(shape: LineShape, { pieces, closed }: ReadRun): void {
+    for (const piece of pieces) this.#builder.run(piece);
+    this.#open = closed ? undefined : shape;
+    if (closed) this.#builder.endRun();
   }
 
   #literal(window: Buffer, from: number, to: number): void {

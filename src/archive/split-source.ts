@@ -1,5 +1,5 @@
 import type { BlobHash, MessageId } from '../mail/words.ts';
-import { decodeLines, extendRun, firstLine, MIN_DECODED_BYTES, RunStarts } from './base64-runs.ts';
+import { firstLine, MIN_DECODED_BYTES, RunFinder, readRun } from './base64-runs.ts';
 import { rebuild } from './rebuild.ts';
 import { readMessagePayload, recipeLine } from './recipe.ts';
 import { RecipeBuilder } from './recipe-builder.ts';
@@ -32,33 +32,20 @@ export function messagePayload(builder: RecipeBuilder, id: MessageId, size: numb
 }
 
 function tellRuns(raw: Buffer, builder: RecipeBuilder): number {
+  const finder = new RunFinder(raw, true);
   let runs = 0;
   let told = 0;
-  const starts = new RunStarts(raw);
-  let start = starts.first();
-  // A run needs about 4/3 of its decoded bytes; what is left over at the end is too short for one.
-  const last = raw.length - Math.ceil((MIN_DECODED_BYTES / 3) * 4);
-  while (start !== -1 && start <= last) {
+  for (let start = finder.next(0); start !== -1; start = finder.next(told)) {
     const first = firstLine(raw, start, true);
-    let next = start;
-    if (first !== undefined && first !== 'more') {
-      const { end } = extendRun(raw, first.end, first, true);
-      if (((end - start) / 4) * 3 >= MIN_DECODED_BYTES) {
-        const decoded = decodeLines(raw, start, end, first);
-        if (decoded.bytes.length >= MIN_DECODED_BYTES) {
-          builder.literal(raw.subarray(told, start));
-          builder.beginRun(first);
-          builder.run(decoded.bytes);
-          builder.endRun();
-          told = decoded.end;
-          runs += 1;
-        }
-        // Within a run's lines, valid or not, no other run can start.
-        next = Math.max(start, decoded.end);
-      }
-    }
-    const from = Math.max(next, start + 1);
-    start = starts.after(from);
+    if (first === undefined || first === 'more') continue;
+    const run = readRun(raw, start, first, true);
+    if (run.length < MIN_DECODED_BYTES) continue;
+    builder.literal(raw.subarray(told, start));
+    builder.beginRun(first);
+    for (const piece of run.pieces) builder.run(piece);
+    builder.endRun();
+    told = run.end;
+    runs += 1;
   }
   builder.literal(raw.subarray(told));
   return runs;

@@ -161,6 +161,29 @@ describe('what would not come back stays as it is', () => {
   });
 });
 
+describe('sources made to be slow to split cost no more than their length', () => {
+  const line = 'A'.repeat(76);
+  // Quadratic work on 8 MiB would take hours; the watchdog of the test run is the judge.
+  test.each([
+    ['an empty line before every line', '\n\nAAAA\n'],
+    ['lines of 75', `${line.slice(1)}\n`],
+    ['runs that stop right before they are long enough', `\n\n${`${line}\n`.repeat(17)}!!!!\n`],
+    [
+      'runs whose lines end where they should and are not base64',
+      `\n\nAAAA\n${'A\n!A\n'.repeat(9)}`,
+    ],
+    ['padding at the end of every run', `\n\n${`${line}\n`.repeat(20)}AA==\n`],
+    ['one line', 'A'],
+    ['empty lines', '\r\n'],
+    ['line ends that change', `${line}\r\n${line}\n`],
+    ['an invalid character in every line', `${line.slice(1)}-\n`],
+  ])('%s', (_name, piece) => {
+    const length = 8 * 1024 * 1024 - 3;
+    const raw = Buffer.from(piece.repeat(Math.ceil(length / piece.length)).slice(0, length));
+    roundTrip(raw);
+  });
+});
+
 describe('large pieces', () => {
   test('an attachment beyond a chunk is one blob per 3 MiB', async () => {
     const attachment = noise(7 * 1024 * 1024 + 5);
