@@ -1,0 +1,3 @@
+/** A folder of messages that stay, whose flags the writers change. */
+export const STOCK_FOLDER = 'INBOX.Stock';
+export const STOCK_MESSAGES = 64;
