@@ -302,8 +302,7 @@ export class FoldedPlaces {
 
   #setFlags(place: PlaceRow, flags: StoredFlagSet, commit: number): void {
     if (flags.id === place.flag_set) return;
-    // Within one commit only the last set can ever be seen.
-    if (place.from_commit !== commit) this.#keepSpan(place, commit, null);
+    this.#keepSpan(place, commit, null);
     this.connection
       .statement(SET_FLAGS)
       .run({ id: place.id, commit, flagSet: flags.id, marks: flags.marks });
@@ -334,6 +333,8 @@ export class FoldedPlaces {
   }
 
   #keepSpan(place: PlaceRow, to: number, resumed: number | null): void {
+    // Began and closed within one commit: no moment ever saw it, unless as ended, until it came back later.
+    if (place.from_commit === to && (resumed === null || resumed === to)) return;
     this.connection.statement(ADD_SPAN).run({
       place: place.id,
       folder: place.folder_id,
