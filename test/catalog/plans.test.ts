@@ -1,0 +1,155 @@
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { LIST_EVERYWHERE, LIST_IN_FOLDER } from '../../src/catalog/list-rows.ts';
+import { catalogFile } from '../../src/catalog/open.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import {
+  appeared,
+  extraction,
+  folder,
+  History,
+  INBOX,
+  mailbox,
+  place,
+  temporaryDir,
+} from './history.ts';
+
+const OTHER = { ...INBOX, folder: 'Other' };
+const COUNT = 3_000;
+
+/** How SQLite runs the queries that must answer at once, whatever the archive's size. */
+describe('query plans', () => {
+  const room = temporaryDir();
+  let catalog: WritableCatalog;
+  let db: Database.Database;
+
+  beforeAll(async () => {
+    catalog = await openCatalog(room.dir);
+    const history = new History();
+    catalog.foldBatch(
+      history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX), folder(OTHER)]),
+    );
+    catalog.foldBatch(
+      history.commit(
+        Array.from({ length: COUNT }, (_, i) =>
+          appeared(place(i % 100 === 0 ? OTHER : INBOX, i + 1), `m${i}`, {
+            listing: { flags: i % 200 === 0 ? ['\\Flagged'] : ['\\Seen'] },
+          }),
+        ),
+      ),
+    );
+    catalog.foldBatch(
+      history.commit(
+        Array.from({ length: 20 }, (_, i) => ({
+          fact: 'ended' as const,
+          ...place(INBOX, i * 7 + 2),
+          reason: 'deleted',
+        })),
+      ),
+    );
+    catalog.index.index(
+      catalog.index.pending({ limit: COUNT }).map(({ docid }, i) => ({
+        docid,
+        extraction: extraction({ body: i % 2 === 0 ? 'common word' : 'other word' }),
+      })),
+    );
+    db = new Database(catalogFile(room.dir), { readonly: true });
+  });
+  afterAll(() => {
+    db.close();
+    catalog.close();
+    room.remove();
+  });
+
+  const planOf = (sql: string, params: readonly unknown[] = []) =>
+    db
+      .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`)
+      .all(...params)
+      .map(({ detail }) => detail);
+
+  const views = [
+    ...Object.entries(LIST_EVERYWHERE).map(([name, view]) => [`all ${name}`, view] as const),
+    ...Object.entries(LIST_IN_FOLDER).map(
+      ([name, view]) => [`one folder's ${name}`, view] as const,
+    ),
+  ];
+  test.each(views)('listing %s needs no sort', (_name, view) => {
+    const { sql, bind } = view.compiled();
+    const plan = planOf(sql, bind({ folder: 1, commit: 2 }));
+    expect(plan.filter((step) => step.includes('TEMP B-TREE'))).toEqual([]);
+    expect(plan.filter((step) => /^SCAN \w+$/.test(step))).toEqual([]);
+  });
+
+  const drivenBy = (query: string) =>
+    catalog.explainSearch({
+      node: parseQuery(query, { now: 0 }).node,
+      limit: 20,
+      sort: 'newest',
+    }).drives;
+
+  test.each([
+    'common',
+    'common -other',
+    '"common word" OR other',
+    'common in:INBOX',
+    'common is:read',
+    'common larger:10',
+    'common after:2000',
+    'in:Other',
+    'common in:Other',
+    'is:unread',
+    'is:starred',
+    'is:deleted',
+    '-is:deleted common',
+    '*',
+    'common OR in:Other',
+    'comm*',
+  ])('searching %s needs no sort', (query) => {
+    const drives = drivenBy(query);
+    expect(drives.length).toBeGreaterThan(0);
+    for (const { sql } of drives)
+      for (const statement of sql)
+        expect(planOf(statement).filter((step) => step.includes('TEMP B-TREE'))).toEqual([]);
+  });
+
+  test.each([
+    ['common', 'match'],
+    ['common in:INBOX', 'match'],
+    ['common in:Other', 'folders'],
+    ['common is:unread', 'unread'],
+    ['common is:starred', 'starred'],
+    ['nowhere in:Other', 'match'],
+    ['in:Other', 'folders'],
+    ['is:deleted', 'ended'],
+    ['is:deleted word', 'ended'],
+    ['larger:5', 'all'],
+  ])('searching %s is driven by %s', (query, driver) => {
+    expect(drivenBy(query).map((drive) => drive.driver)).toEqual([driver]);
+  });
+
+  test('a folder draws in the bounds of what is looked through', () => {
+    const [drive] = drivenBy('common in:INBOX');
+    expect(drive?.sql[0]).toMatch(/rowid >= \d+ AND msg_fts\.rowid < \d+/);
+  });
+
+  test.each([
+    [
+      'SELECT uid FROM places WHERE folder_id = 1 AND generation = 1 AND uid > 5 AND uid <= 9 AND to_commit IS NULL ORDER BY uid LIMIT 5',
+      'places_by_uid',
+    ],
+    [
+      'SELECT count(*) FROM places WHERE folder_id = 1 AND to_commit IS NULL',
+      'COVERING INDEX places_current',
+    ],
+    ["SELECT docid FROM records WHERE kind = 2 AND hash = x'00'", 'PRIMARY KEY'],
+    [
+      'SELECT docid FROM messages WHERE extractor <= 0 AND docid < 99 ORDER BY docid DESC LIMIT 5',
+      'messages_pending',
+    ],
+  ])('%s uses %s', (sql, index) => {
+    const plan = planOf(sql);
+    expect(plan.join('; ')).toContain(index);
+    expect(plan.join('; ')).not.toContain('TEMP B-TREE');
+  });
+});
