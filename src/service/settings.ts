@@ -46,5 +46,5 @@ export const defaultSettings: ServiceSettings = {
   webhookLongestRetryMs: 300_000,
   webhookTestsPerMinute: 10,
   platformRequestsPerMinute: 90,
-  platformBlock: { refusals: 30, forMs: 300_000 },
+  platformBlock: { refusals: 100, forMs: 60_000 },
 };

@@ -104,9 +104,9 @@ export class PlatformSurface {
   #limit(address: string, response: ServerResponse): void {
     const rate = this.#rate?.take(address, this.#service.now());
     if (rate === undefined) return;
-    response.setHeader('x-ratelimit-limit', rate.limit);
-    response.setHeader('x-ratelimit-remaining', rate.remaining);
-    response.setHeader('retry-after', rate.retryAfter);
+    response.setHeader('X-RateLimit-Limit', rate.limit);
+    response.setHeader('X-RateLimit-Remaining', rate.remaining);
+    response.setHeader('Retry-After', rate.retryAfter);
     if (rate.allowed) return;
     const message = rate.blocked
       ? 'This address is blocked for a while, since it went on in spite of the rate limit.'
