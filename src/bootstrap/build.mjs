@@ -91,13 +91,7 @@ if (process.argv.includes('--types')) {
     [
       path.join(root, 'node_modules/typescript/bin/tsc'),
       '-p',
-      root,
-      '--noEmit',
-      'false',
-      '--emitDeclarationOnly',
-      '--declaration',
-      '--outDir',
-      path.join(dist, 'types'),
+      path.join(root, 'src/bootstrap/tsconfig.types.json'),
     ],
     { stdio: 'inherit' },
   );
