@@ -1,11 +1,10 @@
 import type { Readable, Writable } from 'node:stream';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
-import { jsonLine } from './json-text.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
 import { streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, wantsJson } from './program.ts';
 import { sentenceOf } from './sentences.ts';
+import { exitOf, tell } from './tell.ts';
 
 /** The process as a command sees it. */
 export interface Surface {
@@ -45,22 +44,6 @@ export async function run(args: readonly string[], surface: Surface): Promise<Ex
     if (debugging(env)) stderr.write(`${stackOf(error)}\n`);
     return exitOf(error);
   }
-}
-
-function tell(
-  stderr: Writable,
-  json: boolean,
-  { code, message, hint }: { code: string; message: string; hint: string | null },
-): void {
-  if (json) {
-    stderr.write(`${jsonLine({ error: { code, message, hint } })}\n`);
-    return;
-  }
-  stderr.write(`mailkeep: ${message}\n${hint === null ? '' : `${hint}\n`}`);
-}
-
-function exitOf(error: unknown): ExitCode {
-  return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
 }
 
 /** A wait or a question that was given up because of a signal. */

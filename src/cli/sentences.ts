@@ -4,6 +4,7 @@ import { ARCHIVE_SENTENCES } from './sentences/archive.ts';
 import { CATALOG_SENTENCES } from './sentences/catalog.ts';
 import { CONFIG_SENTENCES } from './sentences/config.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES } from './sentences/mime.ts';
+import { OPERATION_SENTENCES } from './sentences/operation.ts';
 import { ORIGIN_SENTENCES } from './sentences/origin.ts';
 import { SEARCH_SENTENCES } from './sentences/search.ts';
 import { type Said, say } from './sentences/sentence.ts';
@@ -18,6 +19,7 @@ export const SENTENCE_TABLES = [
   CONFIG_SENTENCES,
   INDEXER_SENTENCES,
   MIME_SENTENCES,
+  OPERATION_SENTENCES,
   ORIGIN_SENTENCES,
   SEARCH_SENTENCES,
   SERVICE_SENTENCES,

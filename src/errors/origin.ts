@@ -77,7 +77,6 @@ export interface OriginFacts {
     readonly field: string;
     readonly expected: string;
   };
-  readonly 'request-unknown-operation': { readonly operation: string };
   /** Family `config`. `problem`: not a URL at all, another scheme than http(s), credentials or a query inside, or http beyond this machine. */
   readonly 'base-url-invalid': {
     readonly url: string;
@@ -111,7 +110,6 @@ export type OriginCode = keyof OriginFacts;
 const FAMILY: Readonly<Partial<Record<OriginCode, 'auth' | 'usage' | 'config' | 'disk'>>> = {
   'auth.refused': 'auth',
   'request-invalid': 'usage',
-  'request-unknown-operation': 'usage',
   'base-url-invalid': 'config',
   'token-malformed': 'config',
   'spool-failed': 'disk',

@@ -80,9 +80,11 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
       'Look before you send it again.',
     ),
   'request-invalid': ({ operation, field, expected }) =>
-    say(`${operation} does not take this ${field}: ${expected}.`),
-  'request-unknown-operation': ({ operation }) =>
-    say(`The service has no operation "${operation}".`),
+    say(
+      expected === 'no such field' || expected === 'no such parameter'
+        ? `${operation} has ${expected} as "${field}".`
+        : `${operation} does not take this as "${field}": expected ${expected}.`,
+    ),
   'base-url-invalid': ({ url, problem }) =>
     say(
       {

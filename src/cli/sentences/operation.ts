@@ -1,0 +1,78 @@
+import type { OperationFacts } from '../../errors/operation.ts';
+import { reasonText, type Sentences, say, some } from './sentence.ts';
+
+export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
+  'operation-unknown': ({ operation, nearest }) =>
+    say(
+      `The service has no operation "${operation}".`,
+      nearest.length === 0
+        ? '"mailkeep api --list" lists them all.'
+        : `Did you mean ${either(nearest)}? "mailkeep api --list" lists them all.`,
+    ),
+  'operation-param-unknown': ({ operation, param, nearest, known, inBody }) =>
+    say(
+      inBody
+        ? `${operation} takes "${param}" in its body, not as a parameter.`
+        : `${operation} has no parameter "${param}"${known.length === 0 ? '; it takes none' : `; it takes ${some(known, 9)}`}.`,
+      inBody
+        ? `Give it in a JSON object with --body. ${describing(operation)}`
+        : nearest === null
+          ? describing(operation)
+          : `Did you mean "${nearest}"? ${describing(operation)}`,
+    ),
+  'operation-param-missing': ({ operation, param, expected, help }) =>
+    say(
+      `${operation} needs the parameter "${param}": ${help} (${expected}).`,
+      param === 'orderId'
+        ? 'Give it with --param orderId=…, or for good as platform.orderId of the account in the configuration.'
+        : `Give it with --param ${param === 'mailboxResourceId' || param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${param}=…`}`,
+    ),
+  'operation-param-invalid': ({ operation, param, found, expected }) =>
+    say(`${operation} takes ${expected} as "${param}"; "${found}" is none.`, describing(operation)),
+  'operation-param-twice': ({ operation, param }) =>
+    say(`"${param}" was given to ${operation} more than once.`),
+  'operation-no-body': ({ operation }) => say(`${operation} takes no body.`, describing(operation)),
+  'operation-body-missing': ({ operation, fields }) =>
+    say(
+      `${operation} needs a body${fields.length === 0 ? '' : ` with ${some(fields, 9)}`}.`,
+      `Give it as --body FILE, --body - or --body '{…}'. ${describing(operation)}`,
+    ),
+  'operation-body-unreadable': ({ source, reason }) =>
+    say(`The body cannot be read from ${source}: ${reasonText(reason)}.`),
+  'operation-body-no-object': ({ source }) => say(`The body from ${source} is no JSON object.`),
+  'operation-needs-platform': ({ operation, account }) =>
+    say(
+      `${operation} is of the platform surface, and account "${account}" has no token for that.`,
+      'Give the account a platform with url and token in the configuration; config.example.json shows it.',
+    ),
+  'operation-needs-account': ({ known }) =>
+    say(
+      'The configuration has several accounts.',
+      `Say which with --account NAME: ${some(known, 8)}.`,
+    ),
+  'operation-needs-yes': ({ act }) =>
+    say(
+      `"${act}" cannot be undone, and there is no terminal to ask on.`,
+      'Add --yes if that is what you want.',
+    ),
+  'operation-bytes-on-terminal': ({ operation }) =>
+    say(
+      `${operation} answers with bytes that may do anything to a terminal.`,
+      'Write them to a file with --output FILE, or show them all the same with --output -',
+    ),
+  'operation-mailbox-unknown': ({ address, account, known }) =>
+    say(
+      `The token of account "${account}" reaches no mailbox ${address}.`,
+      known.length === 0
+        ? 'It reaches none at all: check it in the panel of your mail service.'
+        : `It reaches ${some(known, 8)}.`,
+    ),
+};
+
+function describing(operation: string): string {
+  return `"mailkeep api ${operation} --describe" shows all that it takes.`;
+}
+
+function either(names: readonly string[]): string {
+  return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
+}

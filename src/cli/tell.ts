@@ -1,0 +1,34 @@
+import type { Writable } from 'node:stream';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
+import { jsonLine } from './json-text.ts';
+
+/** What went wrong, as people and programs are told. */
+export interface Told {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | null;
+  /** What the service itself said, where it is shown: as it stands in JSON, and as lines. */
+  readonly answer?: { readonly json: object; readonly lines: readonly string[] };
+}
+
+/** Tells of an error on standard error: one object with `--json`, else a sentence and what to do about it. */
+export function tell(stderr: Writable, json: boolean, told: Told): void {
+  const { code, message, hint, answer } = told;
+  if (json) {
+    const shown = answer === undefined ? {} : { answer: answer.json };
+    stderr.write(`${jsonLine({ error: { code, message, hint, ...shown } })}\n`);
+    return;
+  }
+  const lines = [
+    `mailkeep: ${message}`,
+    ...(answer?.lines ?? []),
+    ...(hint === null ? [] : [hint]),
+  ];
+  stderr.write(`${lines.join('\n')}\n`);
+}
+
+/** How the process ends after an error. */
+export function exitOf(error: unknown): ExitCode {
+  return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
+}
