@@ -4,11 +4,8 @@ import { logFolder, segmentPath } from './layout.ts';
 import { realFiles } from './real-files.ts';
 import { listSegments, openInForce } from './segment-files.ts';
 
-/** How long a generation stays after a newer one took its place: readers may still be at it. */
-export const KEEP_OLD_MS = 24 * 60 * 60 * 1000;
-
 /**
- * Removes the generations of each segment that a sealed one has replaced for at least a day (`keepMs`), and returns their
+ * Removes the generations of each segment that a sealed one has replaced for at least `keepMs`, and returns their
  * paths. The caller holds the archive's lock.
  */
 export async function dropOldGenerations(options: {
@@ -16,9 +13,9 @@ export async function dropOldGenerations(options: {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly files?: FileLayer;
-  readonly keepMs?: number;
+  readonly keepMs: number;
 }): Promise<string[]> {
-  const { dir, now, files = realFiles, keepMs = KEEP_OLD_MS } = options;
+  const { dir, now, files = realFiles, keepMs } = options;
   const dropped: string[] = [];
   for (const [segment, generations] of listSegments(files, dir)) {
     const replaced = replacedGenerations(files, dir, segment, generations, now - keepMs);

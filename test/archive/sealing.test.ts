@@ -189,7 +189,8 @@ describe('old generations', () => {
     reader.readMessage(id);
     disk.now = 10 * DAY;
     await sealSegment({ dir: DIR, segment: 1, files: disk.files });
-    const drop = (now: number) => dropOldGenerations({ dir: DIR, now, files: disk.files });
+    const drop = (now: number) =>
+      dropOldGenerations({ dir: DIR, now, files: disk.files, keepMs: DAY });
     expect(await drop(10 * DAY + DAY - 1)).toEqual([]);
     expect(await drop(11 * DAY)).toEqual([hotPath(1)]);
     expect(generations(disk)).toEqual({ 1: [2], 2: [1] });
@@ -202,7 +203,9 @@ describe('old generations', () => {
     await sealSegment({ dir: DIR, segment: 1, files: disk.files });
     const path = `${DIR}/log/0000000001.2.seg`;
     disk.put(path, disk.read(path).subarray(0, 500));
-    expect(await dropOldGenerations({ dir: DIR, now: 99 * DAY, files: disk.files })).toEqual([]);
+    expect(
+      await dropOldGenerations({ dir: DIR, now: 99 * DAY, files: disk.files, keepMs: DAY }),
+    ).toEqual([]);
   });
 
   test('are not needed by a writer that finds a sealed segment last', async () => {
