@@ -5,10 +5,9 @@ import { acquireLock } from '../../src/archive/lock.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
 
-/** What an archive takes on disk once every segment is sealed and replaced files are gone. Bytes. */
-export interface ArchiveSizes {
+/** What the log takes on disk once every segment is sealed and replaced files are gone. */
+export interface SealedLog {
   readonly logBytes: number;
-  readonly catalogBytes: number;
   /** How long the sealing of what the sync had left hot took. */
   readonly sealMs: number;
 }
@@ -17,7 +16,7 @@ export interface ArchiveSizes {
  * Seals what is not sealed yet, as the program does with full segments, and adds up. Of a segment only the file in force
  * counts: the one before it goes after a day.
  */
-export async function sealedSizes(dir: string): Promise<ArchiveSizes> {
+export async function sealLog(dir: string): Promise<SealedLog> {
   const lock = acquireLock(dir);
   try {
     const started = performance.now();
@@ -30,16 +29,17 @@ export async function sealedSizes(dir: string): Promise<ArchiveSizes> {
     if (damage !== undefined) throw damage;
     return {
       logBytes: sum(filesInForce(logFolder(dir))),
-      catalogBytes: sum(
-        readdirSync(dir)
-          .filter((name) => /^catalog\.sqlite(?:-wal)?$/.test(name))
-          .map((name) => join(dir, name)),
-      ),
       sealMs,
     };
   } finally {
     lock.release();
   }
+}
+
+/** What the catalog takes on disk. */
+export function catalogBytes(dir: string): number {
+  const names = readdirSync(dir).filter((name) => /^catalog\.sqlite(?:-wal)?$/.test(name));
+  return sum(names.map((name) => join(dir, name)));
 }
 
 function filesInForce(folder: string): string[] {

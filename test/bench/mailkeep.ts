@@ -39,7 +39,6 @@ export interface Mailkeep {
   sync(): Promise<SyncRun>;
   rebuild(): Promise<ProcessCost>;
   newest(query: string): Invocation;
-  all(query: string): Invocation;
 }
 
 export function prepareMailkeep(
@@ -72,8 +71,6 @@ export function prepareMailkeep(
     command: process.execPath,
     args: [...nodeArgs, program, ...args],
   });
-  const search = (query: string, limit: number): Invocation =>
-    invoke('search', '--data', data, '--json', '--limit', String(limit), query);
   return {
     program,
     data,
@@ -94,7 +91,6 @@ export function prepareMailkeep(
       };
     },
     rebuild: () => work.run(invoke('rebuild', '--data', data, '--json')),
-    newest: (query) => search(query, 20),
-    all: (query) => search(query, 1_000_000),
+    newest: (query) => invoke('search', '--data', data, '--json', '--limit', '20', query),
   };
 }

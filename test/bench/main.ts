@@ -2,12 +2,19 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Entry } from './entry.ts';
 import { formatCount, formatMB } from './figures.ts';
 import { allottedBytes } from './indexer.ts';
-import { coldLatencies } from './latency.ts';
-import { measureMailkeep } from './measure-mailkeep.ts';
-import { measureIndexer, measureMbsync } from './measure-peers.ts';
-import type { Measured, Measurements } from './measurements.ts';
+import { coldLatencies, type Searches } from './latency.ts';
+import type { Mailkeep } from './mailkeep.ts';
+import { openMailkeep } from './measure-mailkeep.ts';
+import { openIndexer, openMbsync } from './measure-peers.ts';
+import type {
+  IndexerFigures,
+  MailkeepFigures,
+  Measurements,
+  MirrorFigures,
+} from './measurements.ts';
 import { type MessageSet, makeMessageSet } from './message-set.ts';
 import { prepareMu } from './mu.ts';
 import { prepareNotmuch } from './notmuch.ts';
@@ -15,6 +22,7 @@ import { type BenchOptions, parseOptions, USAGE } from './options.ts';
 import { extendPath, PEERS, peerVersion } from './peers.ts';
 import { formatTable } from './report.ts';
 import { rowsOf } from './rows.ts';
+import { queryText } from './search-terms.ts';
 import { corpusStock, generatedStock } from './source-stock.ts';
 import { Workplace } from './workplace.ts';
 
@@ -57,39 +65,57 @@ async function measure(
   messages: MessageSet,
   { runs }: BenchOptions,
 ): Promise<Measurements> {
-  const mbsync = await attempt('mbsync', () => measureMbsync(work, messages, runs));
-  const mu = await attempt('mu', () =>
-    measureIndexer('mu', prepareMu(work, messages.maildir), messages, runs),
-  );
-  const notmuch = await attempt('notmuch', () =>
-    measureIndexer('notmuch', prepareNotmuch(work, messages.maildir), messages, runs),
-  );
-  const mailkeep = await attempt('mailkeep', () => measureMailkeep(work, program, messages, runs));
-  const [nodeMs = Number.NaN] = coldLatencies([{ command: process.execPath, args: ['-e', '0'] }]);
+  const { maildir, terms } = messages;
+  const indexers = { mu: prepareMu(work, maildir), notmuch: prepareNotmuch(work, maildir) };
+  const mbsync = new Entry<MirrorFigures>('mbsync', failed);
+  const mu = new Entry<IndexerFigures>('mu', failed);
+  const notmuch = new Entry<IndexerFigures>('notmuch', failed);
+  const mailkeep = new Entry<MailkeepFigures>('mailkeep', failed);
+  let ours: Mailkeep | undefined;
+  await mbsync.open(() => openMbsync(work, messages));
+  await mu.open(() => openIndexer('mu', indexers.mu, messages));
+  await notmuch.open(() => openIndexer('notmuch', indexers.notmuch, messages));
+  await mailkeep.open(async () => {
+    const opened = await openMailkeep(work, program, messages);
+    ours = opened.mailkeep;
+    return opened;
+  });
+  const entries = [mbsync, mailkeep, mu, notmuch];
+  for (let round = 1; round <= runs; round++) {
+    for (const entry of entries) {
+      say(`Round ${round} of ${runs}: ${entry.name} …`);
+      await entry.round();
+    }
+  }
+  say('Single figures …');
+  const figures = {
+    mbsync: await mbsync.figures(),
+    mu: await mu.figures(),
+    notmuch: await notmuch.figures(),
+    mailkeep: await mailkeep.figures(),
+  };
+  const searches: Record<string, Searches> = {};
+  for (const name of ['mu', 'notmuch'] as const)
+    if ('value' in figures[name])
+      searches[name] = (term) => indexers[name].newest(queryText(terms, term));
+  const newest = ours?.newest;
+  if ('value' in figures.mailkeep && newest !== undefined)
+    searches.mailkeep = (term) => newest(queryText(terms, term));
+  const { node, programs } = coldLatencies(searches);
+  for (const entry of entries) await entry.close();
   return {
     messages: messages.count,
     rawBytes: messages.rawBytes,
-    maildirBytes: allottedBytes(messages.maildir),
+    maildirBytes: allottedBytes(maildir),
     folderCounts: messages.folderCounts,
-    mbsync,
-    mu,
-    notmuch,
-    mailkeep,
-    nodeMs,
+    ...figures,
+    cold: { node, ...programs },
   };
 }
 
-/** A step that fails is named in the table and in the exit code; the other steps go on. */
-async function attempt<T>(name: string, step: () => Promise<Measured<T>>): Promise<Measured<T>> {
-  say(`Measuring ${name} …`);
-  try {
-    return await step();
-  } catch (error) {
-    failures++;
-    const reason = error instanceof Error ? error.message : String(error);
-    say(`${name} failed: ${reason}`);
-    return { missing: 'failed (see above)' };
-  }
+function failed(name: string, error: unknown): void {
+  failures++;
+  say(`${name} failed: ${error instanceof Error ? error.message : String(error)}`);
 }
 
 function describe(messages: MessageSet): string {

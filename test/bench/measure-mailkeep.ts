@@ -1,70 +1,70 @@
-import { sealedSizes } from './archive-sizes.ts';
-import { coldLatencies } from './latency.ts';
-import { prepareMailkeep, type SyncRun } from './mailkeep.ts';
-import { AGAIN_RUNS, countLines, flush, queryText } from './measure-peers.ts';
-import { type MailkeepFigures, type Measured, perTerm } from './measurements.ts';
+import { catalogBytes, sealLog } from './archive-sizes.ts';
+import type { Participant } from './entry.ts';
+import { searchInProcess } from './in-process.ts';
+import { type Mailkeep, prepareMailkeep, type SyncRun } from './mailkeep.ts';
+import { AGAIN_RUNS, flush } from './measure-peers.ts';
+import { type MailkeepFigures, perTerm } from './measurements.ts';
 import type { MessageSet } from './message-set.ts';
-import { timeProgram } from './process-cost.ts';
+import { Peak } from './process-cost.ts';
 import { startSandbox } from './sandbox.ts';
+import { queryText } from './search-terms.ts';
 import type { Workplace } from './workplace.ts';
 
-/** mailkeep against its own service with the same files, `runs` times from nothing. */
-export async function measureMailkeep(
+/** mailkeep against its own service with the same files. */
+export async function openMailkeep(
   work: Workplace,
   program: string,
   messages: MessageSet,
-  runs: number,
-): Promise<Measured<MailkeepFigures>> {
+): Promise<Participant<MailkeepFigures> & { readonly mailkeep: Mailkeep }> {
   const sandbox = await startSandbox(work, program, messages.maildir);
-  try {
-    const mailkeep = prepareMailkeep(work, program, sandbox);
-    const first: SyncRun[] = [];
-    let firstRequests = 0;
-    for (let run = 0; run < runs; run++) {
+  const mailkeep = prepareMailkeep(work, program, sandbox);
+  const first: SyncRun[] = [];
+  const rebuildMs: number[] = [];
+  const peak = new Peak();
+  let firstRequests = 0;
+  let grown = 0;
+  return {
+    mailkeep,
+    async round() {
       mailkeep.forget();
       flush();
       await sandbox.takeRequests();
-      first.push(await mailkeep.sync());
+      const run = await mailkeep.sync();
       firstRequests = await sandbox.takeRequests();
-    }
-    const stored = first.at(-1)?.stored ?? 0;
-    if (stored !== messages.count)
-      throw new Error(`mailkeep stored ${stored} of ${messages.count} messages`);
-    const again: SyncRun[] = [];
-    for (let run = 0; run < AGAIN_RUNS; run++) again.push(await mailkeep.sync());
-    const againRequests = (await sandbox.takeRequests()) / AGAIN_RUNS;
-
-    const query = perTerm((term) => queryText(messages, term));
-    const [common = 0, rare = 0, phrase = 0] = coldLatencies([
-      mailkeep.newest(query.common),
-      mailkeep.newest(query.rare),
-      mailkeep.newest(query.phrase),
-    ]);
-    const hits = perTerm((term) => countLines(timeProgram(mailkeep.all(query[term])).stdout));
-    const sizes = await sealedSizes(mailkeep.data);
-    const rebuildMs: number[] = [];
-    for (let run = 0; run < runs; run++) {
+      if (run.stored !== messages.count)
+        throw new Error(`mailkeep stored ${run.stored} of ${messages.count} messages`);
+      first.push(run);
+      peak.note(run.peakBytes);
+      // Before the rebuild, which makes it anew.
+      grown = catalogBytes(mailkeep.data);
       flush();
       rebuildMs.push((await mailkeep.rebuild()).wallMs);
-    }
-    return {
-      value: {
+    },
+    async figures() {
+      const again: SyncRun[] = [];
+      await sandbox.takeRequests();
+      for (let run = 0; run < AGAIN_RUNS; run++) again.push(await mailkeep.sync());
+      const againRequests = (await sandbox.takeRequests()) / AGAIN_RUNS;
+      const found = perTerm((term) =>
+        searchInProcess(mailkeep.data, queryText(messages.terms, term)),
+      );
+      return {
         wallMs: first.map(({ wallMs }) => wallMs),
         fetchMs: first.map(({ fetchMs }) => fetchMs),
         indexMs: first.map(({ indexMs }) => indexMs),
-        peakBytes: Math.max(...first.map(({ peakBytes }) => peakBytes ?? 0)) || undefined,
-        stored,
+        cpuMs: first.map(({ cpuMs }) => cpuMs ?? Number.NaN),
+        peakBytes: peak.bytes,
+        stored: messages.count,
         firstRequests,
         againMs: again.map(({ wallMs }) => wallMs),
         againRequests,
-        ...sizes,
         rebuildMs,
-        hits,
-        coldMs: { common, rare, phrase },
-        inProcessMs: perTerm(() => Number.NaN),
-      },
-    };
-  } finally {
-    await sandbox.stop();
-  }
+        hits: perTerm((term) => found[term].hits),
+        inProcessMs: perTerm((term) => found[term].ms),
+        catalogBytes: grown,
+        ...(await sealLog(mailkeep.data)),
+      };
+    },
+    close: () => sandbox.stop(),
+  };
 }

@@ -27,8 +27,6 @@ export interface IndexerFigures {
   readonly peakBytes: number | undefined;
   readonly diskBytes: number;
   readonly hits: PerTerm<number>;
-  /** Command line, newest 20, median. */
-  readonly coldMs: PerTerm<number>;
 }
 
 export interface MailkeepFigures {
@@ -37,6 +35,8 @@ export interface MailkeepFigures {
   /** Until all bytes and places were durable. */
   readonly fetchMs: readonly number[];
   readonly indexMs: readonly number[];
+  /** Processor time of all threads. */
+  readonly cpuMs: readonly number[];
   readonly peakBytes: number | undefined;
   readonly stored: number;
   /** Counted by the service. */
@@ -49,8 +49,16 @@ export interface MailkeepFigures {
   readonly sealMs: number;
   readonly rebuildMs: readonly number[];
   readonly hits: PerTerm<number>;
-  readonly coldMs: PerTerm<number>;
   readonly inProcessMs: PerTerm<number>;
+}
+
+/** The newest 20 hits from a command line, median milliseconds; absent where the program is. */
+export interface ColdFigures {
+  /** `node -e 0`. */
+  readonly node: number;
+  readonly mailkeep?: PerTerm<number>;
+  readonly mu?: PerTerm<number>;
+  readonly notmuch?: PerTerm<number>;
 }
 
 /** Everything one run measured. Lists hold one figure per repetition. */
@@ -63,8 +71,7 @@ export interface Measurements {
   readonly mu: Measured<IndexerFigures>;
   readonly notmuch: Measured<IndexerFigures>;
   readonly mailkeep: Measured<MailkeepFigures>;
-  /** `node -e 0`, median. */
-  readonly nodeMs: number;
+  readonly cold: ColdFigures;
   /** Peak memory of a first sync by number of messages, with --full. */
   readonly memory?: readonly { readonly messages: number; readonly peakBytes: number }[];
 }

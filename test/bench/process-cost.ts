@@ -11,6 +11,15 @@ export interface ProcessCost {
   readonly stdout: string;
 }
 
+/** The highest of several figures, some of which may be missing. */
+export class Peak {
+  bytes: number | undefined;
+
+  note(bytes: number | undefined): void {
+    if (bytes !== undefined) this.bytes = Math.max(this.bytes ?? 0, bytes);
+  }
+}
+
 export interface Invocation {
   readonly command: string;
   readonly args: readonly string[];

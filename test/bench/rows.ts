@@ -5,7 +5,9 @@ import {
   type Measured,
   type Measurements,
   type MirrorFigures,
+  type PerTerm,
   TERM_NAMES,
+  type TermName,
 } from './measurements.ts';
 import type { Row } from './report.ts';
 
@@ -140,15 +142,24 @@ function inProcess(run: Measurements): Row[] {
 }
 
 function cold(run: Measurements): Row[] {
-  const ofPeer = (it: IndexerFigures, term: (typeof TERM_NAMES)[number]): string =>
-    `${formatMs(it.coldMs[term])} (${formatCount(it.hits[term])} hits)`;
+  const { cold, mu, notmuch } = run;
+  const ofPeer = (
+    measured: Measured<IndexerFigures>,
+    latency: PerTerm<number> | undefined,
+    term: TermName,
+  ): string =>
+    show(measured, ({ hits }) =>
+      latency === undefined
+        ? 'not measured'
+        : `${formatMs(latency[term])} (${formatCount(hits[term])} hits)`,
+    );
   return TERM_NAMES.map((term) => {
-    const ours = valueIn(run.mailkeep)?.coldMs[term];
+    const ours = cold.mailkeep?.[term];
     return {
       work: `Newest 20, ${term}, cold command line`,
-      peers: `notmuch ${show(run.notmuch, (it) => ofPeer(it, term))}; mu ${show(run.mu, (it) => ofPeer(it, term))}; node -e 0 ${formatMs(run.nodeMs)}`,
-      mailkeep: show(run.mailkeep, (it) => formatMs(it.coldMs[term])),
-      ...against(ours && ours / run.nodeMs, (ratio) => ratio <= 2),
+      peers: `notmuch ${ofPeer(notmuch, cold.notmuch, term)}; mu ${ofPeer(mu, cold.mu, term)}; node -e 0 ${formatMs(cold.node)}`,
+      mailkeep: ours === undefined ? show(run.mailkeep, () => 'not measured') : formatMs(ours),
+      ...against(ours && ours / cold.node, (ratio) => ratio <= 2),
       target: '<= 2 x node -e 0',
     };
   });

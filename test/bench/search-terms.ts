@@ -8,6 +8,16 @@ export interface SearchTerms {
   readonly phrase: string;
 }
 
+/** The words to search for, a phrase in quotes: all three programs read that the same way. */
+export function queryText(terms: SearchTerms, term: keyof SearchTerms): string {
+  return term === 'phrase' ? `"${terms.phrase}"` : terms[term];
+}
+
+/** Lines of an answer that has one per hit. */
+export function countLines(text: string): number {
+  return text.split('\n').filter((line) => line !== '').length;
+}
+
 const COMMON_SHARE = 0.45;
 const RARE_MESSAGES = 4;
 const PHRASE_SHARE = 0.04;
