@@ -10,10 +10,9 @@ const CONCURRENCY = 8;
 const REQUESTS_PER_MINUTE = 10_000_000;
 
 const syncSchema = z.looseObject({
-  mailboxes: z.array(
-    z.looseObject({ added: z.number(), quarantined: z.number(), bytes: z.number() }),
-  ),
+  mailboxes: z.array(z.looseObject({ added: z.number(), ended: z.number(), bytes: z.number() })),
   requests: z.number(),
+  durationMs: z.number(),
   timings: z.looseObject({ fetchMs: z.number(), indexMs: z.number() }),
   failures: z.array(z.unknown()),
   certificates: z.array(
@@ -24,8 +23,12 @@ const syncSchema = z.looseObject({
 export interface SyncRun extends ProcessCost {
   readonly fetchMs: number;
   readonly indexMs: number;
+  /** From the start of the process until everything could be found; sealing the log comes after. */
+  readonly searchableMs: number;
   /** Messages that are stored, by the certificates. */
   readonly stored: number;
+  /** Places that ended. */
+  readonly ended: number;
   /** By the client's own count. */
   readonly requests: number;
 }
@@ -86,7 +89,10 @@ export function prepareMailkeep(
         ...cost,
         fetchMs: result.timings.fetchMs,
         indexMs: result.timings.indexMs,
+        searchableMs:
+          cost.wallMs - result.durationMs + result.timings.fetchMs + result.timings.indexMs,
         stored: result.certificates.reduce((sum, { stored }) => sum + stored, 0),
+        ended: result.mailboxes.reduce((sum, { ended }) => sum + ended, 0),
         requests: result.requests,
       };
     },

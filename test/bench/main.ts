@@ -15,6 +15,7 @@ import type {
   Measurements,
   MirrorFigures,
 } from './measurements.ts';
+import { memoryByCount } from './memory-growth.ts';
 import { type MessageSet, makeMessageSet } from './message-set.ts';
 import { prepareMu } from './mu.ts';
 import { prepareNotmuch } from './notmuch.ts';
@@ -23,7 +24,7 @@ import { extendPath, PEERS, peerVersion } from './peers.ts';
 import { formatTable } from './report.ts';
 import { rowsOf } from './rows.ts';
 import { queryText } from './search-terms.ts';
-import { corpusStock, generatedStock } from './source-stock.ts';
+import { corpusStock, generatedStock, type SourceStock } from './source-stock.ts';
 import { Workplace } from './workplace.ts';
 
 const program = fileURLToPath(new URL('../../dist/mailkeep.js', import.meta.url));
@@ -45,16 +46,13 @@ async function main(options: BenchOptions): Promise<void> {
 
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   say(`Working in ${work.folder}; making ${formatCount(options.messages)} messages …`);
-  const corpus = process.env.MAILKEEP_CORPUS;
-  const stock =
-    corpus === undefined ? generatedStock(options.messages, options.seed) : corpusStock(corpus);
   const messages = makeMessageSet(
     join(work.folder, 'maildir'),
-    stock,
+    stockOf(options.seed)(options.messages),
     options.messages,
     options.seed,
   );
-  const run = await measure(work, messages, options);
+  const run = { ...(await measure(work, messages, options)), ...(await growth(work, options)) };
   process.stdout.write(`${describe(messages)}\n\n${formatTable(rowsOf(run))}\n`);
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(run, null, 2)}\n`);
   if (options.keep) say(`Kept: ${work.folder}`);
@@ -111,6 +109,28 @@ async function measure(
     ...figures,
     cold: { node, ...programs },
   };
+}
+
+async function growth(
+  work: Workplace,
+  { full, seed }: BenchOptions,
+): Promise<Pick<Measurements, 'memory'>> {
+  if (!full) return {};
+  say('Memory by number of messages …');
+  try {
+    return { memory: await memoryByCount(work, program, stockOf(seed), seed) };
+  } catch (error) {
+    failed('memory by number of messages', error);
+    return {};
+  }
+}
+
+/** Real mail where there is some, else generated mail: as many sources as there are messages to be made. */
+function stockOf(seed: number): (count: number) => SourceStock {
+  const corpus = process.env.MAILKEEP_CORPUS;
+  if (corpus === undefined) return (count) => generatedStock(count, seed);
+  const stock = corpusStock(corpus);
+  return () => stock;
 }
 
 function failed(name: string, error: unknown): void {

@@ -30,8 +30,10 @@ export interface IndexerFigures {
 }
 
 export interface MailkeepFigures {
-  /** Whole process of the first sync: from an empty disk to searchable. */
+  /** Whole process of the first sync, sealing the log included. */
   readonly wallMs: readonly number[];
+  /** From the start of the process until everything could be found. */
+  readonly searchableMs: readonly number[];
   /** Until all bytes and places were durable. */
   readonly fetchMs: readonly number[];
   readonly indexMs: readonly number[];
@@ -43,6 +45,8 @@ export interface MailkeepFigures {
   readonly firstRequests: number;
   readonly againMs: readonly number[];
   readonly againRequests: number;
+  /** Until one deletion among the old messages was found; absent when the pass did not find it. */
+  readonly deletionRequests?: number;
   /** With all segments sealed. */
   readonly logBytes: number;
   readonly catalogBytes: number;
