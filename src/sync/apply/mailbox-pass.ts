@@ -46,7 +46,10 @@ export async function openMailbox(
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
   const openBefore = new Map(
-    passes.map(({ at, generation }) => [at.folder, ctx.mirror.openUids(at, generation).length]),
+    passes.map(({ at, generation }) => {
+      const { stored, assumed, held } = ctx.mirror.counts(at, generation);
+      return [at.folder, stored + assumed + held];
+    }),
   );
   return { mailbox, folders: passes, gone, openBefore };
 }
