@@ -40,7 +40,7 @@ function replacedGenerations(
   try {
     const { file, sealed, path, name } = openInForce(files, dir, segment, generations);
     file.close();
-    if (sealed === undefined || files.modifiedAt(path) > before) return [];
+    if (sealed === undefined || Math.floor(files.modifiedAt(path)) > before) return [];
     return generations.filter((generation) => generation < name.generation);
   } catch (error) {
     // Where no generation is whole, each may hold what another has lost.

@@ -18,7 +18,7 @@ async function sample() {
   known.fold(await writer.commit(fill(writer.newBatch(), [large], known, 100)));
   await writer.rollIfLarger(0);
   const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
-  return { disk, known, reader, raws, large };
+  return { disk, writer, known, reader, raws, large };
 }
 
 describe.each(['hot', 'sealed'])('in a %s segment', (state) => {
@@ -115,10 +115,38 @@ test('a reader that is open while segments are sealed and dropped reads on', asy
   for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
 });
 
-test('damage of the file that is open is healed by a newer generation', async () => {
-  const { disk, reader, raws } = await sample();
+test('a reader that looked at the folder before a file was replaced looks again', async () => {
+  const { disk, known, writer, raws } = await sample();
+  await writeBatches(writer, known, 1, 301);
+  const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+  const [inSecond] = known.batches.at(-1)?.records.filter((r) => r.kind === 'message') ?? [];
+  // Opens segment 2, and remembers that segment 1 has one generation.
+  expect(inSecond?.kind === 'message' && reader.readMessage(inSecond.id).length).toBeTruthy();
+  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+  disk.delete(hotPath());
+  for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
+});
+
+test('damage of the file that is open is met once, where a newer generation is whole', async () => {
+  const { disk, known, reader, raws } = await sample();
   for (const raw of raws) reader.readMessage(hash('sha256', raw));
   await sealSegment({ dir: DIR, segment: 1, files: disk.files });
-  disk.put(hotPath(), Buffer.alloc(disk.read(hotPath()).length));
+  for (const { offset } of known.messages.values()) disk.rot(hotPath(), offset + 70);
   for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
+});
+
+test('a recipe that rebuilds other bytes than those of its message is damage', async () => {
+  const { disk, known, writer } = await sample();
+  const id = hash('sha256', 'what was meant');
+  const batch = writer.newBatch();
+  batch.addSource(Buffer.from('something else'), id);
+  known.fold(await writer.commit(batch));
+  const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });
+  const wrong = { code: 'message-damaged', facts: { message: id, reason: 'hash' } };
+  expect(() => reader.readMessage(id)).toThrow(expect.objectContaining(wrong));
+  expect(() => reader.readSource(id, 1000)).toThrow(expect.objectContaining(wrong));
+  const read = async () => {
+    for await (const piece of reader.streamMessage(id)) void piece;
+  };
+  await expect(read()).rejects.toMatchObject(wrong);
 });

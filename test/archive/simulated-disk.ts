@@ -136,6 +136,16 @@ export class SimulatedDisk {
     this.#durableNames.set(path, inode);
   }
 
+  /** Flips bits of a byte on the disk itself: whoever has the file open sees it too. */
+  rot(path: string, at: number): void {
+    const inode = this.#names.get(path);
+    if (inode === undefined) throw systemError('ENOENT', path);
+    const bytes = Buffer.from(inode.bytes);
+    bytes[at] = (bytes[at] ?? 0) ^ 0xff;
+    inode.bytes = bytes;
+    inode.durable = bytes;
+  }
+
   delete(path: string): void {
     this.#names.delete(path);
     this.#durableNames.delete(path);
