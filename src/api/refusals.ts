@@ -84,13 +84,13 @@ function readEnvelope(operation: Operation, bytes: Buffer): Envelope {
     const { error: message, params } = read;
     return {
       code: codeName(read.code),
-      answer: { message, params, errors: {}, correlationId: null },
+      answer: { code: read.code, message, params, errors: {}, correlationId: null },
     };
   }
   const read = decodeIfFits(platformErrorRecord, json.value);
   if (read === undefined) return NO_ENVELOPE;
   const { message, errors = {}, correlation_id: correlationId } = read;
-  return { code: '', answer: { message, params: {}, errors, correlationId } };
+  return { code: '', answer: { code: '', message, params: {}, errors, correlationId } };
 }
 
 /** A code goes into facts, which are shown and logged: only what looks like one. */

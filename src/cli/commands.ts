@@ -49,6 +49,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/rebuild.ts'),
   },
   {
+    name: 'api',
+    summary: 'call any operation of the mail service',
+    load: () => import('./commands/api.ts'),
+  },
+  {
     name: 'sandbox',
     summary: 'serve a mail service with generated mail on this machine',
     load: () => import('./commands/sandbox.ts'),

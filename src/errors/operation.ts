@@ -35,7 +35,12 @@ export interface OperationFacts {
   };
   /** `source` is a file, or says that the text was piped or typed. */
   readonly 'operation-body-unreadable': { readonly source: string; readonly reason: string };
-  readonly 'operation-body-no-object': { readonly source: string };
+  /** `line` and `column` tell where it stops being JSON; null where it is JSON, but no object. */
+  readonly 'operation-body-no-object': {
+    readonly source: string;
+    readonly line: number | null;
+    readonly column: number | null;
+  };
   readonly 'operation-needs-platform': { readonly operation: string; readonly account: string };
   readonly 'operation-needs-account': { readonly known: readonly string[] };
   /** `act` is a name of an operation or of a command. */

@@ -126,6 +126,8 @@ export function originError<C extends OriginCode>(
 
 /** What the service said in its error envelope. Its words may quote mail or secrets: show them to the asker, log them nowhere. */
 export interface OriginAnswer {
+  /** As it was sent; empty on the platform surface, which has none. */
+  readonly code: string;
   readonly message: string;
   readonly params: Readonly<Record<string, unknown>>;
   /** Platform surface, 422 only: messages by field. */

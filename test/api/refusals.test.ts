@@ -141,6 +141,7 @@ describe('error envelopes', () => {
     if (!(error instanceof OriginRefusal)) return;
     expect(error.status).toBe(status);
     expect(error.answer).toEqual({
+      code: body.code,
       message: body.error,
       params: body.params ?? {},
       errors: {},
@@ -157,6 +158,7 @@ describe('error envelopes', () => {
     const error = await failureOf(client.getWebhook('w'));
     if (!(error instanceof OriginRefusal)) throw error;
     expect(error.answer).toEqual({
+      code: '',
       message: body.message,
       params: {},
       errors: body.errors ?? {},

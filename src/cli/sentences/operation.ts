@@ -39,7 +39,12 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
     ),
   'operation-body-unreadable': ({ source, reason }) =>
     say(`The body cannot be read from ${source}: ${reasonText(reason)}.`),
-  'operation-body-no-object': ({ source }) => say(`The body from ${source} is no JSON object.`),
+  'operation-body-no-object': ({ source, line, column }) =>
+    say(
+      line === null
+        ? `The body from ${source} is no JSON object.`
+        : `The body from ${source} is not valid JSON at line ${line}, column ${column}.`,
+    ),
   'operation-needs-platform': ({ operation, account }) =>
     say(
       `${operation} is of the platform surface, and account "${account}" has no token for that.`,

@@ -1,0 +1,112 @@
+import { MailboxClient } from '../../api/mailbox-client.ts';
+import { PlatformClient } from '../../api/platform-client.ts';
+import type { RetryPolicy } from '../../api/retries.ts';
+import type { CallOptions } from '../../api/surface-client.ts';
+import { readState } from '../../catalog/state.ts';
+import type { AccountSettings, Settings, TokenSource } from '../../config/settings.ts';
+import { readToken } from '../../config/token.ts';
+import { operationError } from '../../errors/operation.ts';
+import { usageError } from '../../errors/usage.ts';
+import { Limiter } from '../../limiter/limiter.ts';
+import type { AccountRecord } from '../../wire/mailbox-records.ts';
+import type { CommandContext } from '../context.ts';
+import type { ExitCode } from '../exit-codes.ts';
+import { waitingText } from '../progress/progress-text.ts';
+import { sentenceOf } from '../sentences.ts';
+import { answeredWords, hintBeside, refusalIn } from '../service-words.ts';
+import { exitOf, tell } from '../tell.ts';
+
+/** Both surfaces of one account, for commands that call operations by hand. */
+export interface Clients {
+  readonly account: AccountSettings;
+  readonly mailbox: MailboxClient;
+  /** Null where the configuration has no token for the platform surface. */
+  readonly platform: PlatformClient | null;
+  /** What the token of the mailbox surface reaches; asked at most once. */
+  reach(): Promise<AccountRecord>;
+  readonly options: CallOptions;
+}
+
+/**
+ * Runs a command with the clients of an account, and lets go of them. When the service says no, its own words
+ * are told beside the sentence: here a person asked, and nothing is logged.
+ *
+ * What the limiter learned in syncs is minded; what it learns here is not kept, since only the archive's writer
+ * may write there.
+ */
+export async function withClients(
+  context: CommandContext,
+  settings: Settings,
+  account: AccountSettings,
+  act: (clients: Clients) => Promise<ExitCode>,
+  retries: Partial<RetryPolicy> = {},
+): Promise<ExitCode> {
+  const { notices, surroundings, now, signal, globals } = context;
+  const state = readState(settings.dataDir);
+  const limiter = new Limiter({
+    policy: settings.rateLimit,
+    store: { load: (key) => state?.get('limiter', key), save: () => {} },
+    onWait: ({ host, until, reason }) =>
+      notices.say(`${host}: ${waitingText({ account: account.name, until, reason }, now())}`),
+  });
+  const secrets = new Set<string>();
+  const token = (source: TokenSource) => async () => {
+    const secret = (await readToken(source, surroundings.env)).reveal();
+    secrets.add(secret);
+    return secret;
+  };
+  const { insecure, platform } = account;
+  const shared = { insecure, limiter, retries };
+  const mailbox = new MailboxClient({
+    ...shared,
+    baseUrl: account.baseUrl,
+    token: token(account.token),
+    label: account.name,
+  });
+  let other: PlatformClient | null = null;
+  let reached: Promise<AccountRecord> | undefined;
+  const options = { signal };
+  try {
+    if (platform !== null) {
+      other = new PlatformClient({
+        ...shared,
+        baseUrl: platform.url,
+        token: token(platform.token),
+        label: `${account.name} platform`,
+      });
+    }
+    const reach = () => {
+      reached ??= mailbox.getCurrentAccount(options);
+      return reached;
+    };
+    return await act({ account, mailbox, platform: other, reach, options });
+  } catch (error) {
+    const refusal = refusalIn(error);
+    if (refusal === null || refusal.answer === null) throw error;
+    const said = sentenceOf(error);
+    tell(notices.stream, globals.json, {
+      ...said,
+      hint: hintBeside(error, said.hint),
+      answer: answeredWords(refusal, refusal.answer, secrets),
+    });
+    return exitOf(error);
+  } finally {
+    await Promise.all([mailbox.close(), other?.close()]);
+    state?.close();
+  }
+}
+
+/**
+ * The account that `--account` names, or the only one.
+ *
+ * @throws usage-unknown-account, operation-needs-account
+ */
+export function oneAccount({ accounts }: Settings, name: string | undefined): AccountSettings {
+  const known = accounts.map((account) => account.name);
+  const [first, ...others] =
+    name === undefined ? accounts : accounts.filter((account) => account.name === name);
+  if (first === undefined)
+    throw usageError('usage-unknown-account', { account: name ?? '', known });
+  if (others.length > 0) throw operationError('operation-needs-account', { known });
+  return first;
+}
