@@ -15,7 +15,10 @@ export function indexText(text: string): string {
 /** NFKC and the letters below, without the rewriting of unspaced scripts. */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
-  return text.normalize('NFKC').replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter);
+  return text
+    .normalize('NFKC')
+    .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)
+    .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
 }
 
 /**
@@ -98,7 +101,13 @@ const LETTERS: Readonly<Record<string, string>> = {
   Ħ: 'H',
   ı: 'i',
   İ: 'I',
+  ё: 'е',
+  Ё: 'Е',
+  ς: 'σ',
 };
+const MARKS = /[\u0300-\u036f]/g;
+/** Greek with accents and breathings, which the tokenizer leaves on. */
+const GREEK = /[\u0370-\u03ff\u1f00-\u1fff]+/gu;
 const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 
 /** Scripts written without spaces, or, as Korean, with particles that stick to the word. */

@@ -1,0 +1,135 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import {
+  appeared,
+  extraction,
+  folder,
+  History,
+  INBOX,
+  mailbox,
+  place,
+  START,
+  temporaryDir,
+} from './history.ts';
+
+/** What queries are made of, and what breaks query languages. */
+const PIECES = [
+  ...['word', '東京', 'a@b.com', 'foo-bar', 'é', '*', 'w*', '"a b"', '"', "'", '“', '”', '(', ')'],
+  ...['{', '}', '-', '--', '|', 'AND', 'OR', 'NOT', 'NEAR', 'NEAR/3', 'or', ':', '::', ',', ';'],
+  ...['from:', 'subject:', 'in:', 'is:', 'has:', 'before:', 'size:', 'asof:', 'id:', 'list:', 'x:'],
+  ...['from:(', 'is:unread', 'in:INBOX', 'in:*', 'is:deleted', 'larger:1k', 'date:2024..', '..'],
+  ...['id:00', 'id:ffff', 'mime:image/*', 'flag:\\Seen', 'flag:"; DROP TABLE messages; --'],
+  ...[
+    'mailbox:me@example.net',
+    '\0',
+    '\ud800',
+    '\u202e',
+    '^',
+    '+',
+    '{a b} : c',
+    'msg_fts',
+    'rowid',
+  ],
+  ...['NULL', '"; SELECT', '1e999', '99999999999999999999', '2024-02-30', '0000', '@99999999999'],
+];
+
+describe('hostile queries', () => {
+  const room = temporaryDir();
+  let catalog: WritableCatalog;
+
+  beforeAll(async () => {
+    catalog = await openCatalog(room.dir);
+    const history = new History();
+    catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
+    catalog.foldBatch(
+      history.commit(Array.from({ length: 50 }, (_, i) => appeared(place(INBOX, i + 1), `m${i}`))),
+    );
+    catalog.index.index(
+      catalog.index.pending({ limit: 50 }).map(({ docid }) => ({
+        docid,
+        extraction: extraction({ body: 'word 東京 a@b.com foo-bar é NEAR OR' }),
+      })),
+    );
+  });
+  afterAll(() => {
+    catalog.close();
+    room.remove();
+  });
+
+  /** Answers or refuses; whatever else is thrown fails the test. */
+  const answer = (text: string): 'answered' | 'refused' => {
+    try {
+      const { node, asOf } = parseQuery(text, { now: START, timeZone: 'Europe/Berlin' });
+      const request = { node, limit: 3, ...(asOf === null ? {} : { asOf }) };
+      for (const sort of ['newest', 'oldest', 'relevance'] as const)
+        catalog.search({ ...request, sort });
+      catalog.countHits(request);
+      return 'answered';
+    } catch (error) {
+      if (error instanceof MailkeepError && error.family === 'usage') {
+        expect(error.code).toMatch(/^search-/);
+        const { position } = error.facts;
+        if (typeof position === 'number') {
+          expect(position).toBeGreaterThanOrEqual(0);
+          expect(position).toBeLessThanOrEqual(text.length);
+        }
+        return 'refused';
+      }
+      throw error;
+    }
+  };
+
+  test('pieces of syntax in any order', () => {
+    const seen = { answered: 0, refused: 0 };
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.constantFrom(...PIECES), fc.constantFrom('', ' ')), { maxLength: 12 }),
+        (pieces) => {
+          seen[answer(pieces.flat().join(''))] += 1;
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+    // Neither outcome is rare, so both are tested.
+    expect(seen.answered).toBeGreaterThan(100);
+    expect(seen.refused).toBeGreaterThan(100);
+  });
+
+  test('any text at all', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
+        answer(text);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('text that is quoted is looked for as it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 30 }), (text) => {
+        answer(`subject:"${text.replaceAll(/["“”]/g, '')}"`);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test.each([
+    ['many words', 'a '.repeat(101), 'search-too-complex'],
+    ['deep brackets', `${'('.repeat(60)}a${')'.repeat(60)}`, 'search-too-complex'],
+    ['many exclusions in each other', `${'-('.repeat(60)}a${')'.repeat(60)}`, 'search-too-complex'],
+    ['a long text', 'x'.repeat(5_000), 'search-too-long'],
+    [
+      'many alternatives of mixed filters',
+      Array.from({ length: 8 }, (_, i) => `(w${i} OR larger:${i})`).join(' '),
+      'search-too-complex',
+    ],
+  ])('%s are refused', (_name, text, code) => {
+    expect(() => {
+      const { node } = parseQuery(text, { now: START });
+      catalog.search({ node, limit: 1, sort: 'newest' });
+    }).toThrow(code);
+  });
+});

@@ -1,0 +1,326 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/facts.ts';
+import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import type { SearchNode } from '../../src/search/ast.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import {
+  appeared,
+  extraction,
+  folder,
+  History,
+  INBOX,
+  mailbox,
+  place,
+  START,
+  temporaryDir,
+} from './history.ts';
+
+const SECOND = { ...INBOX, mailbox: 'AC2' };
+const ARCHIVE = { ...INBOX, folder: 'Archive' };
+const CONTEXT = { now: START, timeZone: 'UTC' };
+
+/** A document and what a plain scan knows of it. */
+interface Document {
+  readonly docid: number;
+  readonly fields: Readonly<Record<'subject' | 'from' | 'to' | 'body' | 'filename', string>>;
+  readonly attachment: boolean;
+  readonly size: number;
+  /** Current places; when there are none, the last one, and `ended` is true. */
+  readonly places: readonly { readonly folder: string; readonly flags: readonly string[] }[];
+  readonly mailboxes: readonly string[];
+  readonly ended: boolean;
+}
+
+const WORDS = [
+  ...['budget', 'Meeting', 'plan', 'rent', 'invoice', 'ANNA', 'draft', 'q3', '2024', 're'],
+  ...['Straße', 'strasse', 'café', 'Ærø', 'Łódź', 'naïve', 'ﬁnance', 'Ελλάδα', 'привет', 'Hộ'],
+  ...['东京', '東京都庁', '京都', '字', 'カタカナ', '회의실', 'हिन्दी', 'สวัสดีครับ'],
+  ...['anna@example.org', 'foo-bar', 'mail.example.org', 'e-mail'],
+] as const;
+
+let seed = 7;
+function random(below: number): number {
+  seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fff_ffff;
+  return (seed >> 8) % below;
+}
+const some = (count: number) =>
+  Array.from({ length: random(count + 1) }, () => WORDS[random(WORDS.length)] ?? '').join(' ');
+
+const wordsOf = new Map<string, string[]>();
+
+/** As the tokenizer of the index is documented to have it: letters, digits and marks, folded. */
+function plainWords(text: string): string[] {
+  const known = wordsOf.get(text);
+  if (known !== undefined) return known;
+  const letters: Record<string, string> = { ß: 'ss', æ: 'ae', ø: 'o', ł: 'l' };
+  const lower = text
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(/[ßæøł]/g, (c) => letters[c] ?? c);
+  const bare = lower
+    .normalize('NFD')
+    .replace(/[\u0300-\u036f]/g, '')
+    .normalize('NFC');
+  const words = bare.match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];
+  wordsOf.set(text, words);
+  return words;
+}
+
+const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}]/u;
+
+/** Words one after the other; in scripts without spaces, characters one after the other. */
+function contains(text: string, phrase: string, prefix: boolean): boolean {
+  const sought = plainWords(phrase);
+  if (sought.length === 0) return false;
+  const words = plainWords(text);
+  if (UNSPACED.test(phrase)) return words.some((word) => word.includes(sought[0] ?? ''));
+  return words.some((_, at) =>
+    sought.every((word, i) => {
+      const shown = words[at + i] ?? '';
+      return prefix && i === sought.length - 1 ? shown.startsWith(word) : shown === word;
+    }),
+  );
+}
+
+/**
+ * The plain scan: a query is a list of alternatives, each a list of conditions. Those on places that are asked
+ * for, not excluded, mean one place; two folders mean a place in each.
+ */
+function matches(node: SearchNode, doc: Document): boolean {
+  return waysOf(node, true).some((way) => {
+    const places = way.filter(({ test, holds }) => holds && isPlaceTest(test));
+    const folders = places.filter(({ test }) => test.kind === 'folder');
+    const states = places.filter(({ test }) => test.kind !== 'folder');
+    const together = folders.length === 0 ? [states] : folders.map((one) => [one, ...states]);
+    return (
+      together.every((tests) =>
+        oneOf(
+          doc,
+          tests.map(({ test }) => placeTest(test)),
+        ),
+      ) && way.every((one) => places.includes(one) || satisfies(one.test, doc) === one.holds)
+    );
+  });
+}
+
+interface Condition {
+  readonly test: SearchNode;
+  readonly holds: boolean;
+}
+
+function waysOf(node: SearchNode, holds: boolean): Condition[][] {
+  if (node.kind === 'not') return waysOf(node.node, !holds);
+  if (node.kind !== 'and' && node.kind !== 'or') return [[{ test: node, holds }]];
+  const parts = node.nodes.map((part) => waysOf(part, holds));
+  if ((node.kind === 'or') === holds) return parts.flat();
+  return parts.reduce(
+    (ways, part) => ways.flatMap((way) => part.map((more) => [...way, ...more])),
+    [[]] as Condition[][],
+  );
+}
+
+function isPlaceTest(node: SearchNode): boolean {
+  return node.kind === 'folder' || (node.kind === 'state' && node.state !== 'deleted');
+}
+
+function satisfies(node: SearchNode, doc: Document): boolean {
+  switch (node.kind) {
+    case 'all':
+      return true;
+    case 'text': {
+      const { subject, from, to, body, filename } = doc.fields;
+      const parts = { subject, from, to, body, filename, recip: to };
+      const within = node.field === 'any' ? Object.values(parts) : [];
+      for (const [field, text] of Object.entries(parts))
+        if (field === node.field) within.push(text);
+      return within.some((text) => contains(text, node.text, node.prefix));
+    }
+    case 'has':
+      return doc.attachment;
+    case 'folder':
+    case 'state':
+      return isPlaceTest(node) ? oneOf(doc, [placeTest(node)]) : doc.ended;
+    case 'mailbox':
+      return doc.mailboxes.includes(node.value);
+    case 'received': {
+      const second = Math.floor(doc.docid / 64) * 1000;
+      return (node.from === null || second >= node.from) && (node.to === null || second < node.to);
+    }
+    case 'size':
+      return (node.min ?? 0) <= doc.size && doc.size <= (node.max ?? Infinity);
+    default:
+      throw new Error(`the scan knows no ${node.kind}`);
+  }
+}
+
+type PlaceTest = (place: Document['places'][number]) => boolean;
+
+function placeTest(node: SearchNode): PlaceTest {
+  if (node.kind === 'folder') return ({ folder: path }) => path === node.value;
+  if (node.kind === 'state') {
+    const seen = (flags: readonly string[]) => flags.includes('\\Seen');
+    const starred = (flags: readonly string[]) => flags.includes('\\Flagged');
+    if (node.state === 'unread') return ({ flags }) => !seen(flags);
+    if (node.state === 'read') return ({ flags }) => seen(flags);
+    if (node.state === 'starred') return ({ flags }) => starred(flags);
+  }
+  return () => true;
+}
+
+function oneOf(doc: Document, tests: readonly PlaceTest[]): boolean {
+  return doc.places.some((at) => tests.every((fits) => fits(at)));
+}
+
+describe('search against a plain scan', () => {
+  const room = temporaryDir();
+  const documents: Document[] = [];
+  let catalog: WritableCatalog;
+
+  beforeAll(async () => {
+    catalog = await openCatalog(room.dir);
+    const history = new History();
+    const facts: Fact[] = [
+      mailbox(INBOX, 'one@example.net'),
+      mailbox(SECOND, 'two@example.net'),
+      ...[INBOX, ARCHIVE, SECOND].map((key) => folder(key)),
+    ];
+    const ends: Fact[] = [];
+    for (let i = 1; i <= 400; i += 1) {
+      const where = [INBOX, ARCHIVE, SECOND][random(3)] ?? INBOX;
+      const flags = [[], ['\\Seen'], ['\\Flagged', '\\Seen']][random(3)] ?? [];
+      const date = new Date(START - random(1000) * 86_400_000).toISOString();
+      const docid = catalog.docidFor(Math.floor(Date.parse(date) / 1000) * 64);
+      const size = 500 + random(2000);
+      const ended = random(5) === 0;
+      const copied = random(6) === 0;
+      // The listing's subject and sender stand in where extraction finds none; here it has the last word.
+      const listed = { date, size, subject: null, from: null };
+      facts.push(appeared(place(where, i), `m${i}`, { docid, listing: { ...listed, flags } }));
+      if (copied) facts.push(appeared(place(ARCHIVE, 1000 + i), `m${i}`, { listing: listed }));
+      if (ended) ends.push({ fact: 'ended', ...place(where, i), reason: 'deleted' });
+      const own = { folder: where.folder, flags };
+      const copy = { folder: 'Archive', flags: [] };
+      documents.push({
+        docid,
+        size,
+        ended: ended && !copied,
+        attachment: random(3) === 0,
+        places: copied ? (ended ? [copy] : [own, copy]) : [own],
+        mailboxes: [
+          where === SECOND ? 'two@example.net' : 'one@example.net',
+          ...(copied ? ['one@example.net'] : []),
+        ],
+        fields: {
+          subject: some(4),
+          from: some(2),
+          to: some(2),
+          body: some(14),
+          filename: '',
+        },
+      });
+    }
+    catalog.foldBatch(history.commit(facts));
+    catalog.foldBatch(history.commit(ends));
+    const byDocid = new Map(documents.map((document) => [document.docid, document]));
+    catalog.index.index(
+      catalog.index.pending({ limit: 1000 }).flatMap(({ docid }) => {
+        const document = byDocid.get(docid);
+        if (document === undefined) return [];
+        const { subject, from, to, body } = document.fields;
+        const attachments = document.attachment
+          ? [
+              {
+                number: 1,
+                filename: null,
+                contentType: 'application/pdf',
+                size: 9,
+                inline: false,
+                contentId: null,
+              },
+            ]
+          : [];
+        return [{ docid, extraction: extraction({ subject, from, to, body, attachments }) }];
+      }),
+    );
+  });
+  afterAll(() => {
+    catalog.close();
+    room.remove();
+  });
+
+  const atom = fc.oneof(
+    fc.constantFrom(...WORDS),
+    fc
+      .tuple(fc.constantFrom(...WORDS), fc.constantFrom(...WORDS))
+      .map(([a, b]) => (UNSPACED.test(a + b) ? a : `"${a} ${b}"`)),
+    fc
+      .constantFrom('bud', 'pl', 'meet', 'при', 'str', 'hi', '20', 'foo-b')
+      .map((word) => `${word}*`),
+    fc
+      .tuple(fc.constantFrom('subject', 'from', 'to', 'body', 'recip'), fc.constantFrom(...WORDS))
+      .map(([field, word]) => `${field}:${word}`),
+    fc.constantFrom(
+      ...['in:INBOX', 'in:Archive', 'is:unread', 'is:starred', 'is:read', 'is:deleted'],
+      ...['has:attachment', 'larger:1500', 'smaller:900', 'size:1000..2000', '*'],
+      ...['before:2023-01-01', 'after:2023-06-01', 'on:2023-05', 'date:2022-01..2022-12'],
+      ...['mailbox:two@example.net', 'mailbox:one@example.net'],
+    ),
+  );
+  const { query } = fc.letrec<{ query: string }>((tie) => ({
+    query: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      atom,
+      fc.tuple(tie('query'), tie('query')).map(([a, b]) => `${a} ${b}`),
+      fc.tuple(tie('query'), tie('query')).map(([a, b]) => `(${a} OR ${b})`),
+      tie('query').map((a) => `-(${a})`),
+    ),
+  }));
+
+  test('finds what a scan finds, newest first, oldest first and by relevance', () => {
+    fc.assert(
+      fc.property(query, (text) => {
+        const { node } = parseQuery(text, CONTEXT);
+        const expected = documents
+          .filter((document) => matches(node, document))
+          .map(({ docid }) => docid)
+          .sort((a, b) => b - a);
+        let found: number[];
+        try {
+          const { hits } = catalog.search({ node, limit: 1000, sort: 'newest' });
+          found = hits.map(({ docid }) => docid);
+        } catch (error) {
+          // A refusal is an answer, too; that it is rare is asserted below.
+          if (error instanceof MailkeepError && error.code === 'search-too-complex') return;
+          throw error;
+        }
+        expect(found).toEqual(expected);
+        const docids = (sort: 'oldest' | 'relevance') =>
+          catalog.search({ node, limit: 1000, sort }).hits.map(({ docid }) => docid);
+        expect(docids('oldest')).toEqual(expected.toReversed());
+        expect(docids('relevance').toSorted((a, b) => b - a)).toEqual(expected);
+        expect(catalog.countHits({ node })).toBe(expected.length);
+        const page = catalog.search({ node, limit: 7, sort: 'newest' }).hits;
+        expect(page.map(({ docid }) => docid)).toEqual(expected.slice(0, 7));
+        const after = page.at(-1)?.docid;
+        if (after === undefined) return;
+        const next = catalog.search({ node, limit: 7, sort: 'newest', after }).hits;
+        expect(next.map(({ docid }) => docid)).toEqual(expected.slice(7, 14));
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('refuses few of such queries', () => {
+    let refused = 0;
+    for (const text of fc.sample(query, { numRuns: 300, seed: 1 })) {
+      try {
+        catalog.search({ node: parseQuery(text, CONTEXT).node, limit: 1, sort: 'newest' });
+      } catch {
+        refused += 1;
+      }
+    }
+    expect(refused).toBeLessThan(6);
+  });
+});

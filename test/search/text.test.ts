@@ -1,0 +1,184 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ftsString } from '../../src/search/fts-text.ts';
+import { localMoment, wallTime } from '../../src/search/local-time.ts';
+import { nearest } from '../../src/search/nearest.ts';
+import { foldWord, indexText } from '../../src/search/normalise.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import { readSize } from '../../src/search/sizes.ts';
+import { beginning, snippet, soughtWords } from '../../src/search/snippet.ts';
+
+describe('one form of text', () => {
+  test('ASCII stays what it is', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme-ascii' }), (text) => {
+        expect(indexText(text)).toBe(text);
+      }),
+    );
+  });
+
+  test.each([
+    ['東京都', ' 東京 京都 都 '],
+    ['a東b', 'a 東 b'],
+    ['ﬁ ① Ⅳ', 'fi 1 IV'],
+    ['Straße ŁÓDŹ', 'Strasse LÓDŹ'],
+    ['。「」', '。「」'],
+  ])('%s is indexed as «%s»', (text, indexed) => {
+    expect(indexText(text)).toBe(indexed);
+  });
+
+  test('folding twice changes nothing more', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+        expect(foldWord(foldWord(text))).toBe(foldWord(text));
+      }),
+    );
+  });
+
+  test('a string for MATCH is quoted words and nothing else', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.boolean(), (text, prefix) => {
+        const string = ftsString(text, prefix);
+        if (string !== undefined) expect(string).toMatch(/^"[\p{L}\p{N}\p{M}\p{Co} ]+"( \*)?$/u);
+      }),
+    );
+  });
+});
+
+describe('snippets', () => {
+  const of = (text: string, query: string) => {
+    const found = snippet(text, soughtWords(parseQuery(query, { now: 0 }).node));
+    return (
+      found && [found.text, found.matches.map(({ start, end }) => found.text.slice(start, end))]
+    );
+  };
+  const filler = 'lorem ipsum dolor '.repeat(30);
+
+  test.each<[string, string, string[]]>([
+    ['The rent is due', 'rent', ['rent']],
+    ['The RENT is due', 'rent due', ['RENT', 'due']],
+    ['line one\n\n\tline   two', '"one line"', ['one line']],
+    ['Le Café fermé', 'cafe ferme', ['Café', 'fermé']],
+    ['renting and rents', 'rent*', ['renting', 'rents']],
+    ['parent and current', 'rent', []],
+    ['東京都庁に行く', '京都', ['京都']],
+    ['字が字', '字', ['字', '字']],
+    ['mail anna@example.org now', 'anna@example.org', ['anna@example.org']],
+    ['a foo-bar b', '"foo bar"', ['foo-bar']],
+    ['rent is not due', 'rent -due', ['rent']],
+    ['subject only', 'subject:only', []],
+    ['Straße', 'strasse', ['Straße']],
+    ['😀 rent 😀', 'rent', ['rent']],
+  ])('in «%s» %s marks %j', (text, query, marked) => {
+    expect(of(text, query)?.[1] ?? []).toEqual(marked);
+  });
+
+  test('a long text gives the piece around its first match', () => {
+    const [text = '', marked] = of(`${filler}needle ${filler}`, 'needle') ?? [];
+    expect(text).toMatch(/^… .*needle.* …$/);
+    expect(text.length).toBeLessThan(220);
+    expect(marked).toEqual(['needle']);
+  });
+
+  test('nothing to mark gives the beginning', () => {
+    expect(of(filler, 'needle')).toBeUndefined();
+    expect(beginning(`\n  ${filler}`)).toMatch(/^lorem ipsum .* …$/);
+    expect(beginning('')).toBe('');
+  });
+
+  test('ranges lie within the text and never cut a character', () => {
+    const word = fc.constantFrom('a', 'needle', 'é', '東京', '😀', '\n', ' ', '"', 'İ');
+    fc.assert(
+      fc.property(fc.array(word, { maxLength: 80 }), (words) => {
+        const found = snippet(
+          words.join(''),
+          soughtWords(parseQuery('needle 東京 é*', { now: 0 }).node),
+        );
+        if (found === undefined) return;
+        // A lone half of a pair would come back as another character.
+        expect(Buffer.from(found.text).toString()).toBe(found.text);
+        let last = 0;
+        for (const { start, end } of found.matches) {
+          expect(start).toBeGreaterThanOrEqual(last);
+          expect(end).toBeGreaterThan(start);
+          last = end;
+        }
+        expect(last).toBeLessThanOrEqual(found.text.length);
+      }),
+    );
+  });
+});
+
+describe('time on the wall', () => {
+  const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Kathmandu', 'Pacific/Apia'];
+  const fields = ({
+    year,
+    month,
+    day,
+    hour,
+    minute,
+    second,
+  }: Required<ReturnType<typeof wallTime>>) => [year, month, day, hour, minute, second];
+
+  test('a moment read off the wall is the moment, but for hours shown twice', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...zones),
+        fc.integer({ min: 0, max: 2_000_000_000 }),
+        (zone, second) => {
+          const again = localMoment(wallTime(second * 1000, zone), zone);
+          expect(fields(wallTime(again, zone))).toEqual(fields(wallTime(second * 1000, zone)));
+          expect(Math.abs(again - second * 1000)).toBeLessThanOrEqual(3_600_000);
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  test.each([
+    // Skipped in spring, shown twice in autumn, and a day that never was.
+    [
+      'Europe/Berlin',
+      { year: 2024, month: 3, day: 31, hour: 2, minute: 30 },
+      '2024-03-31T01:30:00.000Z',
+    ],
+    [
+      'Europe/Berlin',
+      { year: 2024, month: 10, day: 27, hour: 2, minute: 30 },
+      '2024-10-27T00:30:00.000Z',
+    ],
+    ['America/New_York', { year: 2024, month: 1, day: 1 }, '2024-01-01T05:00:00.000Z'],
+    ['Asia/Kathmandu', { year: 2024, month: 1, day: 1 }, '2023-12-31T18:15:00.000Z'],
+  ])('%s %j', (zone, wall, moment) => {
+    expect(new Date(localMoment(wall, zone)).toISOString()).toBe(moment);
+  });
+
+  test("this machine's zone needs no name", () => {
+    const wall = { year: 2024, month: 5, day: 6, hour: 7, minute: 8, second: 9 };
+    expect(wallTime(localMoment(wall))).toEqual(wall);
+  });
+});
+
+test.each([
+  ['10', 10],
+  ['10k', 10_000],
+  ['10KB', 10_000],
+  ['1.5M', 1_500_000],
+  ['2Mi', 2_097_152],
+  ['1GiB', 1_073_741_824],
+  ['7b', 7],
+  ['k', undefined],
+  ['-5', undefined],
+  ['1e3', undefined],
+  ['99999999999G', undefined],
+])('size %s', (text, bytes) => {
+  expect(readSize(text)).toBe(bytes);
+});
+
+test('the nearest name is one mistake away, or the only one that goes on', () => {
+  const names = ['from', 'subject', 'filename', 'before'];
+  expect(nearest('fron', names)).toBe('from');
+  expect(nearest('form', names)).toBe('from');
+  expect(nearest('subj', names)).toBe('subject');
+  expect(nearest('zzz', names)).toBeNull();
+});
