@@ -1,24 +1,68 @@
-import type { FolderCertificate, SyncFailure, SyncResult } from '../sync/result.ts';
+import { syncError } from '../errors/sync.ts';
+import { terminalLine } from '../mail/terminal-safe.ts';
+import type { FolderCertificate, MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
 import { bytes, count, counted, span } from './amounts.ts';
-import { combinedExit, EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
-import { sayFacts } from './sentences.ts';
+import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
+import { sayFacts, sentenceOf } from './sentences.ts';
+import type { Told } from './tell.ts';
 
-/** How a pass ends the process: by its failures, and by what the brake holds. */
+/** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
 export function exitOfSync(result: SyncResult): ExitCode {
-  const held = result.mailboxes.some((mailbox) => mailbox.held > 0);
-  const quarantined = result.mailboxes.some((mailbox) => mailbox.quarantined > 0);
-  return combinedExit([
-    ...result.failures.map(({ family }) => EXIT_OF_FAMILY[family]),
-    ...(held ? [EXIT.held] : []),
-    ...(quarantined ? [EXIT.failures] : []),
-  ]);
+  return combinedExit(troublesOf(result).map(({ exit }) => exit));
 }
 
-/** What a pass did, for people: a line for each mailbox, what went wrong, and the sentence that adds up. */
+/** Something that a pass has to tell beside its result, and the exit code that it alone would mean. */
+export interface Trouble extends Told {
+  readonly exit: ExitCode;
+}
+
+/** All that went wrong in a pass, what counts most first. */
+export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
+  const held = mailboxes.filter((mailbox) => mailbox.held > 0);
+  const quarantined = mailboxes.filter((mailbox) => mailbox.quarantined > 0);
+  const sums = [
+    ...(held.length === 0
+      ? []
+      : [syncError('sync.held', { held: sum(held, 'held'), mailboxes: addresses(held) })]),
+    ...(quarantined.length === 0
+      ? []
+      : [
+          syncError('sync.quarantined', {
+            quarantined: sum(quarantined, 'quarantined'),
+            mailboxes: addresses(quarantined),
+          }),
+        ]),
+  ].map((error) => ({ ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] }));
+  const troubles = [...failures.map(failureTold), ...sums];
+  const worst = combinedExit(troubles.map(({ exit }) => exit));
+  return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
+}
+
+function failureTold(failure: SyncFailure): Trouble {
+  const place = [failure.mailbox ?? failure.account, failure.folder, failure.uid]
+    .filter((part) => part !== null)
+    .join(' / ');
+  const { message, hint } = sayFacts(failure.code, failure.facts);
+  return {
+    code: failure.code,
+    message: `${terminalLine(place)}: ${message}`,
+    hint,
+    exit: EXIT_OF_FAMILY[failure.family],
+  };
+}
+
+function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined'): number {
+  return mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+}
+
+function addresses(mailboxes: readonly MailboxResult[]): string[] {
+  return mailboxes.map(({ address }) => address);
+}
+
+/** What a pass did, for people: a line for each mailbox, and the sentence that adds up. */
 export function syncReport(result: SyncResult): string {
   return [
     ...result.mailboxes.map(mailboxLine),
-    ...result.failures.map(failureLine),
     ...certificateLines(result.certificates),
     ...excludedLines(result),
     closingLine(result),
@@ -35,15 +79,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
   ].filter((part) => part !== '');
   const told = changes.length === 0 ? 'no change' : changes.join(', ');
-  return `${mailbox.address}: ${told}; ${counted(mailbox.folders, 'folder')}`;
-}
-
-function failureLine(failure: SyncFailure): string {
-  const place = [failure.mailbox ?? failure.account, failure.folder, failure.uid]
-    .filter((part) => part !== null)
-    .join(' / ');
-  const { message, hint } = sayFacts(failure.code, failure.facts);
-  return `FAILED ${place}: ${message}${hint === null ? '' : ` ${hint}`}`;
+  return `${terminalLine(mailbox.address)}: ${told}; ${counted(mailbox.folders, 'folder')}`;
 }
 
 /** Names every folder whose numbers are not simply "all stored", then adds all up. */
@@ -53,7 +89,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
   return odd.map(
     (folder) =>
-      `${folder.mailbox} / ${folder.folder}: ${adding(folder)}${folder.complete ? '' : ' (not complete: the next sync goes on)'}`,
+      `${terminalLine(`${folder.mailbox} / ${folder.folder}`)}: ${adding(folder)}${folder.complete ? '' : ' (not complete: the next sync goes on)'}`,
   );
 }
 
@@ -72,7 +108,7 @@ function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>
 
 function excludedLines({ excluded }: SyncResult): string[] {
   if (excluded.length === 0) return [];
-  const names = excluded.map(({ mailbox, folder }) => `${mailbox} / ${folder}`);
+  const names = excluded.map(({ mailbox, folder }) => terminalLine(`${mailbox} / ${folder}`));
   return [`Left out by the configuration: ${names.join(', ')}`];
 }
 

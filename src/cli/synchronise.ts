@@ -1,37 +1,37 @@
+import type { RequestReport } from '../api/exchange.ts';
 import { freeBytes } from '../archive/free-space.ts';
-import { dropOldGenerations } from '../archive/old-generations.ts';
-import { sealClosedSegments } from '../archive/seal-segment.ts';
 import type { AccountSettings, Settings } from '../config/settings.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
-import { usageError } from '../errors/usage.ts';
 import { createIndexer } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { Limiter } from '../limiter/limiter.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
-import type { Wanted } from '../sync/apply/survey.ts';
-import { type Selection, selects } from '../sync/plan/selection.ts';
 import { planSync } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { runSync } from '../sync/run-sync.ts';
+import { counted } from './amounts.ts';
 import { openOrigin } from './compose/origin.ts';
 import { rememberProofs } from './compose/proofs.ts';
+import { RequestCounts } from './compose/request-counts.ts';
 import { settingsOf } from './compose/settings.ts';
+import { tidy } from './compose/tidy.ts';
 import { openWriter, type Writer } from './compose/writer.ts';
 import type { CommandContext } from './context.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
+import { type EventLog, openLog } from './log.ts';
 import { planText } from './plan-report.ts';
 import { showProgress } from './progress/sync-progress.ts';
-import { exitOfSync, syncReport } from './sync-report.ts';
+import { exitOfSync, syncReport, troublesOf } from './sync-report.ts';
+import { chosenAccounts, mindNames, type Narrowing, wantedOf } from './sync-selection.ts';
+import { tell } from './tell.ts';
 
-export interface SyncCommand {
-  readonly account: string | undefined;
-  readonly mailboxes: readonly string[];
-  readonly folders: readonly string[];
+export interface SyncCommand extends Narrowing {
   readonly full: boolean;
   readonly dryRun: boolean;
   readonly acceptEndings: boolean;
+  /** A log of JSON Lines on standard error in the place of progress. */
+  readonly log: boolean;
 }
 
 /** `mailkeep sync`: one pass over the accounts of the configuration. */
@@ -57,8 +57,11 @@ async function withOrigins(
   writer: Writer,
 ): Promise<ExitCode> {
   const { requestsPerMinute } = settings.rateLimit;
-  const shown = await showProgress(context.notices, context.now, requestsPerMinute);
-  const counted = new RequestCounts(shown.listen);
+  const log = await openLog(context.notices.stream, command.log ? settings.log.level : 'silent');
+  const shown = command.log
+    ? { listen: log.progress, stop: () => {} }
+    : await showProgress(context.notices, context.now, requestsPerMinute);
+  const requests = new RequestCounts(shown.listen);
   const limiter = new Limiter({
     policy: settings.rateLimit,
     clock: { ...systemClock, now: context.now },
@@ -69,25 +72,26 @@ async function withOrigins(
     onWait: ({ host, until, reason }) =>
       shown.listen({ event: 'waiting', account: host, until, reason }),
   });
-  const opened = chosen.map((account) => ({
-    account,
-    ...openOrigin({
+  const wanted = wantedOf(chosen, command);
+  const opened = chosen.map((account) => {
+    const onRequest = (report: RequestReport): void => {
+      requests.add(account.name, report.operation);
+      log.request(report);
+    };
+    const { env } = context.surroundings;
+    const { origin, close } = openOrigin({
       account,
-      env: context.surroundings.env,
+      env,
       limiter,
       spoolDir: writer.spoolDir,
-      onRequest: ({ operation }) => counted.add(account.name, operation),
-    }),
-  }));
-  const accounts = opened.map(({ account, origin }) => ({
-    name: account.name,
-    wanted: wantedOf(account, command),
-    origin,
-  }));
+      onRequest,
+    });
+    return { name: account.name, wanted: wanted(account), origin, close };
+  });
   try {
     return command.dryRun
-      ? await planned(context, settings, accounts, writer)
-      : await passed(context, settings, accounts, command, writer, shown.listen, counted);
+      ? await planned(context, settings, opened, writer)
+      : await passed(context, settings, opened, command, writer, shown.listen, requests, log);
   } finally {
     shown.stop();
     await Promise.all(opened.map(({ close }) => close()));
@@ -121,7 +125,8 @@ async function passed(
   command: SyncCommand,
   writer: Writer,
   progress: ProgressListener,
-  counted: RequestCounts,
+  requests: RequestCounts,
+  events: EventLog,
 ): Promise<ExitCode> {
   const { dataDir, catalog, sources, log, state } = writer;
   const startedAt = context.now();
@@ -152,7 +157,7 @@ async function passed(
       }),
       tidy: (signal) => tidy(writer, startedAtCommit, context.now(), signal),
       freeBytes: () => freeBytes(dataDir),
-      requests: () => counted.byOperation(),
+      requests: () => requests.byOperation(),
       now: context.now,
       after: (ms, act) => systemClock.after(ms, act),
       progress,
@@ -161,102 +166,23 @@ async function passed(
     rememberProofs(state, result, startedAt);
     mindNames(command, result);
     await context.output.object(result, () => syncReport(result));
+    events.result(result);
+    tellTroubles(context, result);
     return exitOfSync(result);
   } finally {
     await extractor.close();
   }
 }
 
-/** From this size on a segment is worth sealing at the end of a pass: a quiet day's mail is not. */
-const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
+/** More sentences than this nobody reads; the result has them all. */
+const MOST_TOLD = 20;
 
-/**
- * Seals what is closed, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
- * at once: the sealed one was read back and verified whole, and a reader that has the old one open keeps it, or
- * finds the new one when it looks again. Keeping it would double the disk a first sync needs.
- */
-async function tidy(writer: Writer, startedAtCommit: number, now: number, signal: AbortSignal) {
-  const { dataDir, log, sources, catalog } = writer;
-  await log.rollIfLarger(WORTH_SEALING_BYTES);
-  const { sealed } = await sealClosedSegments({ dir: dataDir, before: log.segment, signal });
-  const dropped = await dropOldGenerations({ dir: dataDir, now, keepMs: 0 });
-  if (sealed.length + dropped.length > 0) sources.refresh();
-  if (startedAtCommit > 0 || signal.aborted) return;
-  try {
-    catalog.compact();
-  } catch (error) {
-    // Somebody reads: the gaps fill with the mail to come.
-    if (!hasCode(error, 'catalog-busy')) throw error;
+/** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
+function tellTroubles({ globals, notices }: CommandContext, result: SyncResult): void {
+  const troubles = troublesOf(result);
+  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_TOLD)) {
+    tell(notices.stream, globals.json, trouble);
   }
-}
-
-/** Requests that were sent, by operation; those that were tried again count again. */
-class RequestCounts {
-  readonly #byOperation = new Map<string, number>();
-  readonly #byAccount = new Map<string, number>();
-  readonly #progress: ProgressListener;
-
-  constructor(progress: ProgressListener) {
-    this.#progress = progress;
-  }
-
-  add(account: string, operation: string): void {
-    this.#byOperation.set(operation, (this.#byOperation.get(operation) ?? 0) + 1);
-    const requests = (this.#byAccount.get(account) ?? 0) + 1;
-    this.#byAccount.set(account, requests);
-    this.#progress({ event: 'requests', account, requests });
-  }
-
-  byOperation(): Record<string, number> {
-    return Object.fromEntries([...this.#byOperation].sort(([a], [b]) => (a < b ? -1 : 1)));
-  }
-}
-
-function chosenAccounts(
-  { accounts }: Settings,
-  name: string | undefined,
-): readonly AccountSettings[] {
-  if (name === undefined) return accounts;
-  const chosen = accounts.filter((account) => account.name === name);
-  if (chosen.length === 0) {
-    const known = accounts.map((account) => account.name);
-    throw usageError('usage-unknown-account', { account: name, known });
-  }
-  return chosen;
-}
-
-/** `--mailbox` and `--folder` narrow what the configuration includes. */
-function wantedOf({ mailboxes, folders }: AccountSettings, command: SyncCommand): Wanted {
-  return {
-    mailboxes: narrowed(mailboxes, command.mailboxes, '--mailbox'),
-    folders: narrowed(folders, command.folders, '--folder'),
-  };
-}
-
-function narrowed(selection: Selection, names: readonly string[], option: string): Selection {
-  if (names.length === 0) return selection;
-  const leftOut = names.find((name) => !name.includes('*') && !selects(selection, name));
-  if (leftOut !== undefined) {
-    throw usageError('usage-option', {
-      option,
-      found: leftOut,
-      expected: 'a name that the configuration does not leave out',
-    });
-  }
-  return { include: names, exclude: selection.exclude };
-}
-
-/** A name that nothing at the service has would otherwise look like a pass that found all well. */
-function mindNames(command: SyncCommand, { mailboxes, certificates, failures }: SyncResult): void {
-  if (failures.length > 0) return;
-  const [mailbox] = command.mailboxes;
-  if (mailbox !== undefined && mailboxes.length === 0) {
-    const expected = 'the address of a mailbox that the token reaches';
-    throw usageError('usage-option', { option: '--mailbox', found: mailbox, expected });
-  }
-  const [folder] = command.folders;
-  if (folder !== undefined && certificates.length === 0) {
-    const expected = 'the path of a folder that the service lists';
-    throw usageError('usage-option', { option: '--folder', found: folder, expected });
-  }
+  const more = troubles.length - MOST_TOLD;
+  if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
 }

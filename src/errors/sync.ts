@@ -21,6 +21,13 @@ export interface SyncFacts {
   readonly 'sync.mailbox-unreachable': { readonly address: string; readonly since: string };
   /** Reading a source marked an unseen message as seen, twice in a row. */
   readonly 'sync.marks-seen': { readonly host: string };
+  /** Places of these mailboxes look gone, and too many at once: the brake keeps them current. */
+  readonly 'sync.held': { readonly held: number; readonly mailboxes: readonly string[] };
+  /** Messages of these mailboxes could not be fetched whole; they are tried again. */
+  readonly 'sync.quarantined': {
+    readonly quarantined: number;
+    readonly mailboxes: readonly string[];
+  };
   /** Bytes free where the archive is, and the least that must stay free. */
   readonly 'disk.low': { readonly free: number; readonly minFreeBytes: number };
 }
@@ -29,6 +36,7 @@ export type SyncCode = keyof SyncFacts;
 
 const FAMILY: Readonly<Partial<Record<SyncCode, ErrorFamily>>> = {
   'sync.interrupted': 'interrupted',
+  'sync.held': 'held',
   'disk.low': 'disk',
 };
 

@@ -139,9 +139,12 @@ test('a refused token is exit 6, and the token is in no output', async () => {
   for (const args of [['sync'], ['sync', '--json'], ['sync', '--quiet']]) {
     const { code, stdout, stderr } = await mailkeep([...args, '--config', config]);
     expect(code).toBe(6);
-    expect(stdout + stderr).toContain(
-      args.includes('--json') ? 'auth.refused' : 'refused the token',
-    );
+    if (args.includes('--json')) {
+      expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'auth.refused' } });
+      expect(JSON.parse(stdout)).toMatchObject({ failures: [{ code: 'auth.refused' }] });
+    } else {
+      expect(stderr).toContain('refused the token');
+    }
     expect(stdout + stderr).not.toContain(secret);
   }
 });
@@ -157,7 +160,8 @@ test('an unreachable host is exit 1 and named', async () => {
   }));
   const { code, stdout, stderr } = await mailkeep(['sync', '--config', config]);
   expect(code).toBe(1);
-  expect(stdout + stderr).toContain(`127.0.0.1:${port} cannot be reached: connection refused`);
+  expect(stderr).toContain(`127.0.0.1:${port} cannot be reached: connection refused`);
+  expect(stdout).toContain('No folder was compared');
 });
 
 test('a wrong address is exit 1, and says where to look', async () => {
@@ -212,6 +216,41 @@ test('a disk without enough room stops before it is full: exit 1', async () => {
   const { code, stderr } = await mailkeep(['sync', '--config', config]);
   expect(code).toBe(1);
   expect(stderr).toContain('minFreeBytes');
+});
+
+test('names on the command line narrow a pass; a name that nobody has is exit 2', async () => {
+  const { config } = workplace(sandbox);
+  const inbox = ['sync', '--json', '--config', config, '--folder', 'INBOX'];
+  const narrow = await mailkeep([...inbox, '--mailbox', 'office@example.org']);
+  expect(narrow.code).toBe(0);
+  expect(JSON.parse(narrow.stdout)).toMatchObject({
+    mailboxes: [{ address: 'office@example.org', folders: 1 }],
+    certificates: [{ mailbox: 'office@example.org', folder: 'INBOX', complete: true }],
+  });
+  for (const names of [
+    ['--mailbox', 'nobody@example.org'],
+    ['--folder', 'INBOX.Nowhere'],
+  ]) {
+    const { code, stderr } = await mailkeep(['sync', '--json', '--config', config, ...names]);
+    expect([names, code]).toEqual([names, 2]);
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'usage-option' } });
+  }
+});
+
+test('--log writes JSON Lines to standard error: no addresses, subjects or tokens', async () => {
+  const { config } = workplace(sandbox, (content) => ({ ...content, log: { level: 'trace' } }));
+  const { code, stderr } = await mailkeep(['sync', '--log', '--config', config]);
+  expect(code).toBe(0);
+  const lines = jsonLines(stderr);
+  expect(lines.length).toBeGreaterThan(MESSAGES);
+  expect(lines.at(-1)).toMatchObject({
+    level: 'info',
+    msg: 'pass',
+    added: MESSAGES,
+    complete: true,
+  });
+  expect(stderr).not.toContain('@example.org');
+  expect(stderr).not.toContain(sandbox.tokens.mailbox);
 });
 
 test('an interrupted sync is exit 130, keeps what it has, and the next one fetches the rest only', async () => {

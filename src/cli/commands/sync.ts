@@ -9,6 +9,7 @@ interface SyncLine {
   readonly full?: boolean;
   readonly dryRun?: boolean;
   readonly acceptEndings?: boolean;
+  readonly log?: boolean;
 }
 
 const HELP = `
@@ -41,6 +42,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     )
     .option('--accept-endings', 'let go of what the brake holds: it is really gone at the service')
     .option('--dry-run', 'tell what would be done and what it costs, and do nothing')
+    .option('--log', 'write a log to standard error as JSON Lines, in the place of progress')
     .addHelpText('after', HELP)
     .action((options: SyncLine) =>
       chosen(async (context) => {
@@ -52,6 +54,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           full: options.full ?? false,
           dryRun: options.dryRun ?? false,
           acceptEndings: options.acceptEndings ?? false,
+          log: options.log ?? false,
         });
       }),
     );

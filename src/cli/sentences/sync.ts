@@ -1,6 +1,6 @@
 import type { SyncFacts } from '../../errors/sync.ts';
-import { bytes } from '../amounts.ts';
-import { type Sentences, say } from './sentence.ts';
+import { bytes, counted } from '../amounts.ts';
+import { type Sentences, say, some } from './sentence.ts';
 
 export const SYNC_SENTENCES: Sentences<SyncFacts> = {
   'sync.interrupted': () =>
@@ -29,6 +29,16 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     say(
       `Reading a message from ${host} marked it as read there; fetching was stopped.`,
       'A backup must not change your mail. Ask the service about it before you go on.',
+    ),
+  'sync.held': ({ held, mailboxes }) =>
+    say(
+      `${counted(held, 'message')} of ${some(mailboxes)} seem to be gone, which is too many at once: the brake keeps them.`,
+      'Look at the mailbox. If they are really gone, "mailkeep sync --accept-endings" lets go of them; nothing archived is deleted by it.',
+    ),
+  'sync.quarantined': ({ quarantined, mailboxes }) =>
+    say(
+      `${counted(quarantined, 'message')} of ${some(mailboxes)} could not be fetched whole.`,
+      'They are counted, and tried again by the next sync.',
     ),
   'disk.low': ({ free, minFreeBytes }) =>
     say(

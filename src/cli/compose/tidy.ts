@@ -1,0 +1,32 @@
+import { dropOldGenerations } from '../../archive/old-generations.ts';
+import { sealClosedSegments } from '../../archive/seal-segment.ts';
+import { hasCode } from '../../errors/mailkeep-error.ts';
+import type { Writer } from './writer.ts';
+
+/** From this size on a segment is worth sealing at the end of a pass: a quiet day's mail is not. */
+const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Seals what is closed, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
+ * at once: the sealed one was read back and verified whole, and a reader that has the old one open keeps it, or
+ * finds the new one when it looks again. Keeping it would double the disk a first sync needs.
+ */
+export async function tidy(
+  writer: Writer,
+  startedAtCommit: number,
+  now: number,
+  signal: AbortSignal,
+) {
+  const { dataDir, log, sources, catalog } = writer;
+  await log.rollIfLarger(WORTH_SEALING_BYTES);
+  const { sealed } = await sealClosedSegments({ dir: dataDir, before: log.segment, signal });
+  const dropped = await dropOldGenerations({ dir: dataDir, now, keepMs: 0 });
+  if (sealed.length + dropped.length > 0) sources.refresh();
+  if (startedAtCommit > 0 || signal.aborted) return;
+  try {
+    catalog.compact();
+  } catch (error) {
+    // Somebody reads: the gaps fill with the mail to come.
+    if (!hasCode(error, 'catalog-busy')) throw error;
+  }
+}
