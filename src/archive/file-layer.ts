@@ -1,3 +1,5 @@
+import { errnoOf } from '../errors/archive.ts';
+
 /**
  * The narrow door to the disk. Everything the archive promises about power cuts and full disks is promised in terms of
  * these calls, so that a simulated disk can take their place in tests. Paths are as the caller gave them.
@@ -36,6 +38,17 @@ export interface LogFile {
   datasync(): Promise<void>;
   truncate(length: number): Promise<void>;
   close(): void;
+}
+
+/** Creates a file, in place of what unfinished work may have left under its name. */
+export async function createAnew(files: FileLayer, path: string): Promise<LogFile> {
+  try {
+    return files.open(path, 'create');
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+    await files.remove(path);
+    return files.open(path, 'create');
+  }
 }
 
 /** Writes until every byte is out. A write that takes nothing twice in a row is a failure (`EIO`), not a loop. */

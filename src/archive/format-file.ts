@@ -1,5 +1,10 @@
-import { archiveFormatNewer, archiveFormatUnreadable, archiveMissing } from '../errors/archive.ts';
-import { type FileLayer, readWhole, writeAll } from './file-layer.ts';
+import {
+  archiveFormatNewer,
+  archiveFormatUnreadable,
+  archiveMissing,
+  errnoOf,
+} from '../errors/archive.ts';
+import { createAnew, type FileLayer, readWhole, writeAll } from './file-layer.ts';
 import { formatPath, logFolder, temporaryPath } from './layout.ts';
 import { FORMAT_VERSION } from './segment-header.ts';
 
@@ -31,8 +36,7 @@ export function isUnused(files: FileLayer, dir: string): boolean {
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
   const path = formatPath(dir);
   const temporary = temporaryPath(path);
-  if (files.list(dir).includes('FORMAT.tmp')) await files.remove(temporary);
-  const file = files.open(temporary, 'create');
+  const file = await createAnew(files, temporary);
   try {
     await writeAll(file, Buffer.from(`mailkeep archive ${FORMAT_VERSION}\n`, 'latin1'), 0);
     await file.datasync();
@@ -47,7 +51,7 @@ function readFormat(files: FileLayer, dir: string): string | undefined {
   try {
     return readWhole(files, formatPath(dir)).toString('utf8');
   } catch (error) {
-    if (isAbsent(error)) return undefined;
+    if (errnoOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
@@ -56,12 +60,7 @@ function hasLog(files: FileLayer, dir: string): boolean {
   try {
     return files.list(logFolder(dir)).some((name) => name.endsWith('.seg'));
   } catch (error) {
-    if (isAbsent(error)) return false;
+    if (errnoOf(error) === 'ENOENT') return false;
     throw error;
   }
-}
-
-/** True for the system's "no such file or folder". */
-export function isAbsent(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }

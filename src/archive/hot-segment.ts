@@ -1,6 +1,6 @@
 import { diskFull, errnoOf, logSyncFailed, logWriteFailed } from '../errors/archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { type FileLayer, type LogFile, writeAll } from './file-layer.ts';
+import { createAnew, type FileLayer, type LogFile, writeAll } from './file-layer.ts';
 import { logFolder, segmentPath, temporaryPath } from './layout.ts';
 import type { ChainState } from './segment-batches.ts';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from './segment-header.ts';
@@ -36,13 +36,14 @@ export async function createSegment(
     previousHash: hash,
   });
   const file = await writing(temporary, header.length, async () => {
-    const created = files.open(temporary, 'create');
+    const created = await createAnew(files, temporary);
     try {
       await writeAll(created, header, 0);
       return created;
     } catch (error) {
       created.close();
-      await files.remove(temporary);
+      // What cannot be removed now is replaced by the next attempt.
+      await files.remove(temporary).catch(() => undefined);
       throw error;
     }
   });

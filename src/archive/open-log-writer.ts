@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
-import { logEndsEarly } from '../errors/archive.ts';
+import { dirname, join } from 'node:path';
+import { errnoOf, logEndsEarly, logSyncFailed } from '../errors/archive.ts';
 import type { FileLayer } from './file-layer.ts';
 import { checkFormat, isUnused, writeFormat } from './format-file.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
@@ -82,8 +82,12 @@ async function beginLog(
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);
-  // The folder `log` itself has to outlive a power cut, too.
+  // The folders themselves have to outlive a power cut, too.
   await syncing(dir, () => files.syncFolder(dir));
+  await files.syncFolder(dirname(dir)).catch((error: unknown) => {
+    // The folder above may be somebody else's, who does not let us look.
+    if (errnoOf(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
+  });
   return new LogWriter(settings, { archiveId, hot, chain, time: 0 });
 }
 

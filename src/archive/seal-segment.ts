@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../errors/archive.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { type FileLayer, type LogFile, writeAll } from './file-layer.ts';
+import { createAnew, type FileLayer, type LogFile, writeAll } from './file-layer.ts';
 import { syncing, writing } from './hot-segment.ts';
 import { logFolder, type SegmentFile, segmentPath, temporaryPath } from './layout.ts';
 import { realFiles } from './real-files.ts';
@@ -51,7 +51,7 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
   const temporary = temporaryPath(path);
   try {
     const bytesAfter = await writing(temporary, source.file.size(), async () => {
-      const target = files.open(temporary, 'create');
+      const target = await createAnew(files, temporary);
       try {
         const length = await copyRecords(source, target, name, purge);
         await syncing(temporary, () => target.datasync());
@@ -65,7 +65,7 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
     await syncing(path, () => files.syncFolder(logFolder(dir)));
     return { ...name, records, bytesBefore: source.file.size(), bytesAfter };
   } catch (error) {
-    // The next opening for writing removes what cannot be removed now.
+    // What cannot be removed now, the next sealing replaces, and the next opening for writing removes.
     await files.remove(temporary).catch(() => undefined);
     throw error;
   } finally {

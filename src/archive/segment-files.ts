@@ -1,6 +1,5 @@
 import { logDamaged } from '../errors/archive.ts';
 import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
-import { isAbsent } from './format-file.ts';
 import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from './layout.ts';
 import { readFooter, type SealedIndex } from './sealed-footer.ts';
 import { decodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from './segment-header.ts';
@@ -105,24 +104,4 @@ export function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHead
   return header?.segment === name.segment && header.generation === name.generation
     ? header
     : undefined;
-}
-
-/** Any segment's header says the archive's id; undefined when there is no segment. */
-export function findArchiveId(files: FileLayer, dir: string): Buffer | undefined {
-  for (const [segment, generations] of listSegments(files, dir)) {
-    for (const generation of generations) {
-      try {
-        const file = files.open(segmentPath(dir, { segment, generation }), 'read');
-        try {
-          const header = readSegmentHeader(file, { segment, generation });
-          if (header !== undefined) return header.archiveId;
-        } finally {
-          file.close();
-        }
-      } catch (error) {
-        if (!isAbsent(error)) throw error;
-      }
-    }
-  }
-  return undefined;
 }

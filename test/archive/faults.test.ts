@@ -105,6 +105,24 @@ describe.each(['ENOSPC', 'EDQUOT', 'EIO'])('%s', (code) => {
   });
 });
 
+test('a new segment is begun over what an attempt has left that could not be tidied up', async () => {
+  const disk = new SimulatedDisk();
+  const writer = await openOn(disk.files, { segmentBytes: 1000 });
+  const known = new Positions();
+  await writeBatches(writer, known, 1);
+  disk.fault = (act, path) => {
+    if (act === 'write' || act === 'remove') throw systemError('EIO', path);
+    return undefined;
+  };
+  const batch = sampleBatch(writer, 10);
+  await expect(writer.commit(batch)).rejects.toMatchObject({ code: 'log-write-failed' });
+  expect(disk.paths()).toContain(`${hotPath(2)}.tmp`);
+  disk.fault = () => undefined;
+  known.fold(await writer.commit(batch));
+  expect(writer.segment).toBe(2);
+  expect(await soundBatches(disk.files)).toEqual(known.batches);
+});
+
 test('a full disk: the writer goes on once there is room', async () => {
   const disk = new SimulatedDisk();
   const writer = await openOn(disk.files);
