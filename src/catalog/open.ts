@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { catalogError } from '../errors/catalog.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
 import { Connection, translate } from './connection.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from './version.ts';
 
@@ -20,7 +21,7 @@ const BUSY_TIMEOUT = 5_000;
  *   is no readable database: a rebuild helps in each case
  */
 export async function openForWriting(file: string): Promise<Connection> {
-  const connection = connect(file, file, false);
+  const connection = connect(file, false);
   try {
     const { db } = connection;
     connection.guard(() => {
@@ -49,28 +50,23 @@ export async function openForWriting(file: string): Promise<Connection> {
 }
 
 /**
- * Opens the database for reading, beside a writer or without one. It never changes anything, and works from
- * a directory that cannot be written as well: then, where no writer left its `-shm` file behind, what is not
- * yet checkpointed is not seen.
+ * Opens the database for reading, beside a writer or without one, and changes nothing. In a directory that
+ * cannot be written SQLite has no room for its `-shm` file; where no writer left one behind, the database is
+ * read from memory instead, which then sees what was checkpointed and no more.
  *
- * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`
+ * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
  */
 export function openForReading(file: string): Connection {
   if (!existsSync(file)) throw catalogError('catalog-missing', { file });
-  let connection = connect(file, file, true);
+  let connection = connect(file, true);
   try {
     let found: number;
     try {
       found = versionOf(connection);
     } catch (error) {
+      if (!hasCode(error, 'catalog-io') || statSync(file).size > MEMORY_LIMIT) throw error;
       connection.close();
-      // A WAL database wants a -shm file, which a read-only directory cannot get.
-      connection = connect(
-        `file:${encodeURI(file).replaceAll('?', '%3f').replaceAll('#', '%23')}?immutable=1`,
-        file,
-        true,
-        error,
-      );
+      connection = inMemory(file);
       found = versionOf(connection);
     }
     if (found !== CATALOG_VERSION) throw versionError(file, found);
@@ -82,12 +78,27 @@ export function openForReading(file: string): Connection {
   }
 }
 
-function connect(name: string, file: string, readonly: boolean, first?: unknown): Connection {
+/** A larger database is not read into memory. Bytes. */
+const MEMORY_LIMIT = 1024 * 1024 * 1024;
+
+function inMemory(file: string): Connection {
   try {
-    const db = new Database(name, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
+    const bytes = readFileSync(file);
+    // The header says that the database is in WAL mode, which memory does not have; 1 is the rollback journal
+    // (file format, offsets 18 and 19).
+    if (bytes.length > 19) bytes.fill(1, 18, 20);
+    return new Connection(new Database(bytes, { readonly: true }), file);
+  } catch (error) {
+    throw translate(error, file) ?? error;
+  }
+}
+
+function connect(file: string, readonly: boolean): Connection {
+  try {
+    const db = new Database(file, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
     return new Connection(db, file);
   } catch (error) {
-    throw first ?? translate(error, file) ?? error;
+    throw translate(error, file) ?? error;
   }
 }
 

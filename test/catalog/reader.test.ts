@@ -117,6 +117,20 @@ describe('opening the catalog', () => {
     writer.close();
   });
 
+  test('where SQLite gets no room for its -shm file, the database is read all the same', async () => {
+    const writer = await openCatalog(room.dir);
+    const history = new History();
+    writer.foldBatch(
+      history.commit([mailbox(INBOX, 'a@b'), folder(INBOX), appeared(place(INBOX, 1), 'a')]),
+    );
+    writer.close();
+    // As in a directory that cannot be written; root could write there, so a directory stands in the way.
+    mkdirSync(`${catalogFile(room.dir)}-shm`);
+    const reader = openCatalogReader(room.dir);
+    expect([...reader.list({})]).toHaveLength(1);
+    reader.close();
+  });
+
   test('a reader needs no writer, and changes nothing', async () => {
     const writer = await openCatalog(room.dir);
     const history = new History();
