@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { openLogReader } from '../../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../../src/archive/open-log-writer.ts';
 import { scanLog } from '../../../src/archive/scan-log.ts';
-import { openCatalog } from '../../../src/catalog/catalog.ts';
+import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
@@ -82,7 +82,7 @@ class World {
           return undefined;
         };
       }
-      this.#disturb(plan);
+      this.#disturb(plan, committedPlaces(catalog));
       try {
         await runSync({
           accounts: [
@@ -172,9 +172,16 @@ class World {
     catalog.close();
   }
 
-  #disturb(plan: PassPlan): void {
+  /** @param committed hash of the bytes of every open place that was fetched, by folder and uid */
+  #disturb(plan: PassPlan, committed: ReadonlyMap<string, string>): void {
     const from = this.origin.requests.length;
-    this.origin.before = () => {
+    this.origin.before = (request) => {
+      if (request.operation === 'source') {
+        const message = this.actor.folders.get(request.folder)?.messages.get(request.uid);
+        const known = committed.get(`${request.folder}/${request.uid}`);
+        // Bytes that were committed under this very uid are not asked for again.
+        if (message !== undefined && known !== undefined) expect(hash(message.raw)).not.toBe(known);
+      }
       const number = this.origin.requests.length - from - 1;
       const fault = plan.faults.find(({ at }) => at === number);
       if (fault === undefined) return;
@@ -186,6 +193,14 @@ class World {
       for (const { at, act } of plan.acts) if (at === number) this.actor.do(act);
     };
   }
+}
+
+function committedPlaces(catalog: WritableCatalog): Map<string, string> {
+  const places = new Map<string, string>();
+  for (const { folder, uid, id } of catalog.list({})) {
+    if (id !== null) places.set(`${folder}/${uid}`, id);
+  }
+  return places;
 }
 
 function isDiskError(error: unknown): boolean {
