@@ -44,6 +44,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/attachments.ts'),
   },
   {
+    name: 'history',
+    summary: 'all that happened to a message',
+    load: () => import('./commands/history.ts'),
+  },
+  {
     name: 'rebuild',
     summary: 'make the catalog anew from the log',
     load: () => import('./commands/rebuild.ts'),

@@ -1,0 +1,40 @@
+import type { Command } from 'commander';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import type { Body } from '../command-file.ts';
+import { openReader } from '../compose/reader.ts';
+import { EXIT } from '../exit-codes.ts';
+import { oneMessage } from '../one-message.ts';
+import { dateText } from '../place-line.ts';
+
+const HELP = `
+Every fact the archive knows about a message: where it appeared, how its flags changed, where it ended.
+
+EXAMPLE
+  mailkeep history 3f2a91c4`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<id>', 'id of a message, or its beginning')
+    .addHelpText('after', HELP)
+    .action((typed: string) =>
+      chosen(async (context) => {
+        const { output } = context;
+        const reader = openReader(context);
+        try {
+          for (const line of reader.catalog.history(oneMessage(reader, typed))) {
+            const { time, event, mailbox, folder, uid, flags, detail } = line;
+            const more = [
+              ...(flags === undefined || flags.length === 0 ? [] : [flags.join(' ')]),
+              ...(detail === undefined ? [] : [JSON.stringify(detail)]),
+            ].join('  ');
+            await output.line(line, () =>
+              `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more}`)}`.trimEnd(),
+            );
+          }
+          return EXIT.done;
+        } finally {
+          reader.close();
+        }
+      }),
+    );
+}
