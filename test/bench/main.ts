@@ -2,8 +2,9 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { durableFilesPerSecond } from './disk-probe.ts';
 import { Entry } from './entry.ts';
-import { formatCount, formatMB } from './figures.ts';
+import { formatCount, formatMB, median } from './figures.ts';
 import { allottedBytes } from './indexer.ts';
 import { coldLatencies, type Searches } from './latency.ts';
 import type { Mailkeep } from './mailkeep.ts';
@@ -53,7 +54,7 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
     options.seed,
   );
   const run = { ...(await measure(work, messages, options)), ...(await growth(work, options)) };
-  process.stdout.write(`${describe(messages)}\n\n${formatTable(rowsOf(run))}\n`);
+  process.stdout.write(`${describe(messages, run)}\n\n${formatTable(rowsOf(run))}\n`);
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(run, null, 2)}\n`);
   if (options.keep) say(`Kept: ${work.folder}`);
 }
@@ -79,7 +80,9 @@ async function measure(
     return opened;
   });
   const entries = [mbsync, mailkeep, mu, notmuch];
+  const durableFiles: number[] = [];
   for (let round = 1; round <= runs; round++) {
+    durableFiles.push(durableFilesPerSecond(work));
     for (const entry of entries) {
       say(`Round ${round} of ${runs}: ${entry.name} …`);
       await entry.round();
@@ -106,6 +109,7 @@ async function measure(
     rawBytes: messages.rawBytes,
     maildirBytes: allottedBytes(maildir),
     folderCounts: messages.folderCounts,
+    durableFiles,
     ...figures,
     cold: { node, ...programs },
   };
@@ -138,12 +142,13 @@ function failed(name: string, error: unknown): void {
   say(`${name} failed: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-function describe(messages: MessageSet): string {
+function describe(messages: MessageSet, { durableFiles }: Measurements): string {
   const [processor] = cpus();
   const peers = PEERS.map((peer) => peerVersion(peer) ?? `${peer} not installed`);
   return [
     `${formatCount(messages.count)} messages from ${messages.origin}: ${formatMB(messages.rawBytes)}, mean ${formatCount(messages.rawBytes / messages.count)} B, median ${formatCount(messages.medianBytes)} B, largest ${formatMB(messages.largestBytes)}, ${(messages.attachmentShare * 100).toFixed(1)} % with attachments, ${messages.folderCounts.length} folders.`,
     `${cpus().length} cores (${processor?.model.trim() ?? 'unknown'}), ${formatMB(totalmem())} of memory, Node.js ${process.versions.node}; ${peers.join('; ')}.`,
+    `The disk makes ${formatCount(median(durableFiles))} small files a second durable (${durableFiles.map(formatCount).join(', ')} in the rounds).`,
     `Searched for: "${messages.terms.common}" (common), "${messages.terms.rare}" (rare), "${messages.terms.phrase}" (phrase).`,
   ].join('\n');
 }

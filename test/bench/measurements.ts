@@ -71,6 +71,8 @@ export interface Measurements {
   readonly rawBytes: number;
   readonly maildirBytes: number;
   readonly folderCounts: readonly number[];
+  /** Small files a second that were made durable one by one, in each round. */
+  readonly durableFiles: readonly number[];
   readonly mbsync: Measured<MirrorFigures>;
   readonly mu: Measured<IndexerFigures>;
   readonly notmuch: Measured<IndexerFigures>;

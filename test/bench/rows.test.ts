@@ -29,6 +29,7 @@ const run: Measurements = {
   rawBytes: 1_000_000,
   maildirBytes: 1_100_000,
   folderCounts: [901, 99],
+  durableFiles: [3_000],
   mbsync: { value: { firstMs: [3_000], againMs: [20], peakBytes: 7e6, stored: 1000 } },
   mu: {
     value: {
