@@ -16,7 +16,7 @@ function meant(suggestion: string | null, otherwise: string): string {
 function badDate(facts: { operator: string; position: number; found: string }): Said {
   return say(
     `${facts.operator} takes a date, ${at(facts)} is none.`,
-    'A date is 2026-03-01, 2026-03 or 2026; a span is 3d, 2w, 6m or 1y.',
+    'A date is 2026-03-01, 2026-03 or 2026; a span is 3d, 2w, 6mo or 1y.',
   );
 }
 
