@@ -54,6 +54,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/rebuild.ts'),
   },
   {
+    name: 'webhooks',
+    summary: 'list, test, pause and delete webhooks, and see their log',
+    load: () => import('./commands/webhooks.ts'),
+  },
+  {
     name: 'api',
     summary: 'call any operation of the mail service',
     load: () => import('./commands/api.ts'),

@@ -75,7 +75,7 @@ export async function parseCommandLine(args: readonly string[]): Promise<Request
       throw usageError('usage-invalid', { command: '', problem: 'a command is missing.' });
     }
     throw usageError('usage-invalid', {
-      command: COMMANDS.find(({ name }) => named.has(name))?.name ?? '',
+      command: args.find((arg) => COMMANDS.some(({ name }) => name === arg)) ?? '',
       problem: `${error.message.replace(/^error: /, '').replace(/\.?$/, '')}.`,
     });
   }

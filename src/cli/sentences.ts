@@ -11,6 +11,7 @@ import { type Said, say } from './sentences/sentence.ts';
 import { SERVICE_SENTENCES } from './sentences/service.ts';
 import { SYNC_SENTENCES } from './sentences/sync.ts';
 import { USAGE_SENTENCES } from './sentences/usage.ts';
+import { WEBHOOK_SENTENCES } from './sentences/webhooks.ts';
 
 /** The rooms' tables; together they are the one table from what went wrong to what people read. */
 export const SENTENCE_TABLES = [
@@ -25,6 +26,7 @@ export const SENTENCE_TABLES = [
   SERVICE_SENTENCES,
   SYNC_SENTENCES,
   USAGE_SENTENCES,
+  WEBHOOK_SENTENCES,
 ] as const;
 
 const SENTENCES: ReadonlyMap<string, unknown> = new Map(SENTENCE_TABLES.flatMap(Object.entries));

@@ -11,9 +11,15 @@ export function refusalIn(error: unknown): OriginRefusal | null {
     : null;
 }
 
-/** The hints of `origin.status` guess at what the service means; they are not needed where it says it itself. */
+const KEEP_HINT: ReadonlySet<string> = new Set([
+  'auth.refused',
+  'origin.forbidden',
+  'origin.outcome-unknown',
+]);
+
+/** Most hints guess at what the service means, or speak of the next sync: not where it says itself what it means. */
 export function hintBeside(error: unknown, hint: string | null): string | null {
-  return error instanceof MailkeepError && error.code === 'origin.status' ? null : hint;
+  return error instanceof MailkeepError && KEEP_HINT.has(error.code) ? hint : null;
 }
 
 /**

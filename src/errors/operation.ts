@@ -33,6 +33,12 @@ export interface OperationFacts {
     readonly operation: string;
     readonly fields: readonly string[];
   };
+  readonly 'operation-field-unknown': {
+    readonly operation: string;
+    readonly field: string;
+    readonly nearest: string | null;
+    readonly known: readonly string[];
+  };
   /** `source` is a file, or says that the text was piped or typed. */
   readonly 'operation-body-unreadable': { readonly source: string; readonly reason: string };
   /** `line` and `column` tell where it stops being JSON; null where it is JSON, but no object. */

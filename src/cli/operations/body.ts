@@ -4,9 +4,11 @@ import type { Readable } from 'node:stream';
 import { jsonErrorOffset } from '../../config/json-position.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { operationError } from '../../errors/operation.ts';
+import { nearest } from '../../search/nearest.ts';
 import { encodeBody } from '../../wire/encode.ts';
 import type { Operation } from '../../wire/operation.ts';
 import type { CommandContext } from '../context.ts';
+import { bodyFields } from './body-fields.ts';
 
 /** No service takes more in one request; whoever pipes the wrong thing here is told so early. */
 const MOST_BODY_BYTES = 64 * 1024 * 1024;
@@ -15,7 +17,7 @@ const MOST_BODY_BYTES = 64 * 1024 * 1024;
  * The body of a request: from a file, from standard input (`-`), or as JSON typed in place (it begins with `{`).
  * Every bound of the interface is checked here, before anything is asked or sent.
  *
- * @throws operation-no-body, operation-body-missing, -unreadable, -no-object; request-invalid
+ * @throws operation-no-body, operation-field-unknown, operation-body-missing, -unreadable, -no-object; request-invalid
  */
 export async function readBody(
   operation: Operation,
@@ -26,16 +28,38 @@ export async function readBody(
     if (given === undefined) return undefined;
     throw operationError('operation-no-body', { operation: operation.name });
   }
+  let body: object = {};
   if (given === undefined) {
-    const read = operation.body.safeParse({});
-    if (read.success) return {};
-    const fields = read.error.issues.map(({ path: at }) => at.join('.'));
-    throw operationError('operation-body-missing', { operation: operation.name, fields });
+    if (operation.body.safeParse(body).success) return body;
+  } else {
+    const { text, source } = await bodyText(given, context);
+    body = objectIn(text, source);
   }
-  const { text, source } = await bodyText(given, context);
-  const body = objectIn(text, source);
+  mindFields(operation, Object.keys(body));
   encodeBody(operation.body, body, operation.name);
   return body;
+}
+
+/** A field that is misspelt, or not there at all, is better told by its name than by its bounds. */
+function mindFields(operation: Operation, given: readonly string[]): void {
+  const fields = bodyFields(operation);
+  const known = fields.map(({ name }) => name);
+  const unknown = given.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw operationError('operation-field-unknown', {
+      operation: operation.name,
+      field: unknown,
+      nearest: nearest(unknown, known),
+      known,
+    });
+  }
+  const missing = fields.filter(({ name, required }) => required && !given.includes(name));
+  if (missing.length > 0) {
+    throw operationError('operation-body-missing', {
+      operation: operation.name,
+      fields: missing.map(({ name }) => name),
+    });
+  }
 }
 
 async function bodyText(

@@ -28,14 +28,21 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
         : `Give it with --param ${param === 'mailboxResourceId' || param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${param}=…`}`,
     ),
   'operation-param-invalid': ({ operation, param, found, expected }) =>
-    say(`${operation} takes ${expected} as "${param}"; "${found}" is none.`, describing(operation)),
+    say(`${operation} takes as "${param}" ${expected}, not "${found}".`, describing(operation)),
   'operation-param-twice': ({ operation, param }) =>
     say(`"${param}" was given to ${operation} more than once.`),
   'operation-no-body': ({ operation }) => say(`${operation} takes no body.`, describing(operation)),
   'operation-body-missing': ({ operation, fields }) =>
     say(
-      `${operation} needs a body${fields.length === 0 ? '' : ` with ${some(fields, 9)}`}.`,
+      `${operation} needs a body with ${some(fields, 9)}.`,
       `Give it as --body FILE, --body - or --body '{…}'. ${describing(operation)}`,
+    ),
+  'operation-field-unknown': ({ operation, field, nearest, known }) =>
+    say(
+      `The body of ${operation} has no field "${field}"; it takes ${some(known, 13)}.`,
+      nearest === null
+        ? describing(operation)
+        : `Did you mean "${nearest}"? ${describing(operation)}`,
     ),
   'operation-body-unreadable': ({ source, reason }) =>
     say(`The body cannot be read from ${source}: ${reasonText(reason)}.`),

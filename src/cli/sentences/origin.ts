@@ -83,7 +83,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     say(
       expected === 'no such field' || expected === 'no such parameter'
         ? `${operation} has ${expected} as "${field}".`
-        : `${operation} does not take this as "${field}": expected ${expected}.`,
+        : `${operation} does not take this as "${field}": ${/^(needs|not|cannot) /.test(expected) ? '' : 'expected '}${expected}.`,
     ),
   'base-url-invalid': ({ url, problem }) =>
     say(
