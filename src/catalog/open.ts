@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import { catalogError } from '../errors/catalog.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { Connection, translate } from './connection.ts';
+import { makePrivateFile } from './private-file.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from './version.ts';
 
 /** The catalog's file in a data directory; SQLite puts `-wal` and `-shm` beside it while it is open. */
@@ -21,6 +22,7 @@ const BUSY_TIMEOUT = 5_000;
  *   is no readable database: a rebuild helps in each case
  */
 export async function openForWriting(file: string): Promise<Connection> {
+  makePrivateFile(file);
   const connection = connect(file, false);
   try {
     const { db } = connection;

@@ -2,6 +2,7 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { translate } from './connection.ts';
+import { makePrivateFile } from './private-file.ts';
 
 /**
  * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
@@ -67,6 +68,7 @@ export function readState(dataDir: string): StateFile | undefined {
 }
 
 function openForWriting(file: string): Database.Database {
+  makePrivateFile(file);
   const database = new Database(file, { timeout: BUSY_TIMEOUT });
   try {
     database.pragma('journal_mode = WAL');

@@ -155,7 +155,7 @@ async function passed(
         extractor,
         progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
       }),
-      tidy: (signal) => tidy(writer, startedAtCommit, context.now(), signal),
+      tidy: (signal) => tidy(writer, startedAtCommit, context.now, signal),
       freeBytes: () => freeBytes(dataDir),
       requests: () => requests.byOperation(),
       now: context.now,

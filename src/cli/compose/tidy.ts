@@ -14,13 +14,13 @@ const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
 export async function tidy(
   writer: Writer,
   startedAtCommit: number,
-  now: number,
+  now: () => number,
   signal: AbortSignal,
 ) {
   const { dataDir, log, sources, catalog } = writer;
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed } = await sealClosedSegments({ dir: dataDir, before: log.segment, signal });
-  const dropped = await dropOldGenerations({ dir: dataDir, now, keepMs: 0 });
+  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0 });
   if (sealed.length + dropped.length > 0) sources.refresh();
   if (startedAtCommit > 0 || signal.aborted) return;
   try {
