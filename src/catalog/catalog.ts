@@ -150,7 +150,7 @@ function reading(connection: Connection): Catalog {
     countHits: (request) => countHits(connection, messages.docidsByPrefix, request),
     explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
     history(id) {
-      const docid = messages.find(id)?.docid;
+      const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id);
     },
     close: () => connection.close(),

@@ -41,7 +41,13 @@ const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
 );
 
 export interface MessageQueries {
+  /**
+   * A message whose bytes the archive has. One that is known but lost its bytes (a damaged log) is not found
+   * here, so that it is stored again when the origin shows it.
+   */
   find(id: MessageId): FoundMessage | undefined;
+  /** The docid of a message, with or without bytes. */
+  docidOf(id: MessageId): number | undefined;
   hasBlob(hash: BlobHash): boolean;
   /** True when the message was purged on purpose: it is not fetched again. */
   isForgotten(id: MessageId): boolean;
@@ -68,10 +74,11 @@ export function messageQueries(connection: Connection): MessageQueries {
   return {
     find(id) {
       const found = record(RECORD_MESSAGE, id);
-      return found === undefined || found.docid === null
+      return found === undefined || found.docid === null || found.segment === null
         ? undefined
         : { docid: found.docid, size: found.size };
     },
+    docidOf: (id) => record(RECORD_MESSAGE, id)?.docid ?? undefined,
     hasBlob: (hash) => {
       const found = record(RECORD_BLOB, hash);
       return found !== undefined && found.segment !== null;

@@ -278,6 +278,57 @@ describe('folding batches', () => {
     });
   });
 
+  test('a message without its bytes is no message to deduplicate against, until it is stored again', () => {
+    const fact = appeared(place1, 'one');
+    const position = { segment: 2, ordinal: 5, offset: 10 };
+    // The message record was damaged: only the fact could be read.
+    catalog.foldBatch(history.close([{ kind: 'fact', fact, position }]));
+    expect(catalog.messages.find(sha256('one'))).toBeUndefined();
+    expect(catalog.messages.docidOf(sha256('one'))).toBe(fact.docid);
+    expect(catalog.locator.message(sha256('one'))).toBeUndefined();
+    expect(catalog.history(sha256('one'))).toHaveLength(1);
+    const again = appeared(place(INBOX, 2), 'one');
+    catalog.foldBatch(history.commit([again]));
+    expect(catalog.messages.find(sha256('one'))).toMatchObject({ docid: fact.docid });
+    expect(open().map((found) => found.docid)).toEqual([fact.docid, fact.docid]);
+  });
+
+  test('the history of a message tells what happened at each place', () => {
+    const moved = place(ARCHIVE, 4);
+    catalog.foldBatch(history.commit([appeared(place1, 'one')]));
+    catalog.foldBatch(history.commit([{ fact: 'flags', ...place1, flags: ['\\Seen'] }]));
+    catalog.foldBatch(
+      history.commit([
+        { fact: 'ended', ...place1, reason: 'moved' },
+        appeared(moved, 'one', { assumedFrom: place1 }),
+      ]),
+    );
+    catalog.foldBatch(
+      history.commit([
+        {
+          fact: 'verified',
+          ...moved,
+          message: sha256('one'),
+          docid: 1,
+          size: 1001,
+          corrected: false,
+        },
+        { fact: 'reopened', ...place1, flags: [], reason: 'answers' },
+      ]),
+    );
+    const told = catalog
+      .history(sha256('one'))
+      .map(({ commit, event, folder: path, uid, detail }) => [commit, event, path, uid, detail]);
+    expect(told).toEqual([
+      [2, 'appeared', 'INBOX', 1, undefined],
+      [3, 'flags', 'INBOX', 1, undefined],
+      [4, 'ended', 'INBOX', 1, { reason: 'moved' }],
+      [4, 'appeared', 'Archive', 4, { assumedFrom: { ...place1 } }],
+      [5, 'reopened', 'INBOX', 1, { reason: 'answers' }],
+      [5, 'verified', 'Archive', 4, { corrected: false }],
+    ]);
+  });
+
   test('places can be walked while the same connection writes', () => {
     const count = 2_500;
     catalog.foldBatch(
