@@ -1,14 +1,28 @@
-import { deflateSync, inflateSync } from 'node:zlib';
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
 
 /**
  * Texts of consecutively indexed messages are packed into blocks of about this many bytes before compression:
- * large enough to compress well, small enough to inflate in a fifth of a millisecond.
+ * large enough to compress well, small enough to unpack in a third of a millisecond.
  */
-const BLOCK_BYTES = 64 * 1024;
+const BLOCK_BYTES = 128 * 1024;
 /** Text kept for snippets: of one message, bytes of UTF-8. What lies beyond is searchable, but shown by no snippet. */
-export const TEXT_BYTES_PER_MESSAGE = 64 * 1024;
+export const TEXT_BYTES_PER_MESSAGE = 16 * 1024;
+
+/**
+ * Brotli at level 5 packs mail text a tenth smaller than zlib at 6, and faster. The catalog is derived and read
+ * by this program alone, so it need not be what every runtime reads in thirty years; the log is.
+ */
+const pack = (text: Buffer): Buffer =>
+  brotliCompressSync(text, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: 5,
+      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
+      [constants.BROTLI_PARAM_LGWIN]: 18,
+      [constants.BROTLI_PARAM_SIZE_HINT]: text.length,
+    },
+  });
 
 const LAST = query()((db) =>
   db
@@ -55,7 +69,7 @@ export class TextPacker {
     const last = connection.statement(LAST).get({});
     if (last !== undefined && last.size < BLOCK_BYTES / 2) {
       this.#growing = last.id;
-      this.#parts.push(inflateSync(last.data));
+      this.#parts.push(brotliDecompressSync(last.data));
       this.#size = last.size;
     }
   }
@@ -74,7 +88,7 @@ export class TextPacker {
 
   finish(): void {
     if (this.#waiting.length > 0) {
-      const data = deflateSync(Buffer.concat(this.#parts));
+      const data = pack(Buffer.concat(this.#parts));
       const size = this.#size;
       const block =
         this.#growing ?? this.connection.statement(ADD).run({ size, data }).lastInsertRowid;
@@ -102,7 +116,7 @@ export class TextReader {
     if (raw === undefined) {
       const row = this.connection.statement(GET).get({ id: position.block });
       if (row === undefined) return '';
-      raw = inflateSync(row.data);
+      raw = brotliDecompressSync(row.data);
       if (this.#blocks.size >= 8) this.#blocks.clear();
       this.#blocks.set(position.block, raw);
     }
@@ -128,9 +142,9 @@ export function eraseText(connection: Connection, docid: number): void {
   if (at.block === null) return;
   const row = connection.statement(GET).get({ id: at.block });
   if (row === undefined) return;
-  const raw = inflateSync(row.data);
+  const raw = brotliDecompressSync(row.data);
   raw.fill(0, at.offset, at.offset + at.length);
-  connection.statement(SET).run({ id: at.block, size: raw.length, data: deflateSync(raw) });
+  connection.statement(SET).run({ id: at.block, size: raw.length, data: pack(raw) });
 }
 
 /** A text as it comes back from the cache: cut at the ceiling. */

@@ -10,7 +10,10 @@ import { DEFAULT_LIMITS } from './limits.ts';
 import { mimeWorkerFile } from './worker-file.ts';
 
 export interface ExtractorPoolOptions {
-  /** Worker threads; by default one a core, at most 4. */
+  /**
+   * Worker threads; by default one a core but one, at least 1 and at most 4: the main thread writes the index
+   * meanwhile, and each worker costs some 80 MB.
+   */
   readonly workers?: number;
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, where it is not in its usual place. */
@@ -52,7 +55,7 @@ class ExtractorPool implements Extractor {
   constructor(options: ExtractorPoolOptions) {
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.now = options.now ?? (() => performance.now());
-    this.workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism()));
+    this.workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
     this.workerFile = options.workerFile ?? mimeWorkerFile();
     this.width = this.workers * 2 * GROUP_JOBS;
   }
