@@ -15,9 +15,10 @@ export async function memoryByCount(
   program: string,
   stock: (count: number) => SourceStock,
   seed: number,
+  counts: readonly number[] = COUNTS,
 ): Promise<{ readonly messages: number; readonly peakBytes: number }[]> {
   const peaks: { messages: number; peakBytes: number }[] = [];
-  for (const count of COUNTS) {
+  for (const count of counts) {
     const maildir = join(work.folder, `maildir-${count}`);
     makeMessageSet(maildir, stock(count), count, seed);
     const sandbox = await startSandbox(work, program, maildir);
