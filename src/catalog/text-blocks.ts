@@ -1,4 +1,5 @@
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
+import { catalogError } from '../errors/catalog.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
 
@@ -23,6 +24,18 @@ const pack = (text: Buffer): Buffer =>
       [constants.BROTLI_PARAM_SIZE_HINT]: text.length,
     },
   });
+
+/** Far above any block: what is larger was not written by us. */
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** @throws `catalog-damaged` for what does not unpack: a rebuild makes it anew */
+function unpack(connection: Connection, data: Buffer): Buffer {
+  try {
+    return brotliDecompressSync(data, { maxOutputLength: MOST_BYTES });
+  } catch (error) {
+    throw catalogError('catalog-damaged', { file: connection.file, reason: 'text-block' }, error);
+  }
+}
 
 const LAST = query()((db) =>
   db
@@ -69,7 +82,7 @@ export class TextPacker {
     const last = connection.statement(LAST).get({});
     if (last !== undefined && last.size < BLOCK_BYTES / 2) {
       this.#growing = last.id;
-      this.#parts.push(brotliDecompressSync(last.data));
+      this.#parts.push(unpack(connection, last.data));
       this.#size = last.size;
     }
   }
@@ -116,7 +129,7 @@ export class TextReader {
     if (raw === undefined) {
       const row = this.connection.statement(GET).get({ id: position.block });
       if (row === undefined) return '';
-      raw = brotliDecompressSync(row.data);
+      raw = unpack(this.connection, row.data);
       if (this.#blocks.size >= 8) this.#blocks.clear();
       this.#blocks.set(position.block, raw);
     }
@@ -142,7 +155,7 @@ export function eraseText(connection: Connection, docid: number): void {
   if (at.block === null) return;
   const row = connection.statement(GET).get({ id: at.block });
   if (row === undefined) return;
-  const raw = brotliDecompressSync(row.data);
+  const raw = unpack(connection, row.data);
   raw.fill(0, at.offset, at.offset + at.length);
   connection.statement(SET).run({ id: at.block, size: raw.length, data: pack(raw) });
 }
