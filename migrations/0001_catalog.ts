@@ -69,7 +69,7 @@ const STATEMENTS = [
     open_places INTEGER NOT NULL,
     extractor INTEGER NOT NULL)`,
   `CREATE INDEX messages_pending ON messages (docid) WHERE extractor <= 0`,
-  `CREATE INDEX messages_ended ON messages (docid) WHERE open_places = 0`,
+  `CREATE INDEX messages_ended ON messages (docid, open_places) WHERE open_places = 0`,
 
   `CREATE TABLE places (
     id INTEGER PRIMARY KEY,
@@ -89,12 +89,13 @@ const STATEMENTS = [
     reason TEXT)`,
   `CREATE INDEX places_by_uid ON places (folder_id, generation, uid)`,
   `CREATE INDEX places_by_docid ON places (docid)`,
-  // SQLite asks for to_commit even where the index holds no other: as a column it makes counting cheap.
+  // SQLite asks for the columns of a partial index's condition again: as columns of the index they cost no look
+  // into the table.
   `CREATE INDEX places_current ON places (folder_id, docid, generation, to_commit) WHERE to_commit IS NULL`,
-  `CREATE INDEX places_ended ON places (folder_id, docid) WHERE to_commit IS NOT NULL`,
+  `CREATE INDEX places_ended ON places (folder_id, docid, to_commit) WHERE to_commit IS NOT NULL`,
   `CREATE INDEX places_ended_by_docid ON places (docid) WHERE to_commit IS NOT NULL`,
-  `CREATE INDEX places_unread ON places (docid) WHERE to_commit IS NULL AND marks & 1 = 0`,
-  `CREATE INDEX places_starred ON places (docid) WHERE to_commit IS NULL AND marks & 2 = 2`,
+  `CREATE INDEX places_unread ON places (docid, to_commit, marks) WHERE to_commit IS NULL AND marks & 1 = 0`,
+  `CREATE INDEX places_starred ON places (docid, to_commit, marks) WHERE to_commit IS NULL AND marks & 2 = 2`,
   `CREATE INDEX places_by_fingerprint ON places (fingerprint) WHERE to_commit IS NULL`,
   `CREATE INDEX places_assumed ON places (folder_id, from_commit) WHERE assumed = 1`,
   `CREATE INDEX places_held ON places (folder_id) WHERE held = 1`,

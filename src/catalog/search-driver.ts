@@ -24,6 +24,8 @@ export function chooseDriver(connection: Connection, conjunct: Conjunct, asOf: A
   const match = needsMatch(conjunct);
   const fallback: Driver = match ? { by: 'match' } : { by: 'all' };
   const rivals = asOf === null ? rivalsOf(conjunct) : [];
+  const [only] = rivals;
+  if (only !== undefined && rivals.length === 1 && !match) return { conjunct, driver: only };
   let best: { readonly driver: Driver; readonly count: number } | undefined;
   for (const driver of rivals) {
     const count = counted(connection, counting(conjunct, driver, SELECTIVE + 1));

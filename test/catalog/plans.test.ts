@@ -142,6 +142,22 @@ describe('query plans', () => {
       'SELECT count(*) FROM places WHERE folder_id = 1 AND to_commit IS NULL',
       'COVERING INDEX places_current',
     ],
+    [
+      'SELECT count(*) FROM (SELECT 1 FROM places p WHERE p.to_commit IS NULL AND p.marks & 1 = 0 LIMIT 9)',
+      'COVERING INDEX places_unread',
+    ],
+    [
+      'SELECT count(*) FROM (SELECT 1 FROM places p WHERE p.to_commit IS NULL AND p.marks & 2 = 2 LIMIT 9)',
+      'COVERING INDEX places_starred',
+    ],
+    [
+      'SELECT count(*) FROM (SELECT 1 FROM places p WHERE p.folder_id = 1 AND p.to_commit IS NOT NULL LIMIT 9)',
+      'COVERING INDEX places_ended',
+    ],
+    [
+      'SELECT count(*) FROM (SELECT 1 FROM messages m WHERE m.open_places = 0 LIMIT 9)',
+      'COVERING INDEX messages_ended',
+    ],
     ["SELECT docid FROM records WHERE kind = 2 AND hash = x'00'", 'PRIMARY KEY'],
     [
       'SELECT docid FROM messages WHERE extractor <= 0 AND docid < 99 ORDER BY docid DESC LIMIT 5',
