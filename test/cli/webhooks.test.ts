@@ -1,0 +1,243 @@
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { json, startOrigin } from '../api/local-origin.ts';
+import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
+import { statuses } from '../service/webhooks/receiver.ts';
+import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
+import { bothSurfaces } from './platform-config.ts';
+
+const ADA = 'ada@example.org';
+const OFFICE = 'office@example.org';
+const stored = z.object({
+  id: z.string(),
+  url: z.string(),
+  mailboxId: z.string(),
+  secret: z.string(),
+});
+const created = z.object({ id: z.string(), secretFile: z.string() });
+
+let here: Hooked;
+beforeEach(async () => {
+  here = await hooked();
+});
+afterEach(() => here.close());
+
+/** Runs `mailkeep webhooks`, and keeps all it said. */
+function commands(place: Workplace) {
+  const said: string[] = [];
+  const webhooks = async (...args: string[]) => {
+    const ended = await mailkeep(['webhooks', ...args, '--config', place.config]);
+    said.push(ended.stdout, ended.stderr);
+    return ended;
+  };
+  return { webhooks, said };
+}
+
+describe.each([
+  ['the mailbox surface', () => workplace(here.served.sandbox)],
+  ['the platform surface', () => bothSurfaces(here.served.sandbox)],
+])('over %s', (surface, place) => {
+  test('a webhook is created, listed, tested, paused, resumed and deleted; its secret is in a file only', async () => {
+    const at = place();
+    const { webhooks, said } = commands(at);
+    const receiver = await here.receiver();
+
+    const create = await webhooks('create', '--mailbox', ADA, '--url', receiver.url, '--json');
+    expect([create.code, create.stderr]).toEqual([0, '']);
+    expect(jsonLines(create.stdout)).toEqual([
+      {
+        id: expect.any(String),
+        mailbox: ADA,
+        mailboxId: here.served.sandbox.mailboxes[0]?.resourceId,
+        account: 'main',
+        name: 'mailkeep',
+        events: ['message.received'],
+        status: 'active',
+        url: receiver.url,
+        secretFile: expect.stringContaining(path.join(at.data, 'webhooks')),
+        test: { success: true, httpStatus: 200, error: null },
+      },
+    ]);
+    const { id, secretFile } = created.parse(JSON.parse(create.stdout));
+    expect(statSync(secretFile).mode & 0o777).toBe(0o600);
+    expect(statSync(path.dirname(secretFile)).mode & 0o777).toBe(0o700);
+    const { secret, ...rest } = stored.parse(JSON.parse(readFileSync(secretFile, 'utf8')));
+    expect(rest).toEqual({
+      id,
+      url: receiver.url,
+      mailboxId: here.served.sandbox.mailboxes[0]?.resourceId,
+    });
+    await here.arrive();
+    await receiver.count(2);
+    expect(receiver.got.map(({ headers }) => headers.authorization)).toEqual(
+      Array.from({ length: 2 }, () => `Bearer ${secret}`),
+    );
+
+    const line = { id, mailbox: ADA, account: 'main', status: 'active', url: receiver.url };
+    const list = await webhooks('list', '--json');
+    expect(jsonLines(list.stdout)).toEqual([expect.objectContaining(line)]);
+    const table = await webhooks('list', '--mailbox', ADA);
+    expect(table.stdout).toMatch(
+      /^STATUS +MAILBOX +NAME +URL +ID\nactive +ada@example\.org +mailkeep +http/,
+    );
+    expect((await webhooks('list', '--mailbox', OFFICE)).stderr).toBe('There are no webhooks.\n');
+
+    const paused = await webhooks('pause', id.slice(0, 20), '--json');
+    expect(jsonLines(paused.stdout)).toEqual([expect.objectContaining({ id, status: 'paused' })]);
+    expect(jsonLines((await webhooks('list', '--json', '--status', 'active')).stdout)).toEqual([]);
+    await here.arrive();
+    expect((await webhooks('resume', '--mailbox', ADA)).stdout).toMatch(/: active\n$/);
+    const tested = await webhooks('test', id, '--json');
+    expect(tested.code).toBe(0);
+    expect(jsonLines(tested.stdout)).toEqual([
+      { id, mailbox: ADA, url: receiver.url, success: true, httpStatus: 200, error: null },
+    ]);
+    await receiver.count(3);
+    expect(receiver.got).toHaveLength(3);
+
+    const asked = await webhooks('delete', id);
+    expect([asked.code, asked.stdout]).toEqual([2, '']);
+    expect(existsSync(secretFile)).toBe(true);
+    const deleted = await webhooks('delete', id, '--yes', '--json');
+    expect(jsonLines(deleted.stdout)).toEqual([expect.objectContaining({ id, deleted: true })]);
+    expect(existsSync(secretFile)).toBe(false);
+    expect(jsonLines((await webhooks('list', '--json')).stdout)).toEqual([]);
+    expect(said.join('\n')).not.toContain(secret);
+    const { tokens } = here.served.sandbox;
+    expect(said.join('\n')).not.toContain(tokens.mailbox);
+    expect(said.join('\n')).not.toContain(tokens.platform);
+    const requests = here.served.sandbox.requests().byOperation;
+    const over = surface === 'the platform surface' ? 'platform.deleteWebhook' : 'deleteWebhook';
+    expect(requests[over]).toBe(1);
+  });
+});
+
+test('a test that fails is exit 1, and the webhook stays with its secret', async () => {
+  const place = workplace(here.served.sandbox);
+  const { webhooks } = commands(place);
+  const receiver = await here.receiver(statuses(500));
+  const create = await webhooks('create', '--mailbox', ADA, '--url', receiver.url, '--name', 'x');
+  expect(create.code).toBe(1);
+  expect(create.stdout).toMatch(/Its secret is in .*\.json \(0600\)/);
+  expect(create.stdout).toContain('Test delivery: failed with status 500');
+  const [name = ''] = readdirSync(path.join(place.data, 'webhooks'));
+  const again = await webhooks('test', name.replace(/\.json$/, ''));
+  expect([again.code, again.stdout]).toEqual([
+    1,
+    expect.stringContaining('failed with status 500'),
+  ]);
+});
+
+test('the log tells what became of deliveries, and needs the platform surface', async () => {
+  const receiver = await here.receiver(statuses(500, 200));
+  await here.createHook(receiver.url);
+  await here.arrive();
+  await here.arrive();
+  const { webhooks } = commands(bothSurfaces(here.served.sandbox, { orderId: here.orderId }));
+  const log = await webhooks('log', '--mailbox', ADA, '--json');
+  expect(log.code).toBe(0);
+  const lines = jsonLines(log.stdout);
+  expect(lines).toHaveLength(2);
+  for (const line of lines) {
+    expect(line).toEqual({
+      createdAt: expect.stringMatching(/Z$/),
+      mailbox: ADA,
+      url: receiver.url,
+      success: expect.any(Boolean),
+      durationMs: expect.any(Number),
+      retryCount: 1,
+      maxRetryCount: expect.any(Number),
+    });
+  }
+  expect(
+    lines.map((line) => z.object({ success: z.boolean() }).parse(line).success).sort(),
+  ).toEqual([false, true]);
+  expect(jsonLines((await webhooks('log', '--limit', '1', '--json')).stdout)).toEqual(
+    lines.slice(0, 1),
+  );
+  expect((await webhooks('log')).stdout).toMatch(/^TIME +OUTCOME +TRIES +TOOK +MAILBOX +URL\n/);
+  expect((await webhooks('log', '--mailbox', OFFICE)).stderr).toBe(
+    'Nothing was delivered so far.\n',
+  );
+
+  const without = await commands(workplace(here.served.sandbox)).webhooks('log');
+  expect([without.code, without.stdout]).toEqual([2, '']);
+  expect(without.stderr).toContain('account "main" has no token for that');
+});
+
+test('webhooks are named without guessing', async () => {
+  const { webhooks } = commands(workplace(here.served.sandbox));
+  const first = await here.createHook('http://127.0.0.1:9/a');
+  const second = await here.createHook('http://127.0.0.1:9/b');
+  const shared = first.id.slice(0, 8);
+  expect(second.id.startsWith(shared)).toBe(true);
+  for (const [args, words] of [
+    [['delete', '', '--yes'], /no webhook whose id begins with ""/],
+    [['delete', '--yes'], /name webhooks by their ids, or all of a mailbox/i],
+    [['delete', shared, '--yes'], /is the beginning of several ids/],
+    [['delete', first.id, '--yes', '--mailbox', OFFICE], /no webhook whose id begins/],
+    [
+      ['delete', 'ffffffff', '--yes'],
+      /no webhook whose id begins with "ffffffff" in account "main"/,
+    ],
+    [['pause', '--mailbox', 'ben@example.org'], /reaches no mailbox ben@example\.org/],
+    [['lst'], /no command "lst"; did you mean list\?/],
+    [[], /a command is missing: list, create,/i],
+    [['list', '--nonsense'], /unknown option '--nonsense'\.\n"mailkeep webhooks --help"/i],
+    [['create', '--mailbox', ADA], /an address is missing: give --url/i],
+    [['create', '--mailbox', ADA, '--url', 'ftp://x'], /does not take this as "url"/],
+  ] as const) {
+    const { code, stdout, stderr } = await webhooks(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(words);
+  }
+  const { byOperation } = here.served.sandbox.requests();
+  expect([byOperation.deleteWebhook, byOperation.updateWebhook]).toEqual([undefined, undefined]);
+});
+
+describe('a secret that cannot be stored', () => {
+  test('is found out before the webhook is created', async () => {
+    const place = workplace(here.served.sandbox);
+    writeFileSync(place.data, 'a file in the place of the folder');
+    const { webhooks } = commands(place);
+    const ended = await webhooks('create', '--mailbox', ADA, '--url', 'http://127.0.0.1:9/');
+    expect([ended.code, ended.stdout]).toEqual([1, '']);
+    expect(ended.stderr).toContain('No webhook was created.');
+    expect(here.served.sandbox.requests().byOperation.createWebhook).toBeUndefined();
+  });
+
+  test.each([
+    [204, 'The webhook was deleted again.'],
+    [404, 'nobody knows its secret'],
+  ])('takes the webhook back when it is found out later (%d)', async (status, words) => {
+    let data = '';
+    const origin = await startOrigin((request, response) => {
+      const { method } = request;
+      if (method === 'GET') {
+        const mailboxes = [{ resourceId: 'AC1', address: ADA }];
+        return json(200, { data: { orderResourceId: 'OR1', mailboxes } })(request, response);
+      }
+      if (method === 'DELETE') {
+        response.writeHead(status).end();
+        return undefined;
+      }
+      rmSync(path.join(data, 'webhooks'), { recursive: true });
+      const webhook = { id: 'hook-1', url: 'http://127.0.0.1:9/', secret: 'whsec_lost' };
+      return json(201, { data: webhook })(request, response);
+    });
+    const place = workplace({
+      mailboxUrl: origin.url,
+      tokens: { mailbox: 'token', platform: 'token' },
+    });
+    data = place.data;
+    const ended = await commands(place).webhooks(
+      ...['create', '--mailbox', ADA, '--url', 'http://127.0.0.1:9/'],
+    );
+    expect([ended.code, ended.stdout]).toEqual([1, '']);
+    expect(ended.stderr).toContain(words);
+    expect(ended.stderr).not.toContain('whsec_lost');
+    expect(origin.seen.map(({ method }) => method)).toEqual(['GET', 'POST', 'DELETE']);
+  });
+});
