@@ -21,23 +21,26 @@ export function countLines(text: string): number {
 const COMMON_SHARE = 0.45;
 const RARE_MESSAGES = 4;
 const PHRASE_SHARE = 0.04;
+const CODED =
+  /<html|<body|<div|content-type:\s*multipart|transfer-encoding:\s*(?:base64|quoted-printable)/i;
 /** Words in more messages than this make phrases of function words, and pairs of rare ones are too many to count. */
 const PHRASE_WORDS = { least: 0.02, most: 0.6 };
 
 /**
- * Counts in how many messages words and pairs of words stand. Only plain text is looked at: tags and base64
+ * Counts in how many messages words and pairs of words stand. Only plain text is looked at: tags, part headers and base64
  * hold words that no index has. The figures choose the terms; how often each program finds them is measured.
  */
 export class TermCounts {
   readonly #texts: string[][] = [];
 
-  /** Counts the body of one source; HTML and encoded ones are passed over. */
+  /** Counts the body of one source; HTML, encoded and composed ones are passed over. */
   count(source: Buffer): void {
     const text = source.toString('latin1');
     const blank = /\r?\n\r?\n/.exec(text);
-    if (blank === null || /<html|<body|<div|transfer-encoding:\s*base64/i.test(text)) return;
-    const body = text.slice(blank.index);
-    this.#texts.push(body.toLowerCase().match(/[a-z]+/g) ?? []);
+    if (blank === null || CODED.test(text)) return;
+    const body = text.slice(blank.index).toLowerCase();
+    // Whole words only: what stands beside a byte above ASCII is the rest of one.
+    this.#texts.push(body.match(/(?<![\w\x80-\xff])[a-z]+(?![\w\x80-\xff])/g) ?? []);
   }
 
   /** The terms nearest to the shares wanted; equal ones by the alphabet. */
