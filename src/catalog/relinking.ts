@@ -69,7 +69,7 @@ const HELD_UIDS = query<InGeneration>()((db, p) =>
     .select('uid')
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
-    .where('held', '=', 1),
+    .where('held', '=', (eb) => eb.lit(1)),
 );
 const QUARANTINED_UIDS = query<InGeneration>()((db, p) =>
   db
