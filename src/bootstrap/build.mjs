@@ -1,12 +1,16 @@
 /**
- * Builds dist/ from src/: the command line, the library and the worker threads, as ES modules that share
- * chunks. Dependencies are bundled, because resolving hundreds of small files is most of a cold start;
- * what is native or starts threads of its own stays outside.
+ * Builds dist/ from src/:
+ * - the command line, the library and the worker threads, as ES modules that share chunks; dependencies are
+ *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
+ *   threads of its own stays outside;
+ * - the reading commands once more as one script with its compiled code beside it, and the launcher that
+ *   `mailkeep` is (see src/cli/launch.ts).
  *
  * Files are replaced one by one and only where their content changed, so that a program that runs from
  * dist/ while it is built finds whole files. `--clean` empties dist/ first; `--types` adds declarations.
  */
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   existsSync,
@@ -22,70 +26,130 @@ import {
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { program, root } from './needs.mjs';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
 const dist = path.join(root, 'dist');
-const program = path.join(dist, 'mailkeep.js');
-
-const entries = {
-  mailkeep: 'src/cli/main.ts',
-  index: 'src/index.ts',
-  'mime-worker': 'src/mime/worker.ts',
-  // For start.mjs, which must know where the program looks for its configuration.
-  'config-places': 'src/config/locate.ts',
-};
-
-if (process.argv.includes('--clean')) rmSync(dist, { recursive: true, force: true });
-const startedAt = new Date();
-const { outputFiles } = await build({
+const common = {
   absWorkingDir: root,
-  entryPoints: Object.fromEntries(
-    Object.entries(entries).filter(([, file]) => existsSync(path.join(root, file))),
-  ),
-  outdir: 'dist',
   write: false,
   bundle: true,
-  splitting: true,
-  format: 'esm',
   platform: 'node',
   target: 'node20.19',
   external: ['better-sqlite3', 'pino', 'pino-pretty'],
-  // CommonJS dependencies call require() for Node's own modules.
-  banner: {
-    js: "import { createRequire as mailkeepRequire } from 'node:module'; const require = mailkeepRequire(import.meta.url);",
-  },
-  chunkNames: 'chunk-[hash]',
   legalComments: 'none',
   // Less to parse at each start; names stay, for stack traces.
   minifyWhitespace: true,
   minifySyntax: true,
-  sourcemap: false,
   logLevel: 'warning',
-});
+};
 
+if (process.argv.includes('--clean')) rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist, { recursive: true });
-for (const { path: file, contents } of outputFiles) {
-  if (existsSync(file) && readFileSync(file).equals(contents)) continue;
+const startedAt = new Date();
+const script = await readingScript();
+const code = codeOf(script);
+const written = [...(await modules()), script, code, await launcher(script.name, code.name)];
+for (const { name, contents } of written) put(name, contents);
+for (const file of [program, path.join(dist, 'mailkeep.js')]) chmodSync(file, 0o755);
+// The age of the build, whether or not this file changed: see needs.mjs.
+utimesSync(program, startedAt, startedAt);
+dropOld(new Set(written.map(({ name }) => name)));
+if (process.argv.includes('--types')) declarations();
+
+async function modules() {
+  const { outputFiles } = await build({
+    ...common,
+    entryPoints: {
+      mailkeep: 'src/cli/main.ts',
+      index: 'src/index.ts',
+      'mime-worker': 'src/mime/worker.ts',
+      // For start.mjs, which must know where the program looks for its configuration.
+      'config-places': 'src/config/locate.ts',
+    },
+    outdir: 'dist',
+    splitting: true,
+    format: 'esm',
+    // CommonJS dependencies call require() for Node's own modules.
+    banner: {
+      js: "import { createRequire as mailkeepRequire } from 'node:module'; const require = mailkeepRequire(import.meta.url);",
+    },
+    chunkNames: 'chunk-[hash]',
+  });
+  return outputFiles.map((file) => ({ name: path.basename(file.path), contents: file.contents }));
+}
+
+/** A script whose value is a function; it is given `require` and its own file name. */
+async function readingScript() {
+  const { outputFiles } = await build({
+    ...common,
+    entryPoints: ['src/cli/main-reading.ts'],
+    format: 'cjs',
+    define: { 'import.meta.url': 'mailkeepUrl' },
+    banner: {
+      js: "(function (require, __filename) { const mailkeepUrl = require('node:url').pathToFileURL(__filename).href;",
+    },
+    footer: { js: '})' },
+  });
+  return { name: 'reading.script', contents: outputFiles[0].contents };
+}
+
+/** The script's compiled code, after a run that touches what every reading command needs. */
+function codeOf({ name, contents }) {
+  const file = path.join(dist, `${name}.${process.pid}.tmp`);
+  const output = `${file}.code`;
+  writeFileSync(file, contents);
+  const compiler = fileURLToPath(new URL('./compile-script.cjs', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, [compiler, file, output]);
+  if (status !== 0) throw new Error(`compiling ${name} failed: ${stderr}`);
+  const code = readFileSync(output);
+  for (const temporary of [file, output]) rmSync(temporary);
+  // Compiled code is checked by the length of its source only: its name says which source it is of.
+  const hash = createHash('sha256').update(contents).digest('hex').slice(0, 12);
+  return { name: `reading-${hash}.code`, contents: code };
+}
+
+async function launcher(scriptName, codeName) {
+  const { outputFiles } = await build({
+    ...common,
+    entryPoints: ['src/cli/launch.ts'],
+    format: 'cjs',
+    define: {
+      READING_SCRIPT: JSON.stringify(scriptName),
+      READING_CODE: JSON.stringify(codeName),
+    },
+    plugins: [
+      {
+        name: 'program-beside',
+        setup: ({ onResolve }) =>
+          onResolve({ filter: /^\.\/main\.ts$/ }, () => ({
+            path: './mailkeep.js',
+            external: true,
+          })),
+      },
+    ],
+  });
+  return { name: path.basename(program), contents: outputFiles[0].contents };
+}
+
+function put(name, contents) {
+  const file = path.join(dist, name);
+  if (existsSync(file) && readFileSync(file).equals(contents)) return;
   const temporary = `${file}.${process.pid}.tmp`;
   writeFileSync(temporary, contents);
   renameSync(temporary, file);
 }
-if (existsSync(program)) {
-  chmodSync(program, 0o755);
-  // The age of the build, whether or not this file changed: see needs.mjs.
-  utimesSync(program, startedAt, startedAt);
+
+/** Removes what an earlier build left. A program that runs may still load a chunk of it; an hour later it has. */
+function dropOld(fresh) {
+  const graceMs = 3_600_000;
+  for (const name of readdirSync(dist)) {
+    const file = path.join(dist, name);
+    const left = !fresh.has(name) && /^chunk-|\.code$|\.tmp$/.test(name);
+    if (left && statSync(file).mtimeMs < Date.now() - graceMs) rmSync(file);
+  }
 }
 
-/** A program that runs may still load a chunk of the build before; an hour later it has. */
-const CHUNK_GRACE_MS = 3_600_000;
-const fresh = new Set(outputFiles.map((file) => path.basename(file.path)));
-for (const name of readdirSync(dist)) {
-  const file = path.join(dist, name);
-  const leftOver = !fresh.has(name) && (name.startsWith('chunk-') || name.endsWith('.tmp'));
-  if (leftOver && statSync(file).mtimeMs < Date.now() - CHUNK_GRACE_MS) rmSync(file);
-}
-
-if (process.argv.includes('--types')) {
+function declarations() {
   const tsc = spawnSync(
     process.execPath,
     [

@@ -8,7 +8,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
-export const program = path.join(root, 'dist', 'mailkeep.js');
+/** What `mailkeep` is: package.json's `bin`. */
+export const program = path.join(root, 'dist', 'mailkeep.cjs');
 
 /** Ends with a sentence when this Node.js is older than package.json's `engines` asks for. */
 export function needNode() {

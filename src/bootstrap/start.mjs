@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 import { needBuild, needDependencies, needNode, program, root } from './needs.mjs';
 
 /** The program as it is typed in a clone; installed, it is `mailkeep`. */
-const PROGRAM = 'node dist/mailkeep.js';
+const PROGRAM = 'node dist/mailkeep.cjs';
 /** Something in the generated mail to look for. */
 const SEARCHES = [
   ['photograph', 'from:ruth'],

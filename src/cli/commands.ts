@@ -1,10 +1,4 @@
-import type { CommandFile } from './command-file.ts';
-
-export interface CommandEntry {
-  readonly name: string;
-  readonly summary: string;
-  readonly load: () => Promise<CommandFile>;
-}
+import { type CommandEntry, READING } from './reading-commands.ts';
 
 /** Every command, in the order of the help. A command's file is loaded only when it is the one. */
 export const COMMANDS: readonly CommandEntry[] = [
@@ -18,36 +12,12 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'mirror what is new or changed at the service',
     load: () => import('./commands/sync.ts'),
   },
-  {
-    name: 'status',
-    summary: 'how fresh and how large the archive is',
-    load: () => import('./commands/status.ts'),
-  },
-  {
-    name: 'search',
-    summary: 'find messages by their text, offline',
-    load: () => import('./commands/search.ts'),
-  },
-  {
-    name: 'list',
-    summary: 'list the messages of mailboxes and folders',
-    load: () => import('./commands/list.ts'),
-  },
-  {
-    name: 'show',
-    summary: 'read a message, its headers or its exact source',
-    load: () => import('./commands/show.ts'),
-  },
-  {
-    name: 'attachments',
-    summary: 'list or save the attachments of a message',
-    load: () => import('./commands/attachments.ts'),
-  },
-  {
-    name: 'history',
-    summary: 'all that happened to a message',
-    load: () => import('./commands/history.ts'),
-  },
+  READING.status,
+  READING.search,
+  READING.list,
+  READING.show,
+  READING.attachments,
+  READING.history,
   {
     name: 'rebuild',
     summary: 'make the catalog anew from the log',

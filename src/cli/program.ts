@@ -2,9 +2,10 @@ import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
 import { usageError } from '../errors/usage.ts';
 import type { Body } from './command-file.ts';
-import { COMMANDS } from './commands.ts';
+import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { EXIT_STATUS_HELP } from './exit-codes.ts';
+import type { CommandEntry } from './reading-commands.ts';
 
 /** What a command line asks for: a command to run, or a text to print and be done. */
 export type Request =
@@ -26,7 +27,10 @@ ${EXIT_STATUS_HELP}`;
  *
  * @throws usage-invalid
  */
-export async function parseCommandLine(args: readonly string[]): Promise<Request> {
+export async function parseCommandLine(
+  args: readonly string[],
+  commands: readonly CommandEntry[],
+): Promise<Request> {
   let printed = '';
   let body: Body | undefined;
   const program = new Command('mailkeep')
@@ -49,8 +53,9 @@ export async function parseCommandLine(args: readonly string[]): Promise<Request
       // Errors are worded by the table of sentences.
       writeErr: () => {},
     });
-  const named = new Set(args);
-  for (const { name, summary, load } of COMMANDS) {
+  const first = commandName(args);
+  const named = first === 'help' ? commandName(args.slice(args.indexOf('help') + 1)) : first;
+  for (const { name, summary, load } of commands) {
     const command = program
       .command(name)
       .summary(summary)
@@ -58,7 +63,7 @@ export async function parseCommandLine(args: readonly string[]): Promise<Request
       .helpOption('-h, --help', 'print help')
       .configureHelp({ showGlobalOptions: true })
       .action(() => {});
-    if (named.has(name)) {
+    if (name === named) {
       const file = await load();
       file.define(command, (chosen) => {
         body = chosen;
@@ -75,7 +80,7 @@ export async function parseCommandLine(args: readonly string[]): Promise<Request
       throw usageError('usage-invalid', { command: '', problem: 'a command is missing.' });
     }
     throw usageError('usage-invalid', {
-      command: args.find((arg) => COMMANDS.some(({ name }) => name === arg)) ?? '',
+      command: commands.some(({ name }) => name === named) ? (named ?? '') : '',
       problem: `${error.message.replace(/^error: /, '').replace(/\.?$/, '')}.`,
     });
   }

@@ -1,8 +1,10 @@
 import type { Readable, Writable } from 'node:stream';
+import { terminalSafe } from '../mail/terminal-safe.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, wantsJson } from './program.ts';
+import type { CommandEntry } from './reading-commands.ts';
 import { sentenceOf } from './sentences.ts';
 import { exitOf, tell } from './tell.ts';
 
@@ -19,12 +21,16 @@ export interface Surface {
 }
 
 /** Parses and runs one command line; every error becomes its sentence and its exit code here. */
-export async function run(args: readonly string[], surface: Surface): Promise<ExitCode> {
+export async function run(
+  args: readonly string[],
+  commands: readonly CommandEntry[],
+  surface: Surface,
+): Promise<ExitCode> {
   const { stdin, stdout, stderr, env, cwd, signal, now } = surface;
   const json = wantsJson(args);
   const output = streamOutput(stdout, { json, env });
   try {
-    const request = await parseCommandLine(args);
+    const request = await parseCommandLine(args, commands);
     if (request.kind === 'print') {
       await output.text(request.text);
       return EXIT.done;
@@ -41,7 +47,7 @@ export async function run(args: readonly string[], surface: Surface): Promise<Ex
       return EXIT.interrupted;
     }
     tell(stderr, json, sentenceOf(error));
-    if (debugging(env)) stderr.write(`${stackOf(error)}\n`);
+    if (debugging(env)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
     return exitOf(error);
   }
 }

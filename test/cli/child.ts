@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import type { Sandbox } from '../../src/service/sandbox.ts';
 
-export const program = fileURLToPath(new URL('../../dist/mailkeep.js', import.meta.url));
+export const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));
 
 export interface Ended {
   readonly code: number | null;

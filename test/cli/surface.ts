@@ -1,4 +1,5 @@
 import { PassThrough, Readable, Writable } from 'node:stream';
+import { COMMANDS } from '../../src/cli/commands.ts';
 import { run, type Surface } from '../../src/cli/run.ts';
 
 export interface Ran {
@@ -11,7 +12,7 @@ export interface Ran {
 export async function ran(args: readonly string[], given: Partial<Surface> = {}): Promise<Ran> {
   const out: Buffer[] = [];
   const err: Buffer[] = [];
-  const code = await run(args, {
+  const code = await run(args, COMMANDS, {
     stdin: () => Readable.from([]),
     stdout: into(out),
     stderr: into(err),

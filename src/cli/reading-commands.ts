@@ -1,0 +1,44 @@
+import type { CommandFile } from './command-file.ts';
+import type { ReadingCommand } from './command-name.ts';
+
+export interface CommandEntry {
+  readonly name: string;
+  readonly summary: string;
+  readonly load: () => Promise<CommandFile>;
+}
+
+/** Commands that only read the archive. A command's file is loaded only when it is the one. */
+export const READING: {
+  readonly [Name in ReadingCommand]: CommandEntry & { readonly name: Name };
+} = {
+  status: {
+    name: 'status',
+    summary: 'how fresh and how large the archive is',
+    load: () => import('./commands/status.ts'),
+  },
+  search: {
+    name: 'search',
+    summary: 'find messages by their text, offline',
+    load: () => import('./commands/search.ts'),
+  },
+  list: {
+    name: 'list',
+    summary: 'list the messages of mailboxes and folders',
+    load: () => import('./commands/list.ts'),
+  },
+  show: {
+    name: 'show',
+    summary: 'read a message, its headers or its exact source',
+    load: () => import('./commands/show.ts'),
+  },
+  attachments: {
+    name: 'attachments',
+    summary: 'list or save the attachments of a message',
+    load: () => import('./commands/attachments.ts'),
+  },
+  history: {
+    name: 'history',
+    summary: 'all that happened to a message',
+    load: () => import('./commands/history.ts'),
+  },
+};
