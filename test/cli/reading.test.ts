@@ -26,6 +26,11 @@ const SOURCES: Readonly<Record<string, Buffer>> = {
       '',
       base64(`A body with dangerword and ${EVIL}\n`),
       '--cut',
+      'Content-Type: text/html; charset=utf-8',
+      'Content-Transfer-Encoding: base64',
+      '',
+      base64(`<p>A page with dangerword and ${EVIL}</p>\n`),
+      '--cut',
       'Content-Type: application/octet-stream',
       `Content-Disposition: attachment; filename*=utf-8''${encodeURIComponent(`../../../${EVIL}\u0000.sh`)}`,
       'Content-Transfer-Encoding: base64',
@@ -140,6 +145,7 @@ test('nothing that mail says can steer a terminal', async () => {
       ['list'],
       ['show', id],
       ['show', id, '--headers'],
+      ['show', id, '--html'],
       ['attachments', id],
       ['search', 'dangerword', '--json'],
       ['list', '--json'],
@@ -153,7 +159,7 @@ test('nothing that mail says can steer a terminal', async () => {
       /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/,
     );
   }
-  for (const { stdout } of printed.slice(0, 5)) expect(stdout).not.toMatch(/[\u202a-\u202e]/);
+  for (const { stdout } of printed.slice(0, 6)) expect(stdout).not.toMatch(/[\u202a-\u202e]/);
   expect(printed[2]?.stdout).toContain('dangerword');
 });
 
@@ -191,6 +197,23 @@ test('--raw gives the source back, byte for byte, escape sequences and all', asy
     const { bytes } = await mailkeep(['show', await idOf(word), '--raw', '--data', work.data]);
     expect(bytes.equals(SOURCES[name] ?? Buffer.alloc(0))).toBe(true);
   }
+});
+
+test('--html gives the HTML as it was sent, or says that there is none', async () => {
+  const [hostile, plain] = await Promise.all([idOf('dangerword'), idOf('lighthouse')]);
+  const html = (id: string, ...more: string[]) =>
+    mailkeep(['show', id, '--html', ...more, '--data', work.data]);
+  expect((await html(hostile)).stdout).toMatch(/^<p>A page with dangerword and .*<\/p>\n/);
+  expect(JSON.parse((await html(hostile, '--json')).stdout)).toMatchObject({
+    id: hostile,
+    html: expect.stringContaining('<p>A page'),
+  });
+  expect(await html(plain)).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: expect.stringContaining('has no HTML'),
+  });
+  expect(JSON.parse((await html(plain, '--json')).stdout)).toEqual({ id: plain, html: null });
 });
 
 test('ids are told apart: unknown, ambiguous, or missing an archive', async () => {

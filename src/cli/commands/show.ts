@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { terminalLine } from '../../mail/terminal-safe.ts';
+import { terminalLine, terminalSafe } from '../../mail/terminal-safe.ts';
 import { readMessage } from '../../mime/reading.ts';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
@@ -10,6 +10,7 @@ import { oneMessage } from '../one-message.ts';
 interface ShowLine {
   readonly raw?: boolean;
   readonly headers?: boolean;
+  readonly html?: boolean;
 }
 
 const HELP = `
@@ -18,20 +19,25 @@ search print it; the first characters are enough when no other id begins so.
 
 --raw writes the source exactly as the service gave it, byte for byte.
 
+--html writes the message's HTML, decoded, otherwise as its sender wrote it: what a browser makes of it may
+run scripts and call home. Nothing, with a word on standard error, where there is no HTML.
+
 EXAMPLES
   mailkeep show 3f2a91c4
   mailkeep show 3f2a91c4 --headers
-  mailkeep show 3f2a91c4 --raw >message.eml`;
+  mailkeep show 3f2a91c4 --raw >message.eml
+  mailkeep show 3f2a91c4 --html >message.html`;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .argument('<id>', 'id of a message, or its beginning')
     .option('--raw', 'the exact source')
     .option('--headers', 'the header fields only, decoded')
+    .option('--html', 'the HTML only, as sent')
     .addHelpText('after', HELP)
     .action((typed: string, options: ShowLine) =>
       chosen(async (context) => {
-        const { output } = context;
+        const { output, notices } = context;
         const reader = openReader(context);
         try {
           const id = oneMessage(reader, typed);
@@ -47,6 +53,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
                 .map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`)
                 .join('\n'),
             );
+            return EXIT.done;
+          }
+          if (options.html === true) {
+            const { html } = reading;
+            if (html === null) notices.warn(`message ${id.slice(0, 12)} has no HTML`);
+            if (html !== null || output.json) {
+              await output.object({ id, html }, () => terminalSafe(html ?? ''));
+            }
             return EXIT.done;
           }
           const size = reader.sources().sizeOf(id);
