@@ -28,7 +28,7 @@ import { queryText } from './search-terms.ts';
 import { corpusStock, generatedStock, type SourceStock } from './source-stock.ts';
 import { Workplace } from './workplace.ts';
 
-const program = fileURLToPath(new URL('../../dist/mailkeep.js', import.meta.url));
+const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));
 
 let failures = 0;
 

@@ -1,0 +1,50 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { commandName, READING_COMMANDS, readingCommand } from '../../src/cli/command-name.ts';
+import { COMMANDS } from '../../src/cli/commands.ts';
+import { mailkeep } from './child.ts';
+
+test('the command of a line is its first word that is no option and no value of one', () => {
+  const named: [string[], string | undefined][] = [
+    [['search', 'sync'], 'search'],
+    [['--data', 'search', 'sync'], 'sync'],
+    [['--config=search', '--json', 'list'], 'list'],
+    [['--quiet', '--data', 'x'], undefined],
+    [[], undefined],
+  ];
+  for (const [args, name] of named) expect([args, commandName(args)]).toEqual([args, name]);
+  expect(readingCommand('search')).toBe('search');
+  expect(readingCommand('sync')).toBeUndefined();
+});
+
+test('the launcher knows the reading commands by the names they have', () => {
+  const names = COMMANDS.map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining([...READING_COMMANDS]));
+});
+
+test('reading commands say the same from the script, without its code, and from the modules', async () => {
+  const root = fileURLToPath(new URL('../../', import.meta.url));
+  const copy = mkdtempSync(path.join(tmpdir(), 'mailkeep-dist-'));
+  cpSync(path.join(root, 'dist'), path.join(copy, 'dist'), { recursive: true });
+  cpSync(path.join(root, 'package.json'), path.join(copy, 'package.json'));
+  symlinkSync(path.join(root, 'node_modules'), path.join(copy, 'node_modules'));
+  const help = (): string => {
+    const program = path.join(copy, 'dist', 'mailkeep.cjs');
+    const { status, stdout } = spawnSync(process.execPath, [program, 'search', '--help']);
+    expect(status).toBe(0);
+    return stdout.toString('utf8');
+  };
+  const { stdout } = await mailkeep(['search', '--help']);
+  expect(help()).toBe(stdout);
+  for (const kind of ['.code', '.script']) {
+    const files = readdirSync(path.join(copy, 'dist')).filter((name) => name.endsWith(kind));
+    expect(files.length).toBeGreaterThan(0);
+    for (const name of files) rmSync(path.join(copy, 'dist', name));
+    expect(help()).toBe(stdout);
+  }
+  rmSync(copy, { recursive: true });
+});
