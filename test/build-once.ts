@@ -9,5 +9,5 @@ export function setup(): void {
     ['--input-type=module', '--eval', `import { needBuild } from '${needs}'; needBuild();`],
     { cwd: fileURLToPath(new URL('..', import.meta.url)), stdio: ['ignore', 'inherit', 'inherit'] },
   );
-  if (status !== 0) process.stderr.write('the build failed; dist/ is left as it was\n');
+  if (status !== 0) throw new Error('the build failed; see above');
 }
