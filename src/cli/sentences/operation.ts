@@ -55,7 +55,7 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
   'operation-needs-platform': ({ operation, account }) =>
     say(
       `${operation} is of the platform surface, and account "${account}" has no token for that.`,
-      'Give the account a platform with url and token in the configuration; config.example.json shows it.',
+      'Give the account "platform": {"url": …, "token": …} in the configuration.',
     ),
   'operation-needs-account': ({ known }) =>
     say(
