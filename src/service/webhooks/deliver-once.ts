@@ -46,15 +46,8 @@ export function openSender(timeoutMs: number): Sender {
   let agent: Promise<Agent> | null = null;
   const opened = () => {
     // Loaded with the first delivery: undici takes longer to load than the rest of the service.
-    agent ??= import('undici').then(
-      (undici) =>
-        new undici.Agent({
-          pipelining: 0,
-          connect: { timeout: timeoutMs },
-          headersTimeout: timeoutMs,
-          bodyTimeout: timeoutMs,
-          maxHeaderSize: MOST_ANSWER_BYTES,
-        }),
+    agent ??= import('./sending-agent.ts').then(({ sendingAgent }) =>
+      sendingAgent(timeoutMs, MOST_ANSWER_BYTES),
     );
     return agent;
   };
