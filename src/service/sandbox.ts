@@ -5,6 +5,7 @@ import { ControlSurface } from './http/control.ts';
 import type { FaultInput } from './http/fault-rule.ts';
 import { Faults } from './http/faults.ts';
 import { listen } from './http/listener.ts';
+import { envelope } from './http/mailbox-envelope.ts';
 import { MailboxSurface } from './http/mailbox-surface.ts';
 import { type RequestCounts, RequestLog } from './http/request-log.ts';
 import { McpEndpoint } from './mcp/endpoint.ts';
@@ -89,13 +90,22 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     const platformSurface = new PlatformSurface(service, faults, log);
     const mcp = new McpEndpoint(service, () => listener.url);
     const listener = await listen(options.port ?? 0, [
-      { prefix: '/control/', handle: (request, response) => control.handle(request, response) },
+      {
+        prefix: '/control/',
+        handle: (request, response) => control.handle(request, response),
+        envelope,
+      },
       {
         prefix: '/api/mail/',
         handle: (request, response) => platformSurface.handle(request, response),
+        envelope: (refusal) => platformSurface.refusal(refusal),
       },
-      { prefix: '/mcp', handle: (request, response) => mcp.handle(request, response) },
-      { prefix: '', handle: (request, response) => mailboxSurface.handle(request, response) },
+      { prefix: '/mcp', handle: (request, response) => mcp.handle(request, response), envelope },
+      {
+        prefix: '',
+        handle: (request, response) => mailboxSurface.handle(request, response),
+        envelope,
+      },
     ]);
     service.deliveries.start();
     return {

@@ -1,11 +1,16 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { serviceError } from '../../errors/service.ts';
+import type { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
+import { refuseUnreadable } from './unreadable-request.ts';
 
 /** A part of the service that answers the paths below a prefix. */
 export interface Surface {
   readonly prefix: string;
   handle(request: IncomingMessage, response: ServerResponse): void;
+  /** How its errors look. */
+  envelope(refusal: Refusal): Reply;
 }
 
 export interface Listener {
@@ -23,13 +28,16 @@ export interface Listener {
  * @throws MailkeepError `sandbox-cannot-listen`
  */
 export async function listen(port: number, surfaces: readonly Surface[]): Promise<Listener> {
+  const surfaceOf = (url: string): Surface => {
+    const surface = surfaces.find(({ prefix }) => url.startsWith(prefix));
+    if (surface === undefined) throw new TypeError('the last surface answers everything');
+    return surface;
+  };
   const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
-    const url = request.url ?? '/';
-    for (const surface of surfaces) {
-      if (!url.startsWith(surface.prefix)) continue;
-      surface.handle(request, response);
-      return;
-    }
+    surfaceOf(request.url ?? '/').handle(request, response);
+  });
+  server.on('clientError', (error, socket) => {
+    refuseUnreadable(error, socket, (path, refusal) => surfaceOf(path).envelope(refusal));
   });
   const host = '127.0.0.1';
   try {

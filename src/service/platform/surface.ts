@@ -77,6 +77,14 @@ export class PlatformSurface {
       });
   }
 
+  /** The error of a request that could not be read, and so has neither address nor route. */
+  refusal(refusal: Refusal): Reply {
+    const correlationId = randomUUID();
+    const headers = { ...refusal.headers, 'x-correlation-id': correlationId };
+    const { status, code, message, params } = refusal;
+    return platformEnvelope(new Refusal(status, code, message, params, headers), correlationId);
+  }
+
   async #outcome(
     request: IncomingMessage,
     response: ServerResponse,
