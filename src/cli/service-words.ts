@@ -11,15 +11,20 @@ export function refusalIn(error: unknown): OriginRefusal | null {
     : null;
 }
 
-const KEEP_HINT: ReadonlySet<string> = new Set([
-  'auth.refused',
-  'origin.forbidden',
-  'origin.outcome-unknown',
+/** Hints of syncs that speak of the next one, or guess at what the service itself says beside the sentence. */
+const NO_HINT: ReadonlySet<string> = new Set([
+  'origin.status',
+  'origin.mailbox-not-found',
+  'origin.rate-limited',
+  'origin.timeout',
+  'origin.cut-short',
 ]);
 
-/** Most hints guess at what the service means, or speak of the next sync: not where it says itself what it means. */
-export function hintBeside(error: unknown, hint: string | null): string | null {
-  return error instanceof MailkeepError && KEEP_HINT.has(error.code) ? hint : null;
+/** The hint of an error where an operation was called by hand. */
+export function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
+  if (code === 'origin.unreachable')
+    return 'Check the network, and the address in the configuration.';
+  return NO_HINT.has(code) ? null : hint;
 }
 
 /**

@@ -5,6 +5,7 @@ import type { CallOptions } from '../../api/surface-client.ts';
 import { readState } from '../../catalog/state.ts';
 import type { AccountSettings, Settings, TokenSource } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { operationError } from '../../errors/operation.ts';
 import { usageError } from '../../errors/usage.ts';
 import { Limiter } from '../../limiter/limiter.ts';
@@ -13,7 +14,7 @@ import type { CommandContext } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { waitingText } from '../progress/progress-text.ts';
 import { sentenceOf } from '../sentences.ts';
-import { answeredWords, hintBeside, refusalIn } from '../service-words.ts';
+import { answeredWords, hintByHand, refusalIn } from '../service-words.ts';
 import { exitOf, tell } from '../tell.ts';
 
 /** Both surfaces of one account, for commands that call operations by hand. */
@@ -81,13 +82,15 @@ export async function withClients(
     };
     return await act({ account, mailbox, platform: other, reach, options });
   } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
-    if (refusal === null || refusal.answer === null) throw error;
     const said = sentenceOf(error);
     tell(notices.stream, globals.json, {
       ...said,
-      hint: hintBeside(error, said.hint),
-      answer: answeredWords(refusal, refusal.answer, secrets),
+      hint: hintByHand(error, said.hint),
+      ...(refusal === null || refusal.answer === null
+        ? {}
+        : { answer: answeredWords(refusal, refusal.answer, secrets) }),
     });
     return exitOf(error);
   } finally {
