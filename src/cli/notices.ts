@@ -7,7 +7,7 @@ export interface Notices {
   /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
   readonly live: boolean;
   readonly colours: Colours;
-  readonly stream: Writable;
+  readonly stream: Writable & { readonly columns?: number };
   /** A line about what goes on; silent under `--quiet` and `--json`. */
   say(text: string): void;
   /** Something that works but should be mended; silent under `--quiet` and `--json`. */
@@ -15,7 +15,7 @@ export interface Notices {
 }
 
 export function streamNotices(
-  stream: Writable & { isTTY?: boolean },
+  stream: Writable & { isTTY?: boolean; columns?: number },
   options: {
     readonly quiet: boolean;
     readonly json: boolean;

@@ -52,7 +52,8 @@ export function streamOutput(
   return {
     json: options.json,
     interactive: terminal && !options.json,
-    columns: stream.columns ?? 100,
+    // A terminal that was never told its size says 0.
+    columns: stream.columns || 100,
     colours: pc.createColors(terminal && !options.json && wantsColour(options.env)),
     object: print,
     line: print,

@@ -1,4 +1,5 @@
 import { Writable } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { streamNotices } from '../../src/cli/notices.ts';
 import { liveProgress } from '../../src/cli/progress/live-progress.ts';
@@ -16,7 +17,7 @@ const started: SyncProgress[] = [
   { event: 'requests', account: 'main', requests: 53 },
 ];
 
-function remembered(tty = false) {
+function remembered(tty = false, columns = 120) {
   let text = '';
   const stream = Object.assign(
     new Writable({
@@ -25,7 +26,7 @@ function remembered(tty = false) {
         done();
       },
     }),
-    tty ? { isTTY: true, columns: 120 } : {},
+    tty ? { isTTY: true, columns } : {},
   );
   return { stream, text: () => text };
 }
@@ -76,7 +77,8 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
     'To be faster, raise rateLimit.requestsPerMinute in the configuration as far as the service allows.',
   ]);
   expect(lines.slice(3)).toHaveLength(2);
-  expect(lines[3]).toMatch(/^100 of 200 messages, .*10 s left; 53 requests/);
+  // The sum knows what was forecast, also of mailboxes that did not begin yet.
+  expect(lines[3]).toMatch(/^100 of 12,000 messages, .* left; 53 requests/);
 });
 
 test('--quiet and --json leave stderr empty', () => {
@@ -109,4 +111,26 @@ test('on a terminal there are bars for mailboxes at work and for all, and nothin
   expect(text()).not.toContain('bob@example.org');
   // The cursor is shown again.
   expect(text()).toContain('\u001b[?25h');
+});
+
+test('a bar fits its terminal, and one of unknown size', async () => {
+  for (const columns of [60, 80, 0]) {
+    const { stream, text } = remembered(true, columns);
+    const notices = streamNotices(stream, { quiet: false, json: false, env: { NO_COLOR: '1' } });
+    let now = 0;
+    const { listen, stop } = liveProgress(notices, () => now, 600);
+    for (const event of started) {
+      now += 500;
+      listen(event);
+    }
+    await vi.waitFor(() => expect(text()).toContain('ana@example.org'), 60_000);
+    stop();
+    const lines = stripVTControlCharacters(text())
+      .split(/[\r\n]+|(?<![█░])(?=[█░])/)
+      .filter((line) => line.includes('messages'));
+    expect(lines.length).toBeGreaterThan(1);
+    for (const line of lines) expect(line.length).toBeLessThan(columns || 80);
+    // A line that was cut says so.
+    expect(lines.some((line) => line.endsWith('…'))).toBe(true);
+  }
 });

@@ -84,3 +84,13 @@ test('a reader that goes away ends the output quietly', async () => {
   };
   await expect(writeForEver()).rejects.toBeInstanceOf(OutputClosed);
 });
+
+test('a terminal that does not know its size is taken to have room', () => {
+  for (const columns of [0, undefined]) {
+    const stream = Object.assign(closedAfter(10), {
+      isTTY: true,
+      ...(columns === undefined ? {} : { columns }),
+    });
+    expect(streamOutput(stream, { json: false, env: {} }).columns).toBe(100);
+  }
+});

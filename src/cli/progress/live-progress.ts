@@ -1,5 +1,5 @@
 import { MultiBar, type SingleBar } from 'cli-progress';
-import { terminalLine } from '../../mail/terminal-safe.ts';
+import { fitColumns, terminalLine } from '../../mail/terminal-safe.ts';
 import type { ProgressListener } from '../../sync/progress.ts';
 import type { Notices } from '../notices.ts';
 import { forecastText } from './forecast-text.ts';
@@ -8,7 +8,11 @@ import { emptyTally, sumOf, type Tally, tallied } from './tally.ts';
 
 /** More bars than this push each other off the screen; the rest are in the sum. */
 const MOST_BARS = 8;
+/** The bar gives way to the words: on 80 columns it is a third of this. */
 const BAR_WIDTH = 24;
+const LEAST_BAR = 8;
+/** What the words take without being cut, mostly. */
+const WORDS = 96;
 
 /** Progress bars on a terminal: one for each mailbox at work, and one for all with the request budget. */
 export function liveProgress(
@@ -19,8 +23,12 @@ export function liveProgress(
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { text }) => {
-      const full = Math.round(progress * BAR_WIDTH);
-      return `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, BAR_WIDTH - full)} ${text}`;
+      // Asked each time: windows change their size. One that was never told it says 0.
+      const columns = notices.stream.columns || 80;
+      const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
+      const full = Math.round(progress * width);
+      const bar = `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, width - full)}`;
+      return `${bar} ${fitColumns(String(text), columns - width - 2)}`;
     },
     barsize: BAR_WIDTH,
     barCompleteChar: '█',

@@ -21,6 +21,8 @@ export interface Tally {
   /** By account and address, in the order in which they began. */
   readonly mailboxes: ReadonlyMap<string, MailboxTally>;
   readonly requests: ReadonlyMap<string, number>;
+  /** What the forecast of each account promised, which knows mailboxes that did not begin yet. */
+  readonly forecast: ReadonlyMap<string, number>;
   readonly waiting: Waiting | null;
   readonly indexing: { readonly indexed: number; readonly remaining: number } | null;
 }
@@ -30,6 +32,7 @@ export function emptyTally(now: number): Tally {
     startedAt: now,
     mailboxes: new Map(),
     requests: new Map(),
+    forecast: new Map(),
     waiting: null,
     indexing: null,
   };
@@ -73,6 +76,10 @@ export function tallied(tally: Tally, event: SyncProgress): Tally {
     case 'indexing':
       return { ...tally, indexing: { indexed: event.indexed, remaining: event.remaining } };
     case 'forecast':
+      return {
+        ...tally,
+        forecast: new Map(tally.forecast).set(event.account, event.forecast.messages),
+      };
     case 'sealing':
       return tally;
   }
@@ -88,11 +95,15 @@ export interface Sum {
 export function sumOf(tally: Tally): Sum {
   const mailboxes = [...tally.mailboxes.values()];
   return {
-    ahead: mailboxes.reduce((sum, { ahead }) => sum + ahead, 0),
-    messages: mailboxes.reduce((sum, { messages }) => sum + messages, 0),
-    bytes: mailboxes.reduce((sum, { bytes }) => sum + bytes, 0),
-    requests: [...tally.requests.values()].reduce((sum, requests) => sum + requests, 0),
+    ahead: Math.max(total(mailboxes.map(({ ahead }) => ahead)), total(tally.forecast.values())),
+    messages: total(mailboxes.map(({ messages }) => messages)),
+    bytes: total(mailboxes.map(({ bytes }) => bytes)),
+    requests: total(tally.requests.values()),
   };
+}
+
+function total(numbers: Iterable<number>): number {
+  return [...numbers].reduce((sum, number) => sum + number, 0);
 }
 
 /** Milliseconds until all is stored at the mean rate so far, or null while there is none. */
