@@ -1,5 +1,5 @@
 import type { PlaceLine } from '../catalog/list.ts';
-import { padColumns, terminalLine } from '../mail/terminal-safe.ts';
+import { displayWidth, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { localTime } from './amounts.ts';
 import type { Output } from './output.ts';
 
@@ -20,19 +20,51 @@ export function dateText(date: string | null): string {
   return date === null ? ' '.repeat(16) : localTime(Date.parse(date));
 }
 
+interface Columns {
+  readonly sender: number;
+  readonly subject: number;
+  /** 0: not shown. */
+  readonly folder: number;
+}
+
+/** Where nobody measures lines, nothing is cut short that a reader may want whole. */
+const UNMEASURED: Columns = { sender: 24, subject: 60, folder: Number.POSITIVE_INFINITY };
+/** Date, id and flags, with the blanks behind them. */
+const START_COLUMNS = 16 + 2 + SHORT_ID + 1 + 2 + 1;
+
+/** How a terminal's line is shared, the same for every line of a list. */
+function columnsOf(output: Output, ended: number): Columns {
+  if (!output.interactive) return UNMEASURED;
+  const folder = output.columns >= 110 ? 24 : output.columns >= 78 ? 14 : 0;
+  const room = output.columns - START_COLUMNS - (folder === 0 ? 0 : folder + 2) - ended - 2;
+  const sender = Math.max(8, Math.min(24, Math.floor(room / 3)));
+  return { sender, subject: Math.max(8, room - sender), folder };
+}
+
 /** One place as a line: fitted to the terminal, whole elsewhere. */
 export function placeText(place: PlaceLine, output: Output): string {
   const { colours } = output;
   const unread = !place.flags.includes('\\Seen');
   const flagged = place.flags.includes('\\Flagged') ? '*' : ' ';
-  const from = padColumns(terminalLine(senderText(place.from)), 24);
-  const subject = terminalLine(place.subject ?? '(no subject)');
   const ended = place.endedAt === null ? '' : `  ended ${dateText(place.endedAt)}`;
-  const folder = `  ${terminalLine(place.folder)}${ended}`;
-  const start = `${dateText(place.date)}  ${shortId(place.id)} ${unread ? 'N' : ' '}${flagged} ${from}  `;
-  const room = output.interactive
-    ? Math.max(20, output.columns - start.length - folder.length)
-    : 60;
-  const text = padColumns(subject, room);
-  return `${colours.dim(start)}${unread ? colours.bold(text) : text}${colours.dim(folder)}`;
+  const columns = columnsOf(output, ended.length);
+  const start = `${dateText(place.date)}  ${shortId(place.id)} ${unread ? 'N' : ' '}${flagged} `;
+  const sender = padColumns(terminalLine(senderText(place.from)), columns.sender);
+  const subject = padColumns(terminalLine(place.subject ?? '(no subject)'), columns.subject);
+  const folder =
+    columns.folder === 0 ? '' : `  ${tailColumns(terminalLine(place.folder), columns.folder)}`;
+  return [
+    colours.dim(`${start}${sender}  `),
+    unread ? colours.bold(subject) : subject,
+    colours.dim(`${folder}${ended}`),
+  ].join('');
+}
+
+/** The end of a path, which tells folders apart better than their beginning. */
+function tailColumns(path: string, columns: number): string {
+  if (displayWidth(path) <= columns) return path;
+  // No character takes less than one column, but for marks that join the one before.
+  const characters = [...path.slice(-4 * columns)];
+  while (displayWidth(characters.join('')) > columns - 1) characters.shift();
+  return `…${characters.join('')}`;
 }
