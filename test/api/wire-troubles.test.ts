@@ -57,6 +57,19 @@ describe('patience', () => {
 });
 
 describe('ceilings', () => {
+  test('hold for how deep an answer is nested', async () => {
+    const deep = (levels: number) => `{"data":{"zz":${'['.repeat(levels)}${']'.repeat(levels)}}}`;
+    const origin = await startOrigin((request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(request.path.includes('AC1') ? deep(1_000_000) : deep(50));
+    });
+    const { client } = mailboxClient(origin.url, ONCE);
+    const error = await failureOf(client.getQuota('AC1'));
+    expect(error.code).toBe('origin.not-json');
+    expect(error.facts).toMatchObject({ what: 'broken' });
+    expect(await client.getQuota('AC2')).toHaveProperty('zz');
+  });
+
   test.each([true, false])(
     'JSON of more than 32 MiB is refused, announced: %j',
     async (announced) => {
