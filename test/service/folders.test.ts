@@ -127,6 +127,10 @@ describe('updateFolder', () => {
       json: { code: 'ERR_FOLDER_PROTECTED' },
     });
     expect(await rename('INBOX.A', '')).toMatchObject({ status: 422 });
+    // Names that terminals obey, or that no path of a request can carry.
+    for (const name of ['INBOX.\u009b31m', 'INBOX.\u001b[2J', 'INBOX.\ud800']) {
+      expect(await create(name)).toMatchObject({ status: 422 });
+    }
     expect(await rename('INBOX.A', 'INBOX.A')).toMatchObject({ status: 200 });
   });
 });

@@ -92,7 +92,7 @@ function parentOf(path: string): string | null {
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
-const BAD_NAME = /[\x00-\x1f\x7f/*%\\]/;
+const BAD_NAME = /[\x00-\x1f\x7f-\x9f/*%\\]|\p{Surrogate}/u;
 
 function newPath(name: string): string {
   const path = /^inbox(?=$|\.)/i.test(name) ? `INBOX${name.slice(5)}` : name;
