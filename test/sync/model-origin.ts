@@ -1,6 +1,6 @@
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { type FolderKey, flagSet, type ListedFolder, type Listing } from '../../src/mail/words.ts';
-import type { Origin, OriginPage, UidOrder } from '../../src/sync/apply/ports.ts';
+import { type FolderKey, flagSet, type Listing } from '../../src/mail/words.ts';
+import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/apply/ports.ts';
 
 export interface ModelMessage {
   readonly uid: number;
@@ -39,6 +39,8 @@ export class ModelOrigin implements Origin {
   readonly host = 'mail.example.org';
   readonly boxes = new Map<string, { address: string; folders: Map<string, ModelFolder> }>();
   readonly requests: Request[] = [];
+  /** Whether the listing of folders shows as many as it counts. */
+  listsAll = true;
   before: (request: Request) => void = () => {};
   after: (request: Request) => void = () => {};
   /** What a source answers instead of its bytes. */
@@ -61,9 +63,9 @@ export class ModelOrigin implements Origin {
     );
   }
 
-  async folders(mailbox: string): Promise<readonly ListedFolder[]> {
-    return this.#answer({ operation: 'folders' }, () =>
-      [...(this.boxes.get(mailbox)?.folders.values() ?? [])].map((folder) => ({
+  async folders(mailbox: string): Promise<FolderListing> {
+    return this.#answer({ operation: 'folders' }, () => {
+      const folders = [...(this.boxes.get(mailbox)?.folders.values() ?? [])].map((folder) => ({
         path: folder.path,
         name: folder.path.split('.').at(-1) ?? folder.path,
         delimiter: '.',
@@ -71,8 +73,9 @@ export class ModelOrigin implements Origin {
         messageCount: folder.messages.size,
         unreadCount: [...folder.messages.values()].filter((m) => !m.flags.includes('\\Seen'))
           .length,
-      })),
-    );
+      }));
+      return { folders, complete: this.listsAll };
+    });
   }
 
   async list(

@@ -36,7 +36,7 @@ export async function reachOf(
   try {
     const reach: Reach[] = [];
     for (const { resourceId, address } of await opened.origin.mailboxes(context.signal)) {
-      const folders = await opened.origin.folders(resourceId, context.signal);
+      const { folders } = await opened.origin.folders(resourceId, context.signal);
       reach.push({
         resourceId,
         address,

@@ -1,5 +1,6 @@
 import type { MailboxClient } from '../../api/mailbox-client.ts';
 import type { Lane } from '../../limiter/lanes.ts';
+import type { ListedFolder } from '../../mail/words.ts';
 import type { Origin, UidOrder } from './ports.ts';
 
 /** The origin behind a client of the mailbox surface. Reads only, by six operations. */
@@ -9,12 +10,20 @@ export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
       const { mailboxes } = await client.getCurrentAccount({ signal });
-      return mailboxes.map(({ resourceId, address }) => ({ resourceId, address }));
+      const byId = new Map(mailboxes.map(({ resourceId, address }) => [resourceId, address]));
+      return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },
     async folders(mailbox, signal) {
-      const folders = [];
-      for await (const folder of client.eachFolder(mailbox, { signal })) folders.push(folder);
-      return folders;
+      // A folder that is made or renamed between two pages shifts the rest: one may come twice, or not at all.
+      const byPath = new Map<string, ListedFolder>();
+      for (let page = 1; ; page += 1) {
+        const { items, perPage, total } = await client.listFolders(mailbox, { page, signal });
+        const before = byPath.size;
+        for (const folder of items) byPath.set(folder.path, folder);
+        // A page that brings nothing new is followed by more of the same.
+        if (page * perPage < total && byPath.size > before) continue;
+        return { folders: [...byPath.values()], complete: byPath.size >= total };
+      }
     },
     async list(at, { page, perPage, order }, signal) {
       const lane: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';

@@ -26,11 +26,23 @@ export class Trouble {
   }
 }
 
-/** True for what the origin says about one mailbox, folder or message, and not about all of them. */
+/**
+ * True for what the origin says about one mailbox, folder or message, and not about all of them. That holds as
+ * well for a request that left and whose connection then broke, every time it was tried: a host that is away
+ * takes no request. And for names that cannot be asked for (`..`, halves of surrogate pairs): they came from
+ * the origin.
+ */
 export function concernsOnly(error: unknown): error is MailkeepError {
-  return (
-    error instanceof MailkeepError &&
-    error.family === 'origin' &&
-    !CONCERNS_THE_HOST.has(error.code)
-  );
+  if (!(error instanceof MailkeepError)) return false;
+  if (isUnaskable(error) || brokeWhileAnswering(error)) return true;
+  return error.family === 'origin' && !CONCERNS_THE_HOST.has(error.code);
+}
+
+export function isUnaskable(error: MailkeepError): boolean {
+  return error.code === 'request-invalid';
+}
+
+/** A connection that broke after the request had left. Where that happens over and over it is the host: see Trouble. */
+export function brokeWhileAnswering(error: MailkeepError): boolean {
+  return error.code === 'origin.unreachable' && error.facts.sent === true;
 }

@@ -20,6 +20,8 @@ export interface FetchingFolder {
   readonly address: string;
   /** Messages that were listed, and gone when their source was asked for. */
   vanished: number;
+  /** Uids that this pass quarantined: a second look at the same page does not fetch them once more. */
+  readonly setAside: Set<number>;
   place(uid: number): Place;
 }
 
@@ -155,6 +157,7 @@ function quarantine(
   kept: string | undefined,
 ): void {
   ctx.ledger.count(pass.address, 'quarantined', 1);
+  pass.setAside.add(listing.uid);
   if (again) {
     settled();
     return;

@@ -1,7 +1,8 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
-import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { SAMPLE_SIZE } from '../plan/generation.ts';
 import { moveCoverage } from './coverage.ts';
+import { concernsOnly } from './failure-scope.ts';
 import { newestPage } from './newest-page.ts';
 import type { PassContext } from './pass-context.ts';
 import type { KnownFolder, OriginPage } from './ports.ts';
@@ -24,11 +25,13 @@ export async function findRenames(
   const known = ctx.mirror.folders(key);
   const paths = new Set(listed.map(({ path }) => path));
   const missing = known.filter(({ folder }) => !paths.has(folder));
-  const fresh = listed.filter(({ path }) => !known.some(({ folder }) => folder === path));
+  const knownPaths = new Set(known.map(({ folder }) => folder));
+  const fresh = listed.filter(({ path }) => !knownPaths.has(path));
   for (const folder of fresh) {
     if (missing.length === 0) break;
     if (folder.messageCount === 0) continue;
-    const page = await newestPage(ctx, { ...key, folder: folder.path }, folder.messageCount);
+    const page = await newestPageIfAny(ctx, { ...key, folder: folder.path }, folder.messageCount);
+    if (page === undefined) continue;
     pages.set(folder.path, page);
     const from = missing.findIndex((candidate) => showsTheSame(ctx, key, candidate, page));
     const [renamed] = from < 0 ? [] : missing.splice(from, 1);
@@ -39,6 +42,21 @@ export async function findRenames(
   }
   await ctx.committer.flush();
   return pages;
+}
+
+/** A folder that fails here fails again, and is named, when its turn comes: the mailbox does not wait for it. */
+async function newestPageIfAny(
+  ctx: PassContext,
+  at: FolderKey,
+  listed: number,
+): Promise<OriginPage | undefined> {
+  try {
+    return await newestPage(ctx, at, listed);
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    return undefined;
+  }
 }
 
 /** Every uid of the page that the old folder knew shows the same message, and there are enough of them. */

@@ -40,6 +40,7 @@ export class FolderPass {
   highestUid = 0;
   /** When the newest page was asked for last, milliseconds since the epoch; the start of the pass before that. */
   lookedAt: number;
+  readonly setAside = new Set<number>();
   /** Uids of open places that an answered interval lacked: seen, not yet decided on. */
   readonly missing = new Set<number>();
   /** Open places whose uid answered with another listing than the one they appeared with. */
@@ -179,6 +180,27 @@ export class FolderPass {
     }
   }
 
+  /**
+   * True when the origin, asked anew where needed, counts more messages than there would be without `ending` of
+   * those that the archive has open.
+   */
+  async countsMoreWithout(ctx: PassContext, ending: number): Promise<boolean> {
+    const left = this.#accountedFor(ctx) - ending;
+    if (this.total <= left) return false;
+    // Something may have been deleted since the count was taken. What arrived since is not accounted for.
+    const page = await newestPage(ctx, this.at, 0);
+    const arrived = page.items.filter(({ uid }) => uid > this.highestUid).length;
+    return page.total - arrived > left;
+  }
+
+  /** Messages that the archive has, or waits to decide about: what the origin counts when nothing ended. */
+  #accountedFor(ctx: PassContext): number {
+    const counts = ctx.mirror.counts(this.at, this.generation);
+    const { stored, assumed, quarantined, held, forgotten } = counts;
+    const waiting = this.deferred.size + this.odd.size;
+    return stored + assumed + quarantined + held + forgotten + waiting;
+  }
+
   /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
   async takeQuarantined(ctx: PassContext): Promise<void> {
     const uids = ctx.mirror
@@ -238,7 +260,7 @@ export class FolderPass {
   }
 
   #isSettled(ctx: PassContext, uid: number): boolean {
-    if (this.underWay.has(uid) || this.deferred.has(uid)) return true;
+    if (this.underWay.has(uid) || this.deferred.has(uid) || this.setAside.has(uid)) return true;
     if (uid > this.#mark) return false;
     const state = ctx.mirror.settledAs(this.at, this.generation, uid);
     return state === 'quarantined' || state === 'forgotten';

@@ -2,6 +2,7 @@ import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Place } from '../../mail/words.ts';
 import type { ProgressListener } from '../progress.ts';
 import type { ExcludedFolder, FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
+import { isUnaskable } from './failure-scope.ts';
 
 type Counter = Exclude<keyof MailboxResult, 'address'>;
 
@@ -64,7 +65,8 @@ export class Ledger {
       mailbox: at.mailbox ?? null,
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,
-      family: error.family,
+      // The origin named what cannot be asked for: no mistake in how the program was called.
+      family: isUnaskable(error) ? 'origin' : error.family,
       code: error.code,
       facts: error.facts,
     });

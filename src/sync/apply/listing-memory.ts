@@ -1,9 +1,9 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import type { MailboxKey } from '../../mail/words.ts';
 import { selects } from '../plan/selection.ts';
 import type { EndingFolder } from './endings.ts';
 import type { PassContext } from './pass-context.ts';
-import { folderKey } from './ports.ts';
+import { type FolderListing, folderKey } from './ports.ts';
 import type { Wanted } from './survey.ts';
 
 /** Scope of memory: folders that an earlier listing lacked already. */
@@ -11,14 +11,15 @@ const UNLISTED = 'unlisted';
 
 /**
  * The known folders that this listing lacks and an earlier pass's listing lacked as well: only then a folder is
- * gone. Folders that the configuration leaves out stay as they are.
+ * gone. Folders that the configuration leaves out stay as they are. A listing that shows fewer folders than it
+ * counts speaks for none that it lacks.
  *
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is not complete
  */
 export function goneFolders(
   ctx: PassContext,
   key: MailboxKey,
-  listed: readonly ListedFolder[],
+  { folders: listed, complete }: FolderListing,
   wanted: Wanted,
 ): EndingFolder[] {
   const known = ctx.mirror.folders(key);
@@ -26,6 +27,7 @@ export function goneFolders(
   if (known.length > 0 && !listed.some(({ path }) => path.toUpperCase() === 'INBOX')) {
     throw new MailkeepError('origin', 'sync.no-inbox', { listed: listed.length });
   }
+  if (!complete) return [];
   return known
     .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
     .map((folder) => ({ ...folder, at: { ...key, folder: folder.folder } }))
@@ -44,7 +46,7 @@ export function goneFolders(
 export function noteListing(
   ctx: PassContext,
   key: MailboxKey,
-  listed: readonly ListedFolder[],
+  { folders: listed, complete }: FolderListing,
 ): void {
   const paths = new Set(listed.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
@@ -52,7 +54,7 @@ export function noteListing(
     const since = unlistedSince(ctx, name);
     if (paths.has(folder)) {
       if (since !== undefined) ctx.memory.set(UNLISTED, name, null);
-    } else if (since === undefined) {
+    } else if (since === undefined && complete) {
       ctx.memory.set(UNLISTED, name, { since: ctx.startedAt });
     }
   }

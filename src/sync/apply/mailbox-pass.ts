@@ -2,7 +2,7 @@ import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import type { FolderCertificate } from '../result.ts';
 import { certify } from './certify.ts';
 import { type EndingFolder, settleEndings } from './endings.ts';
-import { concernsOnly } from './failure-scope.ts';
+import { brokeWhileAnswering, concernsOnly } from './failure-scope.ts';
 import { findRenames } from './find-renames.ts';
 import { FolderPass } from './folder-pass.ts';
 import { judgeFolder, type Renumbered } from './judge-folder.ts';
@@ -39,7 +39,9 @@ export async function openMailbox(
   if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
     ctx.committer.addFact({ fact: 'mailbox', ...key, address: mailbox.address });
   }
-  const pages = await findRenames(ctx, key, all);
+  const pages = all.complete
+    ? await findRenames(ctx, key, all.folders)
+    : new Map<string, OriginPage>();
   const gone = goneFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
   const passes = folders.map((folder) =>
@@ -194,6 +196,7 @@ export async function guard(
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!concernsOnly(error)) throw error;
+    if (brokeWhileAnswering(error)) ctx.trouble.met(error);
     ctx.ledger.fail(error, at);
     return false;
   }

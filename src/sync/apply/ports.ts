@@ -24,6 +24,13 @@ export interface OriginMailbox {
   readonly address: string;
 }
 
+/** The folders of a mailbox as the origin lists them, each once. */
+export interface FolderListing {
+  readonly folders: readonly ListedFolder[];
+  /** False when the listing counts more folders than it shows: what it lacks is not gone. */
+  readonly complete: boolean;
+}
+
 /** A raw source that came whole, as far as HTTP can tell. A file is the receiver's to delete. */
 export type FetchedSource =
   | { readonly kind: 'buffer'; readonly bytes: Buffer }
@@ -43,7 +50,7 @@ export type UidOrder = 'ascending' | 'descending';
 export interface Origin {
   readonly host: string;
   mailboxes(signal: AbortSignal): Promise<readonly OriginMailbox[]>;
-  folders(mailbox: string, signal: AbortSignal): Promise<readonly ListedFolder[]>;
+  folders(mailbox: string, signal: AbortSignal): Promise<FolderListing>;
   /** `listMessages` sorted by uid, `page` from 1. */
   list(
     at: FolderKey,

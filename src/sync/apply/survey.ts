@@ -1,7 +1,7 @@
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { inSyncOrder } from '../plan/folder-order.ts';
 import { type Selection, selects } from '../plan/selection.ts';
-import type { Origin, OriginMailbox } from './ports.ts';
+import type { FolderListing, Origin, OriginMailbox } from './ports.ts';
 
 /** Which mailboxes (by address) and folders (by path) a pass is about. */
 export interface Wanted {
@@ -30,14 +30,15 @@ export async function surveyMailbox(
   wanted: Wanted,
 ): Promise<{
   readonly key: MailboxKey;
-  readonly all: readonly ListedFolder[];
+  readonly all: FolderListing;
   readonly folders: readonly ListedFolder[];
   readonly excluded: readonly string[];
 }> {
-  const listed = inSyncOrder(await deps.origin.folders(mailbox.resourceId, deps.signal));
+  const listing = await deps.origin.folders(mailbox.resourceId, deps.signal);
+  const listed = inSyncOrder(listing.folders);
   return {
     key: { host: deps.origin.host, mailbox: mailbox.resourceId },
-    all: listed,
+    all: { folders: listed, complete: listing.complete },
     folders: listed.filter(({ path }) => selects(wanted.folders, path)),
     excluded: listed.filter(({ path }) => !selects(wanted.folders, path)).map(({ path }) => path),
   };

@@ -61,6 +61,11 @@ export function canSearch(memory: Memory, host: string): boolean {
   return refused === undefined || refused === null;
 }
 
+/** Remembers that a host's search denies messages that its listing shows: it is not asked again. */
+export function distrustSearch(memory: Memory, host: string): void {
+  memory.set(SEARCH_REFUSED, host, true);
+}
+
 async function askKeyset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
   at: FolderKey,
@@ -132,7 +137,7 @@ function weigh(
  * the pages, the overlap is missing, and the walk steps back until it is found again. Arrivals only repeat.
  * Both orders are one: uids are mapped to keys that ascend in the order of the walk.
  */
-async function* walkByOffset(
+export async function* walkByOffset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
   at: FolderKey,
   range: UidInterval,

@@ -61,7 +61,7 @@ class ChangingFolder {
     return {
       host: 'h',
       mailboxes: async () => [],
-      folders: async () => [],
+      folders: async () => ({ folders: [], complete: true }),
       source: async () => ({ kind: 'buffer', bytes: Buffer.alloc(0) }),
       list: async (_at, { page, perPage, order }) => this.answer(this.uids, page, perPage, order),
       search: async (_at, { uids, perPage, order }) => {
