@@ -100,10 +100,15 @@ async function continueLog(
   const { dir, files } = settings;
   const { path, name, header } = opened;
   const { archiveId, segment } = header;
+  // Whoever knows the last commit knows its time as well; otherwise a whole segment is read for it.
+  const timeBefore = ({ chain }: SegmentEnd): number =>
+    expected?.time !== undefined && expected.hash === chain.hash
+      ? expected.time
+      : lastTimeBefore(files, dir, listing, segment);
   const startAt = (end: SegmentEnd) => ({
     archiveId,
     chain: end.chain,
-    time: end.time > 0 ? end.time : lastTimeBefore(files, dir, listing, segment),
+    time: end.time > 0 ? end.time : timeBefore(end),
   });
   if (name.generation > 1) {
     // The last segment is sealed: somebody removed the one that was begun after it.

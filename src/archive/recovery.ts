@@ -7,7 +7,7 @@ import type { OpenSegment } from './segment-files.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
 
 /** The commit up to which the catalog knows the log; number 0 when it knows nothing. */
-export type ExpectedCommit = Pick<Commit, 'number' | 'hash'>;
+export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
 
 /** Bytes behind the last commit, which a writer that was cut off left: put aside in a file of their own. */
 export interface TornTail {

@@ -5,9 +5,9 @@ import { query } from './query.ts';
 
 /**
  * Texts of consecutively indexed messages are packed into blocks of about this many bytes before compression:
- * large enough to compress well, small enough to unpack in a third of a millisecond.
+ * large enough to compress well, small enough to unpack in a tenth of a millisecond: twenty hits may need as many blocks.
  */
-const BLOCK_BYTES = 128 * 1024;
+const BLOCK_BYTES = 32 * 1024;
 /** Text kept for snippets: of one message, bytes of UTF-8. What lies beyond is searchable, but shown by no snippet. */
 export const TEXT_BYTES_PER_MESSAGE = 16 * 1024;
 
