@@ -17,6 +17,8 @@ export interface SyncFacts {
   };
   /** A listing of folders without INBOX: it is not the whole listing. */
   readonly 'sync.no-inbox': { readonly listed: number };
+  /** A listing of folders that counts more of them than it shows. */
+  readonly 'sync.folders-incomplete': { readonly shown: number };
   /** A mailbox that is archived is not among those the token reaches; `since` is ISO 8601. */
   readonly 'sync.mailbox-unreachable': { readonly address: string; readonly since: string };
   /** Reading a source marked an unseen message as seen, twice in a row. */

@@ -20,6 +20,11 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
       `The service lists ${listed} folders and no INBOX: that is not all of the mailbox.`,
       'Nothing was concluded from it; the next sync asks again.',
     ),
+  'sync.folders-incomplete': ({ shown }) =>
+    say(
+      `The service counts more folders than the ${shown} it shows: that is not all of the mailbox.`,
+      'The folders it shows were compared, and nothing was concluded about others; the next sync asks again.',
+    ),
   'sync.mailbox-unreachable': ({ address, since }) =>
     say(
       `The token no longer reaches ${address}, since ${since}.`,

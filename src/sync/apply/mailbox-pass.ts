@@ -1,3 +1,4 @@
+import { syncError } from '../../errors/sync.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import type { FolderCertificate } from '../result.ts';
 import { certify } from './certify.ts';
@@ -7,6 +8,7 @@ import { findRenames } from './find-renames.ts';
 import { FolderPass } from './folder-pass.ts';
 import { judgeFolder, type Renumbered } from './judge-folder.ts';
 import { goneFolders, noteListing } from './listing-memory.ts';
+import { noteQuota } from './note-quota.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox, OriginPage } from './ports.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
@@ -36,6 +38,10 @@ export async function openMailbox(
   const { key, all, folders, excluded } = await surveyMailbox(ctx, mailbox, wanted);
   ctx.ledger.count(mailbox.address, 'folders', folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
+  if (!all.complete) {
+    const error = syncError('sync.folders-incomplete', { shown: all.folders.length });
+    ctx.ledger.fail(error, { mailbox: mailbox.address });
+  }
   if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
     ctx.committer.addFact({ fact: 'mailbox', ...key, address: mailbox.address });
   }
@@ -125,6 +131,7 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   }
   const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);
   await certifyAll(ctx, current);
+  await noteQuota(ctx, { host: ctx.origin.host, mailbox: pass.mailbox.resourceId });
 }
 
 /** Waits until everything that was asked for is durable. */
