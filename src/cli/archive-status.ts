@@ -1,9 +1,12 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { z } from 'zod';
 import { logFolder } from '../archive/layout.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import { catalogFile } from '../catalog/open.ts';
 import type { StateFile } from '../catalog/state.ts';
+import { readPaceState } from '../limiter/remembered.ts';
+import { QUOTA, quotaKey } from '../sync/apply/note-quota.ts';
 import { recalledProof } from './compose/proofs.ts';
 import type { Reader } from './compose/reader.ts';
 
@@ -36,7 +39,32 @@ export interface MailboxStatus {
   /** The oldest of its folders' proofs; null when a folder was never compared. */
   readonly provenAt: string | null;
   readonly complete: boolean;
+  /** What the service last said, once a day; null when it was never asked, empty when it has none. */
+  readonly quota: Quota | null;
   readonly folders: readonly FolderStatus[];
+}
+
+export interface Quota {
+  /** ISO 8601: when the service said so. */
+  readonly at: string;
+  /** `STORAGE` is in bytes, `MESSAGE` a count; no limit is null. */
+  readonly resources: readonly {
+    readonly name: string;
+    readonly usage: number;
+    readonly limit: number | null;
+  }[];
+}
+
+/** How fast a service was found to let itself be asked. */
+export interface Budget {
+  /** Host and port, and the account's label. */
+  readonly gate: string;
+  /** Requests a minute that refusals have taught; null while none were met: then the configured rate holds. */
+  readonly learnedPerMinute: number | null;
+  /** Requests a minute that the service announces; null when it does not. */
+  readonly announcedPerMinute: number | null;
+  /** ISO 8601: until when the service asked to be left alone; null when it does not. */
+  readonly heldUntil: string | null;
 }
 
 /** What `mailkeep status` prints. Sizes in bytes, times in ISO 8601 UTC. */
@@ -51,6 +79,7 @@ export interface ArchiveStatus {
   /** Messages that are stored, but not searchable yet. */
   readonly pending: number;
   readonly unparsed: number;
+  readonly budget: readonly Budget[];
   readonly mailboxes: readonly MailboxStatus[];
 }
 
@@ -68,6 +97,7 @@ export function archiveStatus(reader: Reader, state: StateFile | undefined): Arc
     catalogBytes: bytesOf(catalogFile(dataDir)),
     pending,
     unparsed,
+    budget: budgets(state),
     mailboxes: catalog.folders.mailboxes().map((mailbox) => mailboxStatus(reader, state, mailbox)),
   };
 }
@@ -102,8 +132,39 @@ function mailboxStatus(
     // ISO times sort as texts, and a folder without one comes first.
     provenAt: proofs[0] === undefined || proofs[0] === '' ? null : proofs[0],
     complete: folders.length > 0 && folders.every(({ complete }) => complete === true),
+    quota: recalledQuota(state, mailbox),
     folders,
   };
+}
+
+const quotaShape = z.object({
+  at: z.number(),
+  resources: z.array(
+    z.object({ name: z.string(), usage: z.number(), limit: z.number().nullable() }),
+  ),
+});
+
+function recalledQuota(state: StateFile | undefined, mailbox: KnownMailbox): Quota | null {
+  const { data } = quotaShape.safeParse(state?.get(QUOTA, quotaKey(mailbox)));
+  return data === undefined
+    ? null
+    : { at: new Date(data.at).toISOString(), resources: data.resources };
+}
+
+function budgets(state: StateFile | undefined): Budget[] {
+  return (state?.entries('limiter') ?? []).flatMap(({ key, value }) => {
+    const pace = readPaceState(value);
+    if (pace === null || !key.startsWith('gate ')) return [];
+    const { learned, announced, holdUntil } = pace;
+    return [
+      {
+        gate: key.slice('gate '.length),
+        learnedPerMinute: learned,
+        announcedPerMinute: announced,
+        heldUntil: holdUntil > 0 ? new Date(holdUntil).toISOString() : null,
+      },
+    ];
+  });
 }
 
 function folderStatus(

@@ -27,7 +27,7 @@ export class ModelFolder {
 }
 
 export type Request =
-  | { readonly operation: 'mailboxes' | 'folders' }
+  | { readonly operation: 'mailboxes' | 'folders' | 'quota' }
   | { readonly operation: 'list' | 'search'; readonly folder: string }
   | { readonly operation: 'source'; readonly folder: string; readonly uid: number };
 
@@ -110,6 +110,12 @@ export class ModelOrigin implements Origin {
       if (message === undefined) throw status(404);
       return { kind: 'buffer' as const, bytes: this.source$(message) };
     });
+  }
+
+  async quota(): ReturnType<Origin['quota']> {
+    return this.#answer({ operation: 'quota' }, () => [
+      { name: 'STORAGE', usage: 1_000, limit: 10_000 },
+    ]);
   }
 
   #folder(at: FolderKey): ModelFolder {

@@ -7,6 +7,7 @@ import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
 import { wholeNumber } from '../option-values.ts';
 import { explainText, hitText, unknownText } from '../search-report.ts';
+import { notSearchableText } from '../status-report.ts';
 
 interface SearchLine {
   readonly limit: number;
@@ -83,6 +84,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           for (const name of unknown) notices.warn(unknownText(name));
           for (const hit of hits) await output.line(hit.line, () => hitText(hit, output));
           if (hits.length === 0) notices.say('Nothing found.');
+          const pending = reader.catalog.index.pendingCount();
+          if (pending > 0) notices.warn(notSearchableText(pending));
           return EXIT.done;
         } finally {
           reader.close();

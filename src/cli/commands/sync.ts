@@ -23,6 +23,8 @@ and the flags of that page. With --full the mirror is exactly true afterwards.
 When so much is gone at once that it looks like an accident, the brake holds it: nothing ends, and the
 code is 4. It ends when a later sync finds the same after brake.confirmAfter, or with --accept-endings.
 
+With --quiet a pass without trouble prints nothing, so that cron has nothing to mail.
+
 Names given with --mailbox and --folder may contain * for any text.
 
 EXAMPLES

@@ -3,7 +3,7 @@ import type { Lane } from '../../limiter/lanes.ts';
 import type { ListedFolder } from '../../mail/words.ts';
 import type { Origin, UidOrder } from './ports.ts';
 
-/** The origin behind a client of the mailbox surface. Reads only, by six operations. */
+/** The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota. */
 export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
   return {
     // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
@@ -32,6 +32,10 @@ export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
     async search(at, { uids, perPage, order }, signal) {
       const options = { page: 1, perPage, sort: sortBy(order), signal, lane: 'backlog' } as const;
       return client.searchMessages(at, { uid: uids }, options);
+    },
+    async quota(mailbox, signal) {
+      const { quotas } = await client.getQuota(mailbox, { signal, lane: 'sweep' });
+      return quotas.map(({ resourceName, usage, limit }) => ({ name: resourceName, usage, limit }));
     },
     async source(at, uid, signal) {
       return client.getMessageSource({ ...at, uid }, { signal, spoolDir, lane: 'backlog' });

@@ -41,6 +41,13 @@ export type FetchedSource =
       readonly sha256: string;
     };
 
+/** `STORAGE` is in bytes, `MESSAGE` a count; no limit is null. */
+export interface QuotaResource {
+  readonly name: string;
+  readonly usage: number;
+  readonly limit: number | null;
+}
+
 export type UidOrder = 'ascending' | 'descending';
 
 /**
@@ -64,6 +71,8 @@ export interface Origin {
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
+  /** What a mailbox uses and may use; empty where the origin has no quotas. */
+  quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
 }
 
 /** An open place as the mirror knows it. */

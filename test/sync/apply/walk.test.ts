@@ -63,6 +63,7 @@ class ChangingFolder {
       mailboxes: async () => [],
       folders: async () => ({ folders: [], complete: true }),
       source: async () => ({ kind: 'buffer', bytes: Buffer.alloc(0) }),
+      quota: async () => [],
       list: async (_at, { page, perPage, order }) => this.answer(this.uids, page, perPage, order),
       search: async (_at, { uids, perPage, order }) => {
         if (this.searching === 'refused') {
