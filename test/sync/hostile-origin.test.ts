@@ -122,6 +122,19 @@ describe('what the origin cannot answer for', () => {
     expect(origin.count('list')).toBe(2);
   });
 
+  it('is a page that shows a message twice: it is asked for and counted once', async () => {
+    folders({ INBOX: 5 });
+    const list = origin.list.bind(origin);
+    origin.list = async (...question) => {
+      const { items, total } = await list(...question);
+      return { items: items.flatMap((item) => (item.uid === 3 ? [item, item] : [item])), total };
+    };
+    const result = await archive.sync(origin);
+    expect(origin.count('source')).toBe(5);
+    expect(result.mailboxes).toMatchObject([{ added: 5 }]);
+    await expectSamePlaces();
+  });
+
   it('is everything: the pass ends', async () => {
     folders({ INBOX: 100 });
     origin.before = (request) => {

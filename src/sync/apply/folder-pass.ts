@@ -268,6 +268,8 @@ export class FolderPass {
 
   async #appeared(ctx: PassContext, listing: Listing, ticket: PageTicket): Promise<void> {
     const { uid } = listing;
+    // A page that shows a uid twice.
+    if (this.underWay.has(uid) || this.deferred.has(uid)) return;
     if (uid <= this.#mark && covers(this.#coveredBefore, { lo: uid, hi: uid })) {
       this.odd.set(uid, listing);
       return;
