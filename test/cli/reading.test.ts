@@ -199,11 +199,14 @@ test('--raw gives the source back, byte for byte, escape sequences and all', asy
   }
 });
 
-test('--html gives the HTML as it was sent, or says that there is none', async () => {
+test('--html gives a page that is safe to open, or says that there is none', async () => {
   const [hostile, plain] = await Promise.all([idOf('dangerword'), idOf('lighthouse')]);
   const html = (id: string, ...more: string[]) =>
     mailkeep(['show', id, '--html', ...more, '--data', work.data]);
-  expect((await html(hostile)).stdout).toMatch(/^<p>A page with dangerword and .*<\/p>\n/);
+  const page = (await html(hostile)).stdout;
+  expect(page).toMatch(/^<!doctype html>/);
+  expect(page).toMatch(/<p>A page with dangerword and .*<\/p>/);
+  expect(page).toContain("default-src 'none'");
   expect(JSON.parse((await html(hostile, '--json')).stdout)).toMatchObject({
     id: hostile,
     html: expect.stringContaining('<p>A page'),

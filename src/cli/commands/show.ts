@@ -19,8 +19,9 @@ search print it; the first characters are enough when no other id begins so.
 
 --raw writes the source exactly as the service gave it, byte for byte.
 
---html writes the message's HTML, decoded, otherwise as its sender wrote it: what a browser makes of it may
-run scripts and call home. Nothing, with a word on standard error, where there is no HTML.
+--html writes the message's HTML as a page that is safe to open: no scripts, no forms, no remote pictures,
+nothing that calls home. Nothing, with a word on standard error, where there is no HTML. The HTML as its
+sender wrote it is in the source (--raw).
 
 EXAMPLES
   mailkeep show 3f2a91c4
@@ -33,7 +34,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .argument('<id>', 'id of a message, or its beginning')
     .option('--raw', 'the exact source')
     .option('--headers', 'the header fields only, decoded')
-    .option('--html', 'the HTML only, as sent')
+    .option('--html', 'the HTML as a page that is safe to open')
     .addHelpText('after', HELP)
     .action((typed: string, options: ShowLine) =>
       chosen(async (context) => {
@@ -56,7 +57,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             return EXIT.done;
           }
           if (options.html === true) {
-            const { html } = reading;
+            const { safeHtml } = await import('../../mime/safe-html.ts');
+            const html = reading.html === null ? null : safeHtml(reading.html);
             if (html === null) notices.warn(`message ${id.slice(0, 12)} has no HTML`);
             if (html !== null || output.json) {
               await output.object({ id, html }, () => terminalSafe(html ?? ''));

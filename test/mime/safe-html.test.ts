@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { safeHtml } from '../../src/mime/safe-html.ts';
+
+const body = (html: string): string =>
+  /<body>\n([\s\S]*)\n<\/body>/.exec(safeHtml(html))?.[1] ?? '';
+
+describe('a page made of a message', () => {
+  it.each([
+    ['a script', '<p>a<script>alert(1)</script>b</p>', '<p>ab</p>'],
+    ['a handler', '<p onclick="alert(1)" onmouseover=x>a</p>', '<p>a</p>'],
+    ['a script as a link', '<a href="javascript:alert(1)">a</a>', 'a</a>'],
+    ['a frame', 'a<iframe src="https://evil.example"></iframe>', 'a'],
+    ['a form', '<form action="https://evil.example"><input name=p>a</form>', 'a'],
+    ['a style sheet', '<style>@import url(https://evil.example)</style>a', 'a'],
+    ['a style of its own', '<p style="background:url(https://evil.example)">a</p>', '<p>a</p>'],
+    ['an SVG', '<svg onload=alert(1)><script>x</script></svg>a', 'a'],
+    ['a refresh', '<meta http-equiv=refresh content="0;url=https://evil.example">a', 'a'],
+    ['a base', '<base href="https://evil.example">a', 'a'],
+  ])('loses %s', (_what, html, left) => {
+    const page = body(html);
+    expect(page).toContain(left);
+    expect(page).not.toMatch(/script|onclick|onload|evil|iframe|form|style|svg|meta|base/i);
+  });
+
+  it('keeps pictures that lie inside it, and calls for no others', () => {
+    expect(body('<img src="data:image/png;base64,AAAA" alt="x">')).toContain('data:image/png');
+    const remote = body(
+      '<img src="https://tracker.example/p.gif" alt="seen"><img src="//x.example/">',
+    );
+    expect(remote).not.toMatch(/example/);
+    expect(remote).toContain('alt="seen"');
+  });
+
+  it('keeps text, tables and links', () => {
+    const page = body(
+      '<table><tr><td bgcolor="red"><a href="https://ok.example/">go</a></td></tr></table>',
+    );
+    expect(page).toContain('<td bgcolor="red">');
+    expect(page).toContain('href="https://ok.example/"');
+    expect(page).toContain('noopener');
+  });
+
+  it('forbids everything else to the browser', () => {
+    expect(safeHtml('a')).toContain("default-src 'none'");
+  });
+
+  it('leaves no element that acts in any soup of tags', () => {
+    const piece = fc.oneof(
+      fc.constantFrom(
+        '<script>',
+        '</script>',
+        '<img src=x onerror=y>',
+        '<svg/onload=z>',
+        '<!--',
+        '-->',
+      ),
+      fc.constantFrom(
+        '<a href="java\nscript:x">',
+        '<style>',
+        '<iframe src=x>',
+        '"',
+        "'",
+        '<',
+        '>',
+        '&lt;',
+      ),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 20 }), (pieces) => {
+        const page = body(pieces.join(''));
+        expect(page).not.toMatch(/<(script|style|iframe|svg|object|embed|form|link|meta|base)\b/i);
+        expect(page).not.toMatch(/<[^>]*\son\w+\s*=/i);
+      }),
+    );
+  });
+});
