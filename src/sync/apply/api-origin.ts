@@ -3,6 +3,9 @@ import type { Lane } from '../../limiter/lanes.ts';
 import type { ListedFolder } from '../../mail/words.ts';
 import type { Origin, UidOrder } from './ports.ts';
 
+/** No mailbox has as many; each costs memory for the whole pass. What lies beyond is said to be missing. */
+const MOST_FOLDERS = 20_000;
+
 /** The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota. */
 export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
   return {
@@ -21,7 +24,8 @@ export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
         const before = byPath.size;
         for (const folder of items) byPath.set(folder.path, folder);
         // A page that brings nothing new is followed by more of the same.
-        if (page * perPage < total && byPath.size > before) continue;
+        const more = page * perPage < total && byPath.size > before;
+        if (more && byPath.size < MOST_FOLDERS) continue;
         return { folders: [...byPath.values()], complete: byPath.size >= total };
       }
     },

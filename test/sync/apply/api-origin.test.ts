@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { apiOrigin } from '../../../src/sync/apply/api-origin.ts';
+import { json, startOrigin } from '../../api/local-origin.ts';
+import { mailboxClient } from '../../api/test-clients.ts';
+
+const signal = new AbortController().signal;
+
+const folder = (path: string) => ({ path, messageCount: 1 });
+
+/** The folders that `pages` of 100 show, when the service says it has `total`. */
+async function foldersOf(pages: (page: number) => readonly object[], total: number) {
+  const origin = await startOrigin((request, response) => {
+    const page = Number(new URL(request.path, 'http://x').searchParams.get('page'));
+    const body = { data: pages(page), pagination: { page, perPage: 100, total } };
+    return json(200, body)(request, response);
+  });
+  const { client } = mailboxClient(origin.url);
+  const listing = await apiOrigin(client, '/nowhere').folders('AC1', signal);
+  return { ...listing, requests: origin.seen.length };
+}
+
+const full = (page: number) => Array.from({ length: 100 }, (_, i) => folder(`F${page}.${i}`));
+
+test('a folder that comes on two pages is one folder, and the listing lacks another', async () => {
+  const pages = [full(1), [folder('F1.99'), folder('INBOX')]];
+  const { folders, complete } = await foldersOf((page) => pages[page - 1] ?? [], 102);
+  expect(folders).toHaveLength(101);
+  expect(complete).toBe(false);
+});
+
+test('pages that bring nothing new end a listing, whatever it counts', async () => {
+  const { complete, requests } = await foldersOf(() => full(1), Number.MAX_SAFE_INTEGER);
+  expect(complete).toBe(false);
+  expect(requests).toBe(2);
+});
+
+test('a listing without end is cut off, and is not complete', async () => {
+  const { folders, complete } = await foldersOf(full, Number.MAX_SAFE_INTEGER);
+  expect(folders).toHaveLength(20_000);
+  expect(complete).toBe(false);
+});
+
+test('all pages of an honest listing are complete', async () => {
+  const { folders, complete } = await foldersOf(full, 300);
+  expect(folders).toHaveLength(300);
+  expect(complete).toBe(true);
+});
