@@ -117,6 +117,8 @@ const FLAGS = ['\\Seen', '\\Flagged', '\\Answered', '$label'] as const;
 
 /** The origin of a history: its folders, and the numbers that make every message its own. */
 export class Actor {
+  /** Folders whose uids were handed out anew: there a uid says nothing about what was under it before. */
+  readonly renumbered = new Set<string>();
   readonly #folders: Map<string, ModelFolder>;
   #messages = 0;
   #made = 0;
@@ -189,10 +191,12 @@ export class Actor {
         for (const [uid, message] of folder.messages) renamed.messages.set(uid, message);
         renamed.nextUid = folder.nextUid;
         this.#folders.delete(folder.path);
+        if (this.renumbered.has(folder.path)) this.renumbered.add(renamed.path);
         return;
       }
       case 'renumber': {
         const folder = this.#at(step.folder);
+        this.renumbered.add(folder.path);
         const messages = [...folder.messages.values()];
         folder.messages.clear();
         if (!step.above) folder.nextUid = 1;
