@@ -81,8 +81,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     now: options.now,
     after: options.after,
     onCommitted: () => {
-      for (const ctx of contexts)
-        for (const { address } of ctx.ledger.results()) ctx.ledger.announce(address);
+      for (const ctx of contexts) ctx.ledger.announce();
       alongside.consider();
       guardFreeSpace(options).catch(stopAll);
     },

@@ -224,7 +224,7 @@ export class FolderPass {
     await this.fetch(ctx, deferred.listing, deferred.ticket, false);
   }
 
-  /** Remembers what is durably covered. Called after each batch. */
+  /** Remembers what is durably covered: with each page, and when the pass certifies the folder. */
   saveCoverage(ctx: PassContext): void {
     rememberCoverage(ctx.memory, this.at, this.generation, this.coverage);
   }

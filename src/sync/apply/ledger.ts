@@ -9,6 +9,8 @@ type Counter = Exclude<keyof MailboxResult, 'address'>;
 /** What one account's pass has done so far: counts by mailbox, failures, certificates. */
 export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
+  /** Mailboxes whose counts moved since they were last announced. */
+  readonly #moved = new Set<string>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderCertificate[] = [];
   readonly excluded: ExcludedFolder[] = [];
@@ -34,6 +36,7 @@ export class Ledger {
     };
     counts[counter] += by;
     this.#mailboxes.set(address, counts);
+    this.#moved.add(address);
   }
 
   /** Names folders that the configuration leaves out. */
@@ -41,17 +44,15 @@ export class Ledger {
     for (const folder of folders) this.excluded.push({ mailbox, folder });
   }
 
-  /** Says how far each mailbox is; called after a batch became durable. */
-  announce(address: string): void {
-    const counts = this.#mailboxes.get(address);
-    if (counts === undefined) return;
-    this.#progress({
-      event: 'stored',
-      account: this.#account,
-      address,
-      messages: counts.added,
-      bytes: counts.bytes,
-    });
+  /** Says how far each mailbox is that has moved; called after a batch became durable. */
+  announce(): void {
+    for (const address of this.#moved) {
+      const counts = this.#mailboxes.get(address);
+      if (counts === undefined) continue;
+      const { added: messages, bytes } = counts;
+      this.#progress({ event: 'stored', account: this.#account, address, messages, bytes });
+    }
+    this.#moved.clear();
   }
 
   /** Records a failure that does not stop the rest. Anything that is not an error of ours is a bug, and thrown. */
