@@ -291,3 +291,13 @@ test('a stale mailbox is exit 1 for monitoring', async () => {
 function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
+
+test('list names a mailbox or a folder that the archive does not have, and is content with an empty one', async () => {
+  const list = (...more: string[]) => mailkeep(['list', ...more, '--data', work.data]);
+  expect(await list('--folder', 'Nope', '--mailbox', 'nobody@example.org')).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: expect.stringMatching(/no mailbox "nobody@example.org"[\s\S]*no folder "Nope"/),
+  });
+  expect(await list('--folder', 'INBOX.Drafts')).toMatchObject({ code: 0, stdout: '', stderr: '' });
+});

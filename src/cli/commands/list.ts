@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import type { Body } from '../command-file.ts';
-import { openReader } from '../compose/reader.ts';
+import { openReader, type Reader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
 import { placeText } from '../place-line.ts';
+import { unknownText } from '../search-report.ts';
 
 interface ListLine {
   readonly mailbox?: string;
@@ -33,11 +34,12 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((options: ListLine) =>
       chosen(async (context) => {
-        const { output } = context;
+        const { output, notices } = context;
         const asOf =
           options.asOf === undefined ? undefined : moment('--as-of', options.asOf, context.now());
         const reader = openReader(context);
         try {
+          let listed = 0;
           const places = reader.catalog.list({
             ...(options.mailbox === undefined ? {} : { mailbox: options.mailbox }),
             ...(options.folder === undefined ? {} : { folder: options.folder }),
@@ -46,12 +48,34 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           });
           for (const place of places) {
             if (context.signal.aborted) return EXIT.interrupted;
+            listed += 1;
             await output.line(place, () => placeText(place, output));
           }
+          // Nothing is an answer; a name that was mistyped should not look like one.
+          if (listed === 0) for (const name of unknownNames(reader, options)) notices.warn(name);
           return EXIT.done;
         } finally {
           reader.close();
         }
       }),
     );
+}
+
+/** A sentence for each name of the command line that no mailbox, or no folder ever seen, goes by. */
+function unknownNames(reader: Reader, { mailbox, folder }: ListLine): string[] {
+  const unknown: string[] = [];
+  const mailboxes = reader.catalog.folders.mailboxes();
+  const wanted = mailbox?.toLowerCase();
+  const known = mailboxes.some((box) =>
+    [box.address.toLowerCase(), box.mailbox.toLowerCase()].some((name) => name === wanted),
+  );
+  if (mailbox !== undefined && !known) {
+    unknown.push(unknownText({ kind: 'mailbox', found: mailbox, suggestion: null }));
+  }
+  const folders = reader.catalog.folders.all({ gone: true });
+  const path = folder?.toUpperCase() === 'INBOX' ? 'INBOX' : folder;
+  if (folder !== undefined && !folders.some((seen) => seen.folder === path)) {
+    unknown.push(unknownText({ kind: 'folder', found: folder, suggestion: null }));
+  }
+  return unknown;
 }
