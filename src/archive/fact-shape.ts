@@ -98,10 +98,13 @@ const FACTS = {
     complete: truth,
     since: text,
   },
+  missing: { kind: oneOf('message', 'blob'), hash: isHash, size: isCount },
   purged: {
     message: isHash,
     reason: oneOf('forgotten', 'pruned'),
     places: optional(listOf(fields(place))),
+    ended: optional(listOf(fields(place))),
+    blobs: optional(listOf(isHash)),
   },
 } satisfies Record<FactName, Readonly<Record<string, Check>>>;
 

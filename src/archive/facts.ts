@@ -1,4 +1,12 @@
-import type { FlagSet, FolderKey, Listing, MailboxKey, MessageId, Place } from '../mail/words.ts';
+import type {
+  BlobHash,
+  FlagSet,
+  FolderKey,
+  Listing,
+  MailboxKey,
+  MessageId,
+  Place,
+} from '../mail/words.ts';
 
 /**
  * Everything the archive knows beside bytes is a fact: one canonical JSON object a record, one place a fact,
@@ -81,14 +89,31 @@ export type Fact =
       readonly since: string;
     } & FolderKey)
   /**
-   * The bytes of a message were removed on purpose; it is not fetched again. Its own facts go with it, so the
-   * places at which the origin still shows it are named here: they are counted as forgotten, not as missing.
+   * Bytes that a repair found nowhere any more: damaged here, and neither at the origin nor in another copy. Whoever
+   * finds them stores them again, and a record behind this fact has them then.
+   */
+  | {
+      readonly fact: 'missing';
+      readonly kind: 'message' | 'blob';
+      /** SHA-256 of the message's source, or of the blob. */
+      readonly hash: string;
+      /** Bytes of it; 0 where nobody knows. */
+      readonly size: number;
+    }
+  /**
+   * The bytes of a message were removed on purpose. Its own facts go with it, so the places at which the origin
+   * still shows it are named here: they are counted as forgotten, not as missing, and are not fetched again. What is
+   * forgotten from quarantine never became a message: `message` is a number that stands for it then.
    */
   | {
       readonly fact: 'purged';
       readonly message: MessageId;
       readonly reason: 'forgotten' | 'pruned';
       readonly places?: readonly Place[];
+      /** Places at which it stood before. */
+      readonly ended?: readonly Place[];
+      /** Blobs that go with it: no other message has them. */
+      readonly blobs?: readonly BlobHash[];
     };
 
 export type QuarantineReason =

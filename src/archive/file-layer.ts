@@ -1,4 +1,6 @@
+import { dirname } from 'node:path';
 import { errnoOf } from '../errors/archive.ts';
+import { temporaryPath } from './layout.ts';
 
 /**
  * The narrow door to the disk. Everything the archive promises about power cuts and full disks is promised in terms of
@@ -83,4 +85,22 @@ export function readWhole(files: FileLayer, path: string): Buffer {
   } finally {
     file.close();
   }
+}
+
+/** Writes a small file durably: whole under its name, or not at all. What was there is replaced. Mode 0600. */
+export async function replaceFile(
+  files: FileLayer,
+  path: string,
+  bytes: Uint8Array,
+): Promise<void> {
+  const temporary = temporaryPath(path);
+  const file = await createAnew(files, temporary);
+  try {
+    await writeAll(file, bytes, 0);
+    await file.datasync();
+  } finally {
+    file.close();
+  }
+  await files.rename(temporary, path);
+  await files.syncFolder(dirname(path));
 }

@@ -4,8 +4,8 @@ import {
   archiveMissing,
   errnoOf,
 } from '../errors/archive.ts';
-import { createAnew, type FileLayer, readWhole, writeAll } from './file-layer.ts';
-import { formatPath, logFolder, temporaryPath } from './layout.ts';
+import { type FileLayer, readWhole, replaceFile } from './file-layer.ts';
+import { formatPath, logFolder } from './layout.ts';
 import { FORMAT_VERSION } from './segment-header.ts';
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
@@ -34,17 +34,8 @@ export function isUnused(files: FileLayer, dir: string): boolean {
 
 /** Writes FORMAT durably. It comes first when an archive is laid out: a log without it is damage. */
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
-  const path = formatPath(dir);
-  const temporary = temporaryPath(path);
-  const file = await createAnew(files, temporary);
-  try {
-    await writeAll(file, Buffer.from(`mailkeep archive ${FORMAT_VERSION}\n`, 'latin1'), 0);
-    await file.datasync();
-  } finally {
-    file.close();
-  }
-  await files.rename(temporary, path);
-  await files.syncFolder(dir);
+  const text = `mailkeep archive ${FORMAT_VERSION}\n`;
+  await replaceFile(files, formatPath(dir), Buffer.from(text, 'latin1'));
 }
 
 function readFormat(files: FileLayer, dir: string): string | undefined {

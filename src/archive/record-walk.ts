@@ -18,10 +18,10 @@ export class FileWindow {
   #start = 0;
   #filled = 0;
 
-  constructor(file: LogFile, memory = Buffer.allocUnsafe(WINDOW_BYTES)) {
+  constructor(file: LogFile) {
     this.#file = file;
     this.length = file.size();
-    this.#memory = memory;
+    this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
   }
 
   /** A view of the bytes at `offset`, shorter at the end of the file. Valid until the next call. */

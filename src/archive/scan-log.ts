@@ -110,7 +110,7 @@ function startingSegment(
 }
 
 /** Opens a segment; a sealing may have replaced its file since the folder was listed. Undefined: no header is intact. */
-function openAgain(
+export function openAgain(
   files: FileLayer,
   dir: string,
   segment: number,

@@ -13,6 +13,8 @@ import { type LogicalRecord, type LostBytes, segmentRecords } from './segment-re
 /** Raw bytes handled before other work gets its turn: a few milliseconds of hashing. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
+type Purge = (record: LogicalRecord, ordinal: number) => boolean;
+
 export interface SealOptions {
   readonly dir: string;
   /** A closed segment: one before the writer's. The caller holds the archive's lock. */
@@ -21,8 +23,10 @@ export interface SealOptions {
   /**
    * Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. It is
    * asked more than once about a record, and has to give the same answer.
+   *
+   * @param ordinal of the record in the segment
    */
-  readonly purge?: (record: LogicalRecord) => boolean;
+  readonly purge?: Purge;
 }
 
 export interface SealedSegment {
@@ -108,14 +112,16 @@ async function copyRecords(
   source: OpenSegment,
   target: LogFile,
   { generation }: SegmentFile,
-  purge: (record: LogicalRecord) => boolean,
+  purge: Purge,
 ): Promise<number> {
   await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
   const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES);
+  let ordinal = 0;
   for (const record of segmentRecords(source, { digest: true })) {
     const whole = sound(source, record);
     const { kind, rawLength, hash, payload, state } = whole;
-    const gone = state === 'purged' || purge(whole);
+    const gone = state === 'purged' || purge(whole, ordinal);
+    ordinal += 1;
     await writer.add({ kind, rawLength, hash, payload: gone ? undefined : payload });
   }
   return writer.end();
@@ -129,11 +135,7 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
 }
 
 /** Reads both generations whole and demands the same records; returns how many there are. */
-async function compare(
-  source: OpenSegment,
-  written: OpenSegment,
-  purge: (record: LogicalRecord) => boolean,
-): Promise<number> {
+async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
   try {
     const copies = segmentRecords(written, { digest: true });
     let records = 0;
@@ -147,7 +149,7 @@ async function compare(
         copy.kind === wanted.kind &&
         copy.rawLength === wanted.rawLength &&
         copy.hash.equals(wanted.hash) &&
-        copy.state === (purge(wanted) ? 'purged' : wanted.state);
+        copy.state === (purge(wanted, records) ? 'purged' : wanted.state);
       if (!same) throw differs(written, copy?.offset ?? 0);
       records += 1;
       bytes += wanted.rawLength;

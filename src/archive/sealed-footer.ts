@@ -147,3 +147,9 @@ export function readFooter(
   const columns = decodeFooter(payload);
   return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
 }
+
+/** Ordinals that a file's footer says were purged; none where it has no whole footer. */
+export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
+  const index = readFooter(file, space)?.index;
+  for (let at = 0; at < (index?.records ?? 0); at += 1) if (index?.isPurged(at) === true) yield at;
+}

@@ -23,6 +23,15 @@ export function archiveLockFailed(dir: string, cause: unknown) {
   );
 }
 
+/** The archive's folder is reached over a network, whose locks and promises are often untrue. */
+export function networkFileSystem(facts: {
+  readonly dir: string;
+  readonly type: string;
+  readonly mountPoint: string;
+}) {
+  return new MailkeepError('config', 'network-file-system', { ...facts });
+}
+
 /** There is no archive in this folder. */
 export function archiveMissing(dir: string) {
   return new MailkeepError('usage', 'archive-missing', { dir });

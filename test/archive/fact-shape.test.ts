@@ -60,6 +60,7 @@ const samples: { readonly [Name in FactName]: Extract<Fact, { fact: Name }> } = 
     complete: true,
     since: '2026-02-03T04:05:06Z',
   },
+  missing: { fact: 'missing', kind: 'blob', hash: 'a'.repeat(64), size: 12 },
   purged: { fact: 'purged', message: id, reason: 'forgotten', places: [place(7)] },
 };
 

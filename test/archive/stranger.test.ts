@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,12 +8,13 @@ import { promisify } from 'node:util';
 import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/archive/facts.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
+import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { appeared, DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
-const reader = fileURLToPath(new URL('read_archive.py', import.meta.url));
+const reader = fileURLToPath(new URL('../../docs/read_archive.py', import.meta.url));
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 if (!hasPython) console.warn('python3 is not here: the format is not read by a stranger');
 
@@ -27,9 +28,11 @@ async function readByStranger(disk: SimulatedDisk, name: string) {
     mkdirSync(dirname(copy), { recursive: true });
     writeFileSync(copy, disk.read(path));
   }
-  const { stdout } = await promisify(execFile)('python3', [reader, join(top, name)], {
-    maxBuffer: 1 << 26,
-  });
+  const { stdout } = await promisify(execFile)(
+    'python3',
+    [reader, join(top, name), join(top, `${name} out`)],
+    { maxBuffer: 1 << 26 },
+  );
   const lines: unknown[] = stdout
     .trimEnd()
     .split('\n')
@@ -65,6 +68,10 @@ describe.skipIf(!hasPython)('a stranger with the format document reads', () => {
     await sealSegment({ dir: DIR, segment: 1, files: disk.files });
     disk.delete(hotPath(1));
     expect(await readByStranger(disk, 'sealed')).toEqual(hot);
+    for (const raw of raws) {
+      const extracted = readFileSync(join(top, 'sealed out', `${hash('sha256', raw)}.eml`));
+      expect(extracted.equals(raw)).toBe(true);
+    }
 
     const fact = hash('sha256', canonicalJson(appeared(1, raws[0] ?? Buffer.alloc(0))));
     await sealSegment({
@@ -76,5 +83,50 @@ describe.skipIf(!hasPython)('a stranger with the format document reads', () => {
     const purged = await readByStranger(disk, 'purged');
     expect(purged.whole).toEqual({ ...expected.whole, purged: 1 });
     expect(purged.said).toHaveLength(hot.said.length - 1);
+  });
+
+  test('mended segments, and messages whose bytes came back in a later record', async () => {
+    const disk = new SimulatedDisk();
+    const writer = await openOn(disk.files);
+    const known = new Positions();
+    const raws = await writeBatches(writer, known, 3);
+    const large = mailWithAttachment(noise(90_000));
+    known.fold(await writer.commit(fill(writer.newBatch(), [large], known, 50)));
+    await writer.rollIfLarger(0);
+    const blob = known.batches[3]?.records.find(({ kind }) => kind === 'blob');
+    const gone = blob?.kind === 'blob' ? blob.hash : '';
+    await sealSegment({
+      dir: DIR,
+      segment: 1,
+      files: disk.files,
+      purge: (record) => record.hash.toString('hex') === gone,
+    });
+    disk.delete(hotPath(1));
+    const without = await readByStranger(disk, 'without');
+    expect(without.said).toContainEqual({ gone: hash('sha256', large) });
+
+    const batch = writer.newBatch();
+    batch.addSource(large, hash('sha256', large));
+    known.fold(await writer.commit(batch));
+    await writer.close();
+    const sealed = `${DIR}/log/0000000001.2.seg`;
+    const bytes = disk.read(sealed);
+    bytes[200] = (bytes[200] ?? 0) ^ 2;
+    disk.put(sealed, bytes);
+    const [mended] = await mendLog({
+      dir: DIR,
+      files: disk.files,
+      copies: [],
+      damaged: [1],
+      expected: known.reached,
+    });
+    expect(mended).toMatchObject({ segment: 1, generation: 3 });
+    const repaired = await readByStranger(disk, 'repaired');
+    const messages = [...raws, large].map((raw) => ({
+      message: hash('sha256', raw),
+      size: raw.length,
+    }));
+    for (const message of messages) expect(repaired.said).toContainEqual(message);
+    expect(repaired.said.filter((line) => 'gone' in Object(line))).toEqual([]);
   });
 });
