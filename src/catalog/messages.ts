@@ -1,6 +1,7 @@
 import type { Locator, Position } from '../archive/records.ts';
-import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { isoTime } from './moments.ts';
 import { query } from './query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from './tables.ts';
 
@@ -8,6 +9,15 @@ export interface FoundMessage {
   readonly docid: number;
   /** Bytes of the raw source. */
   readonly size: number;
+}
+
+/** What the listing told of a message, spelled as `list` and `search` spell it. */
+export interface MessageSummary {
+  readonly size: number;
+  readonly date: string | null;
+  readonly subject: string | null;
+  readonly from: Address | null;
+  readonly messageId: string | null;
 }
 
 /** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
@@ -18,6 +28,14 @@ export type IdMatch =
 
 const CANDIDATES = 10;
 
+/** What is left of a message that was purged. */
+export interface PurgedMessage {
+  readonly id: MessageId;
+  readonly reason: string;
+  /** Milliseconds since the epoch; null where the commit is not known. */
+  readonly time: number | null;
+}
+
 const RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
@@ -25,8 +43,24 @@ const RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
     .where('kind', '=', p.kind)
     .where('hash', '=', p.hash),
 );
+const SUMMARY = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['size', 'date', 'subject', 'sender_name', 'sender_address', 'message_id'])
+    .where('docid', '=', p.docid),
+);
 const TOMBSTONE = query<{ id: Buffer }>()((db, p) =>
   db.selectFrom('tombstones').select(['reason', 'commit_number']).where('id', '=', p.id),
+);
+const PURGED = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
+  db
+    .selectFrom('tombstones as t')
+    .leftJoin('commits as c', 'c.number', 't.commit_number')
+    .select(['t.id', 't.reason', 'c.time'])
+    .where('t.id', '>=', p.low)
+    .where('t.id', '<=', p.high)
+    .orderBy('t.id')
+    .limit(p.limit),
 );
 const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
   db
@@ -48,11 +82,14 @@ export interface MessageQueries {
   find(id: MessageId): FoundMessage | undefined;
   /** The docid of a message, with or without bytes. */
   docidOf(id: MessageId): number | undefined;
+  summary(id: MessageId): MessageSummary | undefined;
   hasBlob(hash: BlobHash): boolean;
   /** True when the message was purged on purpose: it is not fetched again. */
   isForgotten(id: MessageId): boolean;
   /** Why a message was purged, or undefined when it was not. */
   purgedFor(id: MessageId): string | undefined;
+  /** Messages that were purged and did not come back, whose id begins so: at most ten. */
+  purgedByPrefix(prefix: string): PurgedMessage[];
   /** An id by a prefix of its hex digits, in either case. */
   byPrefix(prefix: string): IdMatch;
   /** Docids of the first ten messages whose id begins so. */
@@ -64,12 +101,16 @@ export function messageQueries(connection: Connection): MessageQueries {
     connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
   const tombstone = (id: MessageId) =>
     connection.statement(TOMBSTONE).get({ id: Buffer.from(id, 'hex') });
-  const beginning = (prefix: string) => {
+  const between = (prefix: string) => {
     const digits = prefix.toLowerCase();
-    if (!/^[0-9a-f]{1,64}$/.test(digits)) return [];
+    if (!/^[0-9a-f]{1,64}$/.test(digits)) return undefined;
     const low = Buffer.from(digits.padEnd(64, '0'), 'hex');
     const high = Buffer.from(digits.padEnd(64, 'f'), 'hex');
-    return connection.statement(PREFIX).all({ low, high, limit: CANDIDATES });
+    return { low, high, limit: CANDIDATES };
+  };
+  const beginning = (prefix: string) => {
+    const bounds = between(prefix);
+    return bounds === undefined ? [] : connection.statement(PREFIX).all(bounds);
   };
   return {
     find(id) {
@@ -79,12 +120,35 @@ export function messageQueries(connection: Connection): MessageQueries {
         : { docid: found.docid, size: found.size };
     },
     docidOf: (id) => record(RECORD_MESSAGE, id)?.docid ?? undefined,
+    summary(id) {
+      const docid = record(RECORD_MESSAGE, id)?.docid ?? null;
+      const row = docid === null ? undefined : connection.statement(SUMMARY).get({ docid });
+      if (row === undefined) return undefined;
+      const { size, date, subject, sender_name: name, sender_address: address } = row;
+      return {
+        size,
+        date: isoTime(date),
+        subject,
+        from:
+          name === null && address === null ? null : { name: name ?? '', address: address ?? '' },
+        messageId: row.message_id,
+      };
+    },
     hasBlob: (hash) => {
       const found = record(RECORD_BLOB, hash);
       return found !== undefined && found.segment !== null;
     },
     isForgotten: (id) => tombstone(id) !== undefined,
     purgedFor: (id) => tombstone(id)?.reason,
+    purgedByPrefix(prefix) {
+      const bounds = between(prefix);
+      if (bounds === undefined) return [];
+      return connection
+        .statement(PURGED)
+        .all(bounds)
+        .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
+        .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
+    },
     docidsByPrefix: (prefix) => beginning(prefix).flatMap(({ docid }) => docid ?? []),
     byPrefix(prefix) {
       const rows = beginning(prefix);

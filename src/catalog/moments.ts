@@ -10,16 +10,30 @@ const IN_FORCE = query<{ time: number }>()((db, p) =>
     .orderBy('number', 'desc')
     .limit((eb) => eb.lit(1)),
 );
+const BY_NUMBER = query<{ number: number }>()((db, p) =>
+  db.selectFrom('commits').select('time').where('number', '=', p.number),
+);
 const LAST_TIME = query()((db) => db.selectFrom('meta').select('commit_time'));
+const LAST_NUMBER = query()((db) => db.selectFrom('meta').select('commit_number'));
 
 /** The commit in force at a time (milliseconds since the epoch): the last one that is not later; 0 before the first. */
 export function commitAt(connection: Connection, time: number): number {
   return connection.statement(IN_FORCE).get({ time })?.number ?? 0;
 }
 
+/** The time of a commit, milliseconds since the epoch; undefined for one that was never folded. */
+export function timeOf(connection: Connection, number: number): number | undefined {
+  return connection.statement(BY_NUMBER).get({ number })?.time;
+}
+
 /** The time of the reached commit; 0 before the first. */
 export function reachedTime(connection: Connection): number {
   return connection.statement(LAST_TIME).get({})?.commit_time ?? 0;
+}
+
+/** The number of the reached commit; 0 before the first. */
+export function reachedCommit(connection: Connection): number {
+  return connection.statement(LAST_NUMBER).get({})?.commit_number ?? 0;
 }
 
 /** ISO 8601 in UTC, as every time in JSON. Null stays null, and so does what no calendar has. */

@@ -1,4 +1,4 @@
-import type { FlagSet, Place } from '../mail/words.ts';
+import type { FlagSet, MailboxKey, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { flagSetRows } from './flag-set-rows.ts';
 import { query } from './query.ts';
@@ -94,6 +94,14 @@ const FORGOTTEN_AT = query<{ folder: number; generation: number; uid: number }>(
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid),
 );
+const IN_FOLDER = query<{ folder: number; docid: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select('id')
+    .where('docid', '=', p.docid)
+    .where('folder_id', '=', p.folder)
+    .limit((eb) => eb.lit(1)),
+);
 const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('places')
@@ -112,7 +120,7 @@ const HELD = query<{ folder: number }>()((db, p) =>
     .orderBy('generation')
     .orderBy('uid'),
 );
-const ASSUMED = query<{ limit: number }>()((db, p) =>
+const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) =>
   db
     .selectFrom('places as p')
     .innerJoin('folders as f', 'f.id', 'p.folder_id')
@@ -131,6 +139,9 @@ const ASSUMED = query<{ limit: number }>()((db, p) =>
     ])
     .where('p.assumed', '=', (eb) => eb.lit(1))
     .where('p.to_commit', 'is', null)
+    .where('b.host', '=', p.host)
+    .where('b.mailbox', '=', p.mailbox)
+    .where('p.first_commit', '<=', p.before)
     .orderBy('p.from_commit')
     .orderBy('p.id')
     .limit(p.limit),
@@ -145,11 +156,13 @@ export interface PlaceQueries {
     readonly to?: number;
   }): Iterable<OpenPlace>;
   at(folder: number, generation: number, uid: number): PlaceState | undefined;
+  /** True when a message has, or ever had, a place in a folder. */
+  wasIn(folder: number, docid: number): boolean;
   /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
   openGenerations(folder: number): number[];
   held(folder: number): { readonly generation: number; readonly uid: number }[];
-  /** Open places whose bytes were assumed, the oldest first. */
-  assumed(limit: number): AssumedPlace[];
+  /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
+  assumed(mailbox: MailboxKey, before: number, limit: number): AssumedPlace[];
   /** The flags of a stored flag set. */
   flags(id: number): FlagSet;
 }
@@ -210,16 +223,17 @@ export function placeQueries(connection: Connection): PlaceQueries {
         endedCommit: row.to_commit,
       };
     },
+    wasIn: (folder, docid) => connection.statement(IN_FOLDER).get({ folder, docid }) !== undefined,
     openGenerations: (folder) =>
       connection
         .statement(GENERATIONS_OPEN)
         .all({ folder })
         .map((row) => row.generation),
     held: (folder) => connection.statement(HELD).all({ folder }),
-    assumed: (limit) =>
+    assumed: ({ host, mailbox }, before, limit) =>
       connection
         .statement(ASSUMED)
-        .all({ limit })
+        .all({ host, mailbox, before, limit })
         .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
     flags,
   };

@@ -40,9 +40,21 @@ const OPEN = query()((db) =>
     .orderBy('q.uid'),
 );
 
+const ACKNOWLEDGED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+  db
+    .selectFrom('quarantine')
+    .select('acknowledged')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('uid', '=', p.uid)
+    .where('to_commit', 'is', null),
+);
+
 export interface QuarantineQueries {
   /** Open entries, by folder and uid; of one folder where its number is given. */
   open(folder?: number): QuarantineEntry[];
+  /** True when the user has acknowledged that a place is in quarantine. */
+  isAcknowledged(folder: number, generation: number, uid: number): boolean;
 }
 
 export function quarantineQueries(
@@ -76,5 +88,7 @@ export function quarantineQueries(
           subject: row.subject,
           messageId: row.message_id,
         })),
+    isAcknowledged: (folder, generation, uid) =>
+      connection.statement(ACKNOWLEDGED).get({ folder, generation, uid })?.acknowledged === 1,
   };
 }

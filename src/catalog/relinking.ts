@@ -1,5 +1,6 @@
-import type { MailboxKey, MessageId } from '../mail/words.ts';
+import type { CountedFlag, MailboxKey, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { flagMarks, MARK } from './flag-marks.ts';
 import { query } from './query.ts';
 
 /** An open place with what a new place needs to take its bytes over. */
@@ -54,14 +55,41 @@ interface InGeneration {
   readonly folder: number;
   readonly generation: number;
 }
-const OPEN_UIDS = query<InGeneration>()((db, p) =>
+/** Rows read at a time: a folder of a million messages is a million numbers, and never as many rows. */
+const CHUNK = 5_000;
+type Stretch = InGeneration & { readonly after: number; readonly limit: number };
+
+const OPEN_UIDS = query<Stretch>()((db, p) =>
   db
     .selectFrom('places')
     .select('uid')
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
+    .where('uid', '>', p.after)
     .where('to_commit', 'is', null)
-    .orderBy('uid'),
+    .orderBy('uid')
+    .limit(p.limit),
+);
+const UNREAD = query<InGeneration>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('to_commit', 'is', null)
+    .where((eb) => eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
+);
+const MARKED_UIDS = query<Stretch & { mark: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .select('uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('uid', '>', p.after)
+    .where('to_commit', 'is', null)
+    .where((eb) => eb(eb('marks', '&', p.mark), '<>', eb.lit(0)))
+    .orderBy('uid')
+    .limit(p.limit),
 );
 const HELD_UIDS = query<InGeneration>()((db, p) =>
   db
@@ -77,7 +105,8 @@ const QUARANTINED_UIDS = query<InGeneration>()((db, p) =>
     .select('uid')
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
-    .where('to_commit', 'is', null),
+    .where('to_commit', 'is', null)
+    .orderBy('uid'),
 );
 const FORGOTTEN_UIDS = query<InGeneration>()((db, p) =>
   db
@@ -92,21 +121,37 @@ export interface RelinkQueries {
   placed(folder: number, generation: number, uid: number): PlacedMessage | undefined;
   /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
   isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
+  /** Open places without `\\Seen`. */
+  unread(folder: number, generation: number): number;
+  /** Uids of open places that carry a flag, ascending. */
+  uidsFlagged(folder: number, generation: number, flag: CountedFlag): number[];
   /** Uids of open places, ascending. */
   openUids(folder: number, generation: number): number[];
+  /** Uids in quarantine, ascending. */
+  quarantinedUids(folder: number, generation: number): number[];
   /** Uids that the brake holds, in no order. */
   heldUids(folder: number, generation: number): number[];
-  /** Uids that the origin should answer for: open and not held, quarantined, forgotten. In no order. */
+  /** Uids that the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
   expectedUids(folder: number, generation: number): number[];
 }
 
 /** What a pass asks about places that may have moved. */
 export function relinkQueries(connection: Connection): RelinkQueries {
-  const uids = (which: typeof OPEN_UIDS, folder: number, generation: number): number[] =>
+  const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
     connection
       .statement(which)
       .all({ folder, generation })
       .map(({ uid }) => uid);
+  const inChunks = (read: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
+    const found: number[] = [];
+    for (;;) {
+      const rows = read({ after: found[found.length - 1] ?? 0, limit: CHUNK });
+      for (const { uid } of rows) found.push(uid);
+      if (rows.length < CHUNK) return found;
+    }
+  };
+  const openUids = (folder: number, generation: number): number[] =>
+    inChunks((stretch) => connection.statement(OPEN_UIDS).all({ folder, generation, ...stretch }));
   return {
     placed(folder, generation, uid) {
       const row = connection.statement(PLACED).get({ folder, generation, uid });
@@ -125,15 +170,26 @@ export function relinkQueries(connection: Connection): RelinkQueries {
       connection
         .statement(OPEN_ALIKE)
         .get({ fingerprint: Buffer.from(fingerprint, 'hex'), host, mailbox, before }) !== undefined,
-    openUids: (folder, generation) => uids(OPEN_UIDS, folder, generation),
+    unread: (folder, generation) =>
+      connection.statement(UNREAD).get({ folder, generation })?.n ?? 0,
+    uidsFlagged: (folder, generation, flag) =>
+      inChunks((stretch) =>
+        connection
+          .statement(MARKED_UIDS)
+          .all({ folder, generation, mark: flagMarks([flag]), ...stretch }),
+      ),
+    openUids,
+    quarantinedUids: (folder, generation) => uids(QUARANTINED_UIDS, folder, generation),
     heldUids: (folder, generation) => uids(HELD_UIDS, folder, generation),
     expectedUids(folder, generation) {
+      const open = openUids(folder, generation);
       const held = new Set(uids(HELD_UIDS, folder, generation));
-      const open = uids(OPEN_UIDS, folder, generation).filter((uid) => !held.has(uid));
-      return open.concat(
-        uids(QUARANTINED_UIDS, folder, generation),
-        uids(FORGOTTEN_UIDS, folder, generation),
-      );
+      const others = [
+        ...uids(QUARANTINED_UIDS, folder, generation),
+        ...uids(FORGOTTEN_UIDS, folder, generation),
+      ];
+      const current = held.size === 0 ? open : open.filter((uid) => !held.has(uid));
+      return others.length === 0 ? current : current.concat(others).sort((a, b) => a - b);
     },
   };
 }
