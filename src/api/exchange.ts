@@ -37,6 +37,8 @@ export interface Reply {
 /** What one HTTP exchange cost. */
 export interface RequestReport {
   readonly operation: string;
+  /** Resource id of the mailbox it was about; empty for none. */
+  readonly key: string;
   readonly surface: 'mailbox' | 'platform';
   readonly host: string;
   /** 0 where no answer came. */

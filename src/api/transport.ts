@@ -289,6 +289,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#controller === undefined) return;
     onRequest?.({
       operation: this.#request.operation.name,
+      key: this.#request.key,
       surface: this.#request.operation.surface,
       host,
       status: this.#status,

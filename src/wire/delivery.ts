@@ -20,6 +20,7 @@ export interface DeliveryHint {
   /** Address or resource id of the mailbox; null when the delivery does not tell. */
   readonly mailbox: string | null;
   readonly folder: string | null;
+  readonly uid: number | null;
 }
 
 const loose = z.looseObject({
@@ -37,7 +38,10 @@ const loose = z.looseObject({
     .nullish()
     .catch(null),
   data: z
-    .looseObject({ path: z.string().max(1024).nullish().catch(null) })
+    .looseObject({
+      path: z.string().max(1024).nullish().catch(null),
+      uid: z.int().min(1).nullish().catch(null),
+    })
     .nullish()
     .catch(null),
 });
@@ -49,5 +53,6 @@ export function readDelivery(body: unknown): DeliveryHint {
     event: read?.event ?? null,
     mailbox: read?.mailbox ?? null,
     folder: read?.data?.path ?? null,
+    uid: read?.data?.uid ?? null,
   };
 }

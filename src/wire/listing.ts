@@ -1,3 +1,4 @@
+import { hasCode } from '../errors/mailkeep-error.ts';
 import { originError } from '../errors/origin.ts';
 import { type Address, flagSet, type ListedAttachment, type Listing } from '../mail/words.ts';
 import { typeName } from './decode.ts';
@@ -25,19 +26,49 @@ const NAMED = new Set([
   'attachments',
 ]);
 
+/** Without them a record says nothing, or something false: no flags would be taken for flags that are gone. */
+const FIRM = new Set(['uid', 'flags']);
+
 const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});
 const NO_ADDRESSES: readonly Address[] = Object.freeze([]);
 const NO_ATTACHMENTS: readonly ListedAttachment[] = Object.freeze([]);
 
 /**
  * Decodes one message record leniently: only `uid` must be there; a field that is missing or null is null or
- * empty; a field nobody named goes to `extra`.
+ * empty; a field nobody named goes to `extra`. So does, as it came, one of a wrong type, which counts as missing:
+ * a message that is listed oddly must not hide the others of its page.
  *
  * @param path where the record stands in the answer, such as `data[3]`, for the error
- * @throws origin.shape naming the first field of a wrong type
+ * @throws origin.shape where it is no record, without a uid, or its flags cannot be read
  */
 export function decodeListing(record: unknown, operation: string, path = 'data'): Listing {
   const at: At = { operation, path };
+  try {
+    return decodeSound(at, record);
+  } catch (error) {
+    if (!hasCode(error, 'origin.shape') || !isObject(record)) throw error;
+    return decodeSalvaged(at, record);
+  }
+}
+
+/** Leaves out the fields that are of a wrong type, and keeps them in `extra`. */
+function decodeSalvaged(at: At, record: Readonly<Record<string, unknown>>): Listing {
+  const sound: Record<string, unknown> = { ...record };
+  const odd: Record<string, unknown> = {};
+  for (const field of NAMED) {
+    if (FIRM.has(field) || !(field in sound)) continue;
+    try {
+      decodeSound(at, { uid: 1, [field]: sound[field] });
+    } catch {
+      odd[field] = sound[field];
+      delete sound[field];
+    }
+  }
+  const listing = decodeSound(at, sound);
+  return { ...listing, extra: { ...listing.extra, ...odd } };
+}
+
+function decodeSound(at: At, record: unknown): Listing {
   if (!isObject(record)) throw wrong(at, '', record, 'object');
   const { uid, from } = record;
   if (typeof uid !== 'number' || !Number.isSafeInteger(uid) || uid < 1) {
