@@ -32,6 +32,7 @@ export async function planSync(options: {
   readonly mirror: Mirror;
   readonly memory: Memory;
   readonly requestsPerMinute: number;
+  readonly full: boolean;
   readonly signal: AbortSignal;
 }): Promise<SyncPlan> {
   const mailboxes: SyncPlan['mailboxes'][number][] = [];
@@ -47,7 +48,9 @@ export async function planSync(options: {
           const generation = options.mirror.folder(at)?.generation ?? 1;
           const counts = options.mirror.counts(at, generation);
           const accounted = Object.values(counts).reduce((sum: number, n: number) => sum + n, 0);
-          return planFolder(listed, accounted, recalledCoverage(options.memory, at, generation));
+          const unread = options.mirror.unread(at, generation);
+          const covered = recalledCoverage(options.memory, at, generation);
+          return planFolder(listed, { accounted, unread, covered }, options.full);
         }),
         excluded,
       });

@@ -8,6 +8,9 @@ export interface MailboxResult {
   readonly ended: number;
   readonly flagsChanged: number;
   readonly relinked: number;
+  /** Relinked places whose sources were fetched since, and are what was assumed, or were another message. */
+  readonly verified: number;
+  readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
   readonly bytes: number;
@@ -15,6 +18,7 @@ export interface MailboxResult {
 
 /** A named failure that did not stop the rest. */
 export interface SyncFailure {
+  /** Empty for what concerns the archive itself. */
   readonly account: string;
   readonly mailbox: string | null;
   readonly folder: string | null;

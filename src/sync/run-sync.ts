@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import PQueue from 'p-queue';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { following } from '../limiter/on-abort.ts';
 import { passAccount } from './apply/account-pass.ts';
 import { Canary } from './apply/canary.ts';
 import { Committer } from './apply/committer.ts';
@@ -11,7 +12,7 @@ import type { PassContext, PassPolicy } from './apply/pass-context.ts';
 import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
 import type { Wanted } from './apply/survey.ts';
 import type { ProgressListener } from './progress.ts';
-import type { SyncResult } from './result.ts';
+import type { SyncFailure, SyncResult } from './result.ts';
 
 /** Makes stored messages searchable; owned by the caller, driven by the pass. */
 export interface Indexing {
@@ -36,12 +37,14 @@ export interface SyncOptions {
   readonly minFreeBytes: number;
   /** Number of the commit the catalog has reached; 0 for an empty archive. */
   readonly startedAtCommit: number;
+  /** What is done about each account; a pass where it is left out. */
+  readonly pass?: typeof passAccount;
   readonly log: Log;
   readonly mirror: Mirror;
   readonly memory: Memory;
   readonly indexing: Indexing;
-  /** Closes and seals what is worth it; called at the end, when all is searchable. */
-  readonly tidy: (signal: AbortSignal) => Promise<void>;
+  /** Closes and seals what is worth it; called at the end, when all is searchable. Returns damage it met. */
+  readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
   /** Bytes free where the archive is. */
   readonly freeBytes: () => Promise<number>;
   /** Requests made so far, by operation, over all accounts. */
@@ -50,6 +53,11 @@ export interface SyncOptions {
   readonly after: (ms: number, act: () => void) => () => void;
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
+  /**
+   * Gives a committer that passes beside this one use as well, so that a message they both meet is stored once;
+   * without it the pass has one of its own. `onCommitted` is to be called after each batch.
+   */
+  readonly openCommitter?: (onCommitted: () => void) => Committer;
 }
 
 /** Below this share of a busy event loop there is room to index while fetching. */
@@ -65,9 +73,18 @@ const INDEX_ALONGSIDE = 32;
  *   `sync.interrupted` when the signal was aborted: what was collected is durable then.
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
+  const { controller, release } = following(options.signal);
+  try {
+    return await runStoppable(options, controller);
+  } finally {
+    release();
+  }
+}
+
+/** @param stopping aborts with the caller's signal, and when the archive cannot go on */
+async function runStoppable(options: SyncOptions, stopping: AbortController): Promise<SyncResult> {
   const startedAt = options.now();
-  const stopping = new AbortController();
-  const signal = AbortSignal.any([options.signal, stopping.signal]);
+  const { signal } = stopping;
   const alongside = new IndexAlongside(options.indexing, signal);
   const contexts: PassContext[] = [];
   let failure: { readonly error: unknown } | undefined;
@@ -75,23 +92,20 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     failure ??= { error };
     stopping.abort(error);
   };
-  const committer = new Committer({
-    log: options.log,
-    mirror: options.mirror,
-    now: options.now,
-    after: options.after,
-    onCommitted: () => {
-      for (const ctx of contexts) ctx.ledger.announce();
-      alongside.consider();
-      guardFreeSpace(options).catch(stopAll);
-    },
-  });
+  const onCommitted = (): void => {
+    for (const ctx of contexts) ctx.ledger.announce();
+    alongside.consider();
+    guardFreeSpace(options).catch(stopAll);
+  };
+  const { log, mirror, now, after } = options;
+  const committer =
+    options.openCommitter?.(onCommitted) ?? new Committer({ log, mirror, now, after, onCommitted });
   await guardFreeSpace(options);
   await Promise.all(
     options.accounts.map((account) => {
       const context = openContext(options, account, committer, signal);
       contexts.push(context.ctx);
-      return runAccount(context, account.wanted, stopAll);
+      return runAccount(context, account.wanted, options.pass ?? passAccount, stopAll);
     }),
   );
   const ledgers = contexts.map(({ ledger }) => ledger);
@@ -102,7 +116,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const fetchedAt = options.now();
   await options.indexing.all(options.signal);
   const indexedAt = options.now();
-  await options.tidy(options.signal);
+  const damage = await options.tidy(options.signal);
   const requestsByOperation = options.requests();
   return {
     mailboxes: ledgers.flatMap((ledger) => ledger.results()),
@@ -110,16 +124,23 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
     requestsByOperation,
     timings: { fetchMs: fetchedAt - startedAt, indexMs: indexedAt - fetchedAt },
     durationMs: options.now() - startedAt,
-    failures: ledgers.flatMap(({ failures }) => failures),
+    failures: [...ledgers.flatMap(({ failures }) => failures), ...damage.map(ofTheArchive)],
     certificates: ledgers.flatMap(({ certificates }) => certificates),
     excluded: ledgers.flatMap(({ excluded }) => excluded),
   };
+}
+
+/** A failure of no account: something on disk is not what was written. */
+function ofTheArchive({ family, code, facts }: MailkeepError): SyncFailure {
+  return { account: '', mailbox: null, folder: null, uid: null, family, code, facts };
 }
 
 interface OpenContext {
   readonly ctx: PassContext;
   /** The error the account's pass was stopped with, if it was. */
   readonly stoppedWith: () => { readonly error: unknown } | undefined;
+  /** Lets go of the run's signal. */
+  readonly release: () => void;
 }
 
 function openContext(
@@ -128,7 +149,7 @@ function openContext(
   committer: Committer,
   signal: AbortSignal,
 ): OpenContext {
-  const stopping = new AbortController();
+  const { controller, release } = following(signal);
   let stopped: { readonly error: unknown } | undefined;
   const { origin } = account;
   const ctx: PassContext = {
@@ -144,10 +165,10 @@ function openContext(
     queue: new PQueue({ concurrency: options.concurrency }),
     now: options.now,
     progress: options.progress,
-    signal: AbortSignal.any([signal, stopping.signal]),
+    signal: controller.signal,
     stop: (error) => {
       stopped ??= { error };
-      stopping.abort(error);
+      controller.abort(error);
     },
     startedAtCommit: options.startedAtCommit,
     startedAt: options.now(),
@@ -155,21 +176,23 @@ function openContext(
     order: options.order,
     requestsPerMinute: options.requestsPerMinute,
   };
-  return { ctx, stoppedWith: () => stopped };
+  return { ctx, stoppedWith: () => stopped, release };
 }
 
 async function runAccount(
-  { ctx, stoppedWith }: OpenContext,
+  { ctx, stoppedWith, release }: OpenContext,
   wanted: Wanted,
+  pass: typeof passAccount,
   stopAll: (error: unknown) => void,
 ): Promise<void> {
   try {
-    await passAccount(ctx, wanted);
+    await pass(ctx, wanted);
   } catch (error) {
     ctx.stop(error);
   }
   // Fetches under way see the signal and end by themselves; nothing may be added after the last flush.
   await ctx.queue.onIdle();
+  release();
   const stopped = stoppedWith();
   if (stopped === undefined || isAbort(stopped.error)) return;
   if (endsOnlyTheAccount(stopped.error)) ctx.ledger.fail(stopped.error);

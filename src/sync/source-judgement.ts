@@ -94,7 +94,7 @@ function isMailAllTheSame(
 }
 
 /** A message listed without a Message-ID must come without one. */
-function carriesListedId(
+export function carriesListedId(
   listing: Pick<Listing, 'messageId'>,
   fetched: Pick<FetchedFacts, 'messageId'>,
 ): boolean {

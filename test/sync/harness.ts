@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';
+import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
 import type { Memory, Origin } from '../../src/sync/apply/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { runSync, type SyncOptions } from '../../src/sync/run-sync.ts';
@@ -87,6 +88,7 @@ export class Archive {
         concurrency: 4,
         minFreeBytes: 0,
         policy: {
+          ...BY_HAND,
           full: false,
           acceptEndings: false,
           brake: { maxEndedShare: 0.3, minMessages: 50 },
@@ -97,7 +99,7 @@ export class Archive {
         mirror: catalogMirror(catalog),
         memory: this.memory,
         indexing: { some: async () => 0, all: async () => {} },
-        tidy: async () => {},
+        tidy: async () => [],
         freeBytes: async () => Number.POSITIVE_INFINITY,
         requests: () => ({}),
         now: this.clock.now,

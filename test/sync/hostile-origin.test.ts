@@ -2,11 +2,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { originError } from '../../src/errors/origin.ts';
 import type { PassPolicy } from '../../src/sync/apply/pass-context.ts';
+import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
 
 const HOUR = 3_600_000;
 const policy: PassPolicy = {
+  ...BY_HAND,
   full: true,
   acceptEndings: false,
   brake: { maxEndedShare: 0.3, minMessages: 50 },

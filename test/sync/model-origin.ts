@@ -1,5 +1,5 @@
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { type FolderKey, flagSet, type Listing } from '../../src/mail/words.ts';
+import { type CountedFlag, type FolderKey, flagSet, type Listing } from '../../src/mail/words.ts';
 import type { FolderListing, Origin, OriginPage, UidOrder } from '../../src/sync/apply/ports.ts';
 
 export interface ModelMessage {
@@ -39,6 +39,9 @@ export class ModelOrigin implements Origin {
   readonly host = 'mail.example.org';
   readonly boxes = new Map<string, { address: string; folders: Map<string, ModelFolder> }>();
   readonly requests: Request[] = [];
+  /** Whether it can be searched at all, and whether a search for a flag shows only messages that carry it. */
+  searches = true;
+  heedsFlags = true;
   /** Whether the listing of folders shows as many as it counts. */
   listsAll = true;
   before: (request: Request) => void = () => {};
@@ -89,9 +92,15 @@ export class ModelOrigin implements Origin {
 
   async search(
     at: FolderKey,
-    { uids, perPage, order }: { uids: string; perPage: number; order: UidOrder },
+    {
+      uids,
+      perPage,
+      order,
+      flag,
+    }: { uids: string; perPage: number; order: UidOrder; flag?: CountedFlag },
   ): Promise<OriginPage> {
     return this.#answer({ operation: 'search', folder: at.folder }, () => {
+      if (!this.searches) throw status(405);
       const all = [...this.#folder(at).messages.values()];
       const top = Math.max(0, ...all.map(({ uid }) => uid));
       const wanted = uids.split(',').map((part) => {
@@ -99,7 +108,9 @@ export class ModelOrigin implements Origin {
         const ends = [from, to].map((end) => (end === '*' ? top : Number(end)));
         return { lo: Math.min(...ends), hi: Math.max(...ends) };
       });
-      const found = all.filter(({ uid }) => wanted.some(({ lo, hi }) => uid >= lo && uid <= hi));
+      const found = all
+        .filter(({ uid }) => wanted.some(({ lo, hi }) => uid >= lo && uid <= hi))
+        .filter(({ flags }) => flag === undefined || !this.heedsFlags || flags.includes(flag));
       return this.#page(found, 1, perPage, order);
     });
   }

@@ -1,83 +1,21 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { PassPolicy } from '../../src/sync/apply/pass-context.ts';
-import { Archive } from './harness.ts';
-import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
+import { describe, expect, it } from 'vitest';
+import { mail, status } from './model-origin.ts';
+import {
+  archive,
+  box,
+  eachWithItsOwn,
+  expectTrue,
+  folders,
+  HOUR,
+  move,
+  origin,
+  policy,
+  range,
+  rename,
+  renumber,
+} from './one-mailbox.ts';
 
-const HOUR = 3_600_000;
-const policy: PassPolicy = {
-  full: false,
-  acceptEndings: false,
-  brake: { maxEndedShare: 0.3, minMessages: 50 },
-  confirmAfterMs: 6 * HOUR,
-};
-
-let archive: Archive;
-let origin: ModelOrigin;
-beforeEach(() => {
-  archive = new Archive();
-  origin = new ModelOrigin();
-});
-afterEach(() => {
-  archive.remove();
-});
-
-function folders(counts: Record<string, number>): void {
-  origin.mailbox(
-    'AC1',
-    'ada@example.org',
-    Object.entries(counts).map(([path, count]) => {
-      const folder = new ModelFolder(path, path.endsWith('.Trash') ? '\\Trash' : null);
-      for (let i = 1; i <= count; i += 1)
-        folder.deliver(mail(`${path} ${i}`), { flags: ['\\Seen'] });
-      return folder;
-    }),
-  );
-}
-
-function box(path: string): ModelFolder {
-  const folder = origin.boxes.get('AC1')?.folders.get(path);
-  if (folder === undefined) throw new Error(`the model has no ${path}`);
-  return folder;
-}
-
-function move(from: string, to: string, uids: readonly number[]): void {
-  for (const uid of uids) {
-    const message = box(from).messages.get(uid);
-    if (message === undefined) continue;
-    box(from).messages.delete(uid);
-    box(to).deliver(message.raw, { date: message.date, flags: [...message.flags] });
-  }
-}
-
-function rename(from: string, to: string): void {
-  const all = origin.boxes.get('AC1')?.folders;
-  const folder = new ModelFolder(to);
-  for (const [uid, message] of box(from).messages) folder.messages.set(uid, message);
-  folder.nextUid = box(from).nextUid;
-  all?.delete(from);
-  all?.set(to, folder);
-}
-
-/** Hands out every uid anew, from 1, in the order of the old ones. */
-function renumber(path: string, first = 1): void {
-  const messages = [...box(path).messages.values()];
-  box(path).messages.clear();
-  box(path).nextUid = first;
-  for (const { raw, date, flags } of messages) box(path).deliver(raw, { date, flags });
-}
-
-async function expectTrue(): Promise<void> {
-  const mirrored = await archive.places();
-  const there = new Map(
-    [...(origin.boxes.get('AC1')?.folders.values() ?? [])].flatMap((folder) =>
-      [...folder.messages.values()].map((m) => [`${folder.path}/${m.uid}`, [...m.flags].sort()]),
-    ),
-  );
-  expect(new Map([...mirrored].map(([place, { flags }]) => [place, [...flags]]))).toEqual(there);
-}
-
-const range = (from: number, to: number) =>
-  Array.from({ length: to - from + 1 }, (_, i) => from + i);
+eachWithItsOwn();
 
 describe('a deletion', () => {
   it('is found among many for few requests', async () => {
@@ -237,6 +175,17 @@ describe('a folder that is not listed any more', () => {
 });
 
 describe('a renumbered folder', () => {
+  it('whose new uids lie above all old ones fetches nothing either', async () => {
+    folders({ INBOX: 3, Work: 450 });
+    await archive.sync(origin);
+    renumber('Work', 10_000);
+    origin.requests.length = 0;
+    const result = await archive.sync(origin);
+    expect(result.mailboxes).toMatchObject([{ relinked: 450, added: 0, held: 0 }]);
+    expect(origin.count('source')).toBe(0);
+    await expectTrue();
+  });
+
   it('is recognised, and fetches nothing it has', async () => {
     folders({ INBOX: 500 });
     await archive.sync(origin);
@@ -318,20 +267,5 @@ describe('an origin that lies', () => {
     const result = await archive.sync(origin);
     expect(result.failures).toMatchObject([{ code: 'sync.counts-disagree' }]);
     expect((await archive.places()).size).toBe(60);
-  });
-});
-
-describe('a full pass', () => {
-  it('finds every flag, however old', async () => {
-    folders({ INBOX: 450 });
-    await archive.sync(origin);
-    for (const uid of [1, 99, 233]) {
-      const message = box('INBOX').messages.get(uid);
-      if (message !== undefined) message.flags = ['\\Flagged'];
-    }
-    expect((await archive.sync(origin)).mailboxes).toMatchObject([{ flagsChanged: 0 }]);
-    const result = await archive.sync(origin, { policy: { ...policy, full: true } });
-    expect(result.mailboxes).toMatchObject([{ flagsChanged: 3 }]);
-    await expectTrue();
   });
 });

@@ -4,7 +4,9 @@ import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from 
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
-import { noteMailboxes } from './unreachable.ts';
+import { noteMailboxes, recentMailboxes } from './unreachable.ts';
+import { noteUnwatchedMailboxes } from './unwatched.ts';
+import { reconsiderSearch } from './walk.ts';
 
 /** Mailboxes that are looked at together: their newest mail comes before anybody's backlog. */
 const MAILBOXES_TOGETHER = 20;
@@ -19,8 +21,8 @@ const SAMPLED_FOLDERS = 5;
  * fail for all of them (a refused token, an unreachable host, a full disk) ends the pass.
  */
 export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
-  const { mailboxes, listed } = await surveyAccount(ctx, wanted);
-  noteMailboxes(ctx, wanted, listed);
+  reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
+  const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     await passGroup(
       ctx,
@@ -29,6 +31,13 @@ export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<voi
       mailboxes.length,
     );
   }
+}
+
+async function askMailboxes(ctx: PassContext, wanted: Wanted): Promise<readonly OriginMailbox[]> {
+  const { mailboxes, listed } = await surveyAccount(ctx, wanted);
+  noteMailboxes(ctx, wanted, listed);
+  noteUnwatchedMailboxes(ctx, listed, wanted);
+  return mailboxes;
 }
 
 async function passGroup(

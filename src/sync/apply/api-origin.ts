@@ -6,13 +6,21 @@ import type { Origin, UidOrder } from './ports.ts';
 /** No mailbox has as many; each costs memory for the whole pass. What lies beyond is said to be missing. */
 const MOST_FOLDERS = 20_000;
 
-/** The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota. */
-export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
+/**
+ * The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota.
+ *
+ * @param lane where all requests wait as long as it says so; undefined leaves it to the request
+ */
+export function apiOrigin(
+  client: MailboxClient,
+  spoolDir: string,
+  lane: () => Lane | undefined = () => undefined,
+): Origin {
   return {
     // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
-      const { mailboxes } = await client.getCurrentAccount({ signal });
+      const { mailboxes } = await client.getCurrentAccount({ signal, lane: lane() });
       const byId = new Map(mailboxes.map(({ resourceId, address }) => [resourceId, address]));
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },
@@ -20,7 +28,8 @@ export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
       // A folder that is made or renamed between two pages shifts the rest: one may come twice, or not at all.
       const byPath = new Map<string, ListedFolder>();
       for (let page = 1; ; page += 1) {
-        const { items, perPage, total } = await client.listFolders(mailbox, { page, signal });
+        const options = { page, signal, lane: lane() };
+        const { items, perPage, total } = await client.listFolders(mailbox, options);
         const before = byPath.size;
         for (const folder of items) byPath.set(folder.path, folder);
         // A page that brings nothing new is followed by more of the same.
@@ -30,19 +39,28 @@ export function apiOrigin(client: MailboxClient, spoolDir: string): Origin {
       }
     },
     async list(at, { page, perPage, order }, signal) {
-      const lane: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';
-      return client.listMessages(at, { page, perPage, sort: sortBy(order), signal, lane });
+      const own: Lane = page === 1 && order === 'descending' ? 'new-mail' : 'backlog';
+      const options = { page, perPage, sort: sortBy(order), signal, lane: lane() ?? own };
+      return client.listMessages(at, options);
     },
-    async search(at, { uids, perPage, order }, signal) {
-      const options = { page: 1, perPage, sort: sortBy(order), signal, lane: 'backlog' } as const;
-      return client.searchMessages(at, { uid: uids }, options);
+    async search(at, { uids, perPage, order, flag }, signal) {
+      const options = {
+        page: 1,
+        perPage,
+        sort: sortBy(order),
+        signal,
+        lane: lane() ?? 'backlog',
+      };
+      const flags = flag === undefined ? {} : { flags: [flag] };
+      return client.searchMessages(at, { uid: uids, ...flags }, options);
     },
     async quota(mailbox, signal) {
       const { quotas } = await client.getQuota(mailbox, { signal, lane: 'sweep' });
       return quotas.map(({ resourceName, usage, limit }) => ({ name: resourceName, usage, limit }));
     },
     async source(at, uid, signal) {
-      return client.getMessageSource({ ...at, uid }, { signal, spoolDir, lane: 'backlog' });
+      const options = { signal, spoolDir, lane: lane() ?? 'backlog' };
+      return client.getMessageSource({ ...at, uid }, options);
     },
   };
 }

@@ -1,7 +1,8 @@
 import type { FolderKey, Listing } from '../../mail/words.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
-import type { Memory, Origin } from './ports.ts';
-import { canSearch, walkRange } from './walk.ts';
+import type { UidInterval } from '../plan/uid-intervals.ts';
+import type { Memory, Origin, OriginPage } from './ports.ts';
+import { canSearch, isRefusal, walkRange } from './walk.ts';
 
 /** What asking for uids by name showed. */
 export interface Named {
@@ -24,20 +25,37 @@ export async function askByName(
   const lo = uids[0];
   const hi = uids[uids.length - 1];
   if (lo === undefined || hi === undefined) return { answered, silent: [] };
-  if (!canSearch(deps.memory, at.host)) {
-    for await (const page of walkRange(deps, at, { lo, hi }, 'ascending')) {
-      for (const listing of page.items) answered.set(listing.uid, listing);
-    }
-    return { answered, silent: uids.filter((uid) => !answered.has(uid)) };
-  }
+  if (!canSearch(deps.memory, at.host)) return walked(deps, at, uids, { lo, hi });
   const silent: number[] = [];
   for (let from = 0; from < uids.length; from += PAGE_SIZE) {
     const named = uids.slice(from, from + PAGE_SIZE);
     const page = { uids: named.join(','), perPage: PAGE_SIZE, order: 'ascending' } as const;
-    const { items, total } = await deps.origin.search(at, page, deps.signal);
+    let answer: OriginPage;
+    try {
+      answer = await deps.origin.search(at, page, deps.signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      // The walk finds out whether it is the search that is refused, and remembers it.
+      return walked(deps, at, uids, { lo, hi });
+    }
+    const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
     // A total above what it shows leaves open which of them is there: none of these is silent.
     if (total <= items.length) silent.push(...named.filter((uid) => !answered.has(uid)));
   }
   return { answered, silent };
+}
+
+async function walked(
+  deps: Parameters<typeof walkRange>[0],
+  at: FolderKey,
+  uids: readonly number[],
+  range: UidInterval,
+): Promise<Named> {
+  const wanted = new Set(uids);
+  const answered = new Map<number, Listing>();
+  for await (const { items } of walkRange(deps, at, range, 'ascending')) {
+    for (const listing of items) if (wanted.has(listing.uid)) answered.set(listing.uid, listing);
+  }
+  return { answered, silent: uids.filter((uid) => !answered.has(uid)) };
 }

@@ -1,6 +1,8 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { FolderKey, Listing } from '../../mail/words.ts';
+import { concernsOnly } from './failure-scope.ts';
 import type { Memory, Origin } from './ports.ts';
+import { walkRange } from './walk.ts';
 
 /** Scope of memory: when a host last proved that reading a source leaves a message unseen. */
 const CANARY = 'canary';
@@ -37,12 +39,7 @@ export class Canary {
     if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;
     this.#watching = true;
     try {
-      const answer = await this.#origin.search(
-        at,
-        { uids: String(listing.uid), perPage: 1, order: 'ascending' },
-        signal,
-      );
-      const now = answer.items.find(({ uid }) => uid === listing.uid);
+      const now = await this.#lookAgain(at, listing.uid, signal);
       if (now === undefined) return;
       if (!now.flags.includes(SEEN)) {
         this.#turned = 0;
@@ -56,6 +53,23 @@ export class Canary {
     } finally {
       this.#watching = false;
     }
+  }
+
+  /** The message as it is listed now; undefined when it is gone, or the origin does not tell. */
+  async #lookAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
+    const deps = { origin: this.#origin, memory: this.#memory, signal };
+    try {
+      // Newest first: where a host does not search by uid, new mail is on the first page.
+      for await (const { items } of walkRange(deps, at, { lo: uid, hi: uid }, 'descending')) {
+        const found = items.find((item) => item.uid === uid);
+        if (found !== undefined) return found;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      // That this look fails says nothing about the message, whose source came.
+      if (!concernsOnly(error)) throw error;
+    }
+    return undefined;
   }
 
   #isProven(): boolean {

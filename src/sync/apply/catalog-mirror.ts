@@ -41,6 +41,19 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
       const folder = numberOf(at);
       return folder === undefined ? [] : relinking.openUids(folder, generation);
     },
+    unread(at, generation) {
+      const folder = numberOf(at);
+      return folder === undefined ? 0 : relinking.unread(folder, generation);
+    },
+    uidsFlagged(at, generation, flag) {
+      const folder = numberOf(at);
+      return folder === undefined ? [] : relinking.uidsFlagged(folder, generation, flag);
+    },
+    isAcknowledged(at, { generation, uid }) {
+      const folder = numberOf(at);
+      return folder !== undefined && quarantine.isAcknowledged(folder, generation, uid);
+    },
+    assumed: (mailbox, before, limit) => places.assumed(mailbox, before, limit),
     heldUids(at, generation) {
       const folder = numberOf(at);
       return folder === undefined ? [] : relinking.heldUids(folder, generation);
@@ -66,11 +79,7 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
     },
     quarantined(at, generation) {
       const folder = numberOf(at);
-      if (folder === undefined) return [];
-      return quarantine
-        .open(folder)
-        .filter((entry) => entry.generation === generation)
-        .map(({ uid }) => uid);
+      return folder === undefined ? [] : relinking.quarantinedUids(folder, generation);
     },
     counts(at) {
       const folder = numberOf(at);

@@ -62,16 +62,7 @@ export class Committer {
     accepted: Accepted,
     onDurable: () => void,
   ): Promise<Stored> {
-    const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
-    while (this.#large !== undefined) await this.#large;
-    this.#throwIfFailed();
-    let known = this.#deps.mirror.message(id) ?? this.#messages.get(id);
-    if (known === undefined) {
-      const size = await this.#addBytes(id, source);
-      const docid = this.#deps.mirror.docidFor(docidBase(listing.date, this.#deps.now()));
-      known = { docid, size };
-      this.#messages.set(id, known);
-    }
+    const { id, ...known } = await this.putSource(listing, source);
     this.addFact(
       {
         fact: 'appeared',
@@ -90,6 +81,27 @@ export class Committer {
     );
     await this.#room();
     return { id, size: known.size };
+  }
+
+  /**
+   * Puts the bytes of a message into the current batch, unless the archive or a batch under way has them. What
+   * names them is the caller's to add.
+   */
+  async putSource(
+    listing: Listing,
+    source: FetchedSource,
+  ): Promise<Stored & { readonly docid: number }> {
+    const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
+    while (this.#large !== undefined) await this.#large;
+    this.#throwIfFailed();
+    let known = this.#deps.mirror.message(id) ?? this.#messages.get(id);
+    if (known === undefined) {
+      const size = await this.#addBytes(id, source);
+      const docid = this.#deps.mirror.docidFor(docidBase(listing.date, this.#deps.now()));
+      known = { docid, size };
+      this.#messages.set(id, known);
+    }
+    return { id, docid: known.docid, size: known.size };
   }
 
   /** Keeps bytes aside that are not (yet) the message: a blob that a quarantine fact refers to. */

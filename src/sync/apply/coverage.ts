@@ -100,7 +100,7 @@ export function moveCoverage(memory: Memory, at: FolderKey, to: string, generati
 }
 
 /** Reads remembered intervals; anything else than a list of number pairs is as good as nothing. */
-function parseIntervals(value: unknown): UidIntervals {
+export function parseIntervals(value: unknown): UidIntervals {
   if (!Array.isArray(value)) return [];
   let intervals: UidIntervals = [];
   for (const pair of value) {

@@ -3,12 +3,10 @@ import { brake } from '../plan/brake.ts';
 import { type GonePlace, type NewPlace, pairMoves } from '../plan/relink.ts';
 import { confirmGone } from './confirm-gone.ts';
 import type { FolderPass } from './folder-pass.ts';
+import { heldSince, isDue, rememberHeld } from './held-memory.ts';
 import type { Renumbered } from './judge-folder.ts';
 import type { PassContext } from './pass-context.ts';
-import { folderKey, placeKey } from './ports.ts';
-
-/** Scope of memory: since when the brake holds places of a folder's generation. */
-const HELD = 'held';
+import { placeKey } from './ports.ts';
 
 /** A folder of a mailbox whose open places may end: one that is listed, or one that went. */
 export interface EndingFolder {
@@ -93,17 +91,9 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
     return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
   }
   if (pass.failed || renumbered !== undefined) return older;
-  if (isDue(ctx, folder))
-    for (const uid of ctx.mirror.heldUids(at, generation)) pass.missing.add(uid);
+  if (isDue(ctx, at)) for (const uid of ctx.mirror.heldUids(at, generation)) pass.missing.add(uid);
   if (pass.missing.size === 0) return older;
   return [...older, ...of(generation, await confirmGone(ctx, pass), 'missing')];
-}
-
-/** True when what is held in a folder is to be looked at again: its time has come, or the user says so. */
-function isDue(ctx: PassContext, { at }: EndingFolder): boolean {
-  const since = heldSince(ctx, folderKey(at));
-  if (ctx.policy.acceptEndings) return true;
-  return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
 }
 
 function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
@@ -125,8 +115,7 @@ function endOrHold(
   ending: readonly Gone[],
   alarm: boolean,
 ): void {
-  const key = folderKey(folder.at);
-  const since = heldSince(ctx, key);
+  const since = heldSince(ctx, folder.at);
   const hold = !ctx.policy.acceptEndings && isHeld(ctx, folder, since, alarm);
   const held = new Set(ctx.mirror.heldUids(folder.at, folder.generation));
   for (const { place, reason } of ending) {
@@ -144,8 +133,9 @@ function endOrHold(
   // What is held and was not looked at in this pass stays as it is.
   ctx.ledger.count(address, 'held', held.size);
   const holdsAny = (hold && ending.length > 0) || held.size > 0;
-  const now = holdsAny ? { since: since ?? ctx.now() } : null;
-  if (now !== null || since !== undefined) ctx.memory.set(HELD, key, now);
+  if (holdsAny || since !== undefined) {
+    rememberHeld(ctx, folder.at, holdsAny ? (since ?? ctx.now()) : undefined);
+  }
 }
 
 /** What is held already waits for its second look; a renumbered folder is judged by what appears again in it. */
@@ -162,12 +152,6 @@ function isHeld(
 function isAlreadyHeld(ctx: PassContext, { uid, generation, ...at }: Place): boolean {
   const range = { lo: uid, hi: uid };
   return ctx.mirror.openPlaces(at, generation, range).get(uid)?.held === true;
-}
-
-function heldSince(ctx: PassContext, key: string): number | undefined {
-  const held = ctx.memory.get(HELD, key);
-  if (typeof held !== 'object' || held === null || !('since' in held)) return undefined;
-  return typeof held.since === 'number' ? held.since : undefined;
 }
 
 function passOf(folders: readonly EndingFolder[], place: Place): FolderPass | undefined {

@@ -1,8 +1,10 @@
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../../archive/facts.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, Listing, Place } from '../../mail/words.ts';
 import {
+  carriesListedId,
   type EarlierFetch,
   type FetchedFacts,
   type Judgement,
@@ -10,9 +12,10 @@ import {
 } from '../source-judgement.ts';
 import { askByName } from './ask-by-name.ts';
 import { concernsOnly } from './failure-scope.ts';
-import { beginsLikeMail, factsOf } from './fetched-facts.ts';
+import { beginsLikeMail, factsOf, messageIdOf } from './fetched-facts.ts';
 import type { PassContext } from './pass-context.ts';
 import { type FetchedSource, placeKey } from './ports.ts';
+import { forgetTries } from './quarantine-retries.ts';
 
 /** The folder whose messages are fetched, as far as fetching needs it. */
 export interface FetchingFolder {
@@ -65,11 +68,14 @@ async function attempt(
     const fetched = await fetchJudged(ctx, pass, listing);
     source = fetched.source;
     await ctx.canary.watch(pass.at, listing, ctx.signal);
-    if (fetched.judgement.verdict === 'accept') {
+    if (fetched.judgement.verdict === 'other') {
+      vanished(ctx, pass, listing, again, settled);
+    } else if (fetched.judgement.verdict === 'accept') {
       await store(ctx, pass, listing, source, fetched.judgement.mark, again, settled);
     } else {
       const { reason } = fetched.judgement;
-      const kept = keepAside(ctx, source);
+      // Once: a try that fails again writes no fact, and nothing would name what it kept.
+      const kept = again ? undefined : keepAside(ctx, source);
       quarantine(ctx, pass, listing, reason, fetched.detail, again, settled, kept);
     }
   } catch (error) {
@@ -81,13 +87,18 @@ async function attempt(
   }
 }
 
-interface Judged {
+export interface Judged {
   readonly source: FetchedSource;
-  readonly judgement: Exclude<Judgement, { verdict: 'again' }>;
+  /** `other`: the uid shows another message than the one that was listed. */
+  readonly judgement: Exclude<Judgement, { verdict: 'again' }> | { readonly verdict: 'other' };
   readonly detail: string;
 }
 
-async function fetchJudged(
+/**
+ * Fetches one message's raw source as often as it takes to judge whether it came whole. A file is the caller's to
+ * delete.
+ */
+export async function fetchJudged(
   ctx: PassContext,
   pass: FetchingFolder,
   listing: Listing,
@@ -101,6 +112,9 @@ async function fetchJudged(
       return { source, judgement: { verdict: 'accept' }, detail: '' };
     }
     const latest = await factsOf(source);
+    if (latest.looksLikeMail && !(await isListedStill(ctx, pass, listing, latest))) {
+      return { source, judgement: { verdict: 'other' }, detail: '' };
+    }
     fetches.push(latest);
     const [first = latest, ...rest] = fetches;
     const judgement = judgeSource({
@@ -120,10 +134,32 @@ async function fetchJudged(
   }
 }
 
-/** The common case: exactly as long as listed, and no web page. */
+/** The common case: exactly as long as listed, with the listed Message-ID, and no web page. */
 function isPlainlyWhole(source: FetchedSource, listing: Listing): boolean {
-  if (source.kind === 'file') return false;
-  return source.bytes.length === listing.size && beginsLikeMail(source.bytes);
+  if (source.kind === 'file' || source.bytes.length !== listing.size) return false;
+  return (
+    beginsLikeMail(source.bytes) &&
+    carriesListedId(listing, { messageId: messageIdOf(source.bytes) })
+  );
+}
+
+/**
+ * Looks, when a source came with another Message-ID, whether its uid is listed as it was before: uids may have been
+ * handed out anew in between, and bytes must never be filed under another message's name. A host that spells
+ * Message-IDs in its own way is learned, and not asked for ever.
+ */
+async function isListedStill(
+  ctx: PassContext,
+  pass: FetchingFolder,
+  listing: Listing,
+  latest: FetchedFacts,
+): Promise<boolean> {
+  if (carriesListedId(listing, latest) || ctx.hostRules.spellsIdsItsWay) return true;
+  const { answered } = await askByName(ctx, pass.at, [listing.uid]);
+  const now = answered.get(listing.uid);
+  const same = now !== undefined && fingerprint(now) === fingerprint(listing);
+  if (latest.size === listing.size) ctx.hostRules.learnIds(same);
+  return same;
 }
 
 async function store(
@@ -136,7 +172,10 @@ async function store(
   settled: () => void,
 ): Promise<void> {
   const place = pass.place(listing.uid);
-  if (again) ctx.committer.addFact({ fact: 'released', ...place, reason: 'stored' });
+  if (again) {
+    ctx.committer.addFact({ fact: 'released', ...place, reason: 'stored' });
+    forgetTries(ctx, place);
+  }
   const bytes = source.kind === 'buffer' ? source.bytes.length : source.size;
   await ctx.committer.storeSource(place, listing, source, mark, () => {
     ctx.ledger.count(pass.address, 'added', 1);
@@ -156,7 +195,8 @@ function quarantine(
   settled: () => void,
   kept: string | undefined,
 ): void {
-  ctx.ledger.count(pass.address, 'quarantined', 1);
+  const quiet = again && ctx.mirror.isAcknowledged(pass.at, pass.place(listing.uid));
+  if (!quiet) ctx.ledger.count(pass.address, 'quarantined', 1);
   pass.setAside.add(listing.uid);
   if (again) {
     settled();
@@ -185,17 +225,32 @@ async function failed(
   settled: () => void,
 ): Promise<void> {
   if (isNotFound(error) && (await isGone(ctx, pass, listing))) {
-    if (again) {
-      ctx.committer.addFact({ fact: 'released', ...pass.place(listing.uid), reason: 'ended' });
-    }
-    pass.vanished += 1;
-    settled();
+    vanished(ctx, pass, listing, again, settled);
     return;
   }
   ctx.trouble.met(error);
   const reason: QuarantineReason = error.code === 'origin.not-mail' ? 'not-mail' : 'refused';
   quarantine(ctx, pass, listing, reason, error.code, again, settled, undefined);
-  ctx.ledger.fail(error, { mailbox: pass.address, place: pass.place(listing.uid) });
+  const place = pass.place(listing.uid);
+  if (again && ctx.mirror.isAcknowledged(pass.at, place)) return;
+  ctx.ledger.fail(error, { mailbox: pass.address, place });
+}
+
+/** A message that is not at its uid any more: gone, or the uid shows another. What is there now is found by its listing. */
+function vanished(
+  ctx: PassContext,
+  pass: FetchingFolder,
+  listing: Listing,
+  again: boolean,
+  settled: () => void,
+): void {
+  const place = pass.place(listing.uid);
+  if (again) {
+    ctx.committer.addFact({ fact: 'released', ...place, reason: 'ended' });
+    forgetTries(ctx, place);
+  }
+  pass.vanished += 1;
+  settled();
 }
 
 /** Asks for the message by name. An origin that will not answer that either has not said that it is gone. */

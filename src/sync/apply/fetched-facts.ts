@@ -50,11 +50,17 @@ export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   };
 }
 
+/** The header block: what comes before the first empty line. Looked for in the bytes, because bodies are long. */
+function headersOf(head: Buffer): Buffer {
+  const crlf = head.indexOf('\r\n\r\n');
+  const before = crlf < 0 ? head : head.subarray(0, crlf);
+  const lf = before.indexOf('\n\n');
+  return lf < 0 ? before : before.subarray(0, lf);
+}
+
 /** The first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4). */
-function messageIdOf(head: Buffer): string | null {
-  const text = head.toString('latin1');
-  const end = text.search(/\r?\n\r?\n/);
-  const headers = end < 0 ? text : text.slice(0, end);
+export function messageIdOf(source: Buffer): string | null {
+  const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
   const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
   const id = found?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
   return id === '' ? null : id;

@@ -6,6 +6,7 @@ import { concernsOnly } from './failure-scope.ts';
 import { newestPage } from './newest-page.ts';
 import type { PassContext } from './pass-context.ts';
 import type { KnownFolder, OriginPage } from './ports.ts';
+import { moveProof } from './proof.ts';
 
 type Missing = KnownFolder & { readonly folder: string };
 
@@ -39,6 +40,7 @@ export async function findRenames(
     const at = { ...key, folder: renamed.folder };
     ctx.committer.addFact({ fact: 'folder-renamed', ...at, to: folder.path });
     moveCoverage(ctx.memory, at, folder.path, renamed.generation);
+    moveProof(ctx.memory, at, folder.path);
   }
   await ctx.committer.flush();
   return pages;

@@ -1,16 +1,31 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
-import type { FolderKey, ListedFolder, Listing, Place } from '../../mail/words.ts';
+import {
+  type FlagSet,
+  type FolderKey,
+  type ListedFolder,
+  type Listing,
+  type Place,
+  sameFlags,
+} from '../../mail/words.ts';
 import { bisect } from '../plan/bisect.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
 import { weighPage } from '../plan/page-answer.ts';
-import { covers, gapsOf, type UidInterval, type UidIntervals } from '../plan/uid-intervals.ts';
+import {
+  addInterval,
+  covers,
+  gapsOf,
+  type UidInterval,
+  type UidIntervals,
+} from '../plan/uid-intervals.ts';
 import { askByName } from './ask-by-name.ts';
 import { Coverage, type PageTicket, recalledCoverage, rememberCoverage } from './coverage.ts';
 import { fetchAndStore } from './fetch-source.ts';
 import { newestPage } from './newest-page.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginPage } from './ports.ts';
+import { dueQuarantined, forgetTries, noteTry } from './quarantine-retries.ts';
+import { recalledSweep, rememberSwept } from './sweep-progress.ts';
 import { canSearch, walkRange } from './walk.ts';
 
 /** Every uid a folder has or will have. */
@@ -41,6 +56,10 @@ export class FolderPass {
   /** When the newest page was asked for last, milliseconds since the epoch; the start of the pass before that. */
   lookedAt: number;
   readonly setAside = new Set<number>();
+  /** Uids whose flags an answer has shown: of this pass, or of the sweep it goes on with. */
+  answered: UidIntervals = [];
+  /** Set when a page showed other flags than the archive had. */
+  flagsMoved = false;
   /** Uids of open places that an answered interval lacked: seen, not yet decided on. */
   readonly missing = new Set<number>();
   /** Open places whose uid answered with another listing than the one they appeared with. */
@@ -53,6 +72,8 @@ export class FolderPass {
   vanished = 0;
   /** Set when an act on this folder failed by itself: nothing more is asked of it in this pass. */
   failed = false;
+  /** Flags that are on their way into the archive: another answer that shows them tells nothing new. */
+  readonly #flagsTold = new Map<number, FlagSet>();
   #head: OriginPage | undefined;
   /** The lowest uid that the newest page speaks for. */
   #headLo = 1;
@@ -89,6 +110,11 @@ export class FolderPass {
   /** True when everything there is to know of the folder was answered in this pass. */
   get isFirst(): boolean {
     return this.#mark === 0;
+  }
+
+  /** The uids that the newest page does not speak for. */
+  get belowHead(): UidInterval {
+    return { lo: 1, hi: this.#headLo - 1 };
   }
 
   /** Asks for the newest page, once a pass. */
@@ -147,7 +173,9 @@ export class FolderPass {
 
   /** Reads every page below the newest one: every uid is answered for, and every flag is fresh. */
   async sweep(ctx: PassContext): Promise<void> {
-    await this.takeRange(ctx, { lo: 1, hi: this.#headLo - 1 });
+    const done = recalledSweep(ctx, this.at, this.generation);
+    for (const { lo, hi } of done) this.answered = addInterval(this.answered, { lo, hi });
+    for (const gap of gapsOf(done, this.belowHead)) await this.takeRange(ctx, gap);
   }
 
   /** Reads the pages of a range, oldest first. */
@@ -160,7 +188,7 @@ export class FolderPass {
   /** Looks below the newest page for the uids that make the counts differ, if they do. */
   async findDifferences(ctx: PassContext): Promise<void> {
     const head = await this.head(ctx);
-    const range = { lo: 1, hi: this.#headLo - 1 };
+    const range = this.belowHead;
     if (range.hi < range.lo || this.#addsUp(ctx, head.total)) return;
     const known = this.#expectedUids(ctx);
     const below = head.total - head.items.length;
@@ -203,16 +231,19 @@ export class FolderPass {
 
   /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
   async takeQuarantined(ctx: PassContext): Promise<void> {
-    const uids = ctx.mirror
-      .quarantined(this.at, this.generation)
-      .filter((uid) => !this.underWay.has(uid));
+    const uids = dueQuarantined(ctx, this.at, this.generation).filter(
+      (uid) => !this.underWay.has(uid),
+    );
     const { answered, silent } = await askByName(ctx, this.at, uids);
     const wanted = new Set(uids);
     for (const [uid, listing] of answered) {
-      if (wanted.has(uid)) await this.fetch(ctx, listing, undefined, true);
+      if (!wanted.has(uid)) continue;
+      noteTry(ctx, this.place(uid));
+      await this.fetch(ctx, listing, undefined, true);
     }
     for (const uid of silent) {
       ctx.committer.addFact({ fact: 'released', ...this.place(uid), reason: 'ended' });
+      forgetTries(ctx, this.place(uid));
     }
   }
 
@@ -245,18 +276,43 @@ export class FolderPass {
         ctx.committer.addFact({ fact: 'held', ...this.place(uid), held: false });
       }
     }
-    for (const { uid, flags } of seen.flagsChanged) {
-      ctx.committer.addFact({ fact: 'flags', ...this.place(uid), flags });
-      ctx.ledger.count(this.address, 'flagsChanged', 1);
-    }
+    this.#noteFlags(ctx, seen.flagsChanged);
     // The open end of the newest page is not covered: uids that were not handed out yet have no messages.
-    const ticket = this.coverage.ticket({
+    const answered = {
       lo: interval.lo,
       hi: interval.hi === Number.POSITIVE_INFINITY ? this.highestUid : interval.hi,
-    });
+    };
+    this.answered = addInterval(this.answered, answered);
+    const ticket = this.coverage.ticket(answered);
     for (const listing of seen.appeared) await this.#appeared(ctx, listing, ticket);
     ticket.seal();
     this.saveCoverage(ctx);
+    const explained = seen.missing.length + seen.contradicted.length + this.odd.size === 0;
+    if (explained) await rememberSwept(ctx, this.at, this.generation, answered);
+  }
+
+  /** Takes over the flags that answers show of places that are open: they speak for nothing else. */
+  takeFlags(ctx: PassContext, items: readonly Listing[]): void {
+    for (const item of items) {
+      const range = { lo: item.uid, hi: item.uid };
+      const open = ctx.mirror.openPlaces(this.at, this.generation, range);
+      const known = { open, settled: () => true };
+      this.#noteFlags(ctx, observe([item], known, fingerprint).flagsChanged);
+    }
+  }
+
+  #noteFlags(
+    ctx: PassContext,
+    changed: readonly { readonly uid: number; readonly flags: FlagSet }[],
+  ): void {
+    for (const { uid, flags } of changed) {
+      const told = this.#flagsTold.get(uid);
+      if (told !== undefined && sameFlags(told, flags)) continue;
+      this.#flagsTold.set(uid, flags);
+      ctx.committer.addFact({ fact: 'flags', ...this.place(uid), flags });
+      ctx.ledger.count(this.address, 'flagsChanged', 1);
+      this.flagsMoved = true;
+    }
   }
 
   #isSettled(ctx: PassContext, uid: number): boolean {
@@ -295,9 +351,10 @@ export class FolderPass {
   }
 
   /** Uids that the origin should answer for, ascending: what is open and not held, quarantined, or waits. */
-  #expectedUids(ctx: PassContext): number[] {
+  #expectedUids(ctx: PassContext): readonly number[] {
     const uids = ctx.mirror.expectedUids(this.at, this.generation);
     const waiting = [...this.deferred.keys(), ...this.odd.keys()];
+    if (waiting.length === 0) return uids;
     return [...new Set([...uids, ...waiting])].sort((a, b) => a - b);
   }
 

@@ -3,6 +3,7 @@ import type { Listing } from '../../mail/words.ts';
 import {
   type FetchedFacts,
   learnSizes,
+  MESSAGES_TO_LEARN,
   NO_LESSONS,
   ruleOf,
   type SizeLessons,
@@ -12,6 +13,9 @@ import type { Memory } from './ports.ts';
 
 /** Scope of memory: what was learned about each host's listed sizes. */
 const SIZE_LESSONS = 'size-lessons';
+
+/** Scope of memory: sources in a row that came with another Message-ID than listed, while the listing stood. */
+const ODD_IDS = 'odd-ids';
 
 const lessonsShape = z.object({
   lf: z.int().nonnegative(),
@@ -24,16 +28,30 @@ export class HostRules {
   readonly #memory: Memory;
   readonly #host: string;
   #lessons: SizeLessons;
+  #oddIds: number;
 
   constructor(memory: Memory, host: string) {
     this.#memory = memory;
     this.#host = host;
     const remembered = lessonsShape.safeParse(memory.get(SIZE_LESSONS, host));
     this.#lessons = remembered.success ? remembered.data : NO_LESSONS;
+    const odd = memory.get(ODD_IDS, host);
+    this.#oddIds = typeof odd === 'number' ? odd : 0;
   }
 
   get rule(): SizeRule | null {
     return ruleOf(this.#lessons);
+  }
+
+  /** True for a host whose listings show other Message-IDs than the sources, again and again. */
+  get spellsIdsItsWay(): boolean {
+    return this.#oddIds >= MESSAGES_TO_LEARN;
+  }
+
+  /** Learns from a source with another Message-ID than listed: whether its uid is listed as before. */
+  learnIds(listedStill: boolean): void {
+    this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
+    this.#memory.set(ODD_IDS, this.#host, this.#oddIds);
   }
 
   /** Learns from one message; `fetched` is undefined when its size was as listed. */

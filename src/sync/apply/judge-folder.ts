@@ -1,7 +1,13 @@
 import type { PlacedMessage } from '../../catalog/relinking.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import { flagSet, type Listing } from '../../mail/words.ts';
-import { judgeGeneration, type SampleAnswer, samplePositions } from '../plan/generation.ts';
+import {
+  DECLARED_AT,
+  judgeGeneration,
+  SAMPLE_SIZE,
+  type SampleAnswer,
+  samplePositions,
+} from '../plan/generation.ts';
 import { askByName } from './ask-by-name.ts';
 import { FolderPass } from './folder-pass.ts';
 import type { PassContext } from './pass-context.ts';
@@ -24,7 +30,8 @@ export async function judgeFolder(
   ctx: PassContext,
   pass: FolderPass,
 ): Promise<Renumbered | undefined> {
-  if (pass.contradicted.size === 0 && pass.odd.size === 0) return undefined;
+  const suspect = pass.contradicted.size > 0 || pass.odd.size > 0 || seemsRaised(ctx, pass);
+  if (!suspect) return undefined;
   const uids = ctx.mirror.openUids(pass.at, pass.generation);
   const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
   let verdict = judgeGeneration(await askSample(ctx, pass, sample));
@@ -41,6 +48,17 @@ export async function judgeFolder(
   if (verdict === 'new') return renumber(ctx, pass, sample);
   await acceptSingles(ctx, pass);
   return undefined;
+}
+
+/**
+ * True when nearly every uid of a folder is missing while its messages show under new uids above them all. Small
+ * folders are not worth the suspicion: what was moved out of them and back is fetched.
+ */
+function seemsRaised(ctx: PassContext, pass: FolderPass): boolean {
+  if (pass.deferred.size === 0) return false;
+  const { stored, assumed, held } = ctx.mirror.counts(pass.at, pass.generation);
+  const open = stored + assumed + held;
+  return open >= SAMPLE_SIZE && pass.missing.size >= open * DECLARED_AT;
 }
 
 /** Message-ID and received date tell whether a uid still shows the message it appeared with. */
@@ -61,10 +79,13 @@ async function askSample(
   uids: readonly number[],
 ): Promise<SampleAnswer[]> {
   const { answered } = await askByName(ctx, pass.at, uids);
+  const elsewhere = new Set([...pass.deferred.values()].map((item) => item.fingerprint));
   return uids.map((uid) => {
     const listing = answered.get(uid);
-    if (listing === undefined) return 'missing';
-    return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
+    const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
+    if (listing !== undefined) return compare(placed, listing);
+    // Its message is in the folder, under another uid.
+    return placed !== undefined && elsewhere.has(placed.fingerprint) ? 'other' : 'missing';
   });
 }
 

@@ -30,6 +30,8 @@ export class Ledger {
       ended: 0,
       flagsChanged: 0,
       relinked: 0,
+      verified: 0,
+      corrected: 0,
       quarantined: 0,
       held: 0,
       bytes: 0,

@@ -5,14 +5,19 @@ import { certify } from './certify.ts';
 import { type EndingFolder, settleEndings } from './endings.ts';
 import { brokeWhileAnswering, concernsOnly } from './failure-scope.ts';
 import { findRenames } from './find-renames.ts';
+import { findFlagChanges } from './flag-changes.ts';
 import { FolderPass } from './folder-pass.ts';
 import { judgeFolder, type Renumbered } from './judge-folder.ts';
 import { goneFolders, noteListing } from './listing-memory.ts';
 import { noteQuota } from './note-quota.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox, OriginPage } from './ports.ts';
+import { noteProof } from './proof.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
+import { isQuiet } from './rhythm.ts';
 import { surveyMailbox, type Wanted } from './survey.ts';
+import { noteUnwatchedFolders } from './unwatched.ts';
+import { verifyAssumed } from './verify-assumed.ts';
 
 /** A look at the newest page that is older than this when the walk ends is worth another: one minute. */
 const LONG_WALK_MS = 60_000;
@@ -22,6 +27,8 @@ const CERTIFYING_ROUNDS = 3;
 /** One mailbox in one pass. */
 export interface MailboxPass {
   readonly mailbox: OriginMailbox;
+  readonly key: MailboxKey;
+  /** The folders that are asked in this pass. */
   readonly folders: readonly FolderPass[];
   /** Folders that two complete listings, a pass apart, do not show any more. */
   readonly gone: readonly EndingFolder[];
@@ -50,7 +57,8 @@ export async function openMailbox(
     : new Map<string, OriginPage>();
   const gone = goneFolders(ctx, key, all, wanted);
   noteListing(ctx, key, all);
-  const passes = folders.map((folder) =>
+  noteUnwatchedFolders(ctx, key, wanted);
+  const passes = folders.flatMap((folder) =>
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
   const openBefore = new Map(
@@ -59,16 +67,17 @@ export async function openMailbox(
       return [at.folder, stored + assumed + held];
     }),
   );
-  return { mailbox, folders: passes, gone, openBefore };
+  return { mailbox, key, folders: passes, gone, openBefore };
 }
 
+/** Opens the pass over a folder; none over one that is too quiet to be asked now. */
 function openFolder(
   ctx: PassContext,
   key: MailboxKey,
   listed: ListedFolder,
   address: string,
   head: OriginPage | undefined,
-): FolderPass {
+): FolderPass[] {
   const at = { ...key, folder: listed.path };
   const { name, delimiter, specialUse } = listed;
   const known = ctx.mirror.folder(at);
@@ -81,7 +90,8 @@ function openFolder(
   if (!same) {
     ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
   }
-  return new FolderPass(ctx, at, listed, address, generation, head);
+  if (head === undefined && isQuiet(ctx, at, listed, generation)) return [];
+  return [new FolderPass(ctx, at, listed, address, generation, head)];
 }
 
 /** The newest page of every folder: new mail first, before anybody's backlog. */
@@ -92,7 +102,7 @@ export async function takeNewest(ctx: PassContext, { folders }: MailboxPass): Pr
   }
 }
 
-/** The backlog, then what ended, then what all answers prove. */
+/** The backlog, then what ended, then older flags, then what all answers prove. */
 export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promise<void> {
   for (const folder of pass.folders) {
     await guardFolder(ctx, folder, () => folder.takeQuarantined(ctx));
@@ -130,8 +140,13 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
     ctx.committer.addFact({ fact: 'folder-gone', ...at });
   }
   const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);
+  for (const folder of current) await guardFolder(ctx, folder, () => findFlagChanges(ctx, folder));
   await certifyAll(ctx, current);
-  await noteQuota(ctx, { host: ctx.origin.host, mailbox: pass.mailbox.resourceId });
+  await guard(ctx, { mailbox: pass.mailbox.address }, async () => {
+    await verifyAssumed(ctx, pass.key, pass.mailbox.address);
+    await ctx.committer.flush();
+  });
+  await noteQuota(ctx, pass.key);
 }
 
 /** Waits until everything that was asked for is durable. */
@@ -154,6 +169,7 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
         again.push(folder);
       } else {
         ctx.ledger.certificates.push(certificate);
+        mindIncomplete(ctx, folder, noteProof(ctx, folder, certificate));
       }
     }
     for (const folder of again) {
@@ -165,6 +181,14 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
     }
     open = again;
   }
+}
+
+/** A folder whose sums do not add up once has changed under the pass; twice in a row, something is wrong. */
+function mindIncomplete(ctx: PassContext, folder: FolderPass, times: number): void {
+  if (times < 2) return;
+  const { total } = folder;
+  const error = syncError('sync.does-not-add-up', { total, times });
+  ctx.ledger.fail(error, { mailbox: folder.address, folder: folder.at.folder });
 }
 
 /** Counts that moved during the walk, or a look at the newest mail that a long walk has made old. */

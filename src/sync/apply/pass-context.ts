@@ -43,4 +43,21 @@ export interface PassPolicy {
   readonly brake: BrakePolicy;
   /** A second look at what is held counts from this age on. */
   readonly confirmAfterMs: number;
+  /** How old an earlier answer may be to spare a request; null, as for a pass by hand, spares none. */
+  readonly rhythm: Rhythm | null;
+  /** Pages that a full pass read since this time (milliseconds since the epoch) are not read again; null reads all. */
+  readonly sweptSince: number | null;
+  /** Relinked places whose sources are fetched and compared, at most, in an hour and account; 0 for none. */
+  readonly verifyPerHour: number;
+}
+
+/** The part of the policy that a pass by hand has: it takes nothing from earlier passes, and spares no request. */
+export const BY_HAND = { rhythm: null, sweptSince: null, verifyPerHour: 0 } as const;
+
+/** What a pass may take from earlier ones. Durations in milliseconds. */
+export interface Rhythm {
+  /** The mailboxes of the account. */
+  readonly mailboxesMs: number;
+  /** The newest page of a folder whose counts did not move; INBOX and sent mail are asked in every pass. */
+  readonly folderMs: number;
 }

@@ -1,8 +1,10 @@
 import type { Batch } from '../../archive/batch.ts';
 import type { CommittedBatch } from '../../archive/records.ts';
+import type { AssumedPlace } from '../../catalog/places.ts';
 import type { PlacedMessage } from '../../catalog/relinking.ts';
 import type {
   BlobHash,
+  CountedFlag,
   FlagSet,
   FolderKey,
   ListedFolder,
@@ -67,7 +69,13 @@ export interface Origin {
   /** `searchMessages` over a uid set, sorted by uid, first page. */
   search(
     at: FolderKey,
-    page: { readonly uids: string; readonly perPage: number; readonly order: UidOrder },
+    page: {
+      readonly uids: string;
+      readonly perPage: number;
+      readonly order: UidOrder;
+      /** Only messages that carry this flag. */
+      readonly flag?: CountedFlag;
+    },
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
@@ -117,10 +125,16 @@ export interface Mirror {
   endedFingerprint(at: FolderKey, generation: number, uid: number): string | undefined;
   /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
   isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
-  /** Uids the origin should answer for: open and not held, quarantined, forgotten. In no order. */
+  /** Uids the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
   expectedUids(at: FolderKey, generation: number): readonly number[];
   /** Uids of all open places of a generation, held ones included, ascending. */
   openUids(at: FolderKey, generation: number): readonly number[];
+  /** Open places of a generation without `\\Seen`. */
+  unread(at: FolderKey, generation: number): number;
+  /** Uids of open places that carry a flag, ascending. */
+  uidsFlagged(at: FolderKey, generation: number, flag: CountedFlag): readonly number[];
+  /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
+  assumed(mailbox: MailboxKey, before: number, limit: number): readonly AssumedPlace[];
   /** Uids of open places that the brake holds, in no order. */
   heldUids(at: FolderKey, generation: number): readonly number[];
   /** Older generations of a folder that the brake keeps open. */
@@ -137,6 +151,8 @@ export interface Mirror {
   highestUid(at: FolderKey, generation: number): number;
   /** Uids in quarantine, ascending. */
   quarantined(at: FolderKey, generation: number): readonly number[];
+  /** True when the user has acknowledged that a place is in quarantine: it stays counted, and quiet. */
+  isAcknowledged(at: FolderKey, place: Place): boolean;
   counts(at: FolderKey, generation: number): FolderCounts;
   message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
   hasBlob(hash: BlobHash): boolean;

@@ -7,6 +7,8 @@ import type { FolderListing, Origin, OriginMailbox } from './ports.ts';
 export interface Wanted {
   readonly mailboxes: Selection;
   readonly folders: Selection;
+  /** Which of the two are the configuration's own, and not narrowed for this pass; not known is narrowed. */
+  readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
 interface SurveyDeps {

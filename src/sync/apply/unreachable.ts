@@ -7,6 +7,9 @@ import type { Wanted } from './survey.ts';
 /** Scope of memory: the mailboxes that each account has listed, and since when one is not listed any more. */
 const MAILBOXES = 'account-mailboxes';
 
+/** Scope of memory: when each account listed its mailboxes last, milliseconds since the epoch. */
+const LISTED_AT = 'account-listed';
+
 interface Remembered {
   readonly address: string;
   /** Milliseconds since the epoch; null while the account lists the mailbox. */
@@ -40,11 +43,29 @@ export function noteMailboxes(
       { mailbox: address },
     );
   }
+  ctx.memory.set(LISTED_AT, memoryKey(ctx), ctx.startedAt);
   const kept = [...now].map(([resourceId, entry]) => ({ resourceId, ...entry }));
   const told = [...before].map(([resourceId, entry]) => ({ resourceId, ...entry }));
   if (JSON.stringify(kept) !== JSON.stringify(told)) {
     ctx.memory.set(MAILBOXES, memoryKey(ctx), kept);
   }
+}
+
+/**
+ * The wanted mailboxes as an earlier pass listed them, where that is recent enough for this one; undefined where
+ * the origin is to be asked.
+ */
+export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox[] | undefined {
+  const { rhythm } = ctx.policy;
+  const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
+  if (rhythm === null || typeof listedAt !== 'number') return undefined;
+  const age = ctx.startedAt - listedAt;
+  if (!(age >= 0 && age < rhythm.mailboxesMs)) return undefined;
+  return [...recall(ctx)]
+    .filter(([, { address, unreachableSince }]) => {
+      return unreachableSince === null && selects(wanted.mailboxes, address);
+    })
+    .map(([resourceId, { address }]) => ({ resourceId, address }));
 }
 
 function memoryKey(ctx: PassContext): string {

@@ -19,6 +19,9 @@ const DOUBTS = 3;
 
 /** Scope of memory: hosts whose search does not do what a walk needs. */
 const SEARCH_REFUSED = 'search-refused';
+/** Scope of memory: hosts whose search does not heed flags. */
+export const FLAGS_UNHEEDED = 'flag-search-refused';
+const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
 
 /**
  * Walks the uids of a range, newest or oldest first, by keyset: each question starts beyond the last answer,
@@ -64,6 +67,20 @@ export function canSearch(memory: Memory, host: string): boolean {
 /** Remembers that a host's search denies messages that its listing shows: it is not asked again. */
 export function distrustSearch(memory: Memory, host: string): void {
   memory.set(SEARCH_REFUSED, host, true);
+}
+
+/**
+ * Gives what is remembered against a host another chance once a week: an index may have lagged, a service learns.
+ * Called once a pass.
+ */
+export function reconsiderSearch(memory: Memory, host: string, now: number): void {
+  for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED]) {
+    const held = memory.get(scope, host);
+    if (held === true) memory.set(scope, host, { since: now });
+    if (typeof held !== 'object' || held === null || !('since' in held)) continue;
+    const age = now - Number(held.since);
+    if (!(age >= 0 && age < RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
+  }
 }
 
 async function askKeyset(
@@ -197,7 +214,8 @@ export function pageOver(seen: number): { readonly page: number; readonly perPag
   return best;
 }
 
-function isRefusal(error: unknown): boolean {
+/** True when a host will not answer such a question, whoever asks it and however often. */
+export function isRefusal(error: unknown): boolean {
   return (
     error instanceof MailkeepError &&
     error.code === 'origin.status' &&

@@ -4,7 +4,7 @@ export type SampleAnswer = 'same' | 'other' | 'missing';
 /** Open uids that are asked before a new generation is declared; all of them where there are fewer. */
 export const SAMPLE_SIZE = 20;
 /** At least this share of the sample has to answer with another message. */
-const CONTRADICTING_SHARE = 0.8;
+export const DECLARED_AT = 0.8;
 
 /**
  * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched anew.
@@ -16,7 +16,7 @@ export type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerdict {
   const other = sample.filter((answer) => answer === 'other').length;
   if (other === 0) return 'same';
-  if (other >= CONTRADICTING_SHARE * sample.length) return sample.length === 1 ? 'replaced' : 'new';
+  if (other >= DECLARED_AT * sample.length) return sample.length === 1 ? 'replaced' : 'new';
   return other === 1 ? 'replaced' : 'doubtful';
 }
 

@@ -5,24 +5,40 @@ import { gapsOf, type UidIntervals } from './uid-intervals.ts';
 /** What a pass means to do with a folder, why, and how many requests that takes. Data, so that it can be printed. */
 export interface FolderPlan {
   readonly folder: string;
-  readonly action: 'nothing' | 'look' | 'walk';
-  readonly reason: 'empty' | 'new-folder' | 'interrupted' | 'counts-differ' | 'newest-page';
+  readonly action: 'nothing' | 'look' | 'search' | 'walk' | 'sweep';
+  readonly reason:
+    | 'empty'
+    | 'new-folder'
+    | 'interrupted'
+    | 'fewer-at-origin'
+    | 'more-at-origin'
+    | 'unread-differs'
+    | 'full'
+    | 'newest-page';
   /** Messages the origin has and the archive does not account for. */
   readonly messages: number;
-  /** Listing pages and sources together. */
+  /** Listing pages and sources together; for `search` the most that looking for a difference may take. */
   readonly requests: number;
+}
+
+/** What the archive has of a folder. */
+export interface KnownOfFolder {
+  /** Places that are stored, assumed, held, quarantined or forgotten. */
+  readonly accounted: number;
+  readonly unread: number;
+  /** Uids that earlier passes answered for. */
+  readonly covered: UidIntervals;
 }
 
 /**
  * Plans one folder from its listing and what the archive has of it. Pure.
  *
- * @param accounted places of the folder that are stored, assumed, held, quarantined or forgotten
- * @param covered uids that earlier passes answered for
+ * @param full every page is read, as `--full` does
  */
 export function planFolder(
   listed: ListedFolder,
-  accounted: number,
-  covered: UidIntervals,
+  { accounted, unread, covered }: KnownOfFolder,
+  full: boolean,
 ): FolderPlan {
   const folder = listed.path;
   if (listed.messageCount === 0 && accounted === 0) {
@@ -37,6 +53,28 @@ export function planFolder(
   if (gapsOf(covered, { lo: 1, hi: highest }).length > 0) {
     return { folder, action: 'walk', reason: 'interrupted', messages, requests: messages + pages };
   }
-  const reason = listed.messageCount === accounted ? 'newest-page' : 'counts-differ';
-  return { folder, action: 'look', reason, messages, requests: messages + pages };
+  const largest = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
+  if (full) {
+    return { folder, action: 'sweep', reason: 'full', messages, requests: messages + largest };
+  }
+  // Halving finds a difference in two questions a level; more than walking every page it never takes.
+  const search = Math.min(largest, 1 + 2 * Math.ceil(Math.log2(largest)));
+  if (listed.messageCount < accounted) {
+    const requests = pages + search;
+    return { folder, action: 'search', reason: 'fewer-at-origin', messages, requests };
+  }
+  if (listed.messageCount > accounted) {
+    return {
+      folder,
+      action: 'look',
+      reason: 'more-at-origin',
+      messages,
+      requests: messages + pages,
+    };
+  }
+  if (listed.unreadCount !== unread && largest > 1) {
+    const requests = pages + search;
+    return { folder, action: 'search', reason: 'unread-differs', messages, requests };
+  }
+  return { folder, action: 'look', reason: 'newest-page', messages, requests: pages };
 }

@@ -13,7 +13,7 @@ export function selects(selection: Selection, name: string): boolean {
 }
 
 /** Greedy match of `*` patterns, linear in practice: patterns come from the user's own configuration. */
-function matches(pattern: string, name: string): boolean {
+export function matches(pattern: string, name: string): boolean {
   const [first = '', ...rest] = pattern.split('*');
   if (rest.length === 0) return pattern === name;
   if (!name.startsWith(first)) return false;

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, it } from 'vitest';
-import { history } from './history.ts';
+import { type History, history } from './history.ts';
+import { REGRESSIONS } from './regressions.ts';
 import { runHistory } from './run-history.ts';
 
 /**
@@ -14,20 +15,24 @@ const { MAILKEEP_HISTORIES: wanted } = process.env;
 const RUNS =
   wanted === undefined ? { numRuns: 150, seed: 20_261_120 } : { numRuns: Number(wanted) };
 
+async function runInFolder(script: History): Promise<void> {
+  const dir = mkdtempSync(join(tmpdir(), 'mailkeep-history-'));
+  try {
+    await runHistory(script, dir);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
 describe('any history', () => {
+  it.each(Object.entries(REGRESSIONS))('%s', (_what, script) => runInFolder(script));
+
   it('leaves a mirror that equals the origin after passes at rest', {
     timeout: 3_600_000,
   }, async () => {
-    await fc.assert(
-      fc.asyncProperty(history, async (script) => {
-        const dir = mkdtempSync(join(tmpdir(), 'mailkeep-history-'));
-        try {
-          await runHistory(script, dir);
-        } finally {
-          rmSync(dir, { recursive: true, force: true });
-        }
-      }),
-      { ...RUNS, endOnFailure: process.env.MAILKEEP_NO_SHRINK !== undefined },
-    );
+    await fc.assert(fc.asyncProperty(history, runInFolder), {
+      ...RUNS,
+      endOnFailure: process.env.MAILKEEP_NO_SHRINK !== undefined,
+    });
   });
 });

@@ -27,6 +27,8 @@ export type Act =
 /** What happens while a pass runs: acts between its requests, requests that fail, and its end. */
 export interface PassPlan {
   readonly full: boolean;
+  /** As a daemon runs it: quiet folders are not asked, sweeps go on, assumed places are verified. */
+  readonly daemon: boolean;
   readonly acts: readonly { readonly at: number; readonly act: Act }[];
   /** Requests that fail, by their number in the pass, and how. */
   readonly faults: readonly { readonly at: number; readonly status: 404 | 500 | 'unreachable' }[];
@@ -36,6 +38,7 @@ export interface PassPlan {
 }
 
 export interface History {
+  readonly host: 'plain' | 'no-search' | 'flags-unheeded';
   readonly start: readonly number[];
   readonly steps: readonly { readonly between: readonly Act[]; readonly pass: PassPlan }[];
 }
@@ -92,6 +95,7 @@ const act: fc.Arbitrary<Act> = fc.oneof(
 
 const passPlan: fc.Arbitrary<PassPlan> = fc.record({
   full: fc.boolean(),
+  daemon: fc.boolean(),
   acts: fc.array(fc.record({ at: fc.nat(40), act }), { maxLength: 4 }),
   faults: fc.array(
     fc.record({
@@ -106,6 +110,12 @@ const passPlan: fc.Arbitrary<PassPlan> = fc.record({
 
 /** Random histories: folders with mail, then acts and passes in turn. */
 export const history: fc.Arbitrary<History> = fc.record({
+  host: fc.constantFrom(
+    'plain' as const,
+    'plain' as const,
+    'no-search' as const,
+    'flags-unheeded' as const,
+  ),
   start: fc.array(fc.nat(12), { minLength: 1, maxLength: 4 }),
   steps: fc.array(fc.record({ between: fc.array(act, { maxLength: 8 }), pass: passPlan }), {
     minLength: 1,

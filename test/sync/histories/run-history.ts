@@ -6,6 +6,7 @@ import { scanLog } from '../../../src/archive/scan-log.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
+import { BY_HAND } from '../../../src/sync/apply/pass-context.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { FakeClock, memoryOf } from '../harness.ts';
@@ -13,6 +14,12 @@ import { ModelOrigin, status } from '../model-origin.ts';
 import { Actor, type History, type PassPlan } from './history.ts';
 
 const HOUR = 3_600_000;
+const BESIDE_A_DAEMON = {
+  rhythm: { mailboxesMs: HOUR, folderMs: HOUR },
+  // One sweep for the whole of a history: what it has read once it need not read again.
+  sweptSince: 1,
+  verifyPerHour: 1_000,
+};
 /** Passes at rest after a history: a folder goes when two listings agree, and one more for what that uncovers. */
 const RESTING_PASSES = 3;
 
@@ -29,18 +36,21 @@ interface Snapshot {
  * @param catalogDir a new folder for the catalog
  */
 export async function runHistory(script: History, catalogDir: string): Promise<void> {
-  const world = new World(catalogDir, script.start);
+  const world = new World(catalogDir, script);
   for (const { between, pass } of script.steps) {
     for (const act of between) world.actor.do(act);
     await world.pass(pass);
     world.clock.advance(pass.hoursLater * HOUR + 1000);
   }
-  const rest = { full: true, acts: [], faults: [], powerCut: null, hoursLater: 0 };
+  const rest = { full: true, daemon: false, acts: [], faults: [], powerCut: null, hoursLater: 0 };
   for (let i = 0; i < RESTING_PASSES; i += 1) {
     await world.pass(rest, true);
     world.clock.advance(1000);
   }
   await world.expectMirrored();
+  await world.pass({ ...rest, full: false, daemon: true });
+  await world.expectMirrored();
+  await world.expectNothingAssumed();
   await world.expectHistory();
 }
 
@@ -53,8 +63,10 @@ class World {
   readonly #snapshots: Snapshot[] = [];
   #disk = new SimulatedDisk();
 
-  constructor(catalogDir: string, start: readonly number[]) {
+  constructor(catalogDir: string, { host, start }: History) {
     this.#catalogDir = catalogDir;
+    this.origin.searches = host !== 'no-search';
+    this.origin.heedsFlags = host !== 'flags-unheeded';
     this.actor = new Actor(this.origin, start);
   }
 
@@ -99,6 +111,7 @@ class World {
           requestsPerMinute: 60,
           concurrency: 2,
           policy: {
+            ...(plan.daemon ? BESIDE_A_DAEMON : BY_HAND),
             full: plan.full,
             acceptEndings,
             brake: { maxEndedShare: 0.3, minMessages: 5 },
@@ -110,7 +123,7 @@ class World {
           mirror: catalogMirror(catalog),
           memory: this.#memory,
           indexing: { some: async () => 0, all: async () => {} },
-          tidy: async () => {},
+          tidy: async () => [],
           freeBytes: async () => Number.POSITIVE_INFINITY,
           requests: () => ({}),
           now: this.clock.now,
@@ -161,6 +174,13 @@ class World {
     expect(mirrored).toEqual(there);
   }
 
+  async expectNothingAssumed(): Promise<void> {
+    const catalog = await openCatalog(this.#catalogDir);
+    const assumed = assumedPlaces(catalog);
+    catalog.close();
+    expect(assumed).toEqual(new Set());
+  }
+
   async expectHistory(): Promise<void> {
     const catalog = await openCatalog(this.#catalogDir);
     for (const { time, lines } of this.#snapshots) {
@@ -201,10 +221,19 @@ class World {
 
 function committedPlaces(catalog: WritableCatalog): Map<string, string> {
   const places = new Map<string, string>();
+  const assumed = assumedPlaces(catalog);
   for (const { folder, uid, id } of catalog.list({})) {
-    if (id !== null) places.set(`${folder}/${uid}`, id);
+    const name = `${folder}/${uid}`;
+    if (id !== null && !assumed.has(name)) places.set(name, id);
   }
   return places;
+}
+
+/** Open places whose bytes were never fetched from there, as `folder/uid`. */
+function assumedPlaces(catalog: WritableCatalog): Set<string> {
+  const mailbox = { host: 'mail.example.org', mailbox: 'AC1' };
+  const all = catalog.places.assumed(mailbox, Number.MAX_SAFE_INTEGER, 1_000_000);
+  return new Set(all.map(({ folder, uid }) => `${folder}/${uid}`));
 }
 
 function isDiskError(error: unknown): boolean {

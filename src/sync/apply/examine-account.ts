@@ -1,0 +1,112 @@
+import { fingerprint } from '../../mail/fingerprint.ts';
+import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { observe } from '../plan/observe.ts';
+import { guard } from './mailbox-pass.ts';
+import type { PassContext } from './pass-context.ts';
+import type { OriginMailbox } from './ports.ts';
+import { surveyAccount, surveyMailbox, type Wanted } from './survey.ts';
+import { verifyAssumed } from './verify-assumed.ts';
+import { walkRange } from './walk.ts';
+
+/**
+ * How archive and origin differ. `not-archived`: listed there, and no place here. `not-listed`: current here, and
+ * not listed there. `other-message` and `other-flags`: the uid is listed with another record, or with other flags.
+ */
+export type Difference =
+  | 'not-archived'
+  | 'not-listed'
+  | 'other-message'
+  | 'other-flags'
+  | 'folder-not-archived'
+  | 'folder-not-listed';
+
+export interface OriginFinding {
+  readonly mailbox: string;
+  readonly folder: string;
+  /** Null for what concerns a whole folder. */
+  readonly uid: number | null;
+  readonly difference: Difference;
+}
+
+export interface Examination {
+  /** Told of every difference, as it is found. */
+  readonly found: (finding: OriginFinding) => void;
+  /** Told of every folder whose uids were all compared, with how many messages it lists. */
+  readonly compared: (mailbox: string, folder: string, messages: number) => void;
+}
+
+/**
+ * Compares an account's mailboxes with the archive, every uid, fingerprint and flag, and concludes nothing: what
+ * differs is for the next pass to look into. Only assumed places are settled, by fetching their sources.
+ */
+export async function examineAccount(
+  ctx: PassContext,
+  wanted: Wanted,
+  examination: Examination,
+): Promise<void> {
+  const { mailboxes } = await surveyAccount(ctx, wanted);
+  for (const mailbox of mailboxes) {
+    await guard(ctx, { mailbox: mailbox.address }, () =>
+      examineMailbox(ctx, mailbox, wanted, examination),
+    );
+  }
+}
+
+async function examineMailbox(
+  ctx: PassContext,
+  { resourceId, address }: OriginMailbox,
+  wanted: Wanted,
+  examination: Examination,
+): Promise<void> {
+  const { key, all, folders } = await surveyMailbox(ctx, { resourceId, address }, wanted);
+  ctx.ledger.count(address, 'folders', folders.length);
+  const listed = new Set(all.folders.map(({ path }) => path));
+  for (const { folder } of ctx.mirror.folders(key)) {
+    if (listed.has(folder) || !all.complete) continue;
+    examination.found({ mailbox: address, folder, uid: null, difference: 'folder-not-listed' });
+  }
+  for (const folder of folders) {
+    await guard(ctx, { mailbox: address, folder: folder.path }, () =>
+      examineFolder(ctx, key, address, folder, examination),
+    );
+  }
+  await verifyAssumed(ctx, key, address);
+  await ctx.committer.flush();
+}
+
+async function examineFolder(
+  ctx: PassContext,
+  key: MailboxKey,
+  address: string,
+  { path, messageCount }: ListedFolder,
+  { found, compared }: Examination,
+): Promise<void> {
+  const at: FolderKey = { ...key, folder: path };
+  const generation = ctx.mirror.folder(at)?.generation;
+  const tell = (uid: number | null, difference: Difference): void =>
+    found({ mailbox: address, folder: path, uid, difference });
+  if (generation === undefined) {
+    if (messageCount > 0) tell(null, 'folder-not-archived');
+    return;
+  }
+  const known = (uid: number): boolean => {
+    const state = ctx.mirror.settledAs(at, generation, uid);
+    return state === 'quarantined' || state === 'forgotten';
+  };
+  let messages = 0;
+  for await (const { interval, items } of walkRange(
+    ctx,
+    at,
+    { lo: 1, hi: Number.POSITIVE_INFINITY },
+    'ascending',
+  )) {
+    messages += items.length;
+    const open = ctx.mirror.openPlaces(at, generation, interval);
+    const seen = observe(items, { open, settled: known }, fingerprint);
+    for (const { uid } of seen.appeared) tell(uid, 'not-archived');
+    for (const { uid } of seen.contradicted) tell(uid, 'other-message');
+    for (const { uid } of seen.flagsChanged) tell(uid, 'other-flags');
+    for (const uid of seen.missing) if (open.get(uid)?.held !== true) tell(uid, 'not-listed');
+  }
+  compared(address, path, messages);
+}

@@ -1,0 +1,149 @@
+import type { CountedFlag, FolderKey, Listing } from '../../mail/words.ts';
+import { bisect } from '../plan/bisect.ts';
+import { PAGE_SIZE } from '../plan/forecast.ts';
+import type { UidInterval } from '../plan/uid-intervals.ts';
+import { askByName } from './ask-by-name.ts';
+import { concernsOnly } from './failure-scope.ts';
+import type { FolderPass } from './folder-pass.ts';
+import type { PassContext } from './pass-context.ts';
+import { folderKey, type Memory, type OriginPage } from './ports.ts';
+import { canSearch, FLAGS_UNHEEDED } from './walk.ts';
+
+/** Scope of memory: what a folder's flags were last compared at. */
+const COMPARED = 'flag-counts';
+/** What a plain pass spends on a folder's older flags at most; the next sweep reads the rest. */
+const MOST_REQUESTS = 24;
+/** Stars and answers have no count in the listing: they are compared where flags moved, this often at most. */
+const ASK_AGAIN_MS = 3_600_000;
+
+interface Compared {
+  /** Unread messages by the origin's listing and by the archive, when nothing more could be found. */
+  readonly theirs: number;
+  readonly ours: number;
+  /** When stars and answers were asked for, milliseconds since the epoch. */
+  readonly askedAt: number;
+}
+
+/**
+ * Looks for messages below the newest page whose flags changed. The listing counts unread messages for nothing;
+ * where that count is another than the archive's, searches that count the messages with a flag in a uid range
+ * find which they are. Changes that cancel out are left to the next sweep.
+ */
+export async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
+  if (ctx.policy.full || pass.isFirst || pass.belowHead.hi < 1) return;
+  if (!canSearch(ctx.memory, pass.at.host) || !heedsFlags(ctx.memory, pass.at)) return;
+  const key = folderKey(pass.at);
+  const before = recall(ctx.memory, key);
+  const theirs = pass.listed.unreadCount;
+  const ours = ctx.mirror.unread(pass.at, pass.generation);
+  const moved = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
+  const since = ctx.now() - before.askedAt;
+  const othersDue = (moved || pass.flagsMoved) && !(since >= 0 && since < ASK_AGAIN_MS);
+  if (!moved && !othersDue) return;
+  const comparison = new Comparison(ctx, pass);
+  if (moved) await comparison.compare('\\Seen');
+  if (othersDue) {
+    await comparison.compare('\\Flagged');
+    await comparison.compare('\\Answered');
+  }
+  await ctx.committer.flush();
+  ctx.memory.set(COMPARED, key, {
+    theirs,
+    ours: ctx.mirror.unread(pass.at, pass.generation),
+    askedAt: othersDue ? ctx.now() : before.askedAt,
+  });
+}
+
+class Comparison {
+  readonly #ctx: PassContext;
+  readonly #pass: FolderPass;
+  #left = MOST_REQUESTS;
+
+  constructor(ctx: PassContext, pass: FolderPass) {
+    this.#ctx = ctx;
+    this.#pass = pass;
+  }
+
+  async compare(flag: CountedFlag): Promise<void> {
+    const range = this.#pass.belowHead;
+    const uids = this.#ctx.mirror.uidsFlagged(this.#pass.at, this.#pass.generation, flag);
+    const known = uids.filter((uid) => uid <= range.hi);
+    const total = (await this.#ask(range, flag, 1))?.total;
+    if (total === undefined) return;
+    const steps = bisect(known, range, total, PAGE_SIZE);
+    let step = steps.next();
+    while (step.done !== true) {
+      const { ask, range: part } = step.value;
+      if (ask === 'count') {
+        const page = await this.#ask(part, flag, 1);
+        if (page === undefined) return;
+        step = steps.next(page.total);
+      } else {
+        if (!(await this.#read(part, flag, known))) return;
+        step = steps.next(0);
+      }
+    }
+  }
+
+  /** Reads the messages of a range that carry the flag; those that should and do not are asked for by name. */
+  async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
+    const carriers = new Set<number>();
+    for (let lo = range.lo; lo <= range.hi; ) {
+      const page = await this.#ask({ lo, hi: range.hi }, flag, PAGE_SIZE);
+      if (page === undefined) return false;
+      this.#pass.takeFlags(this.#ctx, page.items);
+      for (const { uid } of page.items) carriers.add(uid);
+      const last = page.items[page.items.length - 1]?.uid;
+      if (page.total <= page.items.length || last === undefined) break;
+      lo = last + 1;
+    }
+    const lost = known.filter((uid) => uid >= range.lo && uid <= range.hi && !carriers.has(uid));
+    const named = lost.slice(0, this.#left * PAGE_SIZE);
+    this.#left -= Math.ceil(named.length / PAGE_SIZE);
+    const { answered } = await askByName(this.#ctx, this.#pass.at, named);
+    this.#pass.takeFlags(this.#ctx, [...answered.values()]);
+    return this.#left > 0;
+  }
+
+  /** One page of the messages that carry the flag; undefined where the budget is spent or the host cannot tell. */
+  async #ask(
+    range: UidInterval,
+    flag: CountedFlag,
+    perPage: number,
+  ): Promise<OriginPage | undefined> {
+    if (this.#left <= 0) return undefined;
+    this.#left -= 1;
+    const { at } = this.#pass;
+    const page = { uids: `${range.lo}:${range.hi}`, perPage, order: 'ascending', flag } as const;
+    let answer: OriginPage;
+    try {
+      answer = await this.#ctx.origin.search(at, page, this.#ctx.signal);
+    } catch (error) {
+      this.#ctx.signal.throwIfAborted();
+      if (!concernsOnly(error)) throw error;
+      return undefined;
+    }
+    if (answer.items.every((item) => isAsked(item, range, flag))) return answer;
+    this.#ctx.memory.set(FLAGS_UNHEEDED, at.host, true);
+    return undefined;
+  }
+}
+
+function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag): boolean {
+  return uid >= range.lo && uid <= range.hi && flags.includes(flag);
+}
+
+function heedsFlags(memory: Memory, { host }: FolderKey): boolean {
+  const refused = memory.get(FLAGS_UNHEEDED, host);
+  return refused === undefined || refused === null;
+}
+
+function recall(memory: Memory, key: string): Compared {
+  const kept = memory.get(COMPARED, key);
+  const nothing = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
+  if (typeof kept !== 'object' || kept === null) return nothing;
+  if (!('theirs' in kept && 'ours' in kept && 'askedAt' in kept)) return nothing;
+  const { theirs, ours, askedAt } = kept;
+  if (typeof theirs !== 'number' || typeof ours !== 'number') return nothing;
+  return { theirs, ours, askedAt: typeof askedAt === 'number' ? askedAt : nothing.askedAt };
+}

@@ -1,0 +1,58 @@
+import type { FolderKey, MailboxKey } from '../../mail/words.ts';
+import { selects } from '../plan/selection.ts';
+import type { PassContext } from './pass-context.ts';
+import { folderKey, type Memory, type OriginMailbox } from './ports.ts';
+import type { Wanted } from './survey.ts';
+
+/** Scope of memory: what the configuration of the last pass left out. It is compared with nothing, and so never stale. */
+const UNWATCHED = 'unwatched';
+
+type Noting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
+
+/** Remembers which known mailboxes of an account are left out; a pass that was narrowed by hand tells only which are not. */
+export function noteUnwatchedMailboxes(
+  ctx: Noting,
+  listed: readonly OriginMailbox[],
+  { mailboxes, whole }: Wanted,
+): void {
+  for (const { resourceId, address } of listed) {
+    const key = { host: ctx.origin.host, mailbox: resourceId };
+    if (ctx.mirror.mailboxAddress(key) === undefined) continue;
+    if (selects(mailboxes, address)) note(ctx.memory, mailboxKey(key), false);
+    else if (whole?.mailboxes === true) note(ctx.memory, mailboxKey(key), true);
+  }
+}
+
+/** The same for the known folders of a mailbox. What is excluded is left out however a pass is narrowed. */
+export function noteUnwatchedFolders(
+  ctx: Noting,
+  key: MailboxKey,
+  { folders, whole }: Wanted,
+): void {
+  note(ctx.memory, mailboxKey(key), false);
+  for (const { folder } of ctx.mirror.folders(key)) {
+    const at = folderKey({ ...key, folder });
+    if (selects(folders, folder)) note(ctx.memory, at, false);
+    else if (whole?.folders === true || !selects({ ...folders, include: ['*'] }, folder)) {
+      note(ctx.memory, at, true);
+    }
+  }
+}
+
+export function isUnwatchedMailbox(memory: Pick<Memory, 'get'> | undefined, key: MailboxKey) {
+  return memory?.get(UNWATCHED, mailboxKey(key)) === true;
+}
+
+export function isUnwatchedFolder(memory: Pick<Memory, 'get'> | undefined, at: FolderKey): boolean {
+  return memory?.get(UNWATCHED, folderKey(at)) === true;
+}
+
+function note(memory: Memory, key: string, unwatched: boolean): void {
+  if ((memory.get(UNWATCHED, key) === true) !== unwatched) {
+    memory.set(UNWATCHED, key, unwatched ? true : null);
+  }
+}
+
+function mailboxKey({ host, mailbox }: MailboxKey): string {
+  return JSON.stringify([host, mailbox]);
+}

@@ -1,0 +1,150 @@
+import { rm } from 'node:fs/promises';
+import type { AssumedPlace } from '../../catalog/places.ts';
+import { fingerprint } from '../../mail/fingerprint.ts';
+import type { Listing, MailboxKey } from '../../mail/words.ts';
+import { askByName } from './ask-by-name.ts';
+import { concernsOnly } from './failure-scope.ts';
+import { type FetchingFolder, fetchJudged } from './fetch-source.ts';
+import type { PassContext } from './pass-context.ts';
+import { placeKey } from './ports.ts';
+
+/** Scope of memory: how many assumed places were looked at in the current hour, by account and host. */
+const SPENT = 'assumed-checked';
+const HOUR_MS = 3_600_000;
+/** Scope of memory: when an assumed place was tried in vain. */
+const TRIED = 'assumed-tried';
+/** One that did not come whole is tried again a day later, so that it does not hold up the others. */
+const TRY_AGAIN_MS = 86_400_000;
+/** Places read from the catalog at a time, and how many of those tried in vain they may be beyond. */
+const MOST_AT_ONCE = 100_000;
+const MOST_SET_ASIDE = 1_000;
+
+/**
+ * Fetches the sources of places whose bytes were assumed by an earlier pass, the oldest first, as many as the
+ * policy leaves for this hour: each becomes stored, or is corrected by a fact of its own. One that does not answer
+ * any more, or does not come whole, stays assumed.
+ */
+export async function verifyAssumed(
+  ctx: PassContext,
+  mailbox: MailboxKey,
+  address: string,
+): Promise<void> {
+  const budget = new HourlyBudget(ctx);
+  const places = ctx.mirror
+    .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MOST_AT_ONCE) + MOST_SET_ASIDE)
+    .filter((place) => !wasTried(ctx, place))
+    .slice(0, budget.left);
+  for (const [folder, assumed] of byFolder(places)) {
+    const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);
+    const { answered } = await askByName(ctx, folder.at, uids);
+    for (const place of assumed) {
+      const listing = answered.get(place.uid);
+      // Another record at the uid is another message, not a wrong guess: the next pass finds out what happened.
+      if (listing === undefined || !showsTheSame(ctx, place, listing)) continue;
+      budget.spend();
+      await verifyOne(ctx, { ...folder, address }, place, listing);
+    }
+  }
+}
+
+/** True when a uid is listed with the very record that the place was relinked by. */
+function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
+  const placed = ctx.mirror.placed(place, place.generation, place.uid);
+  return placed?.fingerprint === fingerprint(listing);
+}
+
+/** A check that the user asked for tries every place; a pass beside a daemon those that were not tried today. */
+function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
+  if (ctx.policy.rhythm === null) return false;
+  const at = ctx.memory.get(TRIED, placeKey(place));
+  const age = typeof at === 'number' ? ctx.now() - at : TRY_AGAIN_MS;
+  return age >= 0 && age < TRY_AGAIN_MS;
+}
+
+function noteTried(ctx: PassContext, place: AssumedPlace): void {
+  ctx.memory.set(TRIED, placeKey(place), ctx.now());
+}
+
+async function verifyOne(
+  ctx: PassContext,
+  folder: FetchingFolder,
+  assumed: AssumedPlace,
+  listing: Listing,
+): Promise<void> {
+  const place = folder.place(assumed.uid);
+  try {
+    const { source, judgement } = await fetchJudged(ctx, folder, listing);
+    try {
+      await ctx.canary.watch(folder.at, listing, ctx.signal);
+      if (judgement.verdict !== 'accept') {
+        noteTried(ctx, assumed);
+        return;
+      }
+      const { id, docid, size } = await ctx.committer.putSource(listing, source);
+      const corrected = id !== assumed.id;
+      ctx.committer.addFact({ fact: 'verified', ...place, message: id, docid, size, corrected });
+      ctx.ledger.count(folder.address, corrected ? 'corrected' : 'verified', 1);
+    } finally {
+      if (source.kind === 'file') await rm(source.path, { force: true });
+    }
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    noteTried(ctx, assumed);
+    ctx.ledger.fail(error, { mailbox: folder.address, place });
+  }
+}
+
+type VerifiedFolder = Omit<FetchingFolder, 'address'>;
+
+function byFolder(places: readonly AssumedPlace[]): Map<VerifiedFolder, AssumedPlace[]> {
+  const folders = new Map<string, { folder: VerifiedFolder; places: AssumedPlace[] }>();
+  for (const place of places) {
+    const { host, mailbox, folder: path, generation } = place;
+    const at = { host, mailbox, folder: path };
+    const key = JSON.stringify([path, generation]);
+    const group = folders.get(key) ?? {
+      folder: {
+        at,
+        vanished: 0,
+        setAside: new Set<number>(),
+        place: (uid: number) => ({ ...at, generation, uid }),
+      },
+      places: [],
+    };
+    group.places.push(place);
+    folders.set(key, group);
+  }
+  return new Map([...folders.values()].map(({ folder, places: list }) => [folder, list]));
+}
+
+/** What may still be spent in this hour; remembered, so that frequent passes and restarts do not add up. */
+class HourlyBudget {
+  readonly #ctx: PassContext;
+  readonly #key: string;
+  #since: number;
+  #count: number;
+
+  constructor(ctx: PassContext) {
+    this.#ctx = ctx;
+    this.#key = JSON.stringify([ctx.account, ctx.origin.host]);
+    const kept = ctx.memory.get(SPENT, this.#key);
+    const { since, count } =
+      typeof kept === 'object' && kept !== null && 'since' in kept && 'count' in kept
+        ? { since: Number(kept.since), count: Number(kept.count) }
+        : { since: 0, count: 0 };
+    const age = ctx.now() - since;
+    const same = age >= 0 && age < HOUR_MS;
+    this.#since = same ? since : ctx.now();
+    this.#count = same ? count : 0;
+  }
+
+  get left(): number {
+    return Math.max(0, this.#ctx.policy.verifyPerHour - this.#count);
+  }
+
+  spend(): void {
+    this.#count += 1;
+    this.#ctx.memory.set(SPENT, this.#key, { since: this.#since, count: this.#count });
+  }
+}

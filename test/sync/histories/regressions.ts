@@ -1,0 +1,58 @@
+import type { History } from './history.ts';
+
+const QUIET = { full: false, daemon: false, acts: [], faults: [], powerCut: null, hoursLater: 0 };
+
+/** Histories that once ended with a mirror unlike its origin, as they were shrunk, by what went wrong. */
+export const REGRESSIONS: Readonly<Record<string, History>> = {
+  'uids handed out anew between a listing and its sources: bytes were filed under other messages': {
+    host: 'plain',
+    start: [6, 0],
+    steps: [
+      {
+        between: [{ act: 'move', folder: 0, message: 0, to: 9 }],
+        pass: { ...QUIET, acts: [{ at: 2, act: { act: 'renumber', folder: 0, above: false } }] },
+      },
+      { between: [], pass: QUIET },
+    ],
+  },
+  'uids handed out anew before an assumed place was verified: the past was corrected to another message':
+    {
+      host: 'plain',
+      start: [0, 2],
+      steps: [
+        { between: [{ act: 'move', folder: 15, message: 0, to: 0 }], pass: QUIET },
+        {
+          between: [],
+          pass: { ...QUIET, acts: [{ at: 0, act: { act: 'deliver', folder: 1, unseen: false } }] },
+        },
+        {
+          between: [
+            { act: 'delete', folder: 3, message: 0 },
+            { act: 'move', folder: 0, message: 0, to: 3 },
+          ],
+          pass: QUIET,
+        },
+        {
+          between: [
+            { act: 'renumber', folder: 15, above: false },
+            { act: 'deliver', folder: 9, unseen: false },
+          ],
+          pass: {
+            ...QUIET,
+            daemon: true,
+            acts: [{ at: 1, act: { act: 'renumber', folder: 31, above: true } }],
+          },
+        },
+      ],
+    },
+  'a host that cannot be searched: the canary put a message that came whole into quarantine': {
+    host: 'no-search',
+    start: [0],
+    steps: [
+      {
+        between: [{ act: 'deliver', folder: 0, unseen: false }],
+        pass: { ...QUIET, acts: [{ at: 0, act: { act: 'flag', folder: 0, message: 0, flag: 0 } }] },
+      },
+    ],
+  },
+};
