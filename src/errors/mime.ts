@@ -20,11 +20,3 @@ export function mailUnreadable(
 ): MailkeepError<'mail-unreadable', { reason: string }> {
   return new MailkeepError('mail', 'mail-unreadable', { reason });
 }
-
-/** The message has no attachment of this number; numbers run from 1 to `count`. */
-export function attachmentMissing(
-  number: number,
-  count: number,
-): MailkeepError<'attachment-missing', { number: number; count: number }> {
-  return new MailkeepError('mail', 'attachment-missing', { number, count });
-}

@@ -1,22 +1,30 @@
-import { renameSync, rmSync } from 'node:fs';
-import { openLogReader } from '../archive/log-reader.ts';
+import { copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import { realFiles } from '../archive/real-files.ts';
 import type { LogDamage } from '../archive/scan-log.ts';
+import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { openCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { rebuildInterrupted } from '../errors/indexer.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Extractor } from '../mime/extraction.ts';
+import { readAttachments } from './attachment-texts.ts';
 import type { FoldProgress } from './fold-log.ts';
 import { foldLog } from './fold-log.ts';
 import type { IndexingProgress } from './index-pending.ts';
-import { createIndexer } from './indexer.ts';
+import { createIndexer, type Indexer } from './indexer.ts';
 
 export interface RebuildOptions {
   /** The data directory; the caller holds its lock and has closed its catalog. */
   readonly dir: string;
   readonly extractor: Extractor;
+  /** Without it the text of attachments waits for the next pass. */
+  readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
+  /** The old catalog goes on under this name: from a damaged log it may know what the log has lost. */
+  readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
   readonly onIndex?: (progress: IndexingProgress) => void;
 }
@@ -24,6 +32,8 @@ export interface RebuildOptions {
 export interface RebuildResult extends FoldProgress {
   readonly indexed: number;
   readonly unparsed: number;
+  /** Distinct attachments whose text was read, or was found not to be readable. */
+  readonly attachments: number;
   /** Places of the log that are damaged; what stood there is missing from the catalog. */
   readonly damage: readonly LogDamage[];
   /** Messages whose bytes are damaged. */
@@ -53,11 +63,7 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
     throw error;
   }
   catalog.close();
-  // The database goes before its write-ahead log: SQLite drops a log without a database, but would replay one
-  // that lies beside a database it does not belong to. A crash in here leaves no catalog, which opening makes
-  // anew from the log.
-  removeDatabase(file);
-  renameSync(fresh, file);
+  await swap(fresh, file, options.keepAs);
   return result;
 }
 
@@ -80,10 +86,55 @@ async function fill(catalog: WritableCatalog, options: RebuildOptions): Promise<
       ...(onIndex === undefined ? {} : { progress: onIndex }),
     });
     await indexer.all(signal);
-    const { indexed, unparsed, damaged } = indexer.totals();
-    return { ...folded, indexed, unparsed, damage, damagedMessages: damaged };
+    // What was indexed twice, with its attachments' text, is one message all the same.
+    const totals = indexer.totals();
+    const attachments =
+      options.attachments === undefined
+        ? 0
+        : await attachmentsRead(catalog, sources, indexer, options.attachments, signal);
+    const { indexed, unparsed, damaged } = totals;
+    return { ...folded, indexed, unparsed, attachments, damage, damagedMessages: damaged };
   } finally {
     sources.close();
+  }
+}
+
+async function attachmentsRead(
+  catalog: WritableCatalog,
+  sources: LogReader,
+  indexer: Indexer,
+  extractor: AttachmentExtractor,
+  signal: AbortSignal,
+): Promise<number> {
+  const { read } = await readAttachments({
+    store: catalog.attachments,
+    sources,
+    extractor,
+    index: (until) => indexer.all(until),
+    signal,
+  });
+  return read;
+}
+
+/**
+ * Puts the new database in the place of the old one. Where the old one has no write-ahead log, as after every orderly
+ * end, one rename does it, and there is a catalog at any moment. Otherwise the database goes before its log: SQLite
+ * drops a log without a database, but would replay one that lies beside a database it does not belong to. A crash
+ * in between leaves no catalog, which opening makes anew from the log.
+ */
+async function swap(fresh: string, file: string, keepAs: string | undefined): Promise<void> {
+  if (keepAs !== undefined && existsSync(file)) copyDatabase(file, keepAs);
+  const log = `${file}-wal`;
+  const logged = existsSync(log) && statSync(log).size > 0;
+  if (logged) removeDatabase(file);
+  renameSync(fresh, file);
+  for (const name of [log, `${file}-shm`]) rmSync(name, { force: true });
+  await realFiles.syncFolder(dirname(file));
+}
+
+function copyDatabase(file: string, to: string): void {
+  for (const suffix of ['', '-wal']) {
+    if (existsSync(`${file}${suffix}`)) copyFileSync(`${file}${suffix}`, `${to}${suffix}`);
   }
 }
 

@@ -1,7 +1,13 @@
+import { DocumentFinder } from './attached-documents.ts';
 import { attachmentOf, leavesOf, nameOf } from './attachment-list.ts';
 import { bodyText } from './body-text.ts';
 import { cutText } from './charsets.ts';
-import type { ExtractedAttachment, Extraction, UnparsedReason } from './extraction.ts';
+import type {
+  AttachedDocument,
+  ExtractedAttachment,
+  Extraction,
+  UnparsedReason,
+} from './extraction.ts';
 import { readHeaderBlock } from './header-block.ts';
 import type { HeaderFacts } from './header-facts.ts';
 import { headerFacts } from './header-facts.ts';
@@ -26,9 +32,11 @@ export async function extractMessage(
   const facts = headerFacts(block.fields, limits);
   const found: Findings = {
     breach: null,
+    cut,
     truncated: cut || block.cut,
     bodies: [],
     attachments: [],
+    documents: [],
     partsLeft: limits.parts,
     charsLeft: limits.bodyChars,
   };
@@ -48,14 +56,18 @@ export function extractHeaders(
     truncated: cut || block.cut,
     bodies: [],
     attachments: [],
+    documents: [],
   });
 }
 
 interface Findings {
   breach: Breach | null;
+  /** The source goes on behind what is looked at. */
+  readonly cut: boolean;
   truncated: boolean;
   readonly bodies: string[];
   readonly attachments: ExtractedAttachment[];
+  readonly documents: AttachedDocument[];
   partsLeft: number;
   charsLeft: number;
 }
@@ -63,7 +75,7 @@ interface Findings {
 function extraction(
   facts: HeaderFacts,
   reason: UnparsedReason | null,
-  found: Pick<Findings, 'truncated' | 'bodies' | 'attachments'>,
+  found: Pick<Findings, 'truncated' | 'bodies' | 'attachments' | 'documents'>,
 ): Extraction {
   return {
     status: reason === null ? 'parsed' : 'unparsed',
@@ -76,6 +88,7 @@ function extraction(
     deliveredTo: facts.deliveredTo,
     body: found.bodies.join('\n\n'),
     attachments: found.attachments,
+    documents: found.documents,
     listId: facts.listId,
     messageId: facts.messageId,
     references: facts.references,
@@ -91,7 +104,10 @@ async function look(
   found: Findings,
   limits: MimeLimits,
 ): Promise<void> {
-  const tree = await parseTree(source, collectText(limits), {
+  const collect = collectText(limits);
+  // Only the message's own attachments are read apart; what messages inside have is read with those.
+  const finder = level === 0 ? new DocumentFinder() : null;
+  const tree = await parseTree(source, finder?.passing(collect) ?? collect, {
     ...limits,
     depth: limits.depth - depth,
     parts: found.partsLeft,
@@ -106,6 +122,10 @@ async function look(
   if (body.text !== '') found.bodies.push(body.text);
   found.charsLeft -= body.text.length;
   if (body.cut) found.truncated = true;
+  if (finder !== null) {
+    const leaves = [...leavesOf(tree.root, 1)].map(({ leaf }) => leaf);
+    found.documents.push(...finder.documents(leaves, found.cut));
+  }
   for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
     // Attachments of attached messages are searched by name too, but only the message's own are numbered.
     if (level === 0 && isListed(leaf.info)) {

@@ -1,7 +1,7 @@
 import type { MessageId } from '../mail/words.ts';
 
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
-export const EXTRACTOR_VERSION = 1;
+export const EXTRACTOR_VERSION = 3;
 
 /**
  * Why a message is unparsed: it took too long or too much memory, it nests too deep, has too many parts or too
@@ -27,6 +27,17 @@ export interface ExtractedAttachment {
   readonly contentId: string | null;
 }
 
+/** An attachment that has text of its own, which is read apart from its message: see attachments/. */
+export interface AttachedDocument {
+  /** As in `attachments`. */
+  readonly number: number;
+  readonly filename: string | null;
+  /** See attachment-form.ts. */
+  readonly form: string;
+  /** SHA-256 of its bytes; null where the message was cut before their end. */
+  readonly hash: string | null;
+}
+
 /**
  * What can be searched in a message. All text is decoded Unicode, NUL-free, and cut at the room's ceilings
  * (`truncated` says so). A message that will not parse has status `unparsed`, a reason, and the headers as
@@ -50,6 +61,7 @@ export interface Extraction {
    */
   readonly body: string;
   readonly attachments: readonly ExtractedAttachment[];
+  readonly documents: readonly AttachedDocument[];
   /** The id of List-Id without angle brackets (RFC 2919), or its text where it has none. */
   readonly listId: string | null;
   /** Without angle brackets, as are `references`: ancestors from References and In-Reply-To, oldest first. */
@@ -86,6 +98,7 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
     deliveredTo: '',
     body: '',
     attachments: [],
+    documents: [],
     listId: null,
     messageId: null,
     references: [],

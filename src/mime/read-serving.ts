@@ -11,14 +11,18 @@ import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
 import type { ParsedTree, TakeLeaf } from './part-tree.ts';
 import { parseTree } from './part-tree.ts';
-import type { FromReader, ReadWorkerData, ToReader } from './worker-protocol.ts';
+import { ReaderWire } from './reader-wire.ts';
+import type { ReadWorkerData } from './worker-protocol.ts';
 
 /** Reads the one message a port is asked for, and closes the port. */
 export async function serveReading(port: MessagePort, data: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire(port);
   const { want, limits } = data;
-  if (want.kind === 'attachment') {
-    await sendAttachment(wire, want.number, limits);
+  if (want.kind === 'attachments') {
+    await sendAttachments(wire, limits);
+  } else if (want.kind === 'page') {
+    const { safePage } = await import('./safe-page.ts');
+    wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits)) });
   } else {
     const head = new Head(limits.headerBytes);
     const source = head.passing(wire.pieces());
@@ -31,11 +35,7 @@ export async function serveReading(port: MessagePort, data: ReadWorkerData): Pro
       message = reading(head.block(), null, want.reason, limits);
     }
     wire.send({ kind: 'message', message });
-    wire.send({
-      kind: 'finished',
-      attachments: message.attachments.length,
-      breach: message.reason,
-    });
+    wire.send({ kind: 'finished', breach: message.reason });
   }
   port.close();
 }
@@ -75,25 +75,18 @@ function reading(
   };
 }
 
-async function sendAttachment(wire: ReaderWire, number: number, limits: MimeLimits): Promise<void> {
+async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<void> {
   let listed = 0;
   const take: TakeLeaf<{ size: number }> = (info) => {
-    if (isListed(info)) listed++;
     const content = { size: 0 };
-    if (!isListed(info) || listed !== number) return { content, sink: () => undefined };
-    wire.send({
-      kind: 'attachment',
-      attachment: attachmentOf({ kind: 'leaf', info, content }, number),
-    });
-    return { content, sink: (chunk) => wire.sendChunk(chunk) };
+    if (!isListed(info)) return { content, sink: () => undefined };
+    const number = ++listed;
+    const attachment = attachmentOf({ kind: 'leaf', info, content }, number);
+    wire.send({ kind: 'attachment', attachment });
+    return { content, sink: (chunk) => wire.sendChunk(number, chunk) };
   };
-  // What follows the attachment need not be read.
-  const tree = await parseTree(
-    wire.pieces(() => listed > number),
-    take,
-    limits,
-  );
-  wire.send({ kind: 'finished', attachments: listed, breach: tree.breach });
+  const { breach } = await parseTree(wire.pieces(), take, limits);
+  wire.send({ kind: 'finished', breach });
 }
 
 /** Keeps the beginning of a source that passes by, for its header block. */
@@ -119,41 +112,5 @@ class Head {
 
   block(): HeaderBlock {
     return readHeaderBlock(Buffer.concat(this.kept), this.max);
-  }
-}
-
-/** The reader's end of the wire: pieces are asked for one at a time, chunks sent one at a time. */
-class ReaderWire {
-  private awaited: ((message: ToReader) => void) | null = null;
-  private awaitedMore: (() => void) | null = null;
-
-  constructor(private readonly port: MessagePort) {
-    port.on('message', (message: ToReader) => {
-      if (message.kind === 'more') this.awaitedMore?.();
-      else this.awaited?.(message);
-    });
-  }
-
-  send(message: FromReader): void {
-    this.port.postMessage(message);
-  }
-
-  sendChunk(chunk: Buffer): Promise<void> {
-    return new Promise((resolve) => {
-      this.awaitedMore = resolve;
-      // A copy of its own: the chunk may be a view of a much larger buffer, which would travel whole.
-      this.send({ kind: 'chunk', bytes: new Uint8Array(chunk) });
-    });
-  }
-
-  async *pieces(enough: () => boolean = () => false): AsyncIterable<Uint8Array> {
-    while (!enough()) {
-      const message = await new Promise<ToReader>((resolve) => {
-        this.awaited = resolve;
-        this.send({ kind: 'next' });
-      });
-      if (message.kind !== 'piece') return;
-      yield Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength);
-    }
   }
 }

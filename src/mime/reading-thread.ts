@@ -27,7 +27,7 @@ export async function* readInWorker(
     for (;;) {
       const answer = await thread.answer();
       yield answer;
-      if (answer.kind === 'finished') return;
+      if (answer.kind === 'finished' || answer.kind === 'page') return;
       if (answer.kind === 'chunk') thread.post({ kind: 'more' });
     }
   } finally {

@@ -1,5 +1,5 @@
 import { hasCode } from '../errors/mailkeep-error.ts';
-import { attachmentMissing, mailUnreadable } from '../errors/mime.ts';
+import { mailUnreadable } from '../errors/mime.ts';
 import type { ExtractedAttachment, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
@@ -12,13 +12,6 @@ export interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, where it is not in its usual place. */
   readonly workerFile?: URL;
-}
-
-/** An attachment as it is handed out: its size shows when its bytes have come. */
-export interface OpenAttachment {
-  readonly attachment: Omit<ExtractedAttachment, 'size'>;
-  /** Decoded bytes; to be read once. Throws `mail-unreadable` when the message ends before the attachment. */
-  readonly content: AsyncIterable<Uint8Array>;
 }
 
 /**
@@ -56,47 +49,49 @@ export async function readMessage(
   }
 }
 
+/** What comes of all attachments: each is told before its first bytes; the end of one may meet the next's beginning. */
+export type AttachmentPiece =
+  | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
+  | { readonly number: number; readonly bytes: Uint8Array };
+
 /**
- * One attachment of a message, by its number in the order of the source (as `readMessage` and extraction count
- * them). Throws `attachment-missing` when there are fewer, `mail-unreadable` when the message cannot be parsed
- * up to it, and whatever `source` throws.
+ * All attachments of a message in one go. Throws `mail-unreadable` when the message cannot be parsed to its end
+ * (what came before was all there), and whatever `source` throws.
  */
-export async function openAttachment(
+export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
-  number: number,
   options: ReadingOptions = {},
-): Promise<OpenAttachment> {
+): AsyncGenerator<AttachmentPiece, void, undefined> {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const want: ReadWant = { kind: 'attachment', number };
-  const answers = readInWorker(source, want, limits, workerFile(options));
-  const first = await answers.next();
-  const answer = first.done === true ? null : first.value;
-  if (answer?.kind === 'attachment') {
-    const { size: _, ...attachment } = answer.attachment;
-    return { attachment, content: contentOf(answers) };
+  const want: ReadWant = { kind: 'attachments' };
+  for await (const answer of readInWorker(source, want, limits, workerFile(options))) {
+    if (answer.kind === 'attachment') {
+      const { size: _, ...attachment } = answer.attachment;
+      yield { attachment };
+    } else if (answer.kind === 'chunk') yield { number: answer.number, bytes: answer.bytes };
+    else if (answer.kind === 'finished') {
+      if (answer.breach !== null) throw mailUnreadable(answer.breach);
+      return;
+    }
   }
-  await answers.return();
-  if (answer?.kind !== 'finished') throw mailUnreadable('malformed');
-  if (answer.breach !== null) throw mailUnreadable(answer.breach);
-  throw attachmentMissing(number, answer.attachments);
 }
 
-async function* contentOf(
-  answers: ReturnType<typeof readInWorker>,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  try {
-    for (;;) {
-      const { done, value } = await answers.next();
-      if (done === true) throw mailUnreadable('malformed');
-      if (value.kind === 'chunk') yield value.bytes;
-      if (value.kind === 'finished') {
-        if (value.breach !== null) throw mailUnreadable(value.breach);
-        return;
-      }
-    }
-  } finally {
-    await answers.return();
+/**
+ * A message's HTML as a page that is safe to open (see safe-html.ts), with the pictures that it brings along; null
+ * where it has none. Throws `mail-unreadable`, and whatever `source` throws.
+ */
+export async function readPage(
+  source: AsyncIterable<Uint8Array>,
+  options: ReadingOptions = {},
+): Promise<string | null> {
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const want: ReadWant = { kind: 'page' };
+  for await (const answer of readInWorker(source, want, limits, workerFile(options))) {
+    if (answer.kind !== 'page') continue;
+    if (answer.page === null && answer.reason !== null) throw mailUnreadable(answer.reason);
+    return answer.page;
   }
+  throw mailUnreadable('malformed');
 }
 
 function workerFile(options: ReadingOptions): URL {

@@ -1,13 +1,15 @@
-import { terminalLine } from '../mail/terminal-safe.ts';
+import {
+  cutName,
+  foldedName,
+  harmlessName,
+  NAME_LENGTH,
+  withoutBareEnd,
+} from '../mail/file-names.ts';
 
 /** Bytes of UTF-8; file systems allow 255, and a number may still be added. */
 const MAX_NAME_BYTES = 200;
 /** An extension longer than this is part of the name. */
 const MAX_EXTENSION_BYTES = 20;
-/** Device names that Windows opens in every folder, whatever extension follows. */
-const RESERVED =
-  /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
-
 /**
  * A file name from mail that is safe to create in a folder on any system: no path, no separators, controls or
  * characters that change the direction of text; not hidden, not a device, no longer than 200 bytes (its
@@ -27,7 +29,7 @@ export function safeFileName(
   for (let number = 1; ; number++) {
     const candidate =
       number === 1 ? shorten(stem, extension, '') : shorten(stem, extension, ` (${number})`);
-    const folded = fold(candidate);
+    const folded = foldedName(candidate);
     if (options.taken.has(folded)) continue;
     options.taken.add(folded);
     return candidate;
@@ -41,13 +43,11 @@ function harmless(name: string): string {
       .split(/[/\\]/)
       .filter((part) => !/^[\s.]*$/.test(part))
       .at(-1) ?? '';
-  const line = terminalLine(last.replace(/\p{Cc}/gu, '').normalize('NFC'))
-    .replace(/[<>:"|?*/\\]/g, '_')
-    // Hidden files and names that read as options surprise whoever works in the folder.
-    .replace(/^[.\-~\s]+/, '_')
-    .replace(/[.\s]+$/, '');
-  if (/^_*$/.test(line)) return '';
-  return RESERVED.test(line) ? `_${line}` : line;
+  // What is cut out of a long name is its middle: the extension stays.
+  const half = NAME_LENGTH / 2;
+  return harmlessName(
+    last.length <= NAME_LENGTH ? last : `${last.slice(0, half)}${last.slice(-half)}`,
+  );
 }
 
 function splitExtension(name: string): [string, string] {
@@ -58,21 +58,6 @@ function splitExtension(name: string): [string, string] {
 
 function shorten(stem: string, extension: string, number: string): string {
   const room = MAX_NAME_BYTES - Buffer.byteLength(extension) - Buffer.byteLength(number);
-  let kept = stem;
-  if (Buffer.byteLength(stem) > room) {
-    let bytes = 0;
-    kept = '';
-    for (const char of stem) {
-      bytes += Buffer.byteLength(char);
-      if (bytes > room) break;
-      kept += char;
-    }
-  }
-  // Cutting may have bared a blank or a dot.
-  return `${kept.replace(/[.\s]+$/, '')}${number}${extension}`;
-}
-
-/** Names that a file system without case, or with one form of accents, takes for the same. */
-function fold(name: string): string {
-  return name.normalize('NFKC').toUpperCase().toLowerCase().normalize('NFC');
+  // Without its extension, the name may end in a blank or a dot.
+  return `${withoutBareEnd(cutName(stem, room))}${number}${extension}`;
 }

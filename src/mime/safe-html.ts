@@ -16,12 +16,23 @@ const TAGS = [
   'address',
 ];
 
+/** Pictures that are nothing but pictures: an SVG is a document. */
+export const PICTURE = /^image\/(?:png|jpe?g|gif|webp|bmp)$/i;
+const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/=\s]*$/i;
+
+/** Characters of the message's own pictures in a page: one may be named any number of times. */
+const INSERTED_LENGTH = 32 * 1024 * 1024;
+
 /**
  * A message's HTML as a page of its own that can be opened without harm: no scripts, no handlers, no forms, no
  * frames, no remote pictures or styles, nothing that calls home before a link is followed. Pictures stay where they
- * are inside the page (`data:`); of others the alternative text is left.
+ * are inside the page (`data:`), and those that the message brings along are put there; of others the alternative
+ * text is left, and of those beyond 32 MiB of pictures put there.
+ *
+ * @param pictures `data:` URIs by the Content-ID that the page names them by
  */
-export function safeHtml(html: string): string {
+export function safeHtml(html: string, pictures: ReadonlyMap<string, string> = new Map()): string {
+  let room = INSERTED_LENGTH;
   const body = sanitize(html, {
     allowedTags: TAGS,
     disallowedTagsMode: 'discard',
@@ -38,6 +49,14 @@ export function safeHtml(html: string): string {
     allowedSchemesByTag: { img: ['data'] },
     allowProtocolRelative: false,
     transformTags: {
+      img: (tagName, { src, ...attribs }) => {
+        const uri = src?.trim() ?? '';
+        const own = ownPicture(uri, pictures);
+        const fits = own !== undefined && own.length <= room;
+        if (fits) room -= own.length;
+        const inside = fits ? own : PICTURE_INSIDE.test(uri) ? uri : undefined;
+        return { tagName, attribs: inside === undefined ? attribs : { ...attribs, src: inside } };
+      },
       a: sanitize.simpleTransform('a', { rel: 'noopener noreferrer nofollow', target: '_blank' }),
     },
     nestingLimit: 200,
@@ -51,4 +70,18 @@ export function safeHtml(html: string): string {
     body,
     '</body></html>',
   ].join('\n');
+}
+
+function ownPicture(uri: string, pictures: ReadonlyMap<string, string>): string | undefined {
+  if (!/^cid:/i.test(uri)) return undefined;
+  return pictures.get(uri.slice(4)) ?? pictures.get(percentDecoded(uri.slice(4)));
+}
+
+/** Content-IDs in links are percent-encoded (RFC 2392). */
+function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

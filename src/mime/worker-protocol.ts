@@ -44,7 +44,10 @@ export type ReadWant =
   | { readonly kind: 'message' }
   /** Headers only, as of a message that is unreadable for this reason. */
   | { readonly kind: 'headers'; readonly reason: UnparsedReason }
-  | { readonly kind: 'attachment'; readonly number: number };
+  /** Every attachment, in one go. */
+  | { readonly kind: 'attachments' }
+  /** The HTML as a page that is safe to open. */
+  | { readonly kind: 'page' };
 
 /** To the reader: a piece of the source, its end, or leave to send the next chunk. */
 export type ToReader =
@@ -57,11 +60,13 @@ export type FromReader =
   | { readonly kind: 'next' }
   | { readonly kind: 'message'; readonly message: MessageReading }
   | { readonly kind: 'attachment'; readonly attachment: ExtractedAttachment }
-  /** Bytes of the attachment; the next ones come after `more`. */
-  | { readonly kind: 'chunk'; readonly bytes: Uint8Array }
-  /** Nothing more comes; `attachments` were seen on the way. */
+  /** Bytes of an attachment, in order; those of two may take turns. The next ones come after `more`. */
+  | { readonly kind: 'chunk'; readonly number: number; readonly bytes: Uint8Array }
+  /** Null where the message has no HTML. */
   | {
-      readonly kind: 'finished';
-      readonly attachments: number;
-      readonly breach: UnparsedReason | null;
-    };
+      readonly kind: 'page';
+      readonly page: string | null;
+      readonly reason: UnparsedReason | null;
+    }
+  /** Nothing more comes. */
+  | { readonly kind: 'finished'; readonly breach: UnparsedReason | null };

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { openAttachment, readMessage } from '../../src/mime/reading.ts';
+import { openAttachments, readMessage, readPage } from '../../src/mime/reading.ts';
 import { buildWorker } from './built-worker.ts';
 import { attached, html, mail, multipart, parts, text } from './compose.ts';
 
@@ -12,12 +12,6 @@ beforeAll(async () => {
 
 async function* whole(source: Buffer): AsyncIterable<Uint8Array> {
   yield source;
-}
-
-async function bytesOf(content: AsyncIterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of content) chunks.push(chunk);
-  return Buffer.concat(chunks);
 }
 
 const picture = randomBytes(300_000);
@@ -100,20 +94,18 @@ describe('readMessage', () => {
   });
 });
 
-describe('openAttachment', () => {
-  it('streams the decoded bytes of each attachment', async () => {
-    const open = (number: number) => openAttachment(whole(letter), number, { workerFile });
-    const first = await open(1);
-    expect(first.attachment).toEqual({
-      number: 1,
-      filename: 'photo.jpg',
-      contentType: 'image/jpeg',
-      inline: false,
-      contentId: null,
-    });
-    expect((await bytesOf(first.content)).equals(picture)).toBe(true);
-    expect((await bytesOf((await open(2)).content)).toString()).toBe('inline notes');
-    expect((await bytesOf((await open(3)).content)).toString()).toBe('Subject: in\r\n\r\ninner');
+describe('openAttachments', () => {
+  it('gives them all in one reading', async () => {
+    const found = new Map<number, Buffer[]>();
+    const names: (string | null)[] = [];
+    for await (const piece of openAttachments(whole(letter), { workerFile })) {
+      if ('attachment' in piece) names[piece.attachment.number - 1] = piece.attachment.filename;
+      else found.set(piece.number, [...(found.get(piece.number) ?? []), Buffer.from(piece.bytes)]);
+    }
+    expect(names).toEqual(['photo.jpg', 'notes.txt', null]);
+    expect(Buffer.concat(found.get(1) ?? []).equals(picture)).toBe(true);
+    expect(Buffer.concat(found.get(2) ?? []).toString()).toBe('inline notes');
+    expect(Buffer.concat(found.get(3) ?? []).toString()).toContain('inner');
   });
 
   it('holds the source back while nobody takes the bytes', async () => {
@@ -124,25 +116,71 @@ describe('openAttachment', () => {
       yield Buffer.from('Content-Transfer-Encoding: base64\r\n\r\n');
       for (; given < 100; given++) yield piece;
     }
-    const { content } = await openAttachment(source(), 1, { workerFile });
-    for await (const _ of content) break;
+    for await (const told of openAttachments(source(), { workerFile })) if ('bytes' in told) break;
     expect(given).toBeLessThan(20);
   });
 
-  it('names the count when there are fewer', async () => {
-    await expect(openAttachment(whole(letter), 9, { workerFile })).rejects.toSatisfy(
-      (error) => hasCode(error, 'attachment-missing') && error.facts.count === 3,
-    );
-  });
-
-  it('does not pass off a part of an attachment as all of it', async () => {
+  it('does not pass off a part of a message as all of it', async () => {
     const source = multipart('mixed', [
       text('x'),
       ...Array.from({ length: 3000 }, () => text('y')),
       attached(picture, 'late.jpg', 'image/jpeg'),
     ]);
-    await expect(openAttachment(whole(source), 1, { workerFile })).rejects.toSatisfy(
+    await expect(
+      (async () => {
+        for await (const _ of openAttachments(whole(source), { workerFile }));
+      })(),
+    ).rejects.toSatisfy(
       (error) => hasCode(error, 'mail-unreadable') && error.facts.reason === 'parts',
     );
+  });
+
+  it('keeps many large neighbours apart', async () => {
+    const files = Array.from({ length: 40 }, (_, i) => Buffer.alloc(150_000, `${i} `));
+    const many = multipart(
+      'mixed',
+      files.map((bytes, i) => attached(bytes, `${i}.bin`, 'application/octet-stream')),
+    );
+    const found = new Map<number, Buffer[]>();
+    for await (const piece of openAttachments(whole(many), { workerFile })) {
+      if ('number' in piece)
+        found.set(piece.number, [...(found.get(piece.number) ?? []), Buffer.from(piece.bytes)]);
+    }
+    for (const [i, bytes] of files.entries()) {
+      expect(Buffer.concat(found.get(i + 1) ?? []).equals(bytes)).toBe(true);
+    }
+  });
+});
+
+describe('readPage', () => {
+  const related = (...pictures: ReturnType<typeof attached>[]) =>
+    multipart('related', [html('<p>seen</p><img src="cid:logo@x" alt="logo">'), ...pictures]);
+  const logo = (bytes: Buffer, type = 'image/png') => {
+    const part = attached(bytes, 'logo.png', type);
+    return { ...part, headers: { ...part.headers, 'Content-ID': '<logo@x>' } };
+  };
+
+  it('puts the pictures that a message brings along into the page', async () => {
+    const page = await readPage(whole(related(logo(Buffer.from('a picture')))), { workerFile });
+    expect(page).toContain(
+      `src="data:image/png;base64,${Buffer.from('a picture').toString('base64')}"`,
+    );
+  });
+
+  it('leaves out what is too large for a page, or no picture', async () => {
+    for (const part of [
+      logo(randomBytes(3 * 1024 * 1024)),
+      logo(Buffer.from('<svg onload="x"/>'), 'image/svg+xml'),
+      logo(Buffer.from('<script>'), 'text/html'),
+    ]) {
+      const page = await readPage(whole(related(part)), { workerFile });
+      expect(page).toContain('seen');
+      expect(page).toContain('alt="logo"');
+      expect(page).not.toMatch(/src=|<svg|<script/);
+    }
+  });
+
+  it('is null where there is no HTML', async () => {
+    expect(await readPage(whole(mail({}, 'plain')), { workerFile })).toBeNull();
   });
 });

@@ -1,6 +1,7 @@
 import { isAbsolute, join, resolve, sep } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { cutName, harmlessName } from '../../src/mail/file-names.ts';
 import { safeFileName } from '../../src/mime/safe-file-name.ts';
 
 const safe = (name: string | null, taken = new Set<string>()) =>
@@ -50,6 +51,20 @@ describe('safeFileName', () => {
     expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200);
     expect(name.endsWith('日.pdf')).toBe(true);
   });
+
+  it.each(['x.', 'x ', '. ', 'x/', 'x\\\\.', '\ud83d\ude00.'])(
+    'makes no more work of a million characters of %j than of a thousand',
+    (piece) => {
+      // Trying again from each of them would take hours.
+      const long = piece.at(-1)?.repeat(1_000_000) ?? '';
+      const name = safe(`${piece}${long}${piece}${long}x.pdf`);
+      expect(name.endsWith('.pdf')).toBe(true);
+      expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200);
+      expect(cutName(harmlessName(`x${long}x`), 72)).toMatch(/^x/);
+      expect(cutName(`x${long}x`, 900_000)).toMatch(/^x/);
+    },
+    20_000,
+  );
 
   it('stays one harmless component in the folder, whatever comes', () => {
     const piece = fc.oneof(

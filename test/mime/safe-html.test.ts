@@ -32,6 +32,26 @@ describe('a page made of a message', () => {
     expect(remote).toContain('alt="seen"');
   });
 
+  it('puts the pictures of the message in the place of their names, and knows no others', () => {
+    const pictures = new Map([['logo@x', 'data:image/png;base64,QUJD']]);
+    const page = safeHtml(
+      '<img src="cid:logo@x"><img src="CID:logo%40x"><img src="cid:other" alt="gone"><img src="data:text/html;base64,AAAA"><img src="data:image/svg+xml;base64,AAAA">',
+      pictures,
+    );
+    expect(page.match(/src="data:image\/png;base64,QUJD"/g)).toHaveLength(2);
+    expect(page).toContain('alt="gone"');
+    expect(page).not.toMatch(/cid:|text\/html|svg/i);
+  });
+
+  it('puts in no more than 32 MiB of pictures, however often one is named', () => {
+    const picture = `data:image/png;base64,${'A'.repeat(2 * 1024 * 1024)}`;
+    const html = '<img src="cid:logo" alt="it">'.repeat(40);
+    const page = safeHtml(html, new Map([['logo', picture]]));
+    expect(page.length).toBeLessThan(33 * 1024 * 1024);
+    expect(page.match(/src="data:/g)).toHaveLength(15);
+    expect(page.match(/alt="it"/g)).toHaveLength(40);
+  });
+
   it('keeps text, tables and links', () => {
     const page = body(
       '<table><tr><td bgcolor="red"><a href="https://ok.example/">go</a></td></tr></table>',

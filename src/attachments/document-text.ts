@@ -1,0 +1,91 @@
+import { decodeText } from '../mime/charsets.ts';
+import { htmlText } from '../mime/html-text.ts';
+import type { AttachmentOutcome } from './attachment-text.ts';
+import { calendarText } from './calendar-text.ts';
+import type { AttachmentLimits } from './limits.ts';
+import { TextSink, Unreadable } from './text-sink.ts';
+
+/** Compound File Binary: old office formats, and new ones under a password. */
+const COMPOUND_FILE = Buffer.from('d0cf11e0a1b11ae1', 'hex');
+const ENCRYPTED_PACKAGE = Buffer.from('EncryptedPackage', 'utf16le');
+/** Bytes of text that are looked at for a char that is kept: no charset needs more, markup may. */
+const BYTES_PER_CHAR = 8;
+
+/**
+ * The text of an attachment. What its bytes are counts for more than what the mail calls them.
+ *
+ * @param form see mime/attachment-form.ts
+ */
+export async function documentText(
+  bytes: Buffer,
+  form: string,
+  limits: AttachmentLimits,
+): Promise<AttachmentOutcome> {
+  const sink = new TextSink(limits.chars);
+  try {
+    await readInto(sink, bytes, form, limits);
+  } catch (error) {
+    if (error instanceof Unreadable) return { status: 'failed', reason: error.reason };
+    throw error;
+  }
+  return { status: 'done', ...sink.result() };
+}
+
+/** @throws Unreadable */
+async function readInto(
+  sink: TextSink,
+  bytes: Buffer,
+  form: string,
+  limits: AttachmentLimits,
+): Promise<void> {
+  const [kind = '', charset = ''] = form.split(':');
+  if (kind === 'pdf' || kind === 'office') return await readBinary(sink, bytes, limits);
+  if (kind === 'mail') {
+    const { mailText } = await import('./mail-text.ts');
+    return await mailText(bytes, sink, limits, (inner, innerForm) =>
+      readInto(sink, inner, innerForm, limits),
+    );
+  }
+  if (isPdf(bytes) || isZip(bytes)) return await readBinary(sink, bytes, limits);
+  const most = limits.chars * BYTES_PER_CHAR;
+  const text = decodeText(bytes.subarray(0, most), charset === '' ? null : charset);
+  if (bytes.length > most) sink.cut();
+  // Binary under the name of a text: its bytes are no words.
+  if (looksBinary(bytes)) throw new Unreadable('unsupported');
+  if (kind === 'html') {
+    const converted = htmlText(text, 'short', limits.chars * 2);
+    sink.add(converted.text);
+    if (converted.cut) sink.cut();
+  } else sink.add(kind === 'calendar' ? calendarText(text) : text.replace(/\r\n?/g, '\n'));
+}
+
+async function readBinary(sink: TextSink, bytes: Buffer, limits: AttachmentLimits): Promise<void> {
+  if (isPdf(bytes)) {
+    const { pdfText } = await import('./pdf-text.ts');
+    return await pdfText(bytes, sink, limits);
+  }
+  if (isZip(bytes)) {
+    const { officeText } = await import('./office-text.ts');
+    return await officeText(bytes, sink, limits);
+  }
+  if (!bytes.subarray(0, 8).equals(COMPOUND_FILE)) throw new Unreadable('malformed');
+  throw new Unreadable(bytes.includes(ENCRYPTED_PACKAGE) ? 'encrypted' : 'unsupported');
+}
+
+/** Readers accept a header within the first kilobyte. */
+function isPdf(bytes: Buffer): boolean {
+  return bytes.subarray(0, 1024).includes('%PDF-');
+}
+
+function isZip(bytes: Buffer): boolean {
+  return bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'));
+}
+
+/** NULs that are not those of UTF-16. */
+function looksBinary(bytes: Buffer): boolean {
+  const head = bytes.subarray(0, 4096);
+  if (head[0] === 0xff || head[0] === 0xfe) return false;
+  let nuls = 0;
+  for (const byte of head) if (byte === 0) nuls++;
+  return nuls > head.length / 10;
+}

@@ -1,0 +1,70 @@
+import { attachmentForm } from '../mime/attachment-form.ts';
+import { extractMessage } from '../mime/extract-message.ts';
+import { isListed } from '../mime/leaf-content.ts';
+import { DEFAULT_LIMITS } from '../mime/limits.ts';
+import type { TakeLeaf } from '../mime/part-tree.ts';
+import { parseTree } from '../mime/part-tree.ts';
+import type { AttachmentLimits } from './limits.ts';
+import { type TextSink, Unreadable } from './text-sink.ts';
+
+interface Inner {
+  readonly form: string;
+  readonly chunks: Buffer[];
+}
+
+/**
+ * Adds the text of an attached message: its subject, people and text with those of messages attached to it, then the
+ * text of its own attachments. Attachments of messages deeper down are not looked into.
+ *
+ * @param read adds the text of an attachment
+ * @throws Unreadable `malformed`
+ */
+export async function mailText(
+  source: Buffer,
+  into: TextSink,
+  limits: Pick<AttachmentLimits, 'bytes'>,
+  read: (bytes: Buffer, form: string) => Promise<void>,
+): Promise<void> {
+  const { subject, from, to, cc, body, attachments, status } = await extractMessage(
+    source,
+    false,
+    DEFAULT_LIMITS,
+  );
+  const names = attachments.map(({ filename }) => filename ?? '');
+  for (const text of [subject, from, to, cc, body, ...names])
+    if (text !== '') into.add(`${text}\n`);
+  if (into.full) return;
+  for (const { chunks, form } of await innerAttachments(source, limits.bytes)) {
+    if (into.full) return;
+    try {
+      await read(Buffer.concat(chunks), form);
+      into.add('\n');
+    } catch (error) {
+      // What cannot be read in it does not take away what can.
+      if (!(error instanceof Unreadable)) throw error;
+    }
+  }
+  if (status === 'unparsed' && body === '' && subject === '') throw new Unreadable('malformed');
+}
+
+async function innerAttachments(source: Buffer, maxBytes: number): Promise<Inner[]> {
+  const found: Inner[] = [];
+  const take: TakeLeaf<null> = (info) => {
+    const form = isListed(info) ? attachmentForm(info) : null;
+    if (form === null || form === 'mail') return { content: null, sink: () => undefined };
+    const inner: Inner = { form, chunks: [] };
+    let bytes = 0;
+    found.push(inner);
+    return {
+      content: null,
+      sink: (chunk) => {
+        bytes += chunk.length;
+        // The decoder may use its buffer again.
+        if (bytes <= maxBytes) inner.chunks.push(Buffer.from(chunk));
+        return undefined;
+      },
+    };
+  };
+  await parseTree(source, take, DEFAULT_LIMITS);
+  return found;
+}

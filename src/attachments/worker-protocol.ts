@@ -1,0 +1,19 @@
+import type { AttachmentOutcome } from './attachment-text.ts';
+import type { AttachmentLimits } from './limits.ts';
+
+export interface AttachmentWorkerData {
+  readonly limits: AttachmentLimits;
+}
+
+/** To the worker: a job, then pieces of its source as they are asked for, then the source's end. */
+export type ToWorker =
+  | { readonly kind: 'job'; readonly form: string; readonly number: number | null }
+  | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
+  | { readonly kind: 'end' };
+
+export type FromWorker =
+  /** It has loaded and takes a job. */
+  | { readonly kind: 'ready' }
+  /** Asks for the next piece of the source. */
+  | { readonly kind: 'next' }
+  | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome };

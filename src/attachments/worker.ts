@@ -1,0 +1,114 @@
+/** Entry of the attachment worker thread; extractor.ts is its other side. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { isListed } from '../mime/leaf-content.ts';
+import { DEFAULT_LIMITS } from '../mime/limits.ts';
+import type { TakeLeaf } from '../mime/part-tree.ts';
+import { parseTree } from '../mime/part-tree.ts';
+import type { AttachmentOutcome } from './attachment-text.ts';
+import { documentText } from './document-text.ts';
+import { strayErrors } from './stray-errors.ts';
+import { Unreadable } from './text-sink.ts';
+import type { AttachmentWorkerData, FromWorker, ToWorker } from './worker-protocol.ts';
+
+const { limits }: AttachmentWorkerData = workerData;
+const withStrayErrors = strayErrors();
+if (parentPort === null) throw new Error('runs as a worker thread only');
+serve(parentPort);
+
+function serve(port: MessagePort): void {
+  const send = (message: FromWorker): void => port.postMessage(message);
+  let awaited: ((message: ToWorker) => void) | null = null;
+  const pieces = async function* (): AsyncGenerator<Buffer> {
+    for (;;) {
+      const message = await new Promise<ToWorker>((resolve) => {
+        awaited = resolve;
+        send({ kind: 'next' });
+      });
+      if (message.kind !== 'piece') return;
+      yield Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength);
+    }
+  };
+  port.on('message', (message: ToWorker) => {
+    if (message.kind !== 'job') awaited?.(message);
+    else
+      void read(message, pieces())
+        // Parsers fail in ways they do not report; which is of no use to anybody but their authors.
+        .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
+        .then((outcome) => send({ kind: 'outcome', outcome }));
+  });
+  send({ kind: 'ready' });
+}
+
+type Job = Extract<ToWorker, { kind: 'job' }>;
+
+async function read(
+  { form, number }: Job,
+  source: AsyncIterable<Buffer>,
+): Promise<AttachmentOutcome> {
+  let bytes: Buffer;
+  try {
+    bytes = number === null ? await whole(source) : await leafOf(source, number);
+  } catch (error) {
+    if (error instanceof Unreadable) return { status: 'failed', reason: error.reason };
+    throw error;
+  }
+  return await withStrayErrors(() => documentText(bytes, form, limits));
+}
+
+async function whole(source: AsyncIterable<Buffer>): Promise<Buffer> {
+  const kept = new Kept();
+  for await (const piece of source) kept.add(piece);
+  return kept.bytes();
+}
+
+/** The bytes of the attachment of that number in a message. */
+async function leafOf(source: AsyncIterable<Buffer>, number: number): Promise<Buffer> {
+  const kept = new Kept();
+  let listed = 0;
+  const take: TakeLeaf<null> = (info) => {
+    if (isListed(info)) listed++;
+    if (!isListed(info) || listed !== number) return { content: null, sink: () => undefined };
+    return {
+      content: null,
+      sink: (chunk) => {
+        // A decoder's chunk may be a view of a larger buffer that it uses again.
+        kept.offer(Buffer.from(chunk));
+        return undefined;
+      },
+    };
+  };
+  const until = async function* () {
+    for await (const piece of source) {
+      yield piece;
+      if (listed > number || kept.tooLarge) return;
+    }
+  };
+  await parseTree(until(), take, DEFAULT_LIMITS);
+  if (listed < number) throw new Unreadable('malformed');
+  return kept.bytes();
+}
+
+class Kept {
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  get tooLarge(): boolean {
+    return this.#bytes > limits.bytes;
+  }
+
+  /** @throws Unreadable `too-large` */
+  add(chunk: Buffer): void {
+    this.offer(chunk);
+    if (this.tooLarge) throw new Unreadable('too-large');
+  }
+
+  offer(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (!this.tooLarge) this.#chunks.push(chunk);
+  }
+
+  bytes(): Buffer {
+    if (this.tooLarge) throw new Unreadable('too-large');
+    return Buffer.concat(this.#chunks);
+  }
+}

@@ -1,0 +1,146 @@
+import { pathToFileURL } from 'node:url';
+import { deflateSync } from 'node:zlib';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { AttachmentExtractor, AttachmentJob } from '../../src/attachments/attachment-text.ts';
+import { openAttachmentExtractor } from '../../src/attachments/extractor.ts';
+import type { AttachmentLimits } from '../../src/attachments/limits.ts';
+import { hasCode } from '../../src/errors/mailkeep-error.ts';
+import { buildWorker } from '../mime/built-worker.ts';
+import { attached, multipart, text } from '../mime/compose.ts';
+import { docx, pdf } from './documents.ts';
+
+let workerFile: URL;
+let open: AttachmentExtractor | undefined;
+
+beforeAll(async () => {
+  workerFile = await buildWorker('attachments');
+});
+afterEach(async () => {
+  await open?.close();
+});
+
+function extractor(limits: Partial<AttachmentLimits> = {}, memory?: () => number) {
+  open = openAttachmentExtractor({
+    workerFile,
+    limits,
+    ...(memory === undefined ? {} : { memory }),
+  });
+  return open;
+}
+
+const job = (
+  bytes: Buffer | string,
+  form: string,
+  number: number | null = null,
+): AttachmentJob => ({
+  form,
+  number,
+  source: [Buffer.from(bytes)],
+});
+
+describe('reading attachments in a thread', () => {
+  test('one after the other, by themselves or out of their message', async () => {
+    const message = multipart('mixed', [
+      text('hello'),
+      attached(pdf(['in the PDF']), 'a.pdf', 'application/pdf'),
+      attached(await docx('in the document'), 'b.docx', 'application/octet-stream'),
+    ]);
+    const reader = extractor();
+    const done = (words: string) => ({ status: 'done', text: words, truncated: false });
+    expect(
+      await Promise.all([
+        reader.extract(job(message, 'pdf', 1)),
+        reader.extract(job(message, 'office', 2)),
+        reader.extract(job(pdf(['alone']), 'pdf')),
+        reader.extract(job(message, 'pdf', 3)),
+      ]),
+    ).toEqual([
+      done('in the PDF'),
+      done('in the document'),
+      done('alone'),
+      { status: 'failed', reason: 'malformed' },
+    ]);
+  });
+
+  test('one that is too large is not looked at', async () => {
+    const reader = extractor({ bytes: 1000 });
+    const large = Buffer.alloc(2000, 'word ');
+    expect(await reader.extract(job(large, 'text:'))).toEqual({
+      status: 'failed',
+      reason: 'too-large',
+    });
+    const message = multipart('mixed', [attached(large, 'a.txt', 'text/plain'), text('x')]);
+    expect(await reader.extract(job(message, 'text:', 1))).toEqual({
+      status: 'failed',
+      reason: 'too-large',
+    });
+  });
+
+  test('one that takes too long ends its thread, and the next has another', async () => {
+    const reader = extractor({ attachmentMs: 3000 });
+    const endless: AttachmentJob = {
+      form: 'text:',
+      number: null,
+      source: (async function* () {
+        yield Buffer.from('word ');
+        await new Promise(() => {});
+      })(),
+    };
+    expect(await reader.extract(endless)).toEqual({ status: 'failed', reason: 'timeout' });
+    expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
+  });
+
+  test('one that takes too much memory ends its thread, and the next has another', async () => {
+    let process = 0;
+    const reader = extractor({ growthBytes: 1000 }, () => process);
+    expect(await reader.extract(job('first', 'text:'))).toMatchObject({ status: 'done' });
+    const endless: AttachmentJob = {
+      form: 'text:',
+      number: null,
+      source: (async function* () {
+        process = 10_000;
+        yield Buffer.from('word ');
+        await new Promise(() => {});
+      })(),
+    };
+    expect(await reader.extract(endless)).toEqual({ status: 'failed', reason: 'memory' });
+    expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
+  });
+
+  test('a PDF whose stream unpacks without end does not take the process with it', async () => {
+    const bomb = deflateSync(Buffer.alloc(400 * 1024 * 1024, ' '));
+    const before = process.memoryUsage.rss();
+    const reader = extractor({ growthBytes: 150 * 1024 * 1024 });
+    const outcome = await reader.extract(job(pdf(['x'], '', bomb), 'pdf'));
+    expect(outcome).toEqual({ status: 'failed', reason: 'memory' });
+    expect(process.memoryUsage.rss() - before).toBeLessThan(600 * 1024 * 1024);
+    expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
+  });
+
+  test('a source that fails is told, and the next attachment is read', async () => {
+    const reader = extractor();
+    const failing: AttachmentJob = {
+      form: 'text:',
+      number: null,
+      source: (async function* () {
+        yield Buffer.from('word');
+        throw new Error('disk');
+      })(),
+    };
+    await expect(reader.extract(failing)).rejects.toThrow('disk');
+    expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
+  });
+
+  test('a worker that is missing is a broken installation, not a bad attachment', async () => {
+    open = openAttachmentExtractor({ workerFile: pathToFileURL('/nonexistent/worker.js') });
+    const error: unknown = await open.extract(job('x', 'text:')).catch((e: unknown) => e);
+    expect(hasCode(error, 'mime-worker-failed')).toBe(true);
+  });
+
+  test('closed, it says so', async () => {
+    const reader = extractor();
+    await reader.close();
+    const error: unknown = await reader.extract(job('x', 'text:')).catch((e: unknown) => e);
+    expect(hasCode(error, 'extractor-closed')).toBe(true);
+  });
+});
