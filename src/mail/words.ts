@@ -34,6 +34,9 @@ export function flagSet(flags: Iterable<string>): FlagSet {
   return [...new Set(flags)].sort();
 }
 
+/** The flags whose messages are counted and asked for at the origin, as it spells them. */
+export type CountedFlag = '\\Seen' | '\\Flagged' | '\\Answered';
+
 /** True when two sorted flag sets hold the same flags. */
 export function sameFlags(a: FlagSet, b: FlagSet): boolean {
   return a.length === b.length && a.every((flag, i) => flag === b[i]);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseHeaderDate } from '../../../src/service/message/header-date.ts';
+import { parseHeaderDate } from '../../src/mail/header-date.ts';
 
 test.each([
   ['Mon, 05 Jan 2026 10:00:00 +0000', '2026-01-05T10:00:00.000Z'],
