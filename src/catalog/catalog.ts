@@ -1,7 +1,15 @@
 import type { CommittedBatch, Locator } from '../archive/records.ts';
 import type { MessageId } from '../mail/words.ts';
+import {
+  type AttachmentQueries,
+  type AttachmentWriter,
+  attachmentQueries,
+  attachmentWriter,
+  noticeAttachmentVersion,
+} from './attachment-texts.ts';
 import type { Connection } from './connection.ts';
 import { Docids } from './docids.ts';
+import { type EndedQueries, endedQueries } from './ended.ts';
 import { Fold, type Reached, reached } from './fold/batch.ts';
 import { type FolderQueries, folderQueries } from './folders.ts';
 import {
@@ -11,21 +19,25 @@ import {
   indexWriter,
   noticeExtractor,
 } from './indexing.ts';
-import { type ListFilter, list, type PlaceLine } from './list.ts';
+import { type ListedPlace, type ListFilter, list, listPlaces, type PlaceLine } from './list.ts';
 import { type HistoryLine, history } from './message-history.ts';
 import { locator, type MessageQueries, messageQueries } from './messages.ts';
+import { commitAt, timeOf } from './moments.ts';
 import { catalogFile, openForReading, openForWriting } from './open.ts';
 import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
 import { type RelinkQueries, relinkQueries } from './relinking.ts';
 import {
+  type CountRequest,
   countHits,
   explainSearch,
+  foundDocids,
   type SearchPlan,
   type SearchRequest,
   type SearchResult,
   search,
 } from './search.ts';
+import { threadMessages } from './threads.ts';
 import { type Totals, totals } from './totals.ts';
 
 /** The catalog as everybody may read it, on one connection. Close it when done. */
@@ -39,15 +51,27 @@ export interface Catalog {
   readonly messages: MessageQueries;
   readonly locator: Locator;
   readonly quarantine: QuarantineQueries;
+  readonly ended: EndedQueries;
   readonly relinking: RelinkQueries;
   readonly index: IndexQueries;
+  readonly attachments: AttachmentQueries;
   totals(): Totals;
   /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
   list(filter: ListFilter): IterableIterator<PlaceLine>;
+  /** The same places, with what names them in facts. */
+  listPlaces(filter: ListFilter): IterableIterator<ListedPlace>;
+  /** Runs reads that must agree with each other on one state of the catalog. */
+  snapshot<T>(act: () => T): T;
+  /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
+  commitAt(time: number): { readonly number: number; readonly time: number } | null;
   /** See `search.ts`; the query comes from `search/parse.ts`. */
   search(request: SearchRequest): SearchResult;
-  countHits(request: Pick<SearchRequest, 'node' | 'asOf'>): number;
+  countHits(request: CountRequest): number;
+  /** Docids of all messages that a query finds, newest first. */
+  foundDocids(request: Pick<SearchRequest, 'node' | 'asOf'>): IterableIterator<number>;
   explainSearch(request: SearchRequest): SearchPlan;
+  /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
+  threadOf(id: MessageId): MessageId[];
   /** Everything that happened to a message, oldest first; empty when nobody knows it. */
   history(id: MessageId): HistoryLine[];
   close(): void;
@@ -61,6 +85,7 @@ export interface FoldOptions {
 /** The catalog of the one writer. */
 export interface WritableCatalog extends Catalog {
   readonly index: IndexWriter;
+  readonly attachments: AttachmentWriter;
   /**
    * Folds one batch, in one transaction with the commit it reaches; live and in a rebuild alike.
    *
@@ -95,6 +120,7 @@ export async function openCatalog(
 ): Promise<WritableCatalog> {
   const connection = await openForWriting(file);
   noticeExtractor(connection);
+  noticeAttachmentVersion(connection);
   const fold = new Fold(connection);
   const docids = new Docids(connection);
   const foldAll = (batches: readonly CommittedBatch[], options: FoldOptions = {}) => {
@@ -111,6 +137,7 @@ export async function openCatalog(
   return {
     ...reading(connection),
     index: indexWriter(connection),
+    attachments: attachmentWriter(connection),
     foldBatch: (batch, options) => foldAll([batch], options),
     foldBatches: foldAll,
     docidFor: (base) => docids.next(base),
@@ -142,13 +169,28 @@ function reading(connection: Connection): Catalog {
     messages,
     locator: locator(connection),
     quarantine: quarantineQueries(connection, places),
+    ended: endedQueries(connection),
     relinking: relinkQueries(connection),
     index: indexQueries(connection),
+    attachments: attachmentQueries(connection),
     totals: () => totals(connection),
     list: (filter) => list(connection, places, filter),
+    listPlaces: (filter) => listPlaces(connection, places, filter),
+    snapshot: (act) => connection.snapshot(act),
+    commitAt(time) {
+      const number = commitAt(connection, time);
+      const made = timeOf(connection, number);
+      return made === undefined ? null : { number, time: made };
+    },
     search: (request) => search(connection, places, messages.docidsByPrefix, request),
     countHits: (request) => countHits(connection, messages.docidsByPrefix, request),
+    foundDocids: (request) => foundDocids(connection, messages.docidsByPrefix, request),
     explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
+    threadOf(id) {
+      const docid = messages.docidOf(id);
+      const found = docid === undefined ? [] : threadMessages(connection, docid);
+      return found.length === 0 ? [id] : found;
+    },
     history(id) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id);

@@ -12,9 +12,14 @@ export interface Statement<P, R> {
   iterate(params: P): IterableIterator<R>;
 }
 
+/** Statements of one occasion that are kept for the next: preparing one takes as long as answering it. */
+const IDLE_STATEMENTS = 64;
+
 /** One open database with its prepared statements. */
 export class Connection {
   readonly #statements = new Map<object, unknown>();
+  /** Statements by their text that no walk is using. */
+  readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
 
   constructor(
     readonly db: Database.Database,
@@ -42,8 +47,22 @@ export class Connection {
 
   /** Walks the rows of SQL that was put together for one occasion; return it when it is not drained. */
   text<R>(sql: string, params: readonly unknown[]): IterableIterator<R> {
-    const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
-    return this.#walk(() => prepared.iterate(...params));
+    return this.#reused<R>(sql, params);
+  }
+
+  *#reused<R>(sql: string, params: readonly unknown[]): Generator<R, void, undefined> {
+    const known = this.#idle.get(sql);
+    this.#idle.delete(sql);
+    const prepared = known ?? this.guard(() => this.db.prepare<unknown[], unknown>(sql));
+    try {
+      // The text was written for rows of this type.
+      yield* this.#walk(() => prepared.iterate(...params) as IterableIterator<R>);
+    } finally {
+      const oldest = this.#idle.keys().next();
+      if (this.#idle.size >= IDLE_STATEMENTS && oldest.done !== true)
+        this.#idle.delete(oldest.value);
+      this.#idle.set(sql, prepared);
+    }
   }
 
   *#walk<R>(open: () => IterableIterator<R>): Generator<R, void, undefined> {
@@ -94,6 +113,7 @@ export class Connection {
 
   close(): void {
     this.#statements.clear();
+    this.#idle.clear();
     this.db.close();
   }
 }

@@ -11,6 +11,7 @@ export interface FolderName {
   readonly path: string;
   /** The last part of the path. */
   readonly name: string;
+  readonly delimiter: string;
   readonly specialUse: string | null;
 }
 
@@ -45,7 +46,8 @@ export function folderNames(
       ? connection.statement(CURRENT).all({})
       : connection.statement(AT).all({ commit });
   return new Map(
-    rows.map(({ delimiter, ...row }) => {
+    rows.map((row) => {
+      const { delimiter } = row;
       const cut = delimiter === '' ? -1 : row.path.lastIndexOf(delimiter);
       return [
         row.id,

@@ -3,23 +3,17 @@ import { EXTRACTOR_VERSION, type Extraction } from '../mime/extraction.ts';
 import {
   listTokens,
   mailboxToken,
-  messageIdToken,
   mimeTokens,
   TOKEN_ALL,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from '../search/meta-tokens.ts';
 import { indexText } from '../search/normalise.ts';
+import { putAttachments } from './attachment-texts.ts';
+import { packText } from './cached-text.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
-import {
-  cachedText,
-  eraseText,
-  TextPacker,
-  type TextPosition,
-  TextReader,
-  textPosition,
-} from './text-blocks.ts';
+import { joinThread } from './threads.ts';
 
 /** A message whose text the index lacks, or has from an older extractor. */
 export interface PendingMessage {
@@ -35,6 +29,7 @@ export interface IndexedDocument {
 }
 
 interface MessageRow {
+  readonly id: Buffer;
   readonly extractor: number;
   readonly subject: string | null;
   readonly sender_name: string | null;
@@ -60,7 +55,7 @@ const PENDING_COUNT = query()((db) =>
 const ROW = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('messages')
-    .select(['extractor', 'subject', 'sender_name', 'sender_address', 'message_id'])
+    .select(['id', 'extractor', 'subject', 'sender_name', 'sender_address', 'message_id'])
     .where('docid', '=', p.docid),
 );
 const MAILBOXES = query<{ docid: number }>()((db, p) =>
@@ -105,16 +100,12 @@ const ADD_TERMS = query<{
 const SET_TEXT = query<{
   docid: number;
   unparsed: string | null;
-  block: number | null;
-  offset: number;
-  length: number;
+  text: Buffer | null;
 }>()((db, p) =>
   db.replaceInto('texts').values({
     docid: p.docid,
     unparsed: p.unparsed,
-    block: p.block,
-    offset: p.offset,
-    length: p.length,
+    text: p.text,
   }),
 );
 const SET_EXTRACTED = query<{ docid: number; extractor: number }>()((db, p) =>
@@ -201,43 +192,24 @@ export function noticeExtractor(connection: Connection): void {
 }
 
 function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
-  const due: { document: IndexedDocument; row: MessageRow; kept: TextPosition | undefined }[] = [];
-  const texts = new TextReader(connection);
   for (const document of documents) {
-    const row = connection.statement(ROW).get({ docid: document.docid });
-    if (row !== undefined)
-      due.push({ document, row, kept: retire(connection, texts, document, row) });
-  }
-  // Only now: the packer takes the last block in hand, and retiring may have rewritten it.
-  const packer = new TextPacker(connection);
-  for (const { document, row, kept } of due) {
     const { docid, extraction } = document;
+    const row = connection.statement(ROW).get({ docid });
+    if (row === undefined) continue;
+    // A contentless table adds what it is given: the old terms must go first.
+    if (row.extractor !== 0) connection.statement(DROP_TERMS).run({ docid });
     addTerms(connection, document, row);
     connection.statement(SET_EXTRACTED).run({ docid, extractor: EXTRACTOR_VERSION });
     const unparsed = extraction.status === 'unparsed' ? (extraction.reason ?? 'unknown') : null;
-    const settle = ({ block, offset, length }: TextPosition) =>
-      connection.statement(SET_TEXT).run({ docid, unparsed, block, offset, length });
-    if (kept === undefined) packer.add(extraction.body, settle);
-    else settle(kept);
+    connection.statement(SET_TEXT).run({ docid, unparsed, text: packText(extraction.body) });
+    joinThread(connection, {
+      docid,
+      id: row.id.toString('hex'),
+      messageId: extraction.messageId ?? row.message_id,
+      references: extraction.references,
+      subject: extraction.subject || (row.subject ?? ''),
+    });
   }
-  packer.finish();
-}
-
-/** Takes back what an earlier indexing left; the position of its text when that is still the text. */
-function retire(
-  connection: Connection,
-  texts: TextReader,
-  { docid, extraction }: IndexedDocument,
-  row: MessageRow,
-): TextPosition | undefined {
-  // A contentless table adds what it is given: the old terms must go first.
-  if (row.extractor !== 0) connection.statement(DROP_TERMS).run({ docid });
-  const at = textPosition(connection, docid);
-  if (at === undefined || at.block === null) return undefined;
-  if (texts.read(at) === cachedText(extraction.body)) return at;
-  eraseText(connection, docid);
-  texts.drop(at.block);
-  return undefined;
 }
 
 function addTerms(
@@ -259,18 +231,12 @@ function addTerms(
     attachmentNames: indexText(
       extraction.attachments.map((attachment) => attachment.filename ?? '').join('\n'),
     ),
-    attachmentText: '',
-    meta: metaTokens(connection, docid, extraction, row.message_id).join(' '),
+    attachmentText: indexText(putAttachments(connection, docid, extraction.documents)),
+    meta: metaTokens(connection, docid, extraction).join(' '),
   });
 }
 
-function metaTokens(
-  connection: Connection,
-  docid: number,
-  extraction: Extraction,
-  listedMessageId: string | null,
-): string[] {
-  const messageId = extraction.messageId ?? listedMessageId;
+function metaTokens(connection: Connection, docid: number, extraction: Extraction): string[] {
   const attached = extraction.attachments.filter((attachment) => !attachment.inline);
   const tokens = [
     TOKEN_ALL,
@@ -280,7 +246,6 @@ function metaTokens(
       .map((row) => mailboxToken(row.mailbox_id)),
     ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),
     ...(attached.length < extraction.attachments.length ? [TOKEN_INLINE] : []),
-    ...(messageId === null ? [] : [messageIdToken(messageId)]),
     ...extraction.attachments.flatMap((attachment) => mimeTokens(attachment.contentType)),
   ];
   // The words of the List-Id stay in order and together: they are sought as a phrase.

@@ -33,6 +33,14 @@ export interface PlaceLine {
   readonly endedAt: string | null;
 }
 
+/** A place with what names it in facts. */
+export interface ListedPlace {
+  readonly line: PlaceLine;
+  readonly folder: FolderName;
+  readonly generation: number;
+  readonly docid: number;
+}
+
 /** Above this many folders one walk over all places is cheaper than merging a walk for each. */
 const MERGED_FOLDERS = 64;
 
@@ -45,11 +53,26 @@ export function* list(
   places: Pick<PlaceQueries, 'flags'>,
   filter: ListFilter,
 ): Generator<PlaceLine, void, undefined> {
+  for (const { line } of listPlaces(connection, places, filter)) yield line;
+}
+
+/** The same, with what names the places in facts. */
+export function* listPlaces(
+  connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
+  filter: ListFilter,
+): Generator<ListedPlace, void, undefined> {
   const commit = filter.asOf === undefined ? undefined : commitAt(connection, filter.asOf);
   const names = folderNames(connection, commit);
   for (const row of ordered(rows(connection, filter, names, commit))) {
     const name = names.get(row.folder_id);
-    if (name !== undefined) yield placeLine(row, name, places.flags(row.flag_set));
+    if (name === undefined) continue;
+    yield {
+      line: placeLine(row, name, places.flags(row.flag_set)),
+      folder: name,
+      generation: row.generation,
+      docid: row.docid,
+    };
   }
 }
 

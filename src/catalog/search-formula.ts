@@ -8,6 +8,12 @@ export interface PlaceCondition {
   readonly indexed: 'unread' | 'starred' | null;
 }
 
+/** Messages by what threading knows of them: in one of these threads, or with one of these Message-IDs. */
+export interface Members {
+  readonly column: 'thread' | 'node';
+  readonly values: readonly number[];
+}
+
 /** A query in the catalog's terms. `fts` is an FTS5 expression of our own making. */
 export type Formula =
   | { readonly op: 'and' | 'or'; readonly parts: readonly Formula[] }
@@ -17,6 +23,7 @@ export type Formula =
   | { readonly op: 'docids'; readonly low: number; readonly high: number }
   | { readonly op: 'size'; readonly low: number; readonly high: number }
   | { readonly op: 'place'; readonly place: PlaceCondition }
+  | { readonly op: 'members'; readonly members: Members }
   | { readonly op: 'deleted' }
   | { readonly op: 'always' | 'never' };
 
@@ -34,6 +41,8 @@ export interface Conjunct {
   readonly sizeHigh: number;
   readonly places: readonly PlaceCondition[];
   readonly noPlaces: readonly PlaceCondition[];
+  readonly members: readonly Members[];
+  readonly noMembers: readonly Members[];
   readonly deleted: boolean | null;
 }
 
@@ -42,6 +51,11 @@ export const EVERYTHING = 'meta : "zall"';
 
 /** Alternatives that a query may multiply out to. */
 const CONJUNCT_LIMIT = 32;
+
+/** Words with a star in all alternatives together: the index merges the lists of all words that begin so for each. */
+const STAR_LIMIT = 6;
+/** A string of ours with a star behind it: no quote stands within one. */
+const STAR = /" \*/g;
 
 const WHOLE: Conjunct = {
   has: [],
@@ -52,6 +66,8 @@ const WHOLE: Conjunct = {
   sizeHigh: Number.MAX_SAFE_INTEGER,
   places: [],
   noPlaces: [],
+  members: [],
+  noMembers: [],
   deleted: null,
 };
 
@@ -63,7 +79,13 @@ const WHOLE: Conjunct = {
  * @throws `search-too-complex` when there are too many
  */
 export function alternatives(formula: Formula): Conjunct[] {
-  return expand(formula, true).filter(isPossible);
+  const found = expand(formula, true).filter(isPossible);
+  const stars = found
+    .flatMap(({ has, lacks }) => [...has, ...lacks])
+    .reduce((sum, expression) => sum + (expression.match(STAR)?.length ?? 0), 0);
+  if (found.length > 1 && stars > STAR_LIMIT)
+    throw searchError('search-too-complex', { limit: STAR_LIMIT, of: 'stars' });
+  return found;
 }
 
 function expand(formula: Formula, holds: boolean): Conjunct[] {
@@ -98,6 +120,12 @@ function expand(formula: Formula, holds: boolean): Conjunct[] {
       return [
         holds ? { ...WHOLE, places: [formula.place] } : { ...WHOLE, noPlaces: [formula.place] },
       ];
+    case 'members':
+      return [
+        holds
+          ? { ...WHOLE, members: [formula.members] }
+          : { ...WHOLE, noMembers: [formula.members] },
+      ];
     case 'deleted':
       return [{ ...WHOLE, deleted: holds }];
     case 'always':
@@ -108,12 +136,25 @@ function expand(formula: Formula, holds: boolean): Conjunct[] {
   }
 }
 
-/** Puts the parts that the index answers by itself into one. */
+/** Puts the parts that one index answers by itself into one: they need no alternatives. */
 function gathered(parts: readonly Formula[], op: 'and' | 'or'): readonly Formula[] {
   const text = parts.filter((part) => ftsExpression(part) !== undefined);
-  if (text.length < 2) return parts;
-  return [{ op, parts: text }, ...parts.filter((part) => !text.includes(part))];
+  const found = parts.filter((part) => !text.includes(part));
+  if (text.length > 0) found.unshift(text.length === 1 ? (text[0] ?? ALWAYS) : { op, parts: text });
+  if (op === 'and') return found;
+  for (const column of ['thread', 'node'] as const) {
+    const same = found.flatMap((part) =>
+      part.op === 'members' && part.members.column === column ? [part.members] : [],
+    );
+    if (same.length < 2) continue;
+    const rest = found.filter((part) => part.op !== 'members' || part.members.column !== column);
+    const values = [...new Set(same.flatMap((members) => members.values))];
+    found.splice(0, found.length, ...rest, { op: 'members', members: { column, values } });
+  }
+  return found;
 }
+
+const ALWAYS: Formula = { op: 'always' };
 
 function product(factors: readonly Conjunct[][]): Conjunct[] {
   let found: Conjunct[] = [WHOLE];
@@ -136,13 +177,16 @@ function both(a: Conjunct, b: Conjunct): Conjunct {
     sizeHigh: Math.min(a.sizeHigh, b.sizeHigh),
     places: [...a.places, ...b.places],
     noPlaces: [...a.noPlaces, ...b.noPlaces],
+    members: [...a.members, ...b.members],
+    noMembers: [...a.noMembers, ...b.noMembers],
     deleted: a.deleted ?? b.deleted,
   };
 }
 
-function isPossible({ low, high, sizeLow, sizeHigh, places }: Conjunct): boolean {
+function isPossible({ low, high, sizeLow, sizeHigh, places, members }: Conjunct): boolean {
   return (
     low < high &&
+    members.every(({ values }) => values.length > 0) &&
     sizeLow <= sizeHigh &&
     places.every(
       ({ folders, flagSets }) =>

@@ -1,13 +1,14 @@
 import type { Address, FlagSet, MessageId } from '../mail/words.ts';
 import type { SearchNode } from '../search/ast.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../search/snippet.ts';
+import { cachedText } from './cached-text.ts';
 import type { Connection } from './connection.ts';
 import type { FolderName } from './folder-names.ts';
+import { attachmentMatcher } from './matched-attachments.ts';
 import { isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import { query } from './query.ts';
 import type { AsOf } from './search-sql.ts';
-import { TextReader, textPosition } from './text-blocks.ts';
 
 /** A place of a hit. */
 export interface HitPlace {
@@ -30,13 +31,20 @@ export interface SearchLine extends HitPlace {
   readonly places: readonly HitPlace[];
   /** A piece of the text around what matched, else its beginning. On one line, and not made safe for terminals. */
   readonly snippet: string;
+  /** The attachments in whose text something sought stands, with a piece of it. */
+  readonly attachments: readonly {
+    readonly number: number;
+    readonly filename: string | null;
+    readonly snippet: string;
+  }[];
 }
 
 export interface SearchHit {
   readonly docid: number;
   readonly line: SearchLine;
-  /** The matches within `line.snippet`. */
+  /** The matches within `line.snippet`, and within those of `line.attachments`. */
   readonly matches: Snippet['matches'];
+  readonly attachmentMatches: readonly Snippet['matches'][];
 }
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
@@ -85,8 +93,8 @@ export function hitReader(
   node: SearchNode,
   asOf: AsOf,
 ): (docid: number) => SearchHit | undefined {
-  const texts = new TextReader(connection);
   const words = soughtWords(node);
+  const inAttachments = attachmentMatcher(connection, node);
   return (docid) => {
     const row = connection.statement(MESSAGE).get({ docid });
     if (row === undefined) return undefined;
@@ -105,9 +113,9 @@ export function hitReader(
     });
     const [first] = hitPlaces;
     if (first === undefined) return undefined;
-    const at = textPosition(connection, docid);
-    const text = at === undefined ? '' : texts.read(at);
+    const text = cachedText(connection, docid);
     const found = snippet(text, words) ?? { text: beginning(text), matches: [] };
+    const attached = inAttachments(docid);
     const line: SearchLine = {
       id: row.id.toString('hex'),
       ...first,
@@ -120,8 +128,10 @@ export function hitReader(
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
+      attachments: attached.map(({ matches: _, ...attachment }) => attachment),
     };
-    return { docid, line, matches: found.matches };
+    const attachmentMatches = attached.map(({ matches }) => matches);
+    return { docid, line, matches: found.matches, attachmentMatches };
   };
 }
 

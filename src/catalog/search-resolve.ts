@@ -4,7 +4,6 @@ import { ftsString } from '../search/fts-text.ts';
 import {
   listTokens,
   mailboxToken,
-  messageIdToken,
   mimeTokens,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
@@ -13,6 +12,7 @@ import { nearest } from '../search/nearest.ts';
 import { MARK } from './flag-marks.ts';
 import type { FolderName } from './folder-names.ts';
 import type { Formula, PlaceCondition } from './search-formula.ts';
+import { threadNode } from './threads.ts';
 
 /** What names in a query stand for in this archive. */
 export interface Names {
@@ -24,11 +24,16 @@ export interface Names {
   }[];
   /** Docids of the messages whose id begins so. */
   byIdPrefix(prefix: string): readonly number[];
+  /** The thread of a message, and the one that a Message-ID is in. */
+  threadOf(docid: number): number | undefined;
+  threadNaming(messageId: string): number | undefined;
+  /** The host of each account that is configured, by its name in lower case. */
+  readonly accounts: ReadonlyMap<string, string>;
 }
 
 /** A name in the query that the archive has not: no error, since it may have been there yesterday. */
 export interface UnknownName {
-  readonly kind: 'folder' | 'mailbox';
+  readonly kind: 'folder' | 'mailbox' | 'account' | 'message';
   readonly found: string;
   readonly suggestion: string | null;
 }
@@ -101,6 +106,12 @@ export function resolve(
       return meta(listTokens(node.value));
     case 'id':
       return messageId(node.value, names);
+    case 'thread':
+      return thread(node.value, names, unknown);
+    case 'me':
+      return me(node.field, names);
+    case 'account':
+      return account(node.value, names, unknown);
     case 'folder':
       return folder(node.value, names, unknown);
     case 'mailbox':
@@ -152,12 +163,64 @@ function meta(tokens: readonly string[]): Formula {
 }
 
 function messageId(value: string, names: Names): Formula {
-  const exact = meta([messageIdToken(value)]);
+  const exact: Formula = {
+    op: 'members',
+    members: { column: 'node', values: [threadNode(value)] },
+  };
   if (!/^[0-9a-f]{4,64}$/i.test(value)) return exact;
   const ours = names
     .byIdPrefix(value)
     .map((docid): Formula => ({ op: 'docids', low: docid, high: docid + 1 }));
   return ours.length === 0 ? exact : { op: 'or', parts: [exact, ...ours] };
+}
+
+/** By the mailkeep id of any message in it, or its beginning, or by a Message-ID that it has or names. */
+function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Formula {
+  const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
+  const named = names.threadNaming(value);
+  const values = [
+    ...new Set([
+      ...ours.flatMap((docid) => names.threadOf(docid) ?? []),
+      ...(named === undefined ? [] : [named]),
+    ]),
+  ];
+  if (values.length === 0) {
+    unknown({ kind: 'message', found: value, suggestion: null });
+    return never;
+  }
+  return { op: 'members', members: { column: 'thread', values } };
+}
+
+/** Whatever address a mailbox of the archive has. */
+function me(field: TextField, { folders }: Names): Formula {
+  const addresses = new Set([...folders.values()].map(({ address }) => address));
+  const parts = [...addresses].flatMap((address) => {
+    const string = ftsString(address, false);
+    return string === undefined
+      ? []
+      : [{ op: 'fts', expression: `${COLUMNS[field]} : ${string}` } as const];
+  });
+  return parts.length === 0 ? never : { op: 'or', parts };
+}
+
+/** By its name in the configuration, or by the host that its mailboxes are at. */
+function account(
+  value: string,
+  { folders, accounts }: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
+  const wanted = value.toLowerCase();
+  const all = [...folders.values()];
+  const host = accounts.get(wanted) ?? wanted;
+  const ids = new Set(
+    all.filter((name) => name.host.toLowerCase() === host).map(({ mailboxId }) => mailboxId),
+  );
+  if (ids.size === 0) {
+    const known = [...accounts.keys(), ...new Set(all.map((name) => name.host))];
+    unknown({ kind: 'account', found: value, suggestion: nearest(value, known) });
+    return never;
+  }
+  return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
 }
 
 function folder(value: string, { folders }: Names, unknown: (name: UnknownName) => void): Formula {

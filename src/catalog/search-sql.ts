@@ -1,9 +1,13 @@
-import { type Conjunct, matchOf, type PlaceCondition } from './search-formula.ts';
+import { type Conjunct, type Members, matchOf, type PlaceCondition } from './search-formula.ts';
 
-/** SQL with its parameters. Numbers are our own and stand in the text; the only parameters are FTS5 expressions. */
+/**
+ * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (of the
+ * REALs that it makes of numbers FTS5 takes no notice). Other numbers are our own and stand in the text. Docids do
+ * not, so that a search that goes on further back finds its statement prepared.
+ */
 export interface Sql {
   readonly sql: string;
-  readonly params: readonly string[];
+  readonly params: readonly (string | bigint)[];
 }
 
 export type Direction = 'newest' | 'oldest';
@@ -12,10 +16,14 @@ export type Direction = 'newest' | 'oldest';
  * What a walk over candidates follows, always in docid order. Whichever it is, each candidate is asked the rest
  * of the conjunct, so the choice is about speed alone.
  */
-export type Driver =
-  | { readonly by: 'match' }
+export type Driver = { readonly by: 'match' } | { readonly by: 'both'; readonly rare: Side } | Side;
+
+/** Candidates that an index other than the full-text one gives in docid order. */
+export type Side =
   | { readonly by: 'folders'; readonly folders: readonly number[] }
   | { readonly by: 'unread' | 'starred' }
+  | { readonly by: 'thread' | 'message-id'; readonly members: Members }
+  | { readonly by: 'flags'; readonly flagSets: readonly number[] }
   | { readonly by: 'ended' }
   | { readonly by: 'all' };
 
@@ -31,60 +39,146 @@ export type AsOf = number | null;
  */
 export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, asOf: AsOf): Sql[] {
   const order = direction === 'newest' ? 'DESC' : 'ASC';
-  const filters = filtersOf(conjunct, asOf);
-  if (driver.by === 'match') {
-    const where = ['msg_fts MATCH ?', ...bounds('msg_fts.rowid', conjunct), ...filters].join(
-      ' AND ',
-    );
-    // Without the join where nothing asks for it: a third of the time of a plain word.
-    const from =
-      filters.length === 0 ? 'msg_fts' : 'msg_fts CROSS JOIN messages m ON m.docid = msg_fts.rowid';
+  if (driver.by === 'match' || driver.by === 'both') {
+    const { from, where, params } = matched(conjunct, driver, asOf);
     return [
       {
         sql: `SELECT msg_fts.rowid AS docid FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid ${order}`,
-        params: [matchOf(conjunct.has, conjunct.lacks)],
+        params,
       },
     ];
   }
   const match = needsMatch(conjunct) ? [matchOf(conjunct.has, conjunct.lacks)] : [];
   const asked = [
-    ...filters,
+    ...filtersOf(conjunct, asOf),
     ...match.map(
       () => 'EXISTS (SELECT 1 FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = m.docid)',
     ),
   ];
-  return sources(driver).map(({ from, docid, where }) => ({
-    sql: `SELECT ${docid} AS docid FROM ${from} WHERE ${[...where, ...bounds(docid, conjunct), ...asked].join(' AND ') || '1'} ORDER BY ${docid} ${order}`,
-    params: match,
-  }));
+  return sources(driver).map(({ from, docid, where }) => {
+    const within = bounds(docid, conjunct);
+    return {
+      sql: `SELECT ${docid} AS docid FROM ${from} WHERE ${[...where, ...within.where, ...asked].join(' AND ') || '1'} ORDER BY ${docid} ${order}`,
+      params: [...within.params, ...match],
+    };
+  });
 }
 
-/** A statement that counts a driver's candidates, giving up at `limit`. */
-export function counting(conjunct: Conjunct, driver: Driver, limit: number): Sql[] {
-  if (driver.by === 'match') {
-    const where = ['msg_fts MATCH ?', ...bounds('rowid', conjunct)].join(' AND ');
-    return [
-      {
-        sql: `SELECT count(*) AS n FROM (SELECT 1 FROM msg_fts WHERE ${where} LIMIT ${limit})`,
-        params: [matchOf(conjunct.has, conjunct.lacks)],
-      },
-    ];
+/**
+ * Counts the messages of alternatives: by the full-text index alone, where it alone answers; else each message is
+ * asked for one alternative after the other.
+ */
+export function counted(conjuncts: readonly Conjunct[], asOf: AsOf): Sql {
+  const [only] = conjuncts;
+  if (only !== undefined && conjuncts.length === 1 && needsMatch(only)) {
+    const { from, where, params } = matched(only, { by: 'match' }, asOf);
+    return { sql: `SELECT count(*) AS n FROM ${from} WHERE ${where}`, params };
   }
-  return sources(driver, false).map(({ from, docid, where }) => ({
-    sql: `SELECT count(*) AS n FROM (SELECT 1 FROM ${from} WHERE ${[...where, ...bounds(docid, conjunct)].join(' AND ') || '1'} LIMIT ${limit})`,
-    params: [],
-  }));
+  const parts = conjuncts.map((conjunct) => {
+    const within = bounds('m.docid', conjunct);
+    const match = needsMatch(conjunct) ? [matchOf(conjunct.has, conjunct.lacks)] : [];
+    const listed = match.map(() => 'm.docid IN (SELECT rowid FROM msg_fts WHERE msg_fts MATCH ?)');
+    return {
+      where: [...within.where, ...listed, ...filtersOf(conjunct, asOf)].join(' AND ') || '1',
+      params: [...within.params, ...match],
+    };
+  });
+  return {
+    // Listed in brackets of their own: SQLite must not make a search by alternatives of it, which sorts out doubles.
+    sql: `SELECT count(*) AS n FROM messages m WHERE +(${parts.map(({ where }) => `(${where})`).join(' OR ') || '0'})`,
+    params: parts.flatMap(({ params }) => params),
+  };
 }
 
-/** The best `limit` hits of a conjunct with their bm25 rank (lower is better); what has no text to rank is newest first. */
-export function ranked(conjunct: Conjunct, limit: number, asOf: AsOf): Sql {
+/** Hits of the full-text index, in the order of its rows, with everything else that is asked of them. */
+function matched(
+  conjunct: Conjunct,
+  driver: Driver,
+  asOf: AsOf,
+): { readonly from: string; readonly where: string; readonly params: Sql['params'] } {
   const filters = filtersOf(conjunct, asOf);
-  const where = ['msg_fts MATCH ?', ...bounds('msg_fts.rowid', conjunct), ...filters].join(' AND ');
-  const from =
-    filters.length === 0 ? 'msg_fts' : 'msg_fts CROSS JOIN messages m ON m.docid = msg_fts.rowid';
+  const within = bounds('msg_fts.rowid', conjunct);
+  const among = driver.by === 'both' ? candidates(driver.rare, conjunct) : undefined;
   return {
-    sql: `SELECT msg_fts.rowid AS docid, rank FROM ${from} WHERE ${where} ORDER BY rank LIMIT ${limit}`,
-    params: [matchOf(conjunct.has, conjunct.lacks)],
+    // Without the join where nothing asks for it: a third of the time of a plain word.
+    from:
+      filters.length === 0 ? 'msg_fts' : 'msg_fts CROSS JOIN messages m ON m.docid = msg_fts.rowid',
+    where: [
+      'msg_fts MATCH ?',
+      ...within.where,
+      // The plus keeps the list from FTS5, which would begin its search anew for each of its members.
+      ...(among === undefined ? [] : [`+msg_fts.rowid IN (${among.sql})`]),
+      ...filters,
+    ].join(' AND '),
+    params: [
+      matchOf(conjunct.has, conjunct.lacks),
+      ...within.params,
+      ...(among === undefined ? [] : among.params),
+    ],
+  };
+}
+
+/** All candidates of a side within the bounds of a conjunct. */
+function candidates(side: Side, conjunct: Conjunct): Sql {
+  const parts = sources(side, false).map(({ docid, from, where }) => {
+    const within = bounds(docid, conjunct);
+    return {
+      sql: `SELECT ${docid} FROM ${from} WHERE ${[...where, ...within.where].join(' AND ') || '1'}`,
+      params: within.params,
+    };
+  });
+  return {
+    sql: parts.map(({ sql }) => sql).join(' UNION ALL '),
+    params: parts.flatMap(({ params }) => params),
+  };
+}
+
+/** The first `limit` candidates of each source of a driver, unsorted as a whole: what it is like where its walk begins. */
+export function newestOf(
+  conjunct: Conjunct,
+  driver: { readonly by: 'match' } | Side,
+  direction: Direction,
+  limit: number,
+): Sql {
+  const order = direction === 'newest' ? 'DESC' : 'ASC';
+  const firstOf = (docid: string, from: string, where: readonly string[]): Sql => {
+    const within = bounds(docid, conjunct);
+    return {
+      sql: `SELECT docid FROM (SELECT ${docid} AS docid FROM ${from} WHERE ${[...where, ...within.where].join(' AND ') || '1'} ORDER BY ${docid} ${order} LIMIT ${limit})`,
+      params: within.params,
+    };
+  };
+  if (driver.by === 'match') {
+    const { sql, params } = firstOf('rowid', 'msg_fts', ['msg_fts MATCH ?']);
+    return { sql, params: [matchOf(conjunct.has, conjunct.lacks), ...params] };
+  }
+  const parts = sources(driver, false).map(({ docid, from, where }) => firstOf(docid, from, where));
+  return {
+    sql: parts.map(({ sql }) => sql).join(' UNION ALL '),
+    params: parts.flatMap(({ params }) => params),
+  };
+}
+
+/**
+ * The best `limit` of the newest `among` hits of a conjunct with their bm25 rank (lower is better). Ranks are taken in
+ * the order of the index and the best picked outside of it: FTS5's own order by rank sorts all hits, with the places
+ * of their words, in twice the time.
+ */
+export function ranked(
+  conjunct: Conjunct,
+  driver: Driver,
+  limit: number,
+  among: number,
+  asOf: AsOf,
+): Sql {
+  const listed: Driver =
+    driver.by === 'match' || driver.by === 'both' || driver.by === 'all'
+      ? driver
+      : { by: 'both', rare: driver };
+  const { from, where, params } = matched(conjunct, listed, asOf);
+  return {
+    sql: `SELECT docid, best AS rank FROM (SELECT msg_fts.rowid AS docid, rank AS best FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid DESC LIMIT ${among}) ORDER BY best LIMIT ${limit}`,
+    params,
   };
 }
 
@@ -100,10 +194,7 @@ interface Source {
 }
 
 /** Candidates of a driver. A message without a current place counts by its last one, so the ended are walked beside. */
-function sources(
-  driver: Exclude<Driver, { readonly by: 'match' }>,
-  joined = true,
-): readonly Source[] {
+function sources(driver: Side, joined = true): readonly Source[] {
   const walk = (where: string): Source => ({
     from: joined ? 'places p CROSS JOIN messages m ON m.docid = p.docid' : 'places p',
     docid: 'p.docid',
@@ -116,6 +207,20 @@ function sources(
         walk(`p.folder_id = ${folder} AND p.to_commit IS NULL`),
         walk(`p.folder_id = ${folder} AND p.to_commit IS NOT NULL`),
       ]);
+    case 'thread':
+    case 'message-id':
+      return driver.members.values.map((value) => ({
+        from: joined
+          ? 'thread_members p CROSS JOIN messages m ON m.docid = p.docid'
+          : 'thread_members p',
+        docid: 'p.docid',
+        where: [`p.${driver.members.column} = ${value}`],
+      }));
+    case 'flags':
+      return [
+        ...driver.flagSets.map((set) => walk(`p.flag_set = ${set} AND p.to_commit IS NULL`)),
+        ended,
+      ];
     case 'unread':
       return [walk('p.to_commit IS NULL AND p.marks & 1 = 0'), ended];
     case 'starred':
@@ -127,22 +232,29 @@ function sources(
   }
 }
 
-function bounds(docid: string, { low, high }: Conjunct): string[] {
-  return [
-    ...(low > 0 ? [`${docid} >= ${low}`] : []),
-    ...(high < Number.MAX_SAFE_INTEGER ? [`${docid} < ${high}`] : []),
-  ];
+function bounds(
+  docid: string,
+  { low, high }: Conjunct,
+): { readonly where: readonly string[]; readonly params: readonly bigint[] } {
+  const from = low > 0;
+  const to = high < Number.MAX_SAFE_INTEGER;
+  return {
+    where: [...(from ? [`${docid} >= ?`] : []), ...(to ? [`${docid} < ?`] : [])],
+    params: [...(from ? [BigInt(low)] : []), ...(to ? [BigInt(high)] : [])],
+  };
 }
 
 /** What is asked of each candidate `m`. */
 function filtersOf(conjunct: Conjunct, asOf: AsOf): string[] {
-  const { sizeLow, sizeHigh, deleted, noPlaces } = conjunct;
+  const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers } = conjunct;
   return [
     ...(asOf === null ? [] : [`m.first_commit <= ${asOf}`]),
     ...(sizeLow > 0 ? [`m.size >= ${sizeLow}`] : []),
     ...(sizeHigh < Number.MAX_SAFE_INTEGER ? [`m.size <= ${sizeHigh}`] : []),
     ...(deleted === null ? [] : [deleted ? `NOT ${isCurrent(asOf)}` : isCurrent(asOf)]),
     ...together(conjunct.places).map((place) => atPlace(place, asOf)),
+    ...members.map((some) => isMember(some)),
+    ...noMembers.map((some) => `NOT ${isMember(some)}`),
     ...noPlaces.map((place) => `NOT ${atPlace(place, asOf)}`),
   ];
 }
@@ -163,6 +275,10 @@ function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] 
   if (inFolders.length === 0)
     return flagSets === null ? [] : [{ folders: null, flagSets, indexed: null }];
   return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
+}
+
+function isMember({ column, values }: Members): string {
+  return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
 }
 
 function isCurrent(asOf: AsOf): string {

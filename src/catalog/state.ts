@@ -1,4 +1,4 @@
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { translate } from './connection.ts';
@@ -65,6 +65,55 @@ export function readState(dataDir: string): StateFile | undefined {
   }
   database.close();
   return undefined;
+}
+
+/**
+ * Opens the state beside a writer, to remember something of one's own: a file that is there and can be written.
+ * Undefined otherwise; nothing is made, mended or put aside, which is the writer's to do.
+ */
+export function openStateBeside(dataDir: string): StateFile | undefined {
+  const file = stateFile(dataDir);
+  if (!existsSync(file)) return undefined;
+  let database: Database.Database | undefined;
+  try {
+    database = new Database(file, { fileMustExist: true, timeout: BUSY_TIMEOUT });
+    // A file system that is read-only says so at the first write only.
+    database.exec('BEGIN IMMEDIATE; ROLLBACK');
+    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database);
+  } catch (error) {
+    database?.close();
+    if (error instanceof Database.SqliteError) return undefined;
+    throw error;
+  }
+  database.close();
+  return undefined;
+}
+
+/**
+ * Writes the state anew without what was deleted from it: SQLite leaves that in free pages. The caller holds the
+ * archive's lock. Files that were put aside as unreadable go.
+ *
+ * @param forget scopes that may name what is to be forgotten; they are learned again
+ */
+export function scrubState(dataDir: string, forget: readonly string[]): void {
+  const file = stateFile(dataDir);
+  for (const name of readdirSync(dataDir)) {
+    if (name.startsWith('state.sqlite.damaged')) rmSync(path.join(dataDir, name));
+  }
+  if (!existsSync(file)) return;
+  try {
+    const database = openForWriting(file);
+    try {
+      const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
+      for (const scope of forget) drop.run(scope);
+      database.exec('VACUUM');
+      database.pragma('wal_checkpoint(TRUNCATE)');
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    throw translate(error, file) ?? error;
+  }
 }
 
 function openForWriting(file: string): Database.Database {

@@ -23,7 +23,10 @@ export interface CatalogTables {
   forgotten: ForgottenTable;
   events: EventsTable;
   texts: TextsTable;
-  text_blocks: TextBlocksTable;
+  thread_members: ThreadMembersTable;
+  thread_nodes: ThreadNodesTable;
+  attachment_texts: AttachmentTextsTable;
+  attachments: AttachmentsTable;
   msg_fts: FtsTable;
 }
 
@@ -39,6 +42,8 @@ interface MetaTable {
   message_bytes: number;
   /** The extractor version whose text the index holds. */
   extractor: number;
+  /** The version of reading attachments whose texts are here. */
+  attachment_version: number;
 }
 
 interface CommitsTable {
@@ -216,17 +221,50 @@ interface TextsTable {
   docid: number;
   /** Why the message could not be parsed; null when it was. */
   unparsed: string | null;
-  /** Null where there is no text. */
-  block: number | null;
-  offset: number;
-  length: number;
+  /** The beginning of the text, packed by brotli; null where there is none. */
+  text: Buffer | null;
 }
 
-interface TextBlocksTable {
+/** A message in its thread; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */
+interface ThreadMembersTable {
+  docid: number;
+  thread: number;
+  /** Of its Message-ID. */
+  node: number;
+  /** Of its base subject; null where that is empty. */
+  subject: number | null;
+  /** 1 for a reply that names no message: it joins the nearest earlier one of its subject. */
+  joins: 0 | 1;
+  /** Nodes of the messages it names, 6 bytes each; null where it names none. */
+  ancestors: Buffer | null;
+}
+
+/** Every Message-ID that a message has or names, and the thread it is in. */
+interface ThreadNodesTable {
+  node: number;
+  thread: number;
+}
+
+/** The text of a distinct attachment: distinct by its bytes and by how they are read. */
+interface AttachmentTextsTable {
   id: Generated<number>;
-  /** Bytes before compression. */
-  size: number;
-  data: Buffer;
+  hash: Buffer;
+  form: string;
+  /** The version that read it; 0 while it waits, negative when a newer version is to read it again. */
+  version: number;
+  /** Why it has no text; null when it has, or waits. */
+  failure: string | null;
+  truncated: number;
+  /** UTF-8 under brotli; null where there is none. */
+  text: Buffer | null;
+}
+
+/** Attachments of messages that have text of their own, pictures and archives not among them. */
+interface AttachmentsTable {
+  docid: number;
+  number: number;
+  filename: string | null;
+  text_id: number;
 }
 
 interface FtsTable {

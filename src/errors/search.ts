@@ -33,9 +33,14 @@ export interface SearchFacts {
   readonly 'search-near-operand': At;
   /** `asof:` belongs beside the rest of the query, not inside OR, NOT or brackets, and once. */
   readonly 'search-misplaced-asof': At;
+  /** So many words begin with so few letters that looking for all of them would take long. */
+  readonly 'search-short-prefix': At & { readonly least: number };
   readonly 'search-too-long': { readonly length: number; readonly limit: number };
   /** Too many words, too deep, or too many alternatives once filters are multiplied out. */
-  readonly 'search-too-complex': { readonly limit: number; readonly of: string };
+  readonly 'search-too-complex': {
+    readonly limit: number;
+    readonly of: 'terms' | 'depth' | 'alternatives' | 'prefixes' | 'stars' | 'near' | 'ranked';
+  };
 }
 
 export type SearchCode = keyof SearchFacts;

@@ -18,6 +18,9 @@ export type TextField =
   | 'body'
   | 'filename';
 
+/** Those of them that name people. */
+export type PeopleField = Exclude<TextField, 'any' | 'subject' | 'body' | 'filename'>;
+
 /** What a message can be, by its flags or by its end. */
 export const STATES = [
   'unread',
@@ -58,8 +61,9 @@ export type SearchNode =
     }
   | { readonly kind: 'all'; readonly span: Span }
   | { readonly kind: 'has'; readonly what: 'attachment' | 'inline'; readonly span: Span }
-  | { readonly kind: 'list' | 'mime' | 'id'; readonly value: string; readonly span: Span }
-  | { readonly kind: 'folder' | 'mailbox' | 'flag'; readonly value: string; readonly span: Span }
+  /** An address of the archive's own mailboxes. */
+  | { readonly kind: 'me'; readonly field: PeopleField; readonly span: Span }
+  | { readonly kind: NamedKind; readonly value: string; readonly span: Span }
   | { readonly kind: 'state'; readonly state: State; readonly span: Span }
   | {
       readonly kind: 'received';
@@ -73,6 +77,17 @@ export type SearchNode =
       readonly max: number | null;
       readonly span: Span;
     };
+
+/** Filters by a name that the archive gives a meaning to. */
+export type NamedKind =
+  | 'list'
+  | 'mime'
+  | 'id'
+  | 'thread'
+  | 'folder'
+  | 'mailbox'
+  | 'account'
+  | 'flag';
 
 /** A whole query. */
 export interface SearchQuery {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { foldWord } from './normalise.ts';
 
 /**
@@ -14,12 +13,6 @@ export const TOKEN_INLINE = 'zinline';
 /** A place in this mailbox, by its number in the catalog, now or ever. */
 export function mailboxToken(id: number): string {
   return `zbox${id}`;
-}
-
-/** The Message-ID, exactly; angle brackets do not count. */
-export function messageIdToken(messageId: string): string {
-  const bare = messageId.trim().replace(/^<|>$/g, '');
-  return `zid${createHash('sha256').update(bare).digest('hex').slice(0, 16)}`;
 }
 
 /** Words of a List-Id, in order, so that a part of it is found as a phrase. */

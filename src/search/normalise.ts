@@ -12,11 +12,13 @@ export function indexText(text: string): string {
     : folded;
 }
 
-/** NFKC and the letters below, without the rewriting of unspaced scripts. */
+/** NFKC, only ASCII's signs between words, no invisible characters, and the letters below, without the rewriting of unspaced scripts. */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
   return text
+    .replaceAll(INVISIBLE, '')
     .normalize('NFKC')
+    .replaceAll(BETWEEN_WORDS, ' ')
     .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
 }
@@ -26,7 +28,8 @@ export function foldLetters(text: string): string {
  * Cyrillic letters, as `unicode61 remove_diacritics 2` has them.
  */
 export function foldWord(word: string): string {
-  const lower = foldLetters(word).toLowerCase();
+  // Lower case in JavaScript looks at neighbours: a capital sigma at the end of a word becomes the final one.
+  const lower = foldLetters(word).toLowerCase().replaceAll('ς', 'σ');
   if (isAscii(lower)) return lower;
   return lower
     .normalize('NFD')
@@ -105,6 +108,13 @@ const LETTERS: Readonly<Record<string, string>> = {
   Ё: 'Е',
   ς: 'σ',
 };
+/** FTS5 takes signs that are younger than its tables, as most emoji are, for letters. */
+const BETWEEN_WORDS = /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu;
+/**
+ * Soft hyphens, joiners, direction marks: nobody sees them, so nobody looks for them. Fraud puts them into words to
+ * hide these from filters.
+ */
+const INVISIBLE = /\p{Default_Ignorable_Code_Point}+/gu;
 const MARKS = /[\u0300-\u036f]/g;
 /** Greek with accents and breathings, which the tokenizer leaves on. */
 const GREEK = /[\u0370-\u03ff\u1f00-\u1fff]+/gu;

@@ -1,6 +1,8 @@
 import { searchError } from '../errors/search.ts';
 import {
+  type NamedKind,
   type ParseContext,
+  type PeopleField,
   type SearchNode,
   type Span,
   STATES,
@@ -33,8 +35,16 @@ const text =
 /** `starred*` is no state: what is not text keeps its star. */
 const plain = (value: OperatorValue) => (value.prefix ? `${value.text}*` : value.text);
 
+/** `from:me` is any of the archive's own addresses; `from:"me"` is the word. */
+const people =
+  (field: PeopleField): Operator =>
+  (value, span, context, name) =>
+    !value.quoted && plain(value).toLowerCase() === 'me'
+      ? { kind: 'me', field, span }
+      : text(field)(value, span, context, name);
+
 const named =
-  (kind: 'list' | 'mime' | 'id' | 'folder' | 'mailbox' | 'flag'): Operator =>
+  (kind: NamedKind): Operator =>
   (value, span) => ({ kind, value: plain(value), span });
 
 const HAS: Readonly<Record<string, 'attachment' | 'inline'>> = {
@@ -136,13 +146,13 @@ const sizes: Operator = (value, span, _context, name) => {
 
 /** Every operator by its name in lower case. `asof` is not among them: it is about the query, not the message. */
 export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([
-  ['from', text('from')],
-  ['to', text('to')],
-  ['cc', text('cc')],
-  ['bcc', text('bcc')],
-  ['deliveredto', text('deliveredto')],
-  ['recip', text('recip')],
-  ['contact', text('contact')],
+  ['from', people('from')],
+  ['to', people('to')],
+  ['cc', people('cc')],
+  ['bcc', people('bcc')],
+  ['deliveredto', people('deliveredto')],
+  ['recip', people('recip')],
+  ['contact', people('contact')],
   ['subject', text('subject')],
   ['body', text('body')],
   ['filename', text('filename')],
@@ -153,11 +163,13 @@ export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator
   ['has', has],
   ['list', named('list')],
   ['id', named('id')],
+  ['thread', named('thread')],
   ['msgid', named('id')],
   ['rfc822msgid', named('id')],
   ['in', named('folder')],
   ['folder', named('folder')],
   ['mailbox', named('mailbox')],
+  ['account', named('account')],
   ['is', is],
   ['flag', named('flag')],
   ['keyword', named('flag')],
@@ -183,8 +195,10 @@ export const OPERATOR_NAMES: readonly string[] = [
     'deliveredto',
     'list',
     'id',
+    'thread',
     'in',
     'mailbox',
+    'account',
     'is',
     'flag',
     'before',
@@ -204,10 +218,8 @@ const FOREIGN: Readonly<Record<string, string | null>> = {
   tag: 'flag',
   maildir: 'in',
   path: 'in',
-  account: 'mailbox',
   lang: null,
   prio: null,
-  thread: null,
   sent: 'date',
 };
 

@@ -6,7 +6,15 @@ import { AS_OF, asOfMoment, OPERATORS, type OperatorValue, unknownOperator } fro
 /** Brackets and exclusions within each other. */
 const DEPTH_LIMIT = 40;
 /** Words, phrases and filters of one query. */
-const TERM_LIMIT = 100;
+const TERM_LIMIT = 50;
+/** Words with a star: the index puts together all words that begin so before it can answer. */
+const PREFIX_LIMIT = 6;
+/** Characters before a star; in a script without spaces one says enough. */
+const PREFIX_LEAST = 2;
+/** Words and phrases that one NEAR joins. */
+const NEAR_LIMIT = 5;
+const UNSPACED =
+  /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u;
 
 /**
  * Understands a query. Words stand side by side with AND; precedence falls from brackets over `-` and NOT,
@@ -28,6 +36,7 @@ class Parser {
   #at = 0;
   #depth = 0;
   #terms = 0;
+  #prefixes = 0;
   #asOf: { readonly moment: number; readonly token: Token } | undefined;
   readonly #ignored: Span[] = [];
 
@@ -122,6 +131,8 @@ class Parser {
       const right = this.#primary(within);
       if (terms.length === 0) terms.push(this.#nearTerm(node, near));
       terms.push(this.#nearTerm(right, near));
+      if (terms.length > NEAR_LIMIT)
+        throw searchError('search-too-complex', { limit: NEAR_LIMIT, of: 'near' });
       distance = Math.max(distance, near.distance);
       const [first] = terms;
       const last = terms.at(-1);
@@ -229,9 +240,23 @@ class Parser {
       make === undefined || within === undefined
         ? { kind: 'text', field: 'any', text, prefix, span }
         : make(value, span, this.context, within.operator);
+    if (node.kind === 'text' && node.prefix) this.#checkPrefix(node, token);
     if (node.kind !== 'text' || /[\p{L}\p{N}\p{M}\p{Co}]/u.test(text)) return node;
     this.#ignored.push({ start, end });
     return undefined;
+  }
+
+  #checkPrefix({ text }: TextNode, token: Token): void {
+    const last = text.match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu)?.at(-1) ?? '';
+    if (last !== '' && [...last].length < PREFIX_LEAST && !UNSPACED.test(last))
+      throw searchError('search-short-prefix', {
+        position: token.start,
+        found: this.text.slice(token.start, token.end),
+        least: PREFIX_LEAST,
+      });
+    this.#prefixes += 1;
+    if (this.#prefixes > PREFIX_LIMIT)
+      throw searchError('search-too-complex', { limit: PREFIX_LIMIT, of: 'prefixes' });
   }
 
   #nested<T>(inside: () => T): T {

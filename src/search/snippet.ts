@@ -1,4 +1,4 @@
-import type { SearchNode, TextNode } from './ast.ts';
+import type { SearchNode, TextField, TextNode } from './ast.ts';
 import { foldLetters, foldWord, splitRuns } from './normalise.ts';
 
 /** A piece of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
@@ -20,16 +20,23 @@ const LEAD = 50;
 const PART = /[\p{L}\p{N}\p{M}\p{Co}]/u;
 const WORD = /[\p{L}\p{N}\p{Co}][\p{L}\p{N}\p{M}\p{Co}]*/gu;
 
-/** The words and phrases of a query that a message's body may show; what is excluded is not looked for. */
-export function soughtWords(node: SearchNode): Sought[] {
+/**
+ * The words and phrases of a query that a text may show, where they are looked for in one of these fields: those of
+ * a message's body if not said. What is excluded is not looked for.
+ */
+export function soughtWords(
+  node: SearchNode,
+  fields: readonly TextField[] = ['any', 'body'],
+): Sought[] {
+  const below = (part: SearchNode): Sought[] => soughtWords(part, fields);
   switch (node.kind) {
     case 'and':
     case 'or':
-      return node.nodes.flatMap(soughtWords);
+      return node.nodes.flatMap(below);
     case 'near':
-      return node.terms.flatMap(soughtWords);
+      return node.terms.flatMap(below);
     case 'text':
-      return node.field === 'any' || node.field === 'body' ? sought(node) : [];
+      return fields.includes(node.field) ? sought(node) : [];
     default:
       return [];
   }
@@ -174,21 +181,31 @@ function whole(text: string, at: number): number {
 /** White space becomes one space each, and the ranges move along. */
 function folded(text: string, start: number, end: number, found: readonly Range[]): Snippet {
   let out = start > 0 ? '… ' : '';
-  const places = new Map<number, number>();
-  let space = true;
-  for (let i = start; i < end; i += 1) {
-    const character = text[i] ?? '';
-    const blank = /\s/u.test(character);
-    if (blank && space) continue;
-    places.set(i, out.length);
-    out += blank ? ' ' : character;
-    space = blank;
+  const piece = text.slice(start, end);
+  // From where in `piece` to where in `out`: only runs of space move anything.
+  const shifts: { readonly from: number; readonly by: number }[] = [{ from: 0, by: out.length }];
+  let at = 0;
+  SPACES.lastIndex = 0;
+  for (let gap = SPACES.exec(piece); gap !== null; gap = SPACES.exec(piece)) {
+    const [spaces] = gap;
+    const behind = gap.index + spaces.length;
+    out += gap.index === 0 ? '' : `${piece.slice(at, gap.index)} `;
+    shifts.push({ from: behind, by: out.length - behind });
+    at = behind;
   }
-  out = out.trimEnd();
+  out = `${out}${piece.slice(at)}`.trimEnd();
   const matches = found.flatMap((range) => {
-    const from = places.get(range.start);
-    const last = places.get(range.end - 1);
-    return from === undefined || last === undefined ? [] : [{ start: from, end: last + 1 }];
+    const [from, to] = [moved(range.start - start, shifts), moved(range.end - start, shifts)];
+    return from === undefined || to === undefined || to > out.length
+      ? []
+      : [{ start: from, end: to }];
   });
   return { text: end < text.length ? `${out} …` : out, matches };
+}
+
+const SPACES = /\s+/gu;
+
+function moved(at: number, shifts: readonly { from: number; by: number }[]): number | undefined {
+  const shift = shifts.findLast(({ from }) => from <= at);
+  return shift === undefined ? undefined : at + shift.by;
 }

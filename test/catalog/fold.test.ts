@@ -176,7 +176,7 @@ describe('folding batches', () => {
       ]),
     );
     const archive = catalog.folders.find(ARCHIVE)?.id ?? -1;
-    expect(catalog.places.assumed(10)).toMatchObject([
+    expect(catalog.places.assumed(INBOX, Number.MAX_SAFE_INTEGER, 10)).toMatchObject([
       { folder: 'Archive', uid: 4, id: sha256('one') },
     ]);
     catalog.foldBatch(history.commit([{ fact: 'held', ...moved, held: true }]));
@@ -195,7 +195,7 @@ describe('folding batches', () => {
       ]),
     );
     expect(open(archive)).toMatchObject([{ docid: 77, assumed: false, held: false }]);
-    expect(catalog.places.assumed(10)).toEqual([]);
+    expect(catalog.places.assumed(INBOX, Number.MAX_SAFE_INTEGER, 10)).toEqual([]);
     expect(catalog.locator.message(sha256('really'))).toBeDefined();
   });
 

@@ -13,7 +13,7 @@ function dump(dir: string): Record<string, unknown[]> {
   const db = new Database(catalogFile(dir), { readonly: true });
   const tables = db
     .prepare<[], string>(
-      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'msg_fts%' AND name NOT LIKE 'text%'",
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'msg_fts%' AND name NOT LIKE 'text%' AND name NOT LIKE 'thread%'",
     )
     .pluck()
     .all();

@@ -131,6 +131,7 @@ export function extraction(changes: Partial<Extraction> = {}): Extraction {
     listId: null,
     messageId: null,
     references: [],
+    documents: [],
     truncated: false,
     ...changes,
   };

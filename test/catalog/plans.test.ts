@@ -34,7 +34,9 @@ describe('query plans', () => {
       history.commit(
         Array.from({ length: COUNT }, (_, i) =>
           appeared(place(i % 100 === 0 ? OTHER : INBOX, i + 1), `m${i}`, {
-            listing: { flags: i % 200 === 0 ? ['\\Flagged'] : ['\\Seen'] },
+            listing: {
+              flags: i % 200 === 0 ? ['\\Flagged'] : i % 500 === 1 ? ['$Rare'] : ['\\Seen'],
+            },
           }),
         ),
       ),
@@ -51,7 +53,9 @@ describe('query plans', () => {
     catalog.index.index(
       catalog.index.pending({ limit: COUNT }).map(({ docid }, i) => ({
         docid,
-        extraction: extraction({ body: i % 2 === 0 ? 'common word' : 'other word' }),
+        extraction: extraction({
+          body: i === 70 ? 'once' : i % 2 === 0 ? 'common word' : 'other word',
+        }),
       })),
     );
     db = new Database(catalogFile(room.dir), { readonly: true });
@@ -105,6 +109,9 @@ describe('query plans', () => {
     '*',
     'common OR in:Other',
     'comm*',
+    'flag:rare common',
+    'common thread:"30@example.org"',
+    'common in:INBOX is:starred',
   ])('searching %s needs no sort', (query) => {
     const drives = drivenBy(query);
     expect(drives.length).toBeGreaterThan(0);
@@ -115,22 +122,32 @@ describe('query plans', () => {
 
   test.each([
     ['common', 'match'],
-    ['common in:INBOX', 'match'],
-    ['common in:Other', 'folders'],
-    ['common is:unread', 'unread'],
-    ['common is:starred', 'starred'],
-    ['nowhere in:Other', 'match'],
+    ['common in:INBOX', 'match and folders'],
+    ['word in:Other', 'folders'],
+    ['common in:Other', 'match and folders'],
+    ['common is:unread', 'match and unread'],
+    ['common is:starred', 'match and starred'],
+    ['once in:INBOX', 'match'],
     ['in:Other', 'folders'],
     ['is:deleted', 'ended'],
     ['is:deleted word', 'ended'],
+    ['flag:rare', 'flags'],
+    ['common flag:rare', 'match and flags'],
+    ['common thread:"30@example.org"', 'thread'],
+    ['id:30@example.org common', 'message-id'],
+    ['id:30@example.org OR id:31@example.org', 'message-id'],
     ['larger:5', 'all'],
   ])('searching %s is driven by %s', (query, driver) => {
     expect(drivenBy(query).map((drive) => drive.driver)).toEqual([driver]);
   });
 
-  test('a folder draws in the bounds of what is looked through', () => {
+  test('a word that stands nowhere leaves nothing to walk', () => {
+    expect(drivenBy('nowhere in:Other')).toEqual([]);
+  });
+
+  test('the newest message of a folder is where looking begins', () => {
     const [drive] = drivenBy('common in:INBOX');
-    expect(drive?.sql[0]).toMatch(/rowid >= \d+ AND msg_fts\.rowid < \d+/);
+    expect(drive?.sql[0]).toMatch(/msg_fts\.rowid < \d+/);
   });
 
   test.each([

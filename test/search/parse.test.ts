@@ -30,6 +30,8 @@ function shown(node: SearchNode): string {
       return `received ${time(node.from)}..${time(node.to)}`;
     case 'size':
       return `size ${node.min ?? ''}..${node.max ?? ''}`;
+    case 'me':
+      return `${node.field}:me`;
     default:
       return `${node.kind}=${node.value}`;
   }
@@ -56,6 +58,8 @@ describe('understanding queries', () => {
     ['"two words"*', '"two words"*'],
     ['“typographic” „quotes“', '(typographic and quotes)'],
     ['*', 'all'],
+    ['from:me to:ME', '(from:me and to:me)'],
+    ['thread:3f2a account:work', '(thread=3f2a and account=work)'],
     ['a NEAR b', 'near10(a b)'],
     ['a NEAR/3 "b c" NEAR/5 d', 'near5(a "b c" d)'],
     ['from:anna', 'from=anna'],

@@ -188,6 +188,9 @@ export class Fold {
         return this.#quarantine.acknowledged(fact, commit);
       case 'certificate':
         return this.#certificate(fact, commit);
+      case 'missing':
+        this.#messages.missing(fact.kind, fact.hash, fact.size);
+        return true;
       case 'purged':
         this.#purges.purged(fact, commit);
         return true;

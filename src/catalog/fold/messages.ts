@@ -11,6 +11,13 @@ const FIND = query<{ hash: Buffer }>()((db, p) =>
     .where('kind', '=', RECORD_MESSAGE)
     .where('hash', '=', p.hash),
 );
+const KNOWN = query<{ kind: number; hash: Buffer }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select(['docid', 'size'])
+    .where('kind', '=', p.kind)
+    .where('hash', '=', p.hash),
+);
 const PUT_RECORD = query<{
   kind: number;
   hash: Buffer;
@@ -203,6 +210,14 @@ export class FoldedMessages {
   dropped(size: number): void {
     this.#rows -= 1;
     this.#bytes -= size;
+  }
+
+  /** No record has these bytes any more: whoever looks for them does not find them, and sync stores them again. */
+  missing(kind: 'message' | 'blob', hash: string, size: number): void {
+    const key = { kind: kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB };
+    const bytes = Buffer.from(hash, 'hex');
+    const known = this.connection.statement(KNOWN).get({ ...key, hash: bytes });
+    this.#put(key.kind, hash, known?.size ?? size, undefined, known?.docid ?? null);
   }
 
   /** By how many rows and raw bytes the messages have grown since last asked. */

@@ -1,10 +1,18 @@
 import type { Fact } from '../../archive/facts.ts';
+import type { Place } from '../../mail/words.ts';
+import { dropAttachments } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
 import { query } from '../query.ts';
-import { RECORD_MESSAGE } from '../tables.ts';
-import { eraseText } from '../text-blocks.ts';
+import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
+import { leaveThread } from '../threads.ts';
 import type { FoldedFolders } from './folders.ts';
 import type { FoldedMessages } from './messages.ts';
+
+interface Uid {
+  readonly folder: number;
+  readonly generation: number;
+  readonly uid: number;
+}
 
 type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 
@@ -12,7 +20,10 @@ const TOMBSTONE = query<{ id: Buffer; reason: string; commit: number }>()((db, p
   db
     .insertInto('tombstones')
     .values({ id: p.id, reason: p.reason, commit_number: p.commit })
-    .onConflict((conflict) => conflict.column('id').doNothing()),
+    .onConflict((conflict) =>
+      // It was purged, came back, and was purged again.
+      conflict.column('id').doUpdateSet({ reason: p.reason, commit_number: p.commit }),
+    ),
 );
 const FIND = query<{ id: Buffer }>()((db, p) =>
   db
@@ -24,21 +35,27 @@ const FIND = query<{ id: Buffer }>()((db, p) =>
 const PLACES = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('places')
-    .select(['id', 'folder_id', 'generation', 'uid', 'to_commit'])
+    .select(['id', 'folder_id', 'generation', 'uid'])
     .where('docid', '=', p.docid),
 );
-const FORGET_PLACE = query<{ folder: number; generation: number; uid: number; id: Buffer }>()(
-  (db, p) =>
-    db
-      .insertInto('forgotten')
-      .values({ folder_id: p.folder, generation: p.generation, uid: p.uid, id: p.id })
-      .onConflict((conflict) =>
-        conflict.columns(['folder_id', 'generation', 'uid']).doUpdateSet({ id: p.id }),
-      ),
+const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
+  db
+    .insertInto('forgotten')
+    .values({ folder_id: p.folder, generation: p.generation, uid: p.uid, id: p.id })
+    .onConflict((conflict) =>
+      conflict.columns(['folder_id', 'generation', 'uid']).doUpdateSet({ id: p.id }),
+    ),
 );
-const DROP_EVENTS = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
+const DROP_EVENTS = query<Uid>()((db, p) =>
   db
     .deleteFrom('events')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation)
+    .where('uid', '=', p.uid),
+);
+const DROP_QUARANTINE = query<Uid>()((db, p) =>
+  db
+    .deleteFrom('quarantine')
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid),
@@ -55,17 +72,27 @@ const DROP_PLACES = query<{ docid: number }>()((db, p) =>
 const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('messages').where('docid', '=', p.docid).returning('size'),
 );
+const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
+  db
+    .updateTable('texts')
+    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
+    .where('docid', '=', p.docid)
+    .where('text', 'is not', null),
+);
+const DROP_TEXT = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('texts').where('docid', '=', p.docid),
+);
 const DROP_TERMS = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
 );
-const DROP_RECORD = query<{ id: Buffer }>()((db, p) =>
-  db.deleteFrom('records').where('kind', '=', RECORD_MESSAGE).where('hash', '=', p.id),
+const DROP_RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
+  db.deleteFrom('records').where('kind', '=', p.kind).where('hash', '=', p.hash),
 );
 
 /**
  * A purge in the fold. The rows end up as a rebuild from the purged log makes them: the message's facts are
- * gone there, so every row that came of them goes here, and what stays is the tombstone and the places at
- * which the origin still shows the message. Terms and freed pages stay in the file until a rebuild into a new one.
+ * gone there, so every row that came of them goes here, and what stays is the tombstone and the places that the
+ * fact names. Half-way through, when only some of the facts are gone from the log, a rebuild gives the same rows. Terms and freed pages stay in the file until a rebuild into a new one.
  */
 export class FoldedPurges {
   constructor(
@@ -78,25 +105,43 @@ export class FoldedPurges {
     const id = Buffer.from(fact.message, 'hex');
     this.connection.statement(TOMBSTONE).run({ id, reason: fact.reason, commit });
     const docid = this.connection.statement(FIND).get({ id })?.docid ?? null;
-    if (docid !== null) this.#drop(docid, id);
-    this.connection.statement(DROP_RECORD).run({ id });
+    if (docid !== null) this.#drop(docid);
+    this.connection.statement(DROP_RECORD).run({ kind: RECORD_MESSAGE, hash: id });
+    for (const blob of fact.blobs ?? []) {
+      const hash = Buffer.from(blob, 'hex');
+      this.connection.statement(DROP_RECORD).run({ kind: RECORD_BLOB, hash });
+    }
+    for (const place of fact.ended ?? []) this.#clear(this.#key(place, commit));
     for (const place of fact.places ?? []) {
-      const folder = this.folders.ofPlace(place, commit).id;
-      const { generation, uid } = place;
-      this.connection.statement(FORGET_PLACE).run({ folder, generation, uid, id });
+      const key = this.#key(place, commit);
+      this.#clear(key);
+      this.connection.statement(FORGET_PLACE).run({ ...key, id });
     }
   }
 
-  #drop(docid: number, id: Buffer): void {
+  #key(place: Place, commit: number): Uid {
+    const { generation, uid } = place;
+    return { folder: this.folders.ofPlace(place, commit).id, generation, uid };
+  }
+
+  /** Rows that came of facts about a place and not of the message. */
+  #clear(key: Uid): void {
+    this.connection.statement(DROP_EVENTS).run(key);
+    this.connection.statement(DROP_QUARANTINE).run(key);
+  }
+
+  #drop(docid: number): void {
     for (const place of this.connection.statement(PLACES).all({ docid })) {
-      const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
-      if (place.to_commit === null) this.connection.statement(FORGET_PLACE).run({ ...key, id });
-      this.connection.statement(DROP_EVENTS).run(key);
+      this.#clear({ folder: place.folder_id, generation: place.generation, uid: place.uid });
       this.connection.statement(DROP_SPANS_OF_PLACE).run({ place: place.id });
     }
     this.connection.statement(DROP_SPANS).run({ docid });
     this.connection.statement(DROP_PLACES).run({ docid });
-    eraseText(this.connection, docid);
+    // What was forgotten must not be unpacked again from a page that was freed.
+    this.connection.statement(BLANK_TEXT).run({ docid });
+    this.connection.statement(DROP_TEXT).run({ docid });
+    leaveThread(this.connection, docid);
+    dropAttachments(this.connection, docid);
     this.connection.statement(DROP_TERMS).run({ docid });
     const row = this.connection.statement(DROP_MESSAGE).get({ docid });
     if (row !== undefined) this.messages.dropped(row.size);

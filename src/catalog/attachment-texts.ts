@@ -1,0 +1,327 @@
+import { createHash } from 'node:crypto';
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
+import {
+  ATTACHMENT_VERSION,
+  type AttachmentFailure,
+  type AttachmentOutcome,
+  CHARS_PER_ATTACHMENT,
+  CHARS_PER_MESSAGE,
+} from '../attachments/attachment-text.ts';
+import { catalogError } from '../errors/catalog.ts';
+import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { AttachedDocument } from '../mime/extraction.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+
+/** A distinct attachment whose text is not known yet, and a message that has it. */
+export interface PendingAttachment {
+  readonly textId: number;
+  /** SHA-256 of its bytes; of no bytes where the message was cut before their end. */
+  readonly hash: BlobHash;
+  readonly form: string;
+  readonly message: MessageId;
+  /** Its number in that message. */
+  readonly number: number;
+}
+
+/** What is known of the text of one attachment of a message. */
+export interface AttachmentTextState {
+  readonly number: number;
+  readonly filename: string | null;
+  readonly status: 'pending' | 'done' | 'failed';
+  readonly reason: string | null;
+  readonly truncated: boolean;
+}
+
+/** Distinct attachments with text of their own. */
+export interface AttachmentCounts {
+  readonly pending: number;
+  readonly done: number;
+  readonly failed: number;
+}
+
+const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('attachments as a')
+    .innerJoin('attachment_texts as t', 't.id', 'a.text_id')
+    .select(['a.number', 'a.filename', 't.version', 't.failure', 't.truncated', 't.text'])
+    .where('a.docid', '=', p.docid)
+    .orderBy('a.number'),
+);
+const TEXT_IDS = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('attachments').select('text_id').distinct().where('docid', '=', p.docid),
+);
+const FIND = query<{ hash: Buffer; form: string }>()((db, p) =>
+  db
+    .selectFrom('attachment_texts')
+    .select('id')
+    .where('hash', '=', p.hash)
+    .where('form', '=', p.form),
+);
+const ADD_TEXT = query<{ hash: Buffer; form: string }>()((db, p) =>
+  db
+    .insertInto('attachment_texts')
+    .values({ hash: p.hash, form: p.form, version: 0, failure: null, truncated: 0, text: null }),
+);
+const ADD = query<{ docid: number; number: number; filename: string | null; text: number }>()(
+  (db, p) =>
+    db
+      .insertInto('attachments')
+      .values({ docid: p.docid, number: p.number, filename: p.filename, text_id: p.text }),
+);
+const DROP = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('attachments').where('docid', '=', p.docid),
+);
+const USED = query<{ text: number }>()((db, p) =>
+  db
+    .selectFrom('attachments')
+    .select('docid')
+    .where('text_id', '=', p.text)
+    .limit((eb) => eb.lit(1)),
+);
+const BLANK_TEXT = query<{ text: number }>()((db, p) =>
+  db
+    .updateTable('attachment_texts')
+    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
+    .where('id', '=', p.text)
+    .where('text', 'is not', null),
+);
+const DROP_TEXT = query<{ text: number }>()((db, p) =>
+  db.deleteFrom('attachment_texts').where('id', '=', p.text),
+);
+const PENDING = query<{ after: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('attachment_texts')
+    .select(['id', 'hash', 'form'])
+    .where('version', '<=', (eb) => eb.lit(0))
+    .where('id', '>', p.after)
+    .orderBy('id')
+    .limit(p.limit),
+);
+const HOLDER = query<{ text: number }>()((db, p) =>
+  db
+    .selectFrom('attachments as a')
+    .innerJoin('messages as m', 'm.docid', 'a.docid')
+    .select(['m.id', 'a.number'])
+    .where('a.text_id', '=', p.text)
+    .orderBy('a.docid', 'desc')
+    .limit((eb) => eb.lit(1)),
+);
+const HOLDERS = query<{ text: number }>()((db, p) =>
+  db.selectFrom('attachments').select('docid').distinct().where('text_id', '=', p.text),
+);
+const SETTLE = query<{
+  text: number;
+  version: number;
+  failure: string | null;
+  truncated: number;
+  packed: Buffer | null;
+}>()((db, p) =>
+  db
+    .updateTable('attachment_texts')
+    .set({ version: p.version, failure: p.failure, truncated: p.truncated, text: p.packed })
+    .where('id', '=', p.text),
+);
+const DUE = query<{ docid: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set((eb) => ({ extractor: eb.neg('extractor') }))
+    .where('docid', '=', p.docid)
+    .where('extractor', '>', 0),
+);
+const ALL = query()((db) =>
+  db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n')),
+);
+const ALL_PENDING = query()((db) =>
+  db
+    .selectFrom('attachment_texts')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('version', '<=', (eb) => eb.lit(0)),
+);
+const ALL_FAILED = query()((db) =>
+  db
+    .selectFrom('attachment_texts')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('failure', 'is not', null),
+);
+const VERSION = query()((db) => db.selectFrom('meta').select('attachment_version'));
+const SET_VERSION = query<{ version: number }>()((db, p) =>
+  db.updateTable('meta').set({ attachment_version: p.version }),
+);
+const READ_AGAIN = query()((db) =>
+  db
+    .updateTable('attachment_texts')
+    .set((eb) => ({ version: eb.neg('version'), failure: null }))
+    .where('version', '>', 0),
+);
+
+/**
+ * Puts down which attachments of a message have text of their own, and drops what was put down before. Within a
+ * transaction.
+ *
+ * @returns the text of those that were read already, for the index
+ */
+export function putAttachments(
+  connection: Connection,
+  docid: number,
+  documents: readonly AttachedDocument[],
+): string {
+  const before = connection.statement(TEXT_IDS).all({ docid });
+  if (before.length > 0) connection.statement(DROP).run({ docid });
+  for (const { number, filename, form, hash } of documents) {
+    const key = { hash: hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex'), form };
+    const text =
+      connection.statement(FIND).get(key)?.id ??
+      connection.statement(ADD_TEXT).run(key).lastInsertRowid;
+    connection.statement(ADD).run({ docid, number, filename, text });
+  }
+  for (const { text_id } of before) dropUnused(connection, text_id);
+  return documents.length === 0 ? '' : textOfAll(connection, docid);
+}
+
+/** Forgets the attachments of a message, and texts that no other message has. Within a transaction. */
+export function dropAttachments(connection: Connection, docid: number): void {
+  const texts = connection.statement(TEXT_IDS).all({ docid });
+  connection.statement(DROP).run({ docid });
+  for (const { text_id } of texts) dropUnused(connection, text_id);
+}
+
+/** The attachments of a message that have text, each with it, in order. */
+export function* attachmentTexts(
+  connection: Connection,
+  docid: number,
+): Iterable<{ readonly number: number; readonly filename: string | null; readonly text: string }> {
+  for (const { number, filename, text } of connection.statement(OF_MESSAGE).all({ docid })) {
+    if (text !== null) yield { number, filename, text: unpack(connection, text) };
+  }
+}
+
+export interface AttachmentQueries {
+  /** Distinct attachments to be read, in the order in which they came, behind the one with `textId` `after`. */
+  pending(options: { readonly limit: number; readonly after?: number }): PendingAttachment[];
+  counts(): AttachmentCounts;
+  ofMessage(docid: number): AttachmentTextState[];
+}
+
+export interface AttachmentWriter extends AttachmentQueries {
+  /**
+   * Puts down what reading an attachment gave, in one transaction. Messages whose last attachment this was, and
+   * that have text in any, are due to be indexed again.
+   */
+  settle(textId: number, outcome: AttachmentOutcome): void;
+}
+
+export function attachmentQueries(connection: Connection): AttachmentQueries {
+  const count = (statement: typeof ALL): number => connection.statement(statement).get({})?.n ?? 0;
+  return {
+    pending: ({ limit, after = 0 }) =>
+      connection
+        .statement(PENDING)
+        .all({ limit, after })
+        .flatMap(({ id, hash, form }) => {
+          const holder = connection.statement(HOLDER).get({ text: id });
+          if (holder === undefined) return [];
+          const message = holder.id.toString('hex');
+          const { number } = holder;
+          return [{ textId: id, hash: hash.toString('hex'), form, message, number }];
+        }),
+    counts: () =>
+      connection.snapshot(() => {
+        const pending = count(ALL_PENDING);
+        const failed = count(ALL_FAILED);
+        return { pending, failed, done: count(ALL) - pending - failed };
+      }),
+    ofMessage: (docid) =>
+      connection
+        .statement(OF_MESSAGE)
+        .all({ docid })
+        .map(({ number, filename, version, failure, truncated }) => ({
+          number,
+          filename,
+          status: version <= 0 ? 'pending' : failure === null ? 'done' : 'failed',
+          reason: failure,
+          truncated: truncated === 1,
+        })),
+  };
+}
+
+export function attachmentWriter(connection: Connection): AttachmentWriter {
+  return {
+    ...attachmentQueries(connection),
+    settle: (textId, outcome) =>
+      connection.transaction(() => {
+        const done = outcome.status === 'done';
+        const failure: AttachmentFailure | null = done ? null : outcome.reason;
+        connection.statement(SETTLE).run({
+          text: textId,
+          version: ATTACHMENT_VERSION,
+          failure,
+          truncated: done && outcome.truncated ? 1 : 0,
+          packed: done ? pack(outcome.text) : null,
+        });
+        for (const { docid } of connection.statement(HOLDERS).all({ text: textId })) {
+          const rows = connection.statement(OF_MESSAGE).all({ docid });
+          const ready = rows.every(({ version }) => version > 0);
+          if (ready && rows.some(({ text }) => text !== null)) {
+            connection.statement(DUE).run({ docid });
+          }
+        }
+      }),
+  };
+}
+
+/** Marks every attachment as due when reading them has changed since. */
+export function noticeAttachmentVersion(connection: Connection): void {
+  if (connection.statement(VERSION).get({})?.attachment_version === ATTACHMENT_VERSION) return;
+  connection.transaction(() => {
+    connection.statement(READ_AGAIN).run({});
+    connection.statement(SET_VERSION).run({ version: ATTACHMENT_VERSION });
+  });
+}
+
+/** What stands for the hash of an attachment whose bytes were not all seen: it is like no other. */
+function ownHash(docid: number, number: number): Buffer {
+  return createHash('sha256').update(`mailkeep attachment ${docid} ${number}`).digest();
+}
+
+function dropUnused(connection: Connection, text: number): void {
+  if (connection.statement(USED).get({ text }) !== undefined) return;
+  // What was forgotten must not be unpacked again from a page that was freed.
+  connection.statement(BLANK_TEXT).run({ text });
+  connection.statement(DROP_TEXT).run({ text });
+}
+
+function textOfAll(connection: Connection, docid: number): string {
+  const texts: string[] = [];
+  let room = CHARS_PER_MESSAGE;
+  for (const { text } of attachmentTexts(connection, docid)) {
+    if (room <= 0) break;
+    texts.push(text.slice(0, room));
+    room -= text.length;
+  }
+  // Apart, so that no phrase spans two attachments by chance of a blank.
+  return texts.join('\n\n');
+}
+
+function pack(text: string): Buffer | null {
+  if (text === '') return null;
+  const bytes = Buffer.from(text, 'utf8');
+  return brotliCompressSync(bytes, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: 5,
+      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    },
+  });
+}
+
+/** @throws `catalog-damaged` for what does not unpack: a rebuild makes it anew */
+function unpack(connection: Connection, packed: Buffer): string {
+  try {
+    // No UTF-16 unit takes more than three bytes.
+    const maxOutputLength = 3 * CHARS_PER_ATTACHMENT;
+    return brotliDecompressSync(packed, { maxOutputLength }).toString('utf8');
+  } catch (error) {
+    throw catalogError('catalog-damaged', { file: connection.file, reason: 'attachment' }, error);
+  }
+}

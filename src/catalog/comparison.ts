@@ -1,0 +1,280 @@
+import type { Connection } from './connection.ts';
+
+/** A row that the log implies and the catalog lacks, the other way round, or with other values. */
+export interface RowDifference {
+  readonly table: string;
+  readonly difference: 'lacking' | 'surplus' | 'different';
+  /** Columns that differ; empty where the whole row is lacking or surplus. */
+  readonly columns: readonly string[];
+  /** The columns that name the row, with their values. */
+  readonly key: Readonly<Record<string, Value>>;
+  /** The message concerned, where the row is about one. */
+  readonly docid: number | null;
+  /** For `records`: where the catalog says the bytes are. */
+  readonly position: { readonly segment: number; readonly ordinal: number } | null;
+}
+
+type Value = string | number | null;
+type Row = readonly Value[];
+
+interface Compared {
+  readonly table: string;
+  /** Named as in the SELECT; the first `keys` of them name the row and are what the rows are ordered by. */
+  readonly columns: readonly string[];
+  readonly keys: number;
+  readonly sql: string;
+}
+
+/**
+ * What is compared: everything that folding writes, by what it means. Row numbers of our own are left out, since a
+ * purge that happened takes numbers that a fold of the purged log never hands out; and so is what indexing writes, for which see
+ * `contradictions`.
+ */
+const COMPARED: readonly Compared[] = [
+  select('commits', ['number', 'time'], 1),
+  select('mailboxes', ['id', 'host', 'mailbox', 'address', 'from_commit'], 1),
+  select(
+    'folders',
+    ['id', 'mailbox_id', 'path', 'name', 'delimiter', 'special_use', 'generation', 'gone_commit'],
+    1,
+  ),
+  select('folder_spans', ['folder_id', 'from_commit', 'to_commit', 'path', 'special_use'], 2),
+  select('generations', ['folder_id', 'generation', 'from_commit', 'highest_uid', 'reason'], 2),
+  select(
+    'messages',
+    [
+      'docid',
+      'hex(id) AS id',
+      'size',
+      'date',
+      'subject',
+      'sender_name',
+      'sender_address',
+      'message_id',
+      'first_commit',
+      'open_places',
+    ],
+    1,
+  ),
+  select(
+    'places',
+    [
+      'folder_id',
+      'generation',
+      'uid',
+      'docid',
+      'from_commit',
+      'to_commit',
+      'first_commit',
+      '(SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags',
+      'marks',
+      'hex(fingerprint) AS fingerprint',
+      'date',
+      'assumed',
+      'held',
+      'reason',
+    ],
+    3,
+    'id',
+  ),
+  select(
+    'spans',
+    [
+      'spans.folder_id AS folder_id',
+      'places.generation AS generation',
+      'places.uid AS uid',
+      'spans.from_commit AS from_commit',
+      'spans.to_commit AS to_commit',
+      'spans.docid AS docid',
+      '(SELECT flags FROM flag_sets WHERE flag_sets.id = spans.flag_set) AS flags',
+      'spans.date AS date',
+      'resumed',
+      'spans.reason AS reason',
+    ],
+    4,
+    'spans.id',
+    'spans JOIN places ON places.id = place_id',
+  ),
+  select(
+    'records',
+    ['kind', 'hex(hash) AS hash', 'size', 'segment', 'ordinal', 'offset', 'docid'],
+    2,
+    undefined,
+    'records',
+    'kind, records.hash',
+  ),
+  select(
+    'quarantine',
+    [
+      'folder_id',
+      'generation',
+      'uid',
+      'from_commit',
+      'to_commit',
+      'first_commit',
+      'position',
+      '(SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags',
+      'date',
+      'size',
+      'subject',
+      'sender_name',
+      'sender_address',
+      'message_id',
+      'hex(fingerprint) AS fingerprint',
+      'reason',
+      'detail',
+      'hex(kept) AS kept',
+      'acknowledged',
+    ],
+    4,
+    'id',
+  ),
+  select(
+    'certificates',
+    [
+      'folder_id',
+      'commit_number',
+      'generation',
+      'origin_total',
+      'stored',
+      'assumed',
+      'quarantined',
+      'held',
+      'forgotten',
+      'complete',
+      'since',
+    ],
+    2,
+  ),
+  select(
+    'tombstones',
+    ['hex(id) AS id', 'reason', 'commit_number'],
+    1,
+    undefined,
+    'tombstones',
+    'tombstones.id',
+  ),
+  select('forgotten', ['folder_id', 'generation', 'uid', 'hex(id) AS id'], 3),
+  select('events', ['commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail'], 4, 'id'),
+  select(
+    'meta',
+    [
+      'id',
+      'commit_number',
+      'hex(commit_hash) AS commit_hash',
+      'commit_time',
+      'orphans',
+      'messages',
+      'message_bytes',
+    ],
+    1,
+  ),
+];
+
+function select(
+  table: string,
+  fields: readonly string[],
+  keys: number,
+  tieBreak?: string,
+  from = table,
+  order = fields.slice(0, keys).map(nameOf).join(', '),
+): Compared {
+  const orderBy = tieBreak === undefined ? order : `${order}, ${tieBreak}`;
+  return {
+    table,
+    columns: fields.map(nameOf),
+    keys,
+    sql: `SELECT ${fields.join(', ')} FROM ${from} ORDER BY ${orderBy}`,
+  };
+}
+
+function nameOf(field: string): string {
+  return field.split(' AS ').at(-1) ?? field;
+}
+
+/**
+ * Walks two catalogs side by side, table by table in the order of their keys, and yields what differs: memory stays
+ * flat. Both must have reached the same commit; each is read in whatever transaction its connection is in.
+ *
+ * @param implied folded from the log
+ * @param grown the catalog that is looked at
+ */
+export function* compareRows(
+  implied: Connection,
+  grown: Connection,
+): Generator<RowDifference, void, undefined> {
+  for (const compared of COMPARED) {
+    const ours = rows(implied, compared.sql);
+    const theirs = rows(grown, compared.sql);
+    try {
+      yield* walk(compared, ours, theirs);
+    } finally {
+      ours.return?.();
+      theirs.return?.();
+    }
+  }
+}
+
+function* walk(
+  compared: Compared,
+  ours: IterableIterator<Row>,
+  theirs: IterableIterator<Row>,
+): Generator<RowDifference, void, undefined> {
+  let a = next(ours);
+  let b = next(theirs);
+  while (a !== undefined || b !== undefined) {
+    const order = a === undefined ? 1 : b === undefined ? -1 : keyOrder(a, b, compared.keys);
+    if (order < 0 && a !== undefined) {
+      yield told(compared, 'lacking', a);
+      a = next(ours);
+    } else if (order > 0 && b !== undefined) {
+      yield told(compared, 'surplus', b);
+      b = next(theirs);
+    } else if (a !== undefined && b !== undefined) {
+      const [wanted, found] = [a, b];
+      const columns = compared.columns.filter((_, i) => wanted[i] !== found[i]);
+      if (columns.length > 0) yield told(compared, 'different', found, columns);
+      a = next(ours);
+      b = next(theirs);
+    }
+  }
+}
+
+function rows(connection: Connection, sql: string): IterableIterator<Row> {
+  return connection.guard(() => connection.db.prepare<unknown[], Row>(sql).raw().iterate());
+}
+
+function next(from: IterableIterator<Row>): Row | undefined {
+  const step = from.next();
+  return step.done === true ? undefined : step.value;
+}
+
+/** Keys are numbers and hexadecimal texts, never null: both order in SQLite as they do here. */
+function keyOrder(a: Row, b: Row, keys: number): number {
+  for (let i = 0; i < keys; i += 1) {
+    const [left, right] = [a[i] ?? 0, b[i] ?? 0];
+    if (left !== right) return left < right ? -1 : 1;
+  }
+  return 0;
+}
+
+function told(
+  { table, columns, keys }: Compared,
+  difference: RowDifference['difference'],
+  row: Row,
+  differing: readonly string[] = [],
+): RowDifference {
+  const field = (name: string): number | null => {
+    const value = row[columns.indexOf(name)];
+    return typeof value === 'number' ? value : null;
+  };
+  const [segment, ordinal] = [field('segment'), field('ordinal')];
+  return {
+    table,
+    difference,
+    columns: differing,
+    key: Object.fromEntries(columns.slice(0, keys).map((name, i) => [name, row[i] ?? null])),
+    docid: field('docid'),
+    position: segment === null || ordinal === null ? null : { segment, ordinal },
+  };
+}

@@ -1,0 +1,172 @@
+import type { MessageId, Place } from '../mail/words.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+import { RECORD_MESSAGE } from './tables.ts';
+
+/** A message by what people know it by. */
+export interface ConcernedMessage {
+  /** Null where only the place is known. */
+  readonly id: MessageId | null;
+  readonly subject: string | null;
+  /** At most a few of its places, current ones first. */
+  readonly places: readonly {
+    readonly mailbox: string;
+    readonly folder: string;
+    readonly uid: number;
+  }[];
+}
+
+/** Nobody needs to read more places of one message. */
+const PLACES_TOLD = 3;
+
+const MESSAGE = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select(['id', 'subject']).where('docid', '=', p.docid),
+);
+const DOCID = query<{ hash: Buffer }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select('docid')
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('hash', '=', p.hash),
+);
+const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('places')
+    .innerJoin('folders', 'folders.id', 'places.folder_id')
+    .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
+    .select(['mailboxes.address', 'folders.path', 'places.uid'])
+    .where('places.docid', '=', p.docid)
+    .orderBy('places.to_commit')
+    .orderBy('places.id')
+    .limit(p.limit),
+);
+const OPEN_PLACES = query<{ id: Buffer }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .innerJoin('places', 'places.docid', 'messages.docid')
+    .innerJoin('folders', 'folders.id', 'places.folder_id')
+    .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
+    .select([
+      'mailboxes.host',
+      'mailboxes.mailbox',
+      'folders.path',
+      'places.generation',
+      'places.uid',
+    ])
+    .where('messages.id', '=', p.id)
+    .where('places.to_commit', 'is', null),
+);
+const PLACE = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('folders')
+    .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
+    .select(['mailboxes.address', 'folders.path'])
+    .where('folders.id', '=', p.folder),
+);
+const BETWEEN_ORDINALS = query<{ segment: number; first: number; last: number; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom('records')
+      .select(['kind', 'hash', 'docid'])
+      .where('segment', '=', p.segment)
+      .where('ordinal', '>=', p.first)
+      .where('ordinal', '<=', p.last)
+      .orderBy('ordinal')
+      .limit(p.limit),
+);
+const BETWEEN_OFFSETS = query<{ segment: number; from: number; end: number; limit: number }>()(
+  (db, p) =>
+    db
+      .selectFrom('records')
+      .select(['kind', 'hash', 'docid'])
+      .where('segment', '=', p.segment)
+      .where('offset', '>=', p.from)
+      .where('offset', '<', p.end)
+      .orderBy('ordinal')
+      .limit(p.limit),
+);
+
+/** Where records of a segment stand: by ordinals, both included, or by bytes of generation 1. */
+export type RecordSpan =
+  | { readonly segment: number; readonly first: number; readonly last: number }
+  | { readonly segment: number; readonly from: number; readonly end: number };
+
+/** A message or blob that the catalog places in a damaged stretch of the log. */
+export interface SpannedRecord {
+  readonly kind: 'message' | 'blob';
+  readonly hash: string;
+  readonly docid: number | null;
+}
+
+/** The message with this docid, or undefined where the catalog has none. */
+export function messageByDocid(
+  connection: Connection,
+  docid: number,
+): ConcernedMessage | undefined {
+  const row = connection.statement(MESSAGE).get({ docid });
+  if (row === undefined) return undefined;
+  const places = connection.statement(PLACES).all({ docid, limit: PLACES_TOLD });
+  return {
+    id: row.id.toString('hex'),
+    subject: row.subject,
+    places: places.map(({ address, path, uid }) => ({ mailbox: address, folder: path, uid })),
+  };
+}
+
+export function messageById(connection: Connection, id: MessageId): ConcernedMessage | undefined {
+  const docid = connection.statement(DOCID).get({ hash: Buffer.from(id, 'hex') })?.docid ?? null;
+  return docid === null ? undefined : messageByDocid(connection, docid);
+}
+
+/** A place as people know it, where no message can be told. */
+export function messageAtPlace(
+  connection: Connection,
+  folder: number,
+  uid: number,
+): ConcernedMessage | undefined {
+  const row = connection.statement(PLACE).get({ folder });
+  return (
+    row && { id: null, subject: null, places: [{ mailbox: row.address, folder: row.path, uid }] }
+  );
+}
+
+/** What the catalog places in a stretch of the log; a walk over all records, so for damage only. */
+export function recordsIn(
+  connection: Connection,
+  span: RecordSpan,
+  limit: number,
+): SpannedRecord[] {
+  const found =
+    'first' in span
+      ? connection.statement(BETWEEN_ORDINALS).all({ ...span, limit })
+      : connection.statement(BETWEEN_OFFSETS).all({ ...span, limit });
+  return found.map(({ kind, hash, docid }) => ({
+    kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
+    hash: hash.toString('hex'),
+    docid,
+  }));
+}
+
+/** Questions about messages that both a catalog and its double answer. */
+export interface Concerns {
+  byDocid(docid: number): ConcernedMessage | undefined;
+  byId(id: string): ConcernedMessage | undefined;
+  atPlace(folder: number, uid: number): ConcernedMessage | undefined;
+  recordsIn(span: RecordSpan, limit: number): SpannedRecord[];
+  /** Places at which the origin still showed the message. */
+  openPlaces(id: MessageId): Place[];
+}
+
+export function concerns(connection: Connection): Concerns {
+  return {
+    byDocid: (docid) => messageByDocid(connection, docid),
+    byId: (id) => messageById(connection, id),
+    atPlace: (folder, uid) => messageAtPlace(connection, folder, uid),
+    recordsIn: (span, limit) => recordsIn(connection, span, limit),
+    openPlaces: (id) =>
+      connection
+        .statement(OPEN_PLACES)
+        .all({ id: Buffer.from(id, 'hex') })
+        .map(({ path: folder, ...place }) => ({ ...place, folder })),
+  };
+}

@@ -1,0 +1,150 @@
+import type { CommittedBatch, Locator } from '../archive/records.ts';
+import { compareRows, type RowDifference } from './comparison.ts';
+import { type Concerns, concerns, type SpannedRecord } from './concerned.ts';
+import type { Connection } from './connection.ts';
+import { Fold, type Reached, reached } from './fold/batch.ts';
+import { contradictions } from './indexed-rows.ts';
+import { locator } from './messages.ts';
+import { catalogFile, openForReading, openForWriting } from './open.ts';
+import { query } from './query.ts';
+import { RECORD_MESSAGE } from './tables.ts';
+
+/** SQLite's name for a database of its own that lies outside the archive and goes when it is closed. */
+const TEMPORARY = '';
+
+const SEGMENTS = query()((db) =>
+  db
+    .selectFrom('records')
+    .select((eb) => [
+      eb.ref('segment').$notNull().as('segment'),
+      eb.fn.countAll<number>().as('messages'),
+      eb.fn.max<number>('ordinal').as('last'),
+    ])
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('segment', 'is not', null)
+    .groupBy('segment')
+    .orderBy('segment'),
+);
+const MESSAGES_IN = query<{ segment: number; from: number }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select(['hash', 'ordinal'])
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('segment', '=', p.segment)
+    .where('ordinal', '>=', p.from)
+    .orderBy('ordinal'),
+);
+const WITHOUT_BYTES = query()((db) =>
+  db
+    .selectFrom('records')
+    .select(['kind', 'hash', 'docid'])
+    .where('segment', 'is', null)
+    .orderBy('kind')
+    .orderBy('hash'),
+);
+
+/** What the log implies: rows folded anew, in a database that no archive has. */
+export interface ImpliedCatalog extends Concerns {
+  readonly locator: Locator;
+  reached(): Reached;
+  /** See `WritableCatalog.foldBatches`. */
+  fold(batches: readonly CommittedBatch[], acrossGap: boolean): void;
+  /** Messages and blobs that facts name and of which no readable record has the bytes. */
+  withoutBytes(): IterableIterator<SpannedRecord>;
+  /** What is different in the catalog that is looked at, or contradicts itself there; both must have reached the same commit. */
+  differences(grown: ComparedCatalog): Generator<RowDifference, void, undefined>;
+  close(): void;
+}
+
+/** How much of a segment is messages; `end` is the ordinal behind the last of them. */
+export interface StoredSegment {
+  readonly segment: number;
+  readonly messages: number;
+  readonly end: number;
+}
+
+export interface StoredMessage {
+  readonly id: string;
+  readonly ordinal: number;
+}
+
+/** The catalog of an archive, read as it was at one moment. */
+export interface ComparedCatalog extends Concerns {
+  readonly locator: Locator;
+  reached(): Reached;
+  /** From here on everything is read as it is now, whatever a writer does beside it. */
+  freeze(): void;
+  /** Segments with messages in them, in order. */
+  segments(): StoredSegment[];
+  /** Messages whose record in force is in a segment, from an ordinal on, in order. */
+  messagesIn(segment: number, from: number): StoredMessage[];
+  /** What SQLite itself finds wrong in the file; empty when it is sound. */
+  structure(): string[];
+  close(): void;
+  /** For `differences`. */
+  readonly connection: Connection;
+}
+
+export async function openImplied(): Promise<ImpliedCatalog> {
+  const connection = await openForWriting(TEMPORARY);
+  // Nothing in it outlives this process.
+  connection.guard(() => {
+    connection.db.pragma('journal_mode = MEMORY');
+    connection.db.pragma('synchronous = OFF');
+  });
+  const fold = new Fold(connection);
+  return {
+    ...concerns(connection),
+    locator: locator(connection),
+    reached: () => reached(connection),
+    fold: (batches, acrossGap) => fold.batches(batches, acrossGap),
+    *withoutBytes() {
+      for (const { kind, hash, docid } of connection.rows(WITHOUT_BYTES, {}))
+        yield {
+          kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
+          hash: hash.toString('hex'),
+          docid,
+        };
+    },
+    *differences(grown) {
+      yield* compareRows(connection, grown.connection);
+      yield* contradictions(grown.connection);
+    },
+    close: () => connection.close(),
+  };
+}
+
+/** @throws see `openForReading` */
+export function openCompared(dataDir: string): ComparedCatalog {
+  const connection = openForReading(catalogFile(dataDir));
+  return {
+    ...concerns(connection),
+    reached: () => reached(connection),
+    freeze: () => {
+      connection.guard(() => connection.db.exec('BEGIN'));
+      // A deferred transaction begins with its first read.
+      reached(connection);
+    },
+    locator: locator(connection),
+    segments: () =>
+      connection
+        .statement(SEGMENTS)
+        .all({})
+        .map(({ segment, messages, last }) => ({ segment, messages, end: last + 1 })),
+    messagesIn: (segment, from) =>
+      connection
+        .statement(MESSAGES_IN)
+        .all({ segment, from })
+        .map(({ hash, ordinal }) => ({ id: hash.toString('hex'), ordinal: ordinal ?? 0 })),
+    structure: () =>
+      connection.guard(() => {
+        const rows = connection.db
+          .prepare<unknown[], string>('PRAGMA quick_check(20)')
+          .pluck()
+          .all();
+        return rows.filter((row) => row !== 'ok');
+      }),
+    close: () => connection.close(),
+    connection,
+  };
+}

@@ -1,0 +1,291 @@
+import { createHash } from 'node:crypto';
+import { baseSubject } from '../mail/base-subject.ts';
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import type { MessageId } from '../mail/words.ts';
+import { foldWord } from '../search/normalise.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
+
+/**
+ * Threads are the connected parts of a graph. Its nodes are Message-IDs, those of messages and those that
+ * messages name; its edges lead from a message to each one it names (References, In-Reply-To), and from a reply
+ * that names none to the nearest earlier message of the same base subject, if that came within SUBJECT_REACH.
+ * A thread's number is the least of its nodes' hashes. So threads depend on what messages there are and not on
+ * the order in which they came, and since hashes know nothing of that order, the number of a growing thread
+ * changes rarely (in the mean as often as the logarithm of its size).
+ */
+
+/** What threading needs of a message. */
+export interface ThreadedMessage {
+  readonly docid: number;
+  readonly id: MessageId;
+  /** With or without angle brackets. */
+  readonly messageId: string | null;
+  /** Without angle brackets, oldest first. */
+  readonly references: readonly string[];
+  readonly subject: string;
+}
+
+interface Member {
+  readonly docid: number;
+  readonly node: number;
+  readonly subject: number | null;
+  readonly joins: 0 | 1;
+  readonly ancestors: Buffer | null;
+}
+type MemberRow = Member & { readonly thread: number };
+
+/** How far back a reply is led by its subject alone: 30 days. */
+const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
+/** References that count: the first, which is the thread's, and the last. */
+const ANCESTORS = 20;
+/** 47 bits take 6 bytes in a row. */
+const NODE_BYTES = 6;
+
+const MEMBER = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('thread_members')
+    .select(['docid', 'thread', 'node', 'subject', 'joins', 'ancestors'])
+    .where('docid', '=', p.docid),
+);
+const MEMBERS = query<{ thread: number }>()((db, p) =>
+  db
+    .selectFrom('thread_members')
+    .select(['docid', 'thread', 'node', 'subject', 'joins', 'ancestors'])
+    .where('thread', '=', p.thread),
+);
+const BEFORE = query<{ subject: number; docid: number; reach: number }>()((db, p) =>
+  db
+    .selectFrom('thread_members')
+    .select(['docid', 'thread', 'node', 'joins'])
+    .where('subject', '=', p.subject)
+    .where('docid', '<', p.docid)
+    .where('docid', '>=', p.reach)
+    .orderBy('docid', 'desc')
+    .limit((eb) => eb.lit(1)),
+);
+const BEHIND = query<{ subject: number; docid: number; reach: number }>()((db, p) =>
+  db
+    .selectFrom('thread_members')
+    .select(['docid', 'thread', 'node', 'joins'])
+    .where('subject', '=', p.subject)
+    .where('docid', '>', p.docid)
+    .where('docid', '<=', p.reach)
+    .orderBy('docid')
+    .limit((eb) => eb.lit(1)),
+);
+const PUT = query<MemberRow>()((db, p) =>
+  db.replaceInto('thread_members').values({
+    docid: p.docid,
+    thread: p.thread,
+    node: p.node,
+    subject: p.subject,
+    joins: p.joins,
+    ancestors: p.ancestors,
+  }),
+);
+const DROP = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('thread_members').where('docid', '=', p.docid),
+);
+const MOVE = query<{ from: number; to: number }>()((db, p) =>
+  db.updateTable('thread_members').set({ thread: p.to }).where('thread', '=', p.from),
+);
+const MESSAGES = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('thread_members as own')
+    .innerJoin('thread_members as t', 't.thread', 'own.thread')
+    .innerJoin('messages as m', 'm.docid', 't.docid')
+    .select('m.id')
+    .where('own.docid', '=', p.docid)
+    .orderBy('t.docid'),
+);
+const NODE = query<{ node: number }>()((db, p) =>
+  db.selectFrom('thread_nodes').select('thread').where('node', '=', p.node),
+);
+const PUT_NODE = query<{ node: number; thread: number }>()((db, p) =>
+  db.replaceInto('thread_nodes').values({ node: p.node, thread: p.thread }),
+);
+const DROP_NODE = query<{ node: number }>()((db, p) =>
+  db.deleteFrom('thread_nodes').where('node', '=', p.node),
+);
+
+/** The node of a Message-ID; angle brackets do not count. */
+export function threadNode(messageId: string): number {
+  return hash47(messageId.trim().replace(/^<|>$/g, ''));
+}
+
+/** Puts an indexed message into its thread, again or for the first time, joining threads that it connects. */
+export function joinThread(connection: Connection, message: ThreadedMessage): void {
+  const member = memberOf(message);
+  const known = connection.statement(MEMBER).get({ docid: member.docid });
+  if (known !== undefined) {
+    if (isSame(known, member)) return;
+    leaveThread(connection, member.docid);
+  }
+  const joined = new Set(nodesOf(member));
+  const before = neighbour(connection, member, BEFORE);
+  if (before !== undefined && member.joins === 1) joined.add(before.node);
+  const behind = neighbour(connection, member, BEHIND);
+  if (behind !== undefined && behind.joins === 1) joined.add(behind.node);
+  const thread = merge(connection, joined);
+  connection.statement(PUT).run({ ...member, thread });
+  // The message behind came to the one before by its subject, and comes to this one from now on.
+  const parted = behind?.joins === 1 && member.joins === 0 && before !== undefined;
+  if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
+}
+
+/** Takes a message that is purged out of its thread, which may fall apart. */
+export function leaveThread(connection: Connection, docid: number): void {
+  const known = connection.statement(MEMBER).get({ docid });
+  if (known === undefined) return;
+  const threads = new Set([known.thread]);
+  // What was led here by its subject may be led further back now.
+  const before = neighbour(connection, known, BEFORE);
+  if (before !== undefined) threads.add(before.thread);
+  connection.statement(DROP).run({ docid });
+  for (const node of nodesOf(known)) connection.statement(DROP_NODE).run({ node });
+  settle(connection, threads);
+}
+
+/** The thread that a message is in; undefined before it is indexed. */
+export function threadOf(connection: Connection, docid: number): number | undefined {
+  return connection.statement(MEMBER).get({ docid })?.thread;
+}
+
+/** Ids of the messages in a message's thread, the oldest first; none before it is indexed. */
+export function threadMessages(connection: Connection, docid: number): MessageId[] {
+  return connection
+    .statement(MESSAGES)
+    .all({ docid })
+    .map(({ id }) => id.toString('hex'));
+}
+
+/** The thread that a Message-ID is in, whether or not the archive has its message. */
+export function threadNaming(connection: Connection, messageId: string): number | undefined {
+  return connection.statement(NODE).get({ node: threadNode(messageId) })?.thread;
+}
+
+function memberOf({ docid, id, messageId, references, subject }: ThreadedMessage): Member {
+  // Without a Message-ID nobody can name the message: its own id stands in.
+  const node = messageId === null ? hash47(id) : threadNode(messageId);
+  const { base, reply } = baseSubject(subject);
+  const named =
+    references.length <= ANCESTORS
+      ? references
+      : [...references.slice(0, 1), ...references.slice(1 - ANCESTORS)];
+  const ancestors = [...new Set(named.map(threadNode))].filter((ancestor) => ancestor !== node);
+  const packed = Buffer.alloc(ancestors.length * NODE_BYTES);
+  for (const [i, ancestor] of ancestors.entries())
+    packed.writeUIntBE(ancestor, i * NODE_BYTES, NODE_BYTES);
+  return {
+    docid,
+    node,
+    subject: base === '' ? null : hash47(foldWord(base)),
+    joins: reply && base !== '' && references.length === 0 ? 1 : 0,
+    ancestors: ancestors.length === 0 ? null : packed,
+  };
+}
+
+function isSame(a: Member, b: Member): boolean {
+  return (
+    a.node === b.node &&
+    a.subject === b.subject &&
+    a.joins === b.joins &&
+    (a.ancestors ?? NONE).equals(b.ancestors ?? NONE)
+  );
+}
+
+/** The node of a message and those it names. */
+function nodesOf({ node, ancestors }: Pick<Member, 'node' | 'ancestors'>): number[] {
+  const nodes = [node];
+  for (let at = 0; at < (ancestors?.length ?? 0); at += NODE_BYTES)
+    nodes.push(ancestors?.readUIntBE(at, NODE_BYTES) ?? 0);
+  return nodes;
+}
+
+/** The next message of the same subject, before or behind, within reach. */
+function neighbour(
+  connection: Connection,
+  { subject, docid }: Pick<Member, 'subject' | 'docid'>,
+  side: typeof BEFORE,
+) {
+  if (subject === null) return undefined;
+  const reach = side === BEFORE ? docid - SUBJECT_REACH : docid + SUBJECT_REACH;
+  return connection.statement(side).get({ subject, docid, reach });
+}
+
+/** Makes one thread of these nodes and all that hangs on them; gives its number. */
+function merge(connection: Connection, nodes: ReadonlySet<number>): number {
+  const threads = new Set<number>();
+  const fresh: number[] = [];
+  for (const node of nodes) {
+    const thread = connection.statement(NODE).get({ node })?.thread;
+    if (thread === undefined) fresh.push(node);
+    else threads.add(thread);
+  }
+  const least = Math.min(...threads, ...fresh);
+  for (const node of fresh) connection.statement(PUT_NODE).run({ node, thread: least });
+  for (const thread of threads) {
+    if (thread === least) continue;
+    for (const member of connection.statement(MEMBERS).all({ thread }))
+      for (const node of nodesOf(member))
+        connection.statement(PUT_NODE).run({ node, thread: least });
+    connection.statement(MOVE).run({ from: thread, to: least });
+  }
+  return least;
+}
+
+function threadAt(connection: Connection, docid: number): number {
+  return connection.statement(MEMBER).get({ docid })?.thread ?? 0;
+}
+
+/** Works some threads out anew: every edge of their members leads to another of their members. */
+function settle(connection: Connection, threads: ReadonlySet<number>): void {
+  const members = [...threads].flatMap((thread) => connection.statement(MEMBERS).all({ thread }));
+  for (const member of members)
+    for (const node of nodesOf(member)) connection.statement(DROP_NODE).run({ node });
+  const parts = new Parts();
+  for (const member of members) {
+    for (const node of nodesOf(member)) parts.join(member.node, node);
+    const before = member.joins === 1 ? neighbour(connection, member, BEFORE) : undefined;
+    if (before !== undefined) parts.join(member.node, before.node);
+  }
+  for (const node of parts.nodes())
+    connection.statement(PUT_NODE).run({ node, thread: parts.least(node) });
+  for (const member of members) {
+    const thread = parts.least(member.node);
+    if (thread !== member.thread) connection.statement(PUT).run({ ...member, thread });
+  }
+}
+
+/** Connected parts of a graph, each called by its least node (union-find with path halving). */
+class Parts {
+  readonly #up = new Map<number, number>();
+
+  join(a: number, b: number): void {
+    const [rootA, rootB] = [this.least(a), this.least(b)];
+    this.#up.set(Math.max(rootA, rootB), Math.min(rootA, rootB));
+  }
+
+  least(node: number): number {
+    let at = node;
+    for (;;) {
+      const up = this.#up.get(at);
+      if (up === undefined) this.#up.set(at, at);
+      if (up === undefined || up === at) return at;
+      const further = this.#up.get(up) ?? up;
+      this.#up.set(at, further);
+      at = further;
+    }
+  }
+
+  nodes(): Iterable<number> {
+    return [...this.#up.keys()];
+  }
+}
+
+const NONE = Buffer.alloc(0);
+
+function hash47(text: string): number {
+  return Math.floor(createHash('sha256').update(text).digest().readUIntBE(0, NODE_BYTES) / 2);
+}

@@ -1,0 +1,143 @@
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { catalogFile } from '../../src/catalog/open.ts';
+import type { AttachedDocument } from '../../src/mime/extraction.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import {
+  appeared,
+  extraction,
+  folder,
+  History,
+  INBOX,
+  mailbox,
+  place,
+  sha256,
+  temporaryDir,
+} from './history.ts';
+
+describe('texts of attachments in the catalog', () => {
+  let room: ReturnType<typeof temporaryDir>;
+  let catalog: WritableCatalog;
+  let history: History;
+
+  beforeEach(async () => {
+    room = temporaryDir();
+    catalog = await openCatalog(room.dir);
+    history = new History();
+    catalog.foldBatch(history.commit([mailbox(INBOX, 'me@example.net'), folder(INBOX)]));
+  });
+  afterEach(() => {
+    catalog.close();
+    room.remove();
+  });
+
+  const document = (number: number, hash: string | null): AttachedDocument => ({
+    number,
+    filename: `${number}.pdf`,
+    form: 'pdf',
+    hash: hash === null ? null : sha256(hash),
+  });
+  const store = (documents: readonly (readonly AttachedDocument[])[]) => {
+    catalog.foldBatch(
+      history.commit(documents.map((_, i) => appeared(place(INBOX, i + 1), `m${i + 1}`))),
+    );
+    index(documents);
+  };
+  const index = (documents: readonly (readonly AttachedDocument[])[]) =>
+    catalog.index.index(
+      catalog.index.pending({ limit: 99 }).map(({ docid, id }) => {
+        const at = documents.findIndex((_, i) => sha256(`m${i + 1}`) === id);
+        return { docid, extraction: extraction({ documents: documents[at] ?? [] }) };
+      }),
+    );
+  const settle = (text: string) => {
+    for (const { textId } of catalog.attachments.pending({ limit: 99 })) {
+      catalog.attachments.settle(textId, { status: 'done', text, truncated: false });
+    }
+  };
+  const uids = (text: string) =>
+    catalog
+      .search({ node: parseQuery(text, { now: 0 }).node, limit: 20, sort: 'newest' })
+      .hits.map(({ line }) => line.uid);
+  const rows = (table: string): number => {
+    const db = new Database(catalogFile(room.dir), { readonly: true });
+    const row = db.prepare<[], { n: number }>(`SELECT count(*) AS n FROM ${table}`).get();
+    db.close();
+    return row?.n ?? -1;
+  };
+
+  test('a message is indexed again once, when the last of its attachments was read', () => {
+    store([[document(1, 'a'), document(2, 'b')]]);
+    const [first, second] = catalog.attachments.pending({ limit: 9 });
+    catalog.attachments.settle(first?.textId ?? 0, {
+      status: 'done',
+      text: 'needle',
+      truncated: false,
+    });
+    expect(catalog.index.pendingCount()).toBe(0);
+    catalog.attachments.settle(second?.textId ?? 0, { status: 'failed', reason: 'timeout' });
+    expect(catalog.index.pendingCount()).toBe(1);
+    index([[document(1, 'a'), document(2, 'b')]]);
+    expect(uids('needle')).toEqual([1]);
+    expect(catalog.attachments.counts()).toEqual({ pending: 0, done: 1, failed: 1 });
+  });
+
+  test('one without any text is not indexed again', () => {
+    store([[document(1, 'a')]]);
+    settle('');
+    expect(catalog.index.pendingCount()).toBe(0);
+    expect(catalog.attachments.counts()).toEqual({ pending: 0, done: 1, failed: 0 });
+  });
+
+  test('the same bytes read in another way are another text; unseen bytes are like no other', () => {
+    store([
+      [document(1, 'a'), { ...document(2, 'a'), form: 'text:' }],
+      [document(1, 'a'), document(2, null)],
+      [document(1, null)],
+    ]);
+    expect(catalog.attachments.counts().pending).toBe(4);
+    expect(new Set(catalog.attachments.pending({ limit: 9 }).map(({ hash }) => hash)).size).toBe(3);
+  });
+
+  test('a purge takes what no other message has', () => {
+    store([[document(1, 'a')], [document(1, 'a'), document(2, 'b')]]);
+    settle('needle');
+    const purge = (id: string) =>
+      catalog.foldBatch(
+        history.commit([{ fact: 'purged', message: sha256(id), reason: 'forgotten', places: [] }]),
+      );
+    purge('m2');
+    expect([rows('attachments'), rows('attachment_texts')]).toEqual([1, 1]);
+    index([[document(1, 'a')]]);
+    expect(uids('needle')).toEqual([1]);
+    purge('m1');
+    expect([rows('attachments'), rows('attachment_texts')]).toEqual([0, 0]);
+    expect(uids('needle')).toEqual([]);
+  });
+
+  test('the index takes so much of one message and no more', () => {
+    const many = Array.from({ length: 4 }, (_, i) => document(i + 1, `x${i}`));
+    store([many]);
+    for (const [i, { textId }] of catalog.attachments.pending({ limit: 9 }).entries()) {
+      const text = `needle${i} ${'w '.repeat(100_000)}`;
+      catalog.attachments.settle(textId, { status: 'done', text, truncated: false });
+    }
+    index([many]);
+    expect([0, 1, 2, 3].map((i) => uids(`needle${i}`).length)).toEqual([1, 1, 1, 0]);
+  });
+
+  test('a catalog of the version before gets its tables', async () => {
+    store([[]]);
+    catalog.close();
+    const db = new Database(catalogFile(room.dir));
+    db.exec(`DROP TABLE attachments; DROP TABLE attachment_texts;
+      ALTER TABLE meta DROP COLUMN attachment_version; UPDATE meta SET extractor = 1;
+      UPDATE messages SET extractor = 1; PRAGMA user_version = 2`);
+    db.close();
+    catalog = await openCatalog(room.dir);
+    expect(catalog.index.pendingCount()).toBe(1);
+    index([[document(1, 'a')]]);
+    expect(catalog.attachments.counts().pending).toBe(1);
+  });
+});

@@ -1,0 +1,182 @@
+import type { SearchNode } from '../../src/search/ast.ts';
+
+/** Parts of a message that have text of their own. */
+export type ScannedField =
+  | 'subject'
+  | 'from'
+  | 'to'
+  | 'cc'
+  | 'bcc'
+  | 'delivered'
+  | 'body'
+  | 'filename';
+
+/** A document and what a plain scan knows of it. */
+export interface ScannedDocument {
+  readonly docid: number;
+  readonly fields: Readonly<Partial<Record<ScannedField, string>>>;
+  readonly attachment: boolean;
+  readonly size: number;
+  /** Current places; when there are none, the last one, and `ended` is true. */
+  readonly places: readonly { readonly folder: string; readonly flags: readonly string[] }[];
+  readonly mailboxes: readonly string[];
+  readonly ended: boolean;
+}
+
+const ALL_FIELDS: readonly ScannedField[] = [
+  'subject',
+  'from',
+  'to',
+  'cc',
+  'bcc',
+  'delivered',
+  'body',
+  'filename',
+];
+const PARTS: Readonly<Record<string, readonly ScannedField[]>> = {
+  any: ALL_FIELDS,
+  recip: ['to', 'cc', 'bcc'],
+  contact: ['from', 'to', 'cc', 'bcc'],
+  deliveredto: ['delivered'],
+  ...Object.fromEntries(ALL_FIELDS.map((field) => [field, [field]])),
+};
+
+const LETTERS: Readonly<Record<string, string>> = {
+  ß: 'ss',
+  æ: 'ae',
+  œ: 'oe',
+  ø: 'o',
+  ł: 'l',
+  đ: 'd',
+  ð: 'd',
+  þ: 'th',
+  ħ: 'h',
+  ı: 'i',
+  ё: 'е',
+  ς: 'σ',
+};
+
+export const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}]/u;
+
+const LETTER = '[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{scx=Hang}\\p{scx=Thai}]';
+/** A word ends where letters of such a script begin, and where they end. */
+const RUNS = new RegExp(`(?:${LETTER}\\p{M}*)+|(?:(?!${LETTER}).)+`, 'gu');
+
+const linesOf = new Map<string, string>();
+
+/** The words of a text as the tokenizer of the index is documented to have them: letters, digits and marks, folded. */
+export function plainWords(text: string): string[] {
+  const lower = text
+    .normalize('NFKC')
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
+    .toLowerCase()
+    .replace(/[ßæœøłđðþħıёς]/g, (letter) => LETTERS[letter] ?? letter);
+  const bare = lower
+    .normalize('NFD')
+    .replace(/(?<![^\p{Script=Latin}\p{Script=Greek}\P{L}][\u0300-\u036f]*)[\u0300-\u036f]/gu, '')
+    .normalize('NFC');
+  return (bare.match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu) ?? []).flatMap((word) => word.match(RUNS) ?? []);
+}
+
+/** All words of a text on one line, with a blank before and after each. */
+function line(text: string): string {
+  let known = linesOf.get(text);
+  if (known === undefined) {
+    known = ` ${plainWords(text).join(' ')} `;
+    linesOf.set(text, known);
+  }
+  return known;
+}
+
+/** Words one after the other; in scripts without spaces, characters one after the other. */
+export function contains(text: string, phrase: string, prefix: boolean): boolean {
+  const sought = line(phrase).trim();
+  if (sought === '') return false;
+  if (UNSPACED.test(phrase)) return line(text).includes(sought.split(' ', 1)[0] ?? '');
+  return line(text).includes(` ${sought}${prefix ? '' : ' '}`);
+}
+
+/**
+ * The plain scan: a query is a list of alternatives, each a list of conditions. Those on places that are asked
+ * for, not excluded, mean one place; two folders mean a place in each.
+ */
+export function matches(node: SearchNode, doc: ScannedDocument): boolean {
+  return waysOf(node, true).some((way) => {
+    const places = way.filter(({ test, holds }) => holds && isPlaceTest(test));
+    const folders = places.filter(({ test }) => test.kind === 'folder');
+    const states = places.filter(({ test }) => test.kind !== 'folder');
+    const together = folders.length === 0 ? [states] : folders.map((one) => [one, ...states]);
+    return (
+      together.every((tests) =>
+        oneOf(
+          doc,
+          tests.map(({ test }) => placeTest(test)),
+        ),
+      ) && way.every((one) => places.includes(one) || satisfies(one.test, doc) === one.holds)
+    );
+  });
+}
+
+interface Condition {
+  readonly test: SearchNode;
+  readonly holds: boolean;
+}
+
+function waysOf(node: SearchNode, holds: boolean): Condition[][] {
+  if (node.kind === 'not') return waysOf(node.node, !holds);
+  if (node.kind !== 'and' && node.kind !== 'or') return [[{ test: node, holds }]];
+  const parts = node.nodes.map((part) => waysOf(part, holds));
+  if ((node.kind === 'or') === holds) return parts.flat();
+  return parts.reduce(
+    (ways, part) => ways.flatMap((way) => part.map((more) => [...way, ...more])),
+    [[]] as Condition[][],
+  );
+}
+
+function isPlaceTest(node: SearchNode): boolean {
+  return node.kind === 'folder' || (node.kind === 'state' && node.state !== 'deleted');
+}
+
+function satisfies(node: SearchNode, doc: ScannedDocument): boolean {
+  switch (node.kind) {
+    case 'all':
+      return true;
+    case 'text': {
+      const parts = PARTS[node.field] ?? [];
+      return parts.some((part) => contains(doc.fields[part] ?? '', node.text, node.prefix));
+    }
+    case 'has':
+      return doc.attachment;
+    case 'folder':
+    case 'state':
+      return isPlaceTest(node) ? oneOf(doc, [placeTest(node)]) : doc.ended;
+    case 'mailbox':
+      return doc.mailboxes.includes(node.value);
+    case 'received': {
+      const second = Math.floor(doc.docid / 64) * 1000;
+      return (node.from === null || second >= node.from) && (node.to === null || second < node.to);
+    }
+    case 'size':
+      return (node.min ?? 0) <= doc.size && doc.size <= (node.max ?? Infinity);
+    default:
+      throw new Error(`the scan knows no ${node.kind}`);
+  }
+}
+
+type PlaceTest = (place: ScannedDocument['places'][number]) => boolean;
+
+function placeTest(node: SearchNode): PlaceTest {
+  if (node.kind === 'folder') return ({ folder: path }) => path === node.value;
+  if (node.kind === 'state') {
+    const seen = (flags: readonly string[]) => flags.includes('\\Seen');
+    const starred = (flags: readonly string[]) => flags.includes('\\Flagged');
+    if (node.state === 'unread') return ({ flags }) => !seen(flags);
+    if (node.state === 'read') return ({ flags }) => seen(flags);
+    if (node.state === 'starred') return ({ flags }) => starred(flags);
+  }
+  return () => true;
+}
+
+function oneOf(doc: ScannedDocument, tests: readonly PlaceTest[]): boolean {
+  return doc.places.some((at) => tests.every((fits) => fits(at)));
+}
