@@ -1,0 +1,161 @@
+import {
+  createPrivateKey,
+  createPublicKey,
+  hash as digest,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+  verify,
+} from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { canonicalJson } from '../archive/facts.ts';
+import { isCount, isHash, isObject, parseJson } from '../archive/json-shape.ts';
+import type { LogHead } from '../archive/log-head.ts';
+import { verifyError } from '../errors/verify.ts';
+
+const DOMAIN = 'mailkeep checkpoint 1\n';
+
+/**
+ * A signed statement that at a time an archive's log ended with a commit. The hash of a commit covers everything
+ * before it, so whoever keeps the statement elsewhere can prove later that nothing was changed or cut off.
+ */
+export interface Checkpoint extends LogHead {
+  readonly mailkeep: 'checkpoint 1';
+  /** ISO 8601. */
+  readonly signedAt: string;
+  /** Ed25519, the 32 bytes in base64. */
+  readonly publicKey: string;
+  /** Of `mailkeep checkpoint 1\n` and the canonical JSON of all other fields, in base64. */
+  readonly signature: string;
+}
+
+/** The text of a new key (PKCS #8, PEM), to be kept in a file of mode 0600. */
+export function newSigningKey(): string {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+/** @throws `checkpoint-key` */
+export function readSigningKey(file: string): KeyObject {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(readFileSync(file));
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'not a key';
+    throw verifyError('checkpoint-key', { file, reason }, error);
+  }
+  if (key.asymmetricKeyType !== 'ed25519') {
+    throw verifyError('checkpoint-key', { file, reason: String(key.asymmetricKeyType) });
+  }
+  return key;
+}
+
+/** @param now milliseconds since the epoch */
+export function signCheckpoint(head: LogHead, key: KeyObject, now: number): Checkpoint {
+  const { archiveId, number, hash } = head;
+  const said = {
+    mailkeep: 'checkpoint 1',
+    archiveId,
+    number,
+    hash,
+    signedAt: new Date(now).toISOString(),
+    publicKey: publicKeyOf(key),
+  } as const;
+  return { ...said, signature: sign(null, signed(said), key).toString('base64') };
+}
+
+/**
+ * Reads a checkpoint and checks its signature. Fields that it does not know are not looked at.
+ *
+ * @throws `checkpoint-unreadable`, `checkpoint-forged`
+ */
+export function readCheckpoint(file: string): Checkpoint {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw verifyError('checkpoint-unreadable', { file }, error);
+  }
+  const value = parseJson(text);
+  if (!isObject(value)) throw verifyError('checkpoint-unreadable', { file });
+  const { mailkeep, archiveId, number, hash, signedAt, publicKey, signature } = value;
+  const shaped =
+    mailkeep === 'checkpoint 1' &&
+    typeof archiveId === 'string' &&
+    isCount(number) &&
+    isHash(hash) &&
+    typeof signedAt === 'string' &&
+    typeof publicKey === 'string' &&
+    typeof signature === 'string';
+  if (!shaped) throw verifyError('checkpoint-unreadable', { file });
+  const said = { mailkeep, archiveId, number, hash, signedAt, publicKey } as const;
+  if (!holds(said, publicKey, signature)) throw verifyError('checkpoint-forged', { file });
+  return { ...said, signature };
+}
+
+/** A public key as people compare it: the beginning of the SHA-256 of its 32 bytes. */
+export function fingerprintOf(publicKey: string): string {
+  return digest('sha256', Buffer.from(publicKey, 'base64')).slice(0, 16);
+}
+
+/**
+ * A public key as it is given: its 32 bytes in base64, or a file that holds those or a key in PEM.
+ *
+ * @returns as a checkpoint names it
+ * @throws `checkpoint-public-key`
+ */
+export function readPublicKey(given: string, file: string): string {
+  const raw = rawKey(given);
+  if (raw !== undefined) return raw;
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw verifyError('checkpoint-public-key', { given }, error);
+  }
+  const found = rawKey(text.trim()) ?? pemKey(text);
+  if (found === undefined) throw verifyError('checkpoint-public-key', { given });
+  return found;
+}
+
+function rawKey(text: string): string | undefined {
+  return /^[A-Za-z0-9+/]{43}=$/.test(text)
+    ? Buffer.from(text, 'base64').toString('base64')
+    : undefined;
+}
+
+function pemKey(text: string): string | undefined {
+  try {
+    const key = createPublicKey(text);
+    return key.asymmetricKeyType === 'ed25519' ? rawOf(key) : undefined;
+  } catch {
+    // No key: told by the caller.
+    return undefined;
+  }
+}
+
+function holds(said: Omit<Checkpoint, 'signature'>, raw: string, signature: string): boolean {
+  const x = Buffer.from(raw, 'base64').toString('base64url');
+  let key: KeyObject;
+  try {
+    key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+  } catch {
+    // Not 32 bytes: whatever signed this, it was no key.
+    return false;
+  }
+  return verify(null, signed(said), key, Buffer.from(signature, 'base64'));
+}
+
+function signed(said: Omit<Checkpoint, 'signature'>): Buffer {
+  return Buffer.from(`${DOMAIN}${canonicalJson(said)}`, 'utf8');
+}
+
+/** The public part of a key that signs, as a checkpoint names it: 32 bytes in base64. */
+export function publicKeyOf(key: KeyObject): string {
+  return rawOf(createPublicKey(key));
+}
+
+function rawOf(key: KeyObject): string {
+  const { x = '' } = key.export({ format: 'jwk' });
+  return Buffer.from(x, 'base64url').toString('base64');
+}

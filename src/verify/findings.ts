@@ -1,0 +1,71 @@
+import type { ConcernedMessage } from '../catalog/concerned.ts';
+import type { DamageReason } from '../errors/archive.ts';
+
+/** Why a message cannot be given back as it was stored. */
+export type MessageTrouble = DamageReason | 'hash' | 'absent' | 'purged';
+
+/** Something that is not as it should be. Each makes the exit code 3. */
+export type Finding =
+  /** Bytes of the log are not what was written; `messages` are those the catalog places there. */
+  | {
+      readonly what: 'log';
+      readonly file: string;
+      readonly segment: number;
+      readonly offset: number;
+      readonly end: number;
+      readonly reason: DamageReason;
+      readonly messages: readonly ConcernedMessage[];
+    }
+  /** A message cannot be given back; `blob` names the bytes that it needs and that are damaged. */
+  | {
+      readonly what: 'message';
+      readonly message: ConcernedMessage;
+      readonly reason: MessageTrouble;
+      readonly blob: string | null;
+    }
+  /** Bytes that no record has any more, as a repair recorded or the log shows. */
+  | {
+      readonly what: 'missing';
+      readonly kind: 'message' | 'blob';
+      readonly hash: string;
+      readonly message: ConcernedMessage | null;
+    }
+  /** The catalog says something else than the log. */
+  | {
+      readonly what: 'catalog';
+      readonly table: string;
+      readonly difference: 'lacking' | 'surplus' | 'different';
+      readonly columns: readonly string[];
+      readonly key: Readonly<Record<string, string | number | null>>;
+      readonly message: ConcernedMessage | null;
+    }
+  /** The catalog's file is damaged; `rebuild` makes it anew. */
+  | { readonly what: 'catalog-file'; readonly detail: string }
+  /** A commit that was vouched for is not in the log: it ends before it, or has another in its place. */
+  | {
+      readonly what: 'commit';
+      readonly by: 'catalog' | 'checkpoint';
+      readonly reason: 'ends-early' | 'diverged' | 'other-archive';
+      readonly number: number;
+      readonly lastNumber: number;
+    }
+  /** The FORMAT file does not say what it should. */
+  | { readonly what: 'format'; readonly found: string | null };
+
+/** Findings that are kept; all are counted. A log with a lost middle has as many as it has messages. */
+export const MOST_FINDINGS = 10_000;
+
+export class Findings {
+  readonly kept: Finding[] = [];
+  count = 0;
+
+  add(finding: Finding): void {
+    this.count += 1;
+    if (this.kept.length < MOST_FINDINGS) this.kept.push(finding);
+  }
+
+  /** False once more would only be counted: not worth looking anything up for. */
+  get keeps(): boolean {
+    return this.kept.length < MOST_FINDINGS;
+  }
+}

@@ -1,0 +1,223 @@
+import type { FileLayer } from '../archive/file-layer.ts';
+import { segmentPath } from '../archive/layout.ts';
+import type { CommittedBatch } from '../archive/records.ts';
+import type { ExpectedCommit } from '../archive/recovery.ts';
+import type { ChainState } from '../archive/segment-batches.ts';
+import { listSegments, type SegmentListing } from '../archive/segment-files.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/segment-header.ts';
+import type { SegmentDamage, SegmentReport } from './segment-report.ts';
+import type { SegmentChecker } from './segment-threads.ts';
+
+/** A commit that somebody vouches for. */
+export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
+  readonly by: 'catalog' | 'checkpoint';
+  /** Which archive it is of, where that is known. */
+  readonly archiveId?: string;
+}
+
+/** What reading the log tells, in its order. */
+export interface LogListener {
+  batches(batches: readonly CommittedBatch[]): void;
+  damage(damage: SegmentDamage): void;
+  message(report: Extract<SegmentReport, { what: 'unsound' | 'deferred' }>): void;
+  vouched(
+    commit: VouchedCommit,
+    reason: 'ends-early' | 'diverged' | 'other-archive',
+    lastNumber: number,
+  ): void;
+  /** A segment is through. */
+  progress?(done: {
+    readonly segments: number;
+    readonly of: number;
+    readonly rawBytes: number;
+  }): void;
+}
+
+export interface LogTotals {
+  readonly archiveId: string | null;
+  readonly last: ChainState | null;
+  readonly segments: number;
+  readonly records: number;
+  readonly messages: number;
+  readonly rawBytes: number;
+  readonly fileBytes: number;
+  /** What follows the last commit: a writer is at work, or was cut off. */
+  readonly tail: {
+    readonly segment: number;
+    readonly offset: number;
+    readonly bytes: number;
+  } | null;
+}
+
+/**
+ * Reads every file of the log, several segments at a time, and tells what is in them in the order of the log. Changes
+ * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next time.
+ */
+export async function readLog(options: {
+  readonly dir: string;
+  readonly files: FileLayer;
+  readonly checker: SegmentChecker;
+  readonly full: boolean;
+  readonly vouched: readonly VouchedCommit[];
+  readonly listener: LogListener;
+  readonly signal: AbortSignal;
+}): Promise<LogTotals> {
+  const { dir, files, checker, full, listener, signal } = options;
+  const listing = listSegments(files, dir);
+  const segments = [...listing.keys()];
+  const reading = new Reading(dir, options.vouched, listener);
+  const started = new Map<number, Promise<readonly SegmentReport[]>>();
+  const start = (index: number): void => {
+    const segment = segments[index];
+    if (segment === undefined || started.has(index)) return;
+    const job = { dir, segment, last: index === segments.length - 1, full };
+    const reports = checker.check(job);
+    // Its failure is met in turn; until then it must not count as unhandled.
+    reports.catch(() => undefined);
+    started.set(index, reports);
+  };
+  for (const [index, segment] of segments.entries()) {
+    signal.throwIfAborted();
+    // One more than are read at a time, so that no thread waits while this one takes what it was told.
+    for (let ahead = 0; ahead <= checker.width; ahead += 1) start(index + ahead);
+    reading.begin(segment);
+    for (const report of (await started.get(index)) ?? []) reading.take(report);
+    started.delete(index);
+    if (full) await reading.spares(checker, segment, listing);
+    listener.progress?.({ segments: index + 1, of: segments.length, rawBytes: reading.rawBytes });
+  }
+  return reading.finish();
+}
+
+/** Follows the chain from segment to segment. */
+class Reading {
+  rawBytes = 0;
+  readonly #dir: string;
+  readonly #listener: LogListener;
+  /** Those not met yet. */
+  readonly #vouched: Map<VouchedCommit, true>;
+  readonly #diverged: VouchedCommit[] = [];
+  /** Undefined at the start and behind a lost segment: the next one's header is believed. */
+  #chain: ChainState | undefined;
+  #last: ChainState | null = null;
+  #archiveId: string | null = null;
+  #previous = 0;
+  #segment = 0;
+  #generation = 0;
+  #segments = 0;
+  #records = 0;
+  #messages = 0;
+  #fileBytes = 0;
+  #tail: LogTotals['tail'] = null;
+
+  constructor(dir: string, vouched: readonly VouchedCommit[], listener: LogListener) {
+    this.#dir = dir;
+    this.#listener = listener;
+    this.#vouched = new Map(vouched.filter(({ number }) => number > 0).map((it) => [it, true]));
+  }
+
+  begin(segment: number): void {
+    for (let lost = this.#previous + 1; lost < segment; lost += 1) {
+      const file = segmentPath(this.#dir, { segment: lost, generation: 1 });
+      const place = { file, segment: lost, generation: 1, offset: 0, end: 0 };
+      this.#listener.damage({ ...place, reason: 'segment-missing' });
+      this.#chain = undefined;
+    }
+    this.#previous = segment;
+    this.#segment = segment;
+    this.#generation = 0;
+    this.#segments += 1;
+  }
+
+  take(report: SegmentReport): void {
+    switch (report.what) {
+      case 'batches':
+        for (const { commit } of report.batches) this.#met(commit);
+        this.#listener.batches(report.batches);
+        break;
+      case 'damage':
+        this.#listener.damage(report.damage);
+        if (report.damage.reason === 'segment-header') this.#chain = undefined;
+        break;
+      case 'tail': {
+        const { segment, offset, bytes } = report;
+        this.#tail = { segment, offset, bytes };
+        break;
+      }
+      case 'end':
+        this.#end(report);
+        break;
+      default:
+        this.#listener.message(report);
+    }
+  }
+
+  /** Generations that another one has replaced, or that should have: damage of theirs is damage of the log's files. */
+  async spares(checker: SegmentChecker, segment: number, listing: SegmentListing): Promise<void> {
+    for (const generation of listing.get(segment) ?? []) {
+      if (generation === this.#generation || this.#generation === 0) continue;
+      const reports = await checker.check({
+        dir: this.#dir,
+        segment,
+        generation,
+        last: false,
+        full: true,
+      });
+      for (const report of reports) if (report.what === 'damage') this.take(report);
+    }
+  }
+
+  finish(): LogTotals {
+    const lastNumber = this.#last?.number ?? 0;
+    const tell = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
+      const other = commit.archiveId !== undefined && commit.archiveId !== this.#archiveId;
+      this.#listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
+    };
+    for (const commit of this.#diverged) tell(commit, 'diverged');
+    for (const commit of this.#vouched.keys()) tell(commit, 'ends-early');
+    return {
+      archiveId: this.#archiveId,
+      last: this.#last,
+      segments: this.#segments,
+      records: this.#records,
+      messages: this.#messages,
+      rawBytes: this.rawBytes,
+      fileBytes: this.#fileBytes,
+      tail: this.#tail,
+    };
+  }
+
+  #met({ number, hash }: ChainState): void {
+    for (const commit of this.#vouched.keys()) {
+      if (commit.number !== number) continue;
+      this.#vouched.delete(commit);
+      if (commit.hash !== hash) this.#diverged.push(commit);
+    }
+  }
+
+  #end(report: Extract<SegmentReport, { what: 'end' }>): void {
+    const { before, after, generation, archiveId } = report;
+    this.#generation = generation;
+    const expected =
+      this.#segment === 1
+        ? { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) }
+        : this.#chain;
+    const follows =
+      expected === undefined ||
+      (expected.number === before.number && expected.hash === before.hash);
+    const sameArchive = this.#archiveId === null || this.#archiveId === archiveId;
+    if (!follows || !sameArchive) {
+      const file = segmentPath(this.#dir, { segment: this.#segment, generation });
+      const place = { file, segment: this.#segment, generation, offset: 0 };
+      this.#listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
+    }
+    this.#archiveId ??= archiveId;
+    this.#met(before);
+    this.#chain = after;
+    this.#last = after;
+    this.rawBytes += report.rawBytes;
+    this.#records += report.records;
+    this.#messages += report.messages;
+    this.#fileBytes += report.fileBytes;
+  }
+}

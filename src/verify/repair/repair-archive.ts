@@ -1,0 +1,219 @@
+import { hash as digest } from 'node:crypto';
+import type { Batch } from '../../archive/batch.ts';
+import type { FileLayer } from '../../archive/file-layer.ts';
+import { openLogReader } from '../../archive/log-reader.ts';
+import type { LogWriter } from '../../archive/log-writer.ts';
+import { openLogWriter } from '../../archive/open-log-writer.ts';
+import { realFiles } from '../../archive/real-files.ts';
+import { scanLog } from '../../archive/scan-log.ts';
+import { type ImpliedCatalog, openCompared, openImplied } from '../../catalog/implied.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { MessageId } from '../../mail/words.ts';
+import type { SegmentChecker } from '../segment-threads.ts';
+import { type Verification, verifyArchive } from '../verify-archive.ts';
+import { archiveIdOf } from './archive-identity.ts';
+import { forgottenIn } from './forgotten.ts';
+import { type MendedSegment, mendLog } from './mend-log.ts';
+
+/** Gives a message's source from where it came from, or undefined where it cannot. Its hash is compared here. */
+export type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;
+
+export interface RepairOptions {
+  /** The caller holds its lock, and has no catalog open. */
+  readonly dir: string;
+  readonly files?: FileLayer;
+  readonly checker: SegmentChecker;
+  /** Other folders of the same archive. */
+  readonly copies: readonly string[];
+  readonly fetchAgain?: FetchAgain | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly signal: AbortSignal;
+}
+
+export interface Repaired {
+  /** What was found before anything was done. */
+  readonly before: Verification;
+  readonly mended: readonly MendedSegment[];
+  readonly restored: readonly {
+    readonly kind: 'message' | 'blob';
+    readonly hash: string;
+    readonly from: 'copy' | 'origin';
+  }[];
+  /** Found nowhere: recorded as missing, for ever or until somebody brings them. */
+  readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
+  /** Why nothing could be appended to the log: its last segment is damaged beyond mending. */
+  readonly unwritable: string | null;
+}
+
+/** A batch is committed from this size on. */
+const BATCH_BYTES = 8 * 1024 * 1024;
+const BATCH_MESSAGES = 128;
+
+/**
+ * Finds damaged and missing bytes again, accepts them only when their hash is right, and records what was found
+ * nowhere. Nothing is deleted. The catalog is left as it is: the caller makes it anew.
+ *
+ * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
+ * @throws `disk-full` and the other errors of writing: what was mended before is whole, and it can be done again
+ */
+export async function repairArchive(options: RepairOptions): Promise<Repaired> {
+  const { dir, files = realFiles, checker, copies, signal } = options;
+  const verify = () => verifyArchive({ dir, files, checker, full: true, signal });
+  const before = await verify();
+  const expected = reachedBy(dir);
+  const archiveId = archiveIdOf(files, dir, copies, expected);
+  const damaged = damagedSegments(before);
+  const isForgotten = damaged.length === 0 ? undefined : await forgottenIn(files, [dir, ...copies]);
+  const mended = await mendLog({ dir, files, copies, damaged, expected, archiveId, isForgotten });
+  const after = mended.length > 0 ? await verify() : before;
+  const wanted = wantedOf(after);
+  const done = { before, mended, restored: [], missing: [], unwritable: null };
+  if (wanted.size === 0) return done;
+  let writer: LogWriter;
+  try {
+    writer = await openLogWriter({ dir, files, now: options.now, expected });
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+    return { ...done, unwritable: error.code };
+  }
+  const others = await openCopies(files, copies);
+  try {
+    const appended = await append(options, writer, others, wanted, await declared(files, dir));
+    return { ...done, ...appended };
+  } finally {
+    for (const { close } of others) close();
+    await writer.close();
+  }
+}
+
+interface Wanted {
+  readonly kind: 'message' | 'blob';
+  readonly hash: string;
+}
+
+function damagedSegments({ findings, segments }: Verification): number[] {
+  const found = findings.flatMap((finding) => {
+    if (finding.what === 'log') return [finding.segment];
+    return finding.what === 'commit' && finding.by === 'catalog' ? [Math.max(1, segments)] : [];
+  });
+  return [...new Set(found)].sort((a, b) => a - b);
+}
+
+function wantedOf({ findings }: Verification): Map<string, Wanted> {
+  const wanted = new Map<string, Wanted>();
+  for (const finding of findings) {
+    if (finding.what === 'missing') {
+      const { kind, hash } = finding;
+      wanted.set(`${kind} ${hash}`, { kind, hash });
+    } else if (finding.what === 'message' && finding.message.id !== null) {
+      const { id } = finding.message;
+      if (finding.reason !== 'purged') wanted.set(`message ${id}`, { kind: 'message', hash: id });
+    }
+  }
+  return wanted;
+}
+
+function reachedBy(dir: string) {
+  try {
+    const catalog = openCompared(dir);
+    try {
+      return catalog.reached();
+    } finally {
+      catalog.close();
+    }
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
+
+interface OtherCopy {
+  read(wanted: Wanted): Buffer | undefined;
+  close(): void;
+}
+
+/** Copies are read by what their logs say: they may have no catalog. */
+async function openCopies(files: FileLayer, copies: readonly string[]): Promise<OtherCopy[]> {
+  const opened: OtherCopy[] = [];
+  for (const dir of copies) {
+    const implied = await openImplied();
+    await foldAll(files, dir, implied);
+    const reader = openLogReader({ dir, files, locator: implied.locator });
+    opened.push({
+      read({ kind, hash }) {
+        try {
+          return kind === 'message' ? reader.readMessage(hash) : reader.readBlob(hash);
+        } catch (error) {
+          if (error instanceof MailkeepError) return undefined;
+          throw error;
+        }
+      },
+      close() {
+        reader.close();
+        implied.close();
+      },
+    });
+  }
+  return opened;
+}
+
+async function foldAll(files: FileLayer, dir: string, implied: ImpliedCatalog): Promise<void> {
+  for await (const event of scanLog({ dir, files })) {
+    if (event.what !== 'batch' || event.batch.commit.number <= implied.reached().number) continue;
+    implied.fold([event.batch], true);
+  }
+}
+
+/** What earlier repairs recorded as missing: it is not said twice. */
+async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
+  const said = new Set<string>();
+  for await (const event of scanLog({ dir, files })) {
+    if (event.what !== 'batch') continue;
+    for (const record of event.batch.records) {
+      if (record.kind === 'fact' && record.fact.fact === 'missing') {
+        said.add(`${record.fact.kind} ${record.fact.hash}`);
+      }
+    }
+  }
+  return said;
+}
+
+async function append(
+  { fetchAgain, signal }: RepairOptions,
+  writer: LogWriter,
+  others: readonly OtherCopy[],
+  wanted: ReadonlyMap<string, Wanted>,
+  declaredBefore: ReadonlySet<string>,
+): Promise<Pick<Repaired, 'restored' | 'missing'>> {
+  const restored: Repaired['restored'][number][] = [];
+  const missing: Wanted[] = [];
+  let batch = writer.newBatch();
+  const flush = async (): Promise<void> => {
+    if (batch.records === 0) return;
+    const full = batch;
+    batch = writer.newBatch();
+    await writer.commit(full);
+  };
+  for (const [key, it] of wanted) {
+    signal.throwIfAborted();
+    const copied = others.map((other) => other.read(it)).find((bytes) => bytes !== undefined);
+    const bytes = copied ?? (it.kind === 'message' ? await fetchAgain?.(it.hash) : undefined);
+    if (bytes !== undefined && digest('sha256', bytes, 'hex') === it.hash) {
+      add(batch, it, bytes);
+      restored.push({ ...it, from: copied === undefined ? 'origin' : 'copy' });
+    } else {
+      if (!declaredBefore.has(key)) batch.addFact({ fact: 'missing', ...it, size: 0 });
+      missing.push(it);
+    }
+    if (batch.bytes >= BATCH_BYTES || batch.messages >= BATCH_MESSAGES) await flush();
+  }
+  await flush();
+  return { restored, missing };
+}
+
+/** All of a message's blobs are stored again: which of those here are sound is not asked. */
+function add(batch: Batch, { kind, hash }: Wanted, bytes: Buffer): void {
+  if (kind === 'message') batch.addSource(bytes, hash);
+  else batch.addBlob(bytes);
+}

@@ -1,0 +1,57 @@
+import type { CommittedBatch } from '../archive/records.ts';
+import type { LogDamage } from '../archive/scan-log.ts';
+import type { ChainState } from '../archive/segment-batches.ts';
+import type { DamageReason } from '../errors/archive.ts';
+import type { MessageId } from '../mail/words.ts';
+
+/** One file of the log to be read from its first byte to its last. Plain data: it may go to another thread. */
+export interface SegmentJob {
+  readonly dir: string;
+  readonly segment: number;
+  /** This generation; the one in force where it is not said. */
+  readonly generation?: number;
+  /** The last segment of the log: what follows its last commit is unfinished work and no damage. */
+  readonly last: boolean;
+  /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
+  readonly full: boolean;
+}
+
+/** A damaged stretch, and which records of the segment stand in it where the file's footer can tell. */
+export interface SegmentDamage extends LogDamage {
+  readonly generation: number;
+  /** First and last ordinal; absent where offsets are those of generation 1, or nobody can tell. */
+  readonly ordinals?: readonly [number, number];
+}
+
+/** What reading one file of the log gave, in the order of the file. */
+export type SegmentReport =
+  | { readonly what: 'batches'; readonly batches: readonly CommittedBatch[] }
+  | { readonly what: 'damage'; readonly damage: SegmentDamage }
+  | {
+      readonly what: 'tail';
+      readonly segment: number;
+      readonly offset: number;
+      readonly bytes: number;
+    }
+  /** Rebuilt from its recipe the message is not what it should be. */
+  | {
+      readonly what: 'unsound';
+      readonly message: MessageId;
+      readonly reason: DamageReason | 'hash';
+    }
+  /** The message needs bytes that are elsewhere in the log. */
+  | { readonly what: 'deferred'; readonly message: MessageId }
+  /** Last, where the file could be opened. */
+  | {
+      readonly what: 'end';
+      readonly archiveId: string;
+      /** The commit that the segment's header names. */
+      readonly before: ChainState;
+      readonly after: ChainState;
+      readonly generation: number;
+      readonly records: number;
+      readonly messages: number;
+      /** Bytes of the raw sources of its messages, and of the file. */
+      readonly rawBytes: number;
+      readonly fileBytes: number;
+    };

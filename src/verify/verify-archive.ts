@@ -1,0 +1,312 @@
+import type { FileLayer } from '../archive/file-layer.ts';
+import { checkFormat } from '../archive/format-file.ts';
+import { openLogReader } from '../archive/log-reader.ts';
+import { realFiles } from '../archive/real-files.ts';
+import type { CommittedBatch, Locator, Position } from '../archive/records.ts';
+import { scanLog } from '../archive/scan-log.ts';
+import type { ImpliedCatalog } from '../catalog/implied.ts';
+import { type ComparedCatalog, openCompared, openImplied } from '../catalog/implied.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import type { MessageId } from '../mail/words.ts';
+import { compareCatalog } from './compare-catalog.ts';
+import { concernedIn, messageFinding } from './concern.ts';
+import { type Finding, Findings } from './findings.ts';
+import { type LogTotals, readLog, type VouchedCommit } from './read-log.ts';
+import type { SegmentDamage } from './segment-report.ts';
+import type { SegmentChecker } from './segment-threads.ts';
+
+export interface VerifyOptions {
+  readonly dir: string;
+  readonly files?: FileLayer;
+  readonly checker: SegmentChecker;
+  /** Every byte hashed and every message rebuilt; otherwise structure, chain, CRCs, and the catalog against the log. */
+  readonly full: boolean;
+  /** Commits that have to be in the log: those of checkpoints. */
+  readonly vouched?: readonly VouchedCommit[];
+  readonly signal: AbortSignal;
+  readonly progress?: (done: {
+    readonly segments: number;
+    readonly of: number;
+    readonly rawBytes: number;
+  }) => void;
+}
+
+/** How the catalog was compared: `missing` and `other-version` are no damage, since it can be made again. */
+export type CatalogState =
+  | 'equal'
+  | 'different'
+  | 'missing'
+  | 'other-version'
+  | 'damaged'
+  | 'behind';
+
+export interface Verification extends LogTotals {
+  readonly catalog: CatalogState;
+  /** Messages whose source was rebuilt and hashed. */
+  readonly rebuilt: number;
+  /** All of them; `findings` holds the first ones. */
+  readonly found: number;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Reads the archive and compares it with itself: the log with its checks, every message with its id, and the catalog
+ * with what the log implies. Changes nothing, and works beside a writer.
+ *
+ * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown.
+ */
+export async function verifyArchive(options: VerifyOptions): Promise<Verification> {
+  const { dir, files = realFiles, signal } = options;
+  const findings = new Findings();
+  try {
+    checkFormat(files, dir);
+  } catch (error) {
+    if (!hasCode(error, 'archive-format-unreadable')) throw error;
+    const { found } = error.facts;
+    findings.add({ what: 'format', found: typeof found === 'string' ? found : null });
+    return nothingRead(findings);
+  }
+  const opened = openGrown(dir, findings);
+  const implied = await openImplied();
+  try {
+    return await new Verifying(options, files, implied, opened, findings).run(signal);
+  } finally {
+    implied.close();
+    opened.catalog?.close();
+  }
+}
+
+interface Grown {
+  readonly catalog: ComparedCatalog | undefined;
+  readonly state: CatalogState | undefined;
+}
+
+/** The catalog to look at; what keeps it from being opened is told, and damage is a finding. */
+function openGrown(dir: string, findings: Findings): Grown {
+  try {
+    return { catalog: openCompared(dir), state: undefined };
+  } catch (error) {
+    if (hasCode(error, 'catalog-missing')) return { catalog: undefined, state: 'missing' };
+    if (hasCode(error, 'catalog-version')) return { catalog: undefined, state: 'other-version' };
+    if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+    findings.add({ what: 'catalog-file', detail: String(error.facts.reason ?? error.code) });
+    return { catalog: undefined, state: 'damaged' };
+  }
+}
+
+class Verifying {
+  readonly #damages: SegmentDamage[] = [];
+  readonly #unsound = new Map<MessageId, Extract<Finding, { what: 'message' }>['reason']>();
+  readonly #deferred = new Set<MessageId>();
+  /** Positions in batches that the catalog had not reached when reading began: they are compared next time. */
+  readonly #beyond = new Beyond();
+  readonly #upTo: number;
+  #acrossGap = false;
+
+  constructor(
+    private readonly options: VerifyOptions,
+    private readonly files: FileLayer,
+    private readonly implied: ImpliedCatalog,
+    private readonly grown: Grown,
+    private readonly findings: Findings,
+  ) {
+    // Asked before the log is listed: whatever the catalog has reached by now, the log has to hold.
+    this.#upTo = grown.catalog?.reached().number ?? Number.POSITIVE_INFINITY;
+  }
+
+  async run(signal: AbortSignal): Promise<Verification> {
+    const { dir, checker, full, vouched = [], progress } = this.options;
+    const { catalog } = this.grown;
+    const reached = catalog?.reached();
+    const totals = await readLog({
+      dir,
+      files: this.files,
+      checker,
+      full,
+      signal,
+      vouched: [
+        ...(reached === undefined ? [] : [{ ...reached, by: 'catalog' as const }]),
+        ...vouched,
+      ],
+      listener: {
+        batches: (batches) => this.#fold(batches),
+        damage: (damage) => {
+          this.#damages.push(damage);
+          this.#acrossGap = true;
+        },
+        message: (report) => {
+          if (report.what === 'deferred') this.#deferred.add(report.message);
+          else this.#unsound.set(report.message, report.reason);
+        },
+        vouched: ({ by, number }, reason, lastNumber) => {
+          this.findings.add({ what: 'commit', by, reason, number, lastNumber });
+          this.#acrossGap = true;
+        },
+        ...(progress === undefined ? {} : { progress }),
+      },
+    });
+    for (const damage of this.#damages) {
+      const { file, segment, offset, end, reason } = damage;
+      const messages = this.findings.keeps ? this.#concernedIn(damage) : [];
+      this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
+    }
+    await this.#rebuildDeferred(signal);
+    this.#tellMissing();
+    const state = await this.#compare(totals);
+    const rebuilt = full ? totals.messages - this.#unsound.size : 0;
+    const { kept, count } = this.findings;
+    return { ...totals, catalog: state, rebuilt, found: count, findings: kept };
+  }
+
+  #fold(batches: readonly CommittedBatch[]): void {
+    const known = batches.filter(({ commit }) => commit.number <= this.#upTo);
+    // Behind damage the chain has gaps, and what comes twice or out of order cannot be folded.
+    let last = this.implied.reached().number;
+    const rising = known.filter(({ commit }) => {
+      const rises = commit.number > last;
+      if (rises) last = commit.number;
+      return rises;
+    });
+    if (rising.length > 0) this.implied.fold(rising, this.#acrossGap);
+    for (const batch of batches.slice(known.length)) this.#beyond.note(batch);
+  }
+
+  #concernedIn(damage: SegmentDamage) {
+    return concernedIn([this.grown.catalog, this.implied], damage);
+  }
+
+  /** Messages that need bytes from elsewhere in the log, one after the other, streamed. */
+  async #rebuildDeferred(signal: AbortSignal): Promise<void> {
+    for (const [id, reason] of this.#unsound) this.#tellMessage(id, reason, null);
+    if (this.#deferred.size === 0) return;
+    const reader = openLogReader({
+      dir: this.options.dir,
+      locator: this.#beyond.over(this.implied.locator),
+      files: this.files,
+    });
+    try {
+      for (const id of this.#deferred) {
+        signal.throwIfAborted();
+        try {
+          for await (const _piece of reader.streamMessage(id));
+        } catch (error) {
+          if (!(error instanceof MailkeepError)) throw error;
+          this.#unsound.set(id, 'hash');
+          this.#tell(messageFinding(error, id, this.#concerns()));
+        }
+      }
+    } finally {
+      reader.close();
+    }
+  }
+
+  #tellMessage(id: MessageId, reason: Extract<Finding, { what: 'message' }>['reason'], blob: null) {
+    const message = this.#named(id);
+    this.#tell({ what: 'message', message, reason, blob });
+  }
+
+  #tell(finding: Finding): void {
+    this.findings.add(finding);
+  }
+
+  #concerns() {
+    return [this.grown.catalog, this.implied];
+  }
+
+  #named(id: MessageId) {
+    for (const concerns of this.#concerns()) {
+      const found = concerns?.byId(id);
+      if (found !== undefined) return found;
+    }
+    return { id, subject: null, places: [] };
+  }
+
+  #tellMissing(): void {
+    for (const { kind, hash } of this.implied.withoutBytes()) {
+      if (this.#beyond.has(kind, hash)) continue;
+      const message = kind === 'message' && this.findings.keeps ? this.#named(hash) : null;
+      this.#tell({ what: 'missing', kind, hash, message });
+    }
+  }
+
+  async #compare({ last }: LogTotals): Promise<CatalogState> {
+    const { catalog, state } = this.grown;
+    if (catalog === undefined) return state ?? 'missing';
+    const { dir } = this.options;
+    try {
+      catalog.freeze();
+      const now = catalog.reached();
+      if (this.options.full) {
+        const wrong = catalog.structure();
+        for (const detail of wrong) this.#tell({ what: 'catalog-file', detail });
+        if (wrong.length > 0) return 'damaged';
+      }
+      await this.#foldUpTo(now.number);
+      const differing = compareCatalog({
+        dir,
+        files: this.files,
+        implied: this.implied,
+        catalog,
+        findings: this.findings,
+      });
+      if (differing > 0) return 'different';
+      return now.number < (last?.number ?? 0) ? 'behind' : 'equal';
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+      this.#tell({ what: 'catalog-file', detail: String(error.facts.reason ?? error.code) });
+      return 'damaged';
+    }
+  }
+
+  /** What a writer has committed and folded while we read. */
+  async #foldUpTo(number: number): Promise<void> {
+    const from = this.implied.reached();
+    if (from.number >= number || this.#acrossGap) return;
+    const { dir } = this.options;
+    for await (const event of scanLog({ dir, files: this.files, after: from })) {
+      if (event.what !== 'batch' || event.batch.commit.number > number) break;
+      this.implied.fold([event.batch], false);
+    }
+  }
+}
+
+/** Where bytes are that the fold does not know yet. */
+class Beyond {
+  readonly #blobs = new Map<string, Position>();
+  readonly #messages = new Map<string, Position>();
+
+  note({ records }: CommittedBatch): void {
+    for (const record of records) {
+      if (record.kind === 'blob') this.#blobs.set(record.hash, record.position);
+      else if (record.kind === 'message') this.#messages.set(record.id, record.position);
+    }
+  }
+
+  has(kind: 'message' | 'blob', hash: string): boolean {
+    return (kind === 'message' ? this.#messages : this.#blobs).has(hash);
+  }
+
+  over(locator: Locator): Locator {
+    return {
+      blob: (hash) => this.#blobs.get(hash) ?? locator.blob(hash),
+      message: (id) => this.#messages.get(id) ?? locator.message(id),
+    };
+  }
+}
+
+function nothingRead({ kept, count }: Findings): Verification {
+  return {
+    archiveId: null,
+    last: null,
+    segments: 0,
+    records: 0,
+    messages: 0,
+    rawBytes: 0,
+    fileBytes: 0,
+    tail: null,
+    catalog: 'missing',
+    rebuilt: 0,
+    found: count,
+    findings: kept,
+  };
+}

@@ -1,0 +1,61 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { dropOldGenerations } from '../../src/archive/old-generations.ts';
+import { sealSegment } from '../../src/archive/seal-segment.ts';
+import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
+import { sampleMail } from '../archive/sample-log.ts';
+import { ran } from '../cli/surface.ts';
+import { GrownArchive } from './grown-archive.ts';
+
+const archive = new GrownArchive();
+const top = mkdtempSync(join(tmpdir(), 'mailkeep-copied-'));
+const to = join(top, 'copy');
+beforeAll(async () => {
+  await archive.grow([sampleMail(1), mailWithAttachment(noise(90_000, 3)), sampleMail(2)], true);
+  await archive.grow([sampleMail(4), sampleMail(5)], false);
+});
+afterAll(() => {
+  archive.remove();
+  rmSync(top, { recursive: true });
+});
+
+test('a copy proves itself, can be searched, and mends the archive it is of', async () => {
+  const made = await ran(['copy', '--data', archive.dir, '--to', to, '--rebuild', '--json']);
+  expect(made).toMatchObject({ code: 0, stderr: '' });
+  expect(JSON.parse(made.stdout)).toMatchObject({ number: 2, written: 2, catalog: 'rebuilt' });
+  const proof = await ran(['verify', '--data', to, '--json']);
+  expect(JSON.parse(proof.stdout)).toMatchObject({ ok: true, catalog: 'equal', messages: 5 });
+  const listed = await ran(['list', '--data', to, '--json']);
+  expect(listed.stdout.trim().split('\n')).toHaveLength(5);
+
+  rmSync(join(archive.dir, 'log', '0000000001.2.seg'));
+  const broken = await ran(['verify', '--data', archive.dir, '--json']);
+  expect(broken.code).toBe(3);
+  const mended = await ran(['verify', '--data', archive.dir, '--repair', '--from', to, '--json']);
+  expect(mended).toMatchObject({ code: 0 });
+  expect(JSON.parse(mended.stdout)).toMatchObject({ ok: true, mended: [{ segment: 1 }] });
+});
+
+test('a purge takes the catalog of the copy with it, and those that repairs put aside', async () => {
+  const aside = join(to, 'catalog.sqlite.before-repair-1');
+  writeFileSync(aside, 'text of messages');
+  const again = await ran(['copy', '--data', archive.dir, '--to', to, '--json']);
+  expect(JSON.parse(again.stdout)).toMatchObject({ purged: 0, catalog: 'as it was' });
+  expect(existsSync(aside)).toBe(true);
+  await sealSegment({
+    dir: archive.dir,
+    segment: 1,
+    purge: ({ rawLength }) => rawLength >= 90_000,
+  });
+  await dropOldGenerations({ dir: archive.dir, now: Date.now() + 1e9, keepMs: 0 });
+  const told = await ran(['copy', '--data', archive.dir, '--to', to, '--json']);
+  expect(JSON.parse(told.stdout)).toMatchObject({ purged: 1, catalog: 'removed' });
+  expect(readdirSync(to).filter((name) => name.startsWith('catalog'))).toEqual([]);
+});
+
+test('an archive is not copied onto itself', async () => {
+  const refused = await ran(['copy', '--data', archive.dir, '--to', archive.dir]);
+  expect(refused).toMatchObject({ code: 2, stdout: '' });
+});

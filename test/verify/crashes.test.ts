@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { mendLog } from '../../src/verify/repair/mend-log.ts';
+import { Positions } from '../archive/positions.ts';
+import { DIR, hotPath, openOn, soundBatches, writeBatches } from '../archive/sample-log.ts';
+import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
+
+/** A sealed and a hot segment, each with a flipped bit. */
+async function damaged() {
+  const disk = new SimulatedDisk();
+  const writer = await openOn(disk.files);
+  const known = new Positions();
+  await writeBatches(writer, known, 4);
+  await writer.rollIfLarger(0);
+  await sealClosedSegments({ dir: DIR, before: 2, files: disk.files });
+  disk.delete(hotPath(1));
+  await writeBatches(writer, known, 3, 100);
+  await writer.close();
+  for (const [path, at, mask] of [
+    [`${DIR}/log/0000000001.2.seg`, 700, 1],
+    [hotPath(2), 500, 8],
+  ] as const) {
+    const bytes = disk.read(path);
+    bytes[at] = (bytes[at] ?? 0) ^ mask;
+    disk.put(path, bytes);
+  }
+  return { disk, known };
+}
+
+const mend = (disk: SimulatedDisk, known: Positions) =>
+  mendLog({
+    dir: DIR,
+    files: disk.files,
+    copies: [],
+    damaged: [1, 2],
+    expected: known.reached,
+  });
+
+test('killed, or without power, at any act of mending: it can be mended again, and nothing is lost', async () => {
+  let seed = 7;
+  const chance = () => {
+    seed = (seed * 1103515245 + 12345) % 2147483648;
+    return seed % 3 !== 0;
+  };
+  const ends = [
+    (disk: SimulatedDisk) => disk.afterKill(),
+    (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
+    ...Array.from({ length: 12 }, () => (disk: SimulatedDisk) => disk.afterPowerCut(chance)),
+  ];
+  for (const end of ends) {
+    for (let k = 0; ; k += 1) {
+      const { disk, known } = await damaged();
+      const start = disk.acts;
+      disk.fault = (act, _path, count) => {
+        if (count === start + k) throw new Killed(act);
+        return undefined;
+      };
+      const outcome = await mend(disk, known).catch((error: unknown) => error);
+      const next = end(disk);
+      await mend(next, known);
+      expect(await soundBatches(next.files)).toEqual(known.batches);
+      // The writer finds its way, and the damaged bytes are still there.
+      await (await openOn(next.files, { expected: known.reached })).close();
+      expect(next.paths().filter((path) => path.includes('.damaged')).length).toBeGreaterThan(1);
+      expect(next.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+      if (!(outcome instanceof Error)) break;
+    }
+  }
+});
+
+test('no room at any write of mending: a clear error, and it goes on when there is room', async () => {
+  for (let k = 0; k < 8; k += 1) {
+    const { disk, known } = await damaged();
+    let writes = 0;
+    disk.fault = (act, path) => {
+      if (act === 'write' && writes++ === k) throw systemError('ENOSPC', path);
+      return undefined;
+    };
+    const outcome = await mend(disk, known).catch((error: unknown) => error);
+    if (outcome instanceof Error) expect(outcome).toMatchObject({ code: 'disk-full' });
+    expect(disk.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+    disk.fault = () => undefined;
+    await mend(disk, known);
+    expect(await soundBatches(disk.files)).toEqual(known.batches);
+  }
+});

@@ -1,0 +1,59 @@
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
+import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { sampleMail } from '../archive/sample-log.ts';
+import { GrownArchive, verified } from './grown-archive.ts';
+
+let archive: GrownArchive;
+beforeEach(async () => {
+  archive = new GrownArchive();
+  const mail = [1, 2, 4, 5].map((n) => sampleMail(n));
+  const reply = Buffer.from(
+    'From: b@example.org\r\nMessage-ID: <b@example.org>\r\nReferences: <a@example.org>\r\nSubject: Re: x\r\n\r\nyes\r\n',
+  );
+  await archive.grow([...mail, reply], false);
+  const extractor = openExtractorPool();
+  await rebuildCatalog({ dir: archive.dir, extractor, signal: new AbortController().signal });
+  await extractor.close();
+});
+afterEach(() => archive.remove());
+
+test('an index that was made from the log contradicts itself nowhere', async () => {
+  expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
+});
+
+test.each([
+  [
+    'thread_members',
+    'lacking',
+    'DELETE FROM thread_members WHERE docid = (SELECT min(docid) FROM messages)',
+  ],
+  ['texts', 'lacking', 'DELETE FROM texts WHERE docid = (SELECT min(docid) FROM messages)'],
+  ['texts', 'surplus', 'INSERT INTO texts (docid, unparsed, text) VALUES (9, NULL, NULL)'],
+  [
+    'thread_members',
+    'different',
+    'UPDATE thread_members SET thread = thread + 1 WHERE docid = (SELECT max(docid) FROM messages)',
+  ],
+  [
+    'thread_members',
+    'different',
+    "UPDATE thread_members SET ancestors = x'0102' WHERE ancestors IS NOT NULL",
+  ],
+  ['thread_nodes', 'surplus', 'INSERT INTO thread_nodes (node, thread) VALUES (1, 1)'],
+  [
+    'attachment_texts',
+    'surplus',
+    "INSERT INTO attachment_texts (hash, form, version, failure, truncated, text) VALUES (x'00', 'pdf', 0, NULL, 0, NULL)",
+  ],
+  ['meta', 'different', 'UPDATE meta SET commit_time = commit_time + 1'],
+])('%s: %s is found', async (table, difference, sql) => {
+  const db = new Database(`${archive.dir}/catalog.sqlite`);
+  db.pragma('foreign_keys = OFF');
+  expect(db.prepare(sql).run().changes).toBeGreaterThan(0);
+  db.close();
+  const { catalog, findings } = await verified(archive.dir);
+  expect(catalog).toBe('different');
+  expect(findings).toContainEqual(expect.objectContaining({ what: 'catalog', table, difference }));
+});
