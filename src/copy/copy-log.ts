@@ -1,0 +1,304 @@
+import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
+import { checkFormat, isUnused, writeFormat } from '../archive/format-file.ts';
+import { syncing, writing } from '../archive/hot-segment.ts';
+import { isTemporary, logFolder, segmentPath, temporaryPath } from '../archive/layout.ts';
+import { mendSegment } from '../archive/mend-segment.ts';
+import { realFiles } from '../archive/real-files.ts';
+import { type ChainState, segmentBatches } from '../archive/segment-batches.ts';
+import {
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  openSegment,
+} from '../archive/segment-files.ts';
+import { logDamaged } from '../errors/archive.ts';
+import { copyError } from '../errors/copy.ts';
+import { type SegmentState, segmentState } from './segment-state.ts';
+
+export interface CopyOptions {
+  readonly from: string;
+  /** The other folder; the caller holds its lock. */
+  readonly to: string;
+  readonly files?: FileLayer;
+  readonly signal: AbortSignal;
+  /**
+   * Called before a payload that was purged here is taken out there: it may have been copied elsewhere in that folder,
+   * such as its text into a catalog. Once the payload is gone nothing tells any more that there was something to forget.
+   */
+  readonly forget: () => Promise<void>;
+  readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
+}
+
+export interface Copied {
+  readonly archiveId: string | null;
+  /** The last commit that both have now. */
+  readonly number: number;
+  readonly hash: string | null;
+  readonly segments: number;
+  /** Segments that were written, and bytes of them. */
+  readonly written: number;
+  readonly bytes: number;
+  /** Records whose payload was purged here, and is now purged there. */
+  readonly purged: number;
+  /** Files there that a newer generation took the place of. */
+  readonly dropped: readonly string[];
+}
+
+const CHUNK_BYTES = 1024 * 1024;
+
+/**
+ * Brings the log of another folder to the commits of this one, safely beside a writer here: whole segments under
+ * temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
+ *
+ * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed then
+ * @throws `log-damaged` for a damaged segment here; `disk-full` and its like: what was copied stays, and the same
+ *   command goes on
+ */
+export async function copyLog(options: CopyOptions): Promise<Copied> {
+  const { from, to, files = realFiles, signal, forget, progress } = options;
+  checkFormat(files, from);
+  const segments = [...listSegments(files, from).keys()];
+  await prepare(files, to);
+  const states = new Map<number, SegmentState>();
+  for (const segment of segments) {
+    const state = segmentState(files, from, segment);
+    if (state === undefined || state.damaged) throw damagedHere(files, from, segment, state);
+    states.set(segment, state);
+  }
+  refuseStrangers(files, to, from, states);
+  await tidy(files, to);
+  const dropped: string[] = [];
+  let [written, bytes, purged, done] = [0, 0, 0, 0];
+  for (const [segment, here] of states) {
+    signal.throwIfAborted();
+    const there = segmentState(files, to, segment);
+    if (isBehind(here, there)) {
+      // Of a segment that cannot be read there, nobody knows what was purged there before.
+      if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
+      bytes += await transfer(files, from, to, segment, here);
+      written += 1;
+      purged += [...here.purged].filter((at) => there?.purged.has(at) === false).length;
+    }
+    dropped.push(...(await dropReplaced(files, to, segment)));
+    done += 1;
+    progress?.({ segments: done, of: states.size });
+  }
+  const last = [...states.values()].at(-1);
+  return {
+    archiveId: last?.archiveId ?? null,
+    number: last?.end.number ?? 0,
+    hash: last?.end.hash ?? null,
+    segments: states.size,
+    written,
+    bytes,
+    purged,
+    dropped,
+  };
+}
+
+async function prepare(files: FileLayer, to: string): Promise<void> {
+  const folder = logFolder(to);
+  await writing(folder, 0, async () => files.makeFolder(folder));
+  if (isUnused(files, to)) await writing(to, 0, () => writeFormat(files, to));
+  checkFormat(files, to);
+}
+
+/** What an interrupted copy left. */
+async function tidy(files: FileLayer, to: string): Promise<void> {
+  const folder = logFolder(to);
+  for (const name of files.list(folder).filter(isTemporary)) {
+    await writing(folder, 0, () => files.remove(`${folder}/${name}`));
+  }
+}
+
+/** Looks at everything there before anything is changed. */
+function refuseStrangers(
+  files: FileLayer,
+  to: string,
+  from: string,
+  states: ReadonlyMap<number, SegmentState>,
+): void {
+  const last = [...states.values()].at(-1);
+  let known = false;
+  let unreadable: number | undefined;
+  for (const segment of listSegments(files, to).keys()) {
+    const there = segmentState(files, to, segment);
+    const here = states.get(segment);
+    if (there === undefined) {
+      unreadable ??= segment;
+      continue;
+    }
+    known = true;
+    if (last !== undefined && there.archiveId !== last.archiveId) {
+      throw copyError('copy-other-archive', { to, found: there.archiveId, wanted: last.archiveId });
+    }
+    const facts = { to, number: there.end.number, here: last?.end.number ?? 0 };
+    if (here === undefined || there.end.number > here.end.number)
+      throw copyError('copy-ahead', facts);
+    if (!holds(files, from, segment, here, there.end)) throw copyError('copy-diverged', facts);
+  }
+  // With one segment that is of this archive, the others there are its own, damaged; with none, nobody knows.
+  if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
+  if (unreadable !== undefined && !states.has(unreadable))
+    throw copyError('copy-unreadable', { to });
+}
+
+/** Whether the segment here has this commit. */
+function holds(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  here: SegmentState,
+  commit: ChainState,
+): boolean {
+  if (here.end.number === commit.number) return here.end.hash === commit.hash;
+  const opened = openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+  try {
+    const { previousNumber, previousHash } = opened.header;
+    if (previousNumber === commit.number) return previousHash === commit.hash;
+    for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+      if (item.what === 'batch' && item.commit.number === commit.number) {
+        return item.commit.hash === commit.hash;
+      }
+    }
+    return false;
+  } finally {
+    opened.file.close();
+  }
+}
+
+function isBehind(here: SegmentState, there: SegmentState | undefined): boolean {
+  return (
+    there === undefined ||
+    there.damaged ||
+    there.end.number < here.end.number ||
+    there.generation < here.generation ||
+    [...here.purged].some((at) => !there.purged.has(at))
+  );
+}
+
+/** Puts the segment there as it is here, up to the commit that was looked at; returns the bytes of its file. */
+async function transfer(
+  files: FileLayer,
+  from: string,
+  to: string,
+  segment: number,
+  { end }: SegmentState,
+): Promise<number> {
+  const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
+  try {
+    const { generation } = source.name;
+    const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
+    // A file there that was mended by itself has a generation of its own, which bytes of ours cannot take.
+    const taken = newest > generation || (newest === generation && generation > 1);
+    if (taken) {
+      const mended = await mendSegment({
+        dir: to,
+        segment,
+        files,
+        sources: [source],
+        find: () => undefined,
+        end,
+      });
+      if (mended === undefined) throw unsound(source);
+      return source.file.size();
+    }
+    return await copyFile(files, source, segmentPath(to, source.name), logFolder(to));
+  } finally {
+    source.file.close();
+  }
+}
+
+async function copyFile(
+  files: FileLayer,
+  source: OpenSegment,
+  path: string,
+  folder: string,
+): Promise<number> {
+  const temporary = temporaryPath(path);
+  // Of the segment that is written to, what follows its last commit stays here.
+  const length = source.sealed === undefined ? soundLength(source) : source.file.size();
+  try {
+    await writing(temporary, length, async () => {
+      const target = await createAnew(files, temporary);
+      try {
+        const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+        for (let at = 0; at < length; ) {
+          const piece = chunk.subarray(0, Math.min(CHUNK_BYTES, length - at));
+          if (readFully(source.file, piece, at) < piece.length) throw unsound(source);
+          await writeAll(target, piece, at);
+          at += piece.length;
+        }
+        await syncing(temporary, () => target.datasync());
+      } finally {
+        target.close();
+      }
+    });
+    proveCopy(files, source, temporary);
+    await writing(path, 0, () => files.rename(temporary, path));
+    await syncing(path, () => files.syncFolder(folder));
+    return length;
+  } catch (error) {
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
+  }
+}
+
+function soundLength(source: OpenSegment): number {
+  let length = source.file.size();
+  for (const item of segmentBatches(source, { digest: false }, () => undefined)) {
+    length = item.what === 'batch' ? item.end : item.offset;
+  }
+  return length;
+}
+
+/** Reads the copy back, every byte. */
+function proveCopy(files: FileLayer, source: OpenSegment, path: string): void {
+  const copied = openSegment(files, '', source.name, path);
+  if (copied === undefined) throw unsound(source);
+  try {
+    if (source.sealed !== undefined && copied.sealed === undefined) throw unsound(source);
+    for (const item of segmentBatches(copied, { digest: true }, () => undefined)) {
+      if (item.what === 'remainder' || item.problems.length > 0) throw unsound(source);
+    }
+  } finally {
+    copied.file.close();
+  }
+}
+
+/** What was purged here has to be gone there: an older generation has it still. */
+async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
+  const generations = listSegments(files, to).get(segment) ?? [];
+  if (generations.length < 2) return [];
+  const opened = openInForce(files, to, segment, generations);
+  opened.file.close();
+  if (opened.sealed === undefined) return [];
+  const dropped: string[] = [];
+  for (const generation of generations) {
+    if (generation >= opened.name.generation) continue;
+    const path = segmentPath(to, { segment, generation });
+    await writing(path, 0, () => files.remove(path));
+    dropped.push(path);
+  }
+  if (dropped.length > 0) await syncing(to, () => files.syncFolder(logFolder(to)));
+  return dropped;
+}
+
+function unsound({ path, name }: OpenSegment) {
+  return logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
+}
+
+function damagedHere(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  state: SegmentState | undefined,
+) {
+  const [generation = 1] = listSegments(files, dir).get(segment) ?? [];
+  return logDamaged({
+    file: segmentPath(dir, { segment, generation }),
+    segment,
+    offset: 0,
+    reason: state === undefined ? 'segment-header' : 'bytes',
+  });
+}

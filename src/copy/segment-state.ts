@@ -1,0 +1,83 @@
+import { type CommitRecord, decodeCommit } from '../archive/commit-record.ts';
+import type { FileLayer } from '../archive/file-layer.ts';
+import { type ChainState, segmentBatches } from '../archive/segment-batches.ts';
+import { SegmentCache } from '../archive/segment-cache.ts';
+import { listSegments, type OpenSegment, openInForce } from '../archive/segment-files.ts';
+import { SEGMENT_HEADER_BYTES } from '../archive/segment-header.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+
+/** How far a segment goes in one archive, and what is left of it. */
+export interface SegmentState {
+  readonly generation: number;
+  readonly archiveId: string;
+  /** Its last commit. */
+  readonly end: ChainState;
+  /** Bytes of the file up to there. */
+  readonly bytes: number;
+  /** Ordinals of records that were purged; of sealed files only. */
+  readonly purged: ReadonlySet<number>;
+  /** Something before that commit is not as it was written. */
+  readonly damaged: boolean;
+}
+
+/** Undefined where the segment is not there, or no file of it has an intact header. */
+export function segmentState(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+): SegmentState | undefined {
+  const generations = listSegments(files, dir).get(segment) ?? [];
+  if (generations.length === 0) return undefined;
+  let opened: OpenSegment;
+  try {
+    opened = openInForce(files, dir, segment, generations);
+  } catch (error) {
+    if (hasCode(error, 'log-damaged')) return undefined;
+    throw error;
+  }
+  try {
+    return stateOf(files, dir, opened);
+  } finally {
+    opened.file.close();
+  }
+}
+
+function stateOf(files: FileLayer, dir: string, opened: OpenSegment): SegmentState {
+  const { header, name, sealed, file } = opened;
+  const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
+  if (sealed !== undefined) {
+    const purged = new Set<number>();
+    for (let at = 0; at < sealed.index.records; at += 1)
+      if (sealed.index.isPurged(at)) purged.add(at);
+    const commit = lastCommit(files, dir, name.segment, sealed.index.records - 1);
+    if (commit !== undefined) {
+      return { ...known, end: commit, bytes: file.size(), purged, damaged: false };
+    }
+  }
+  let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
+  let bytes = SEGMENT_HEADER_BYTES;
+  let damaged = name.generation > 1;
+  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+    if (item.what === 'remainder') break;
+    damaged = damaged || item.problems.length > 0;
+    end = { number: item.commit.number, hash: item.commit.hash };
+    bytes = item.end;
+  }
+  return { ...known, end, bytes, purged: new Set(), damaged };
+}
+
+/** A sealed segment ends with a commit. */
+function lastCommit(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  ordinal: number,
+): CommitRecord | undefined {
+  const cache = new SegmentCache(files, dir);
+  try {
+    const found = cache.fetch({ segment, ordinal, offset: 0 });
+    return found.state === 'present' ? decodeCommit(found.payload) : undefined;
+  } finally {
+    cache.forget();
+  }
+}
