@@ -1,0 +1,266 @@
+import { lstatSync, mkdirSync, statSync } from 'node:fs';
+import { utimes } from 'node:fs/promises';
+import path from 'node:path';
+import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/file-layer.ts';
+import { realFiles } from '../archive/real-files.ts';
+import { errnoOf } from '../errors/errno.ts';
+import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
+
+/** What an export asks of the disk beside what the archive does. */
+export interface ExportFiles extends FileLayer {
+  /** What a path leads to, links followed. */
+  kindOf(path: string): 'file' | 'folder' | undefined;
+  /** True for a link, which may lead out of the export. */
+  isLink(path: string): boolean;
+  /** Sets when a file was last written, milliseconds since the epoch. */
+  setModified(path: string, time: number): Promise<void>;
+}
+
+/** The disk itself. */
+export const realExportFiles: ExportFiles = {
+  ...realFiles,
+  makeFolder: (folder) => {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  },
+  kindOf(file) {
+    const stats = statSync(file, { throwIfNoEntry: false });
+    if (stats === undefined) return undefined;
+    return stats.isDirectory() ? 'folder' : 'file';
+  },
+  isLink: (file) => lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() ?? false,
+  async setModified(file, time) {
+    await utimes(file, time / 1000, time / 1000);
+  },
+};
+
+/** Names of unfinished files: the process that writes them is in them, so that nobody takes away another's. */
+export function temporaryName(pid: number, number: number): string {
+  return `.mailkeep-${pid}-${number}.tmp`;
+}
+
+const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
+
+/** The process that a name of an unfinished file tells, or undefined for any other name. */
+export function writerOf(name: string): number | undefined {
+  const pid = TEMPORARY.exec(name)?.[1];
+  return pid === undefined ? undefined : Number(pid);
+}
+
+/** True for a process that is there, on this machine. */
+export function isRunning(pid: number): boolean {
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errnoOf(error) === 'EPERM';
+  }
+}
+
+/** A failing disk as an error of ours: no room, or the system's reason. Errors of another kind pass. */
+export async function writing<T>(file: string, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === undefined) throw error;
+    throw errno === 'ENOSPC' || errno === 'EDQUOT'
+      ? exportDiskFull(file, error)
+      : exportWriteFailed(file, errno, error);
+  }
+}
+
+const BUFFERED_BYTES = 1024 * 1024;
+
+/** A file that is written from front to back, under a temporary name beside its final one. */
+export class NewFile {
+  /** Bytes so far. */
+  size = 0;
+  readonly #files: ExportFiles;
+  readonly #temporary: string;
+  readonly #file: LogFile;
+  #pending: Uint8Array[] = [];
+  #pendingBytes = 0;
+  #written = 0;
+  #closed = false;
+
+  private constructor(files: ExportFiles, temporary: string, file: LogFile) {
+    this.#files = files;
+    this.#temporary = temporary;
+    this.#file = file;
+  }
+
+  static async create(files: ExportFiles, temporary: string): Promise<NewFile> {
+    return new NewFile(files, temporary, await createAnew(files, temporary));
+  }
+
+  /** The bytes must not change afterwards. */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#pending.push(bytes);
+    this.#pendingBytes += bytes.length;
+    this.size += bytes.length;
+    if (this.#pendingBytes >= BUFFERED_BYTES) await this.#flush();
+  }
+
+  /**
+   * Makes the bytes durable and gives the file its final name, in place of what is there. The name is durable once
+   * its folder is synced.
+   */
+  async finish(final: string, modified?: number): Promise<void> {
+    await this.#flush();
+    if (modified !== undefined) await this.#files.setModified(this.#temporary, modified);
+    await this.#file.datasync();
+    this.#close();
+    await this.#files.rename(this.#temporary, final);
+  }
+
+  /** Gives up: nothing stays. */
+  async discard(): Promise<void> {
+    this.#close();
+    await this.#files.remove(this.#temporary);
+  }
+
+  #close(): void {
+    if (!this.#closed) this.#file.close();
+    this.#closed = true;
+  }
+
+  async #flush(): Promise<void> {
+    const [only] = this.#pending;
+    if (only === undefined) return;
+    const bytes = this.#pending.length === 1 ? only : Buffer.concat(this.#pending);
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    await writeAll(this.#file, bytes, this.#written);
+    this.#written += bytes.length;
+  }
+}
+
+/** Writes into one folder tree: makes folders once, remembers what has to be synced, maps failures of the disk. */
+export class ExportFolder {
+  readonly #touched = new Set<string>();
+  readonly #made = new Set<string>();
+  #number = 0;
+
+  constructor(
+    readonly files: ExportFiles,
+    readonly root: string,
+    private readonly pid: number,
+  ) {}
+
+  /** The path on this system of a path of the export. */
+  absolute(relative: string): string {
+    return relative === '' ? this.root : path.join(this.root, ...relative.split('/'));
+  }
+
+  /**
+   * Makes a folder (relative path) with its parents. The root may be a link, what is below it is the export's own.
+   *
+   * @throws export-target-linked
+   */
+  makeFolder(relative: string): void {
+    if (this.#made.has(relative)) return;
+    this.#refuseLinks(relative);
+    const parts = relative === '' ? [] : relative.split('/');
+    for (let levels = 0; levels <= parts.length; levels += 1) {
+      const at = parts.slice(0, levels).join('/');
+      if (this.#made.has(at)) continue;
+      const folder = this.absolute(at);
+      if (this.files.kindOf(folder) === undefined) {
+        this.files.makeFolder(folder);
+        this.#touched.add(path.dirname(folder));
+      }
+      this.#made.add(at);
+    }
+  }
+
+  /** @throws export-target-linked for a folder below the root, on the way to this one or itself, that is a link */
+  #refuseLinks(relative: string): void {
+    const parts = relative === '' ? [] : relative.split('/');
+    for (const level of parts.keys()) {
+      const folder = this.absolute(parts.slice(0, level + 1).join('/'));
+      if (this.files.isLink(folder)) throw exportTargetLinked(folder);
+    }
+  }
+
+  /**
+   * Writes a file whole: `fill` gives its bytes. Where anything fails, nothing of it stays.
+   *
+   * @param temporaryIn the folder (relative) for the unfinished file, by default that of the file
+   * @throws export-disk-full, export-write-failed; what `fill` throws
+   */
+  async put(
+    relative: string,
+    fill: (file: NewFile) => Promise<void>,
+    options: { readonly modified?: number; readonly temporaryIn?: string } = {},
+  ): Promise<void> {
+    const folder = parentOf(relative);
+    const final = this.absolute(relative);
+    await writing(final, async () => {
+      this.makeFolder(folder);
+      const temporaryIn = this.absolute(options.temporaryIn ?? folder);
+      this.#number += 1;
+      const temporary = path.join(temporaryIn, temporaryName(this.pid, this.#number));
+      const file = await NewFile.create(this.files, temporary);
+      try {
+        await fill(file);
+        await file.finish(final, options.modified);
+      } catch (error) {
+        // Where even that fails, the next run takes it away.
+        await file.discard().catch(() => {});
+        throw error;
+      }
+      this.#touched.add(this.absolute(folder));
+    });
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    for (const relative of [from, to]) this.#refuseLinks(parentOf(relative));
+    await writing(this.absolute(to), async () => {
+      await this.files.rename(this.absolute(from), this.absolute(to));
+      for (const relative of [from, to]) {
+        this.#touched.add(path.dirname(this.absolute(relative)));
+      }
+    });
+  }
+
+  async remove(relative: string): Promise<void> {
+    this.#refuseLinks(parentOf(relative));
+    await writing(this.absolute(relative), async () => {
+      await this.files.remove(this.absolute(relative));
+      this.#touched.add(path.dirname(this.absolute(relative)));
+    });
+  }
+
+  /** An unfinished file that is written over many calls. */
+  async begin(relative: string): Promise<NewFile> {
+    this.#refuseLinks(parentOf(relative));
+    const folder = path.dirname(this.absolute(relative));
+    this.#number += 1;
+    const temporary = path.join(folder, temporaryName(this.pid, this.#number));
+    this.#touched.add(folder);
+    return await NewFile.create(this.files, temporary);
+  }
+
+  /** Takes away what killed runs left unfinished in a folder. */
+  async sweep(relative: string): Promise<void> {
+    this.#refuseLinks(relative);
+    const folder = this.absolute(relative);
+    if (this.files.kindOf(folder) !== 'folder') return;
+    for (const name of this.files.list(folder)) {
+      const pid = writerOf(name);
+      if (pid === undefined || isRunning(pid)) continue;
+      await writing(path.join(folder, name), () => this.files.remove(path.join(folder, name)));
+    }
+  }
+
+  /** Makes every name that was given or taken since the last time durable. */
+  async sync(): Promise<void> {
+    for (const folder of this.#touched) await writing(folder, () => this.files.syncFolder(folder));
+    this.#touched.clear();
+  }
+}
+
+function parentOf(relative: string): string {
+  return relative.split('/').slice(0, -1).join('/');
+}

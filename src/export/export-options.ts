@@ -1,0 +1,91 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import type { SearchNode } from '../search/ast.ts';
+import type { ExportFiles } from './export-files.ts';
+import type { ExportFormat } from './format.ts';
+import type { FormatWriter } from './format-writer.ts';
+import type { ManifestHead, MissingPlace } from './manifest.ts';
+import type { ExportPlan } from './plan.ts';
+import type { SourceReader } from './source.ts';
+
+export interface ExportSelection {
+  /** Text and syntax tree of a query; null for all messages. */
+  readonly query: { readonly text: string; readonly node: SearchNode } | null;
+  readonly mailbox: string | null;
+  readonly folder: string | null;
+  /** Ended places in the place of current ones. */
+  readonly deleted: boolean;
+  /** Milliseconds since the epoch; null for the present. */
+  readonly asOf: number | null;
+}
+
+export interface ExportOptions {
+  /** A file for zip, else a folder; absolute. */
+  readonly to: string;
+  readonly format: ExportFormat;
+  readonly selection: ExportSelection;
+  /** Leave alone what the last export to this place has. */
+  readonly incremental: boolean;
+  readonly sidecar: boolean;
+  /** mbox only: Status, X-Status and X-Keywords before each source, which is not bit-exact then. */
+  readonly statusHeaders: boolean;
+  readonly catalog: Pick<
+    Catalog,
+    'snapshot' | 'reached' | 'commitAt' | 'listPlaces' | 'foundDocids' | 'folders' | 'history'
+  >;
+  readonly sources: SourceReader;
+  /** Between two messages it stops there; what has its final name stays. */
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: ExportProgress) => void;
+  readonly files?: ExportFiles;
+  /** In the names of unfinished files. */
+  readonly pid?: number;
+  readonly platform?: NodeJS.Platform;
+}
+
+export interface ExportProgress {
+  readonly done: number;
+  readonly of: number;
+  readonly bytes: number;
+  readonly ofBytes: number;
+}
+
+/** A place without its bytes in the export, and why. */
+export type ExportFailure = MissingPlace;
+
+export interface ExportResult {
+  readonly to: string;
+  readonly format: ExportFormat;
+  readonly commit: ManifestHead['commit'];
+  readonly asOf: ManifestHead['asOf'];
+  /** Places that the selection has. */
+  readonly places: number;
+  /** Places written by this run, and the bytes of their sources. */
+  readonly exported: number;
+  readonly bytes: number;
+  /** Places that were there already. */
+  readonly skipped: number;
+  /** Places of earlier exports to the same place that this selection does not have. */
+  readonly kept: number;
+  readonly quarantined: number;
+  readonly damaged: number;
+  readonly purged: number;
+  /** Each place that could not be exported. */
+  readonly failures: readonly ExportFailure[];
+  /** Path of the manifest; within the file for a zip. */
+  readonly manifest: string;
+  /** True when the signal ended it early: the same export run again goes on. */
+  readonly interrupted: boolean;
+}
+
+/** Where an export goes: a folder or a zip file. */
+export interface ExportTarget {
+  /** Tells the plan what an earlier export has. */
+  recall(plan: ExportPlan): Promise<void>;
+  /** Begins to write: from here on unfinished files may be left by a kill. */
+  begin(plan: ExportPlan): Promise<FormatWriter>;
+  /** Writes manifest and sidecars, and gives everything its final name. */
+  finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
+  /** Gives up: nothing unfinished stays. */
+  discard(writer: FormatWriter): Promise<void>;
+  readonly manifest: string;
+}

@@ -1,0 +1,74 @@
+import { harmlessName } from '../mail/file-names.ts';
+import type { MailboxKey } from '../mail/words.ts';
+import { encodeModifiedUtf7 } from '../mailfiles/maildir-names.ts';
+import { componentName, distinctName, NameSpace } from './names.ts';
+
+/** A folder as the catalog names it. */
+export interface NamedFolder extends MailboxKey {
+  /** The mailbox's address. */
+  readonly address: string;
+  readonly path: string;
+  /** What parts the levels of the path; empty where there are none. */
+  readonly delimiter: string;
+}
+
+/** Levels of folders beyond these are put into one, so that the path stays one that systems can open. */
+const MOST_LEVELS = 8;
+/** Bytes of a Maildir++ folder's name, its dot included. */
+const MAILDIR_BYTES = 200;
+
+/**
+ * Where folders go below the export's own folder. Told all folders in the order in which the archive met them,
+ * it gives the same paths in every export, whatever is exported.
+ */
+export class FolderPaths {
+  readonly #format: 'nested' | 'maildir';
+  readonly #mailboxes = new NameSpace();
+  readonly #inside = new Map<string, NameSpace>();
+
+  /** @param format `nested`: folders within folders where `/` parts them; `maildir`: Maildir++ */
+  constructor(format: 'nested' | 'maildir') {
+    this.#format = format;
+  }
+
+  /** Path of the folder, parted by `/`; for a Maildir's INBOX that of the Maildir itself. */
+  of(folder: NamedFolder): string {
+    const mailbox = this.#mailboxes.name(
+      `${folder.host} ${folder.mailbox}`,
+      componentName(folder.address),
+    );
+    if (this.#format === 'maildir') {
+      const name = maildirName(folder);
+      return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, folder.path, name)}`;
+    }
+    // Below a delimiter other than "/", the whole path is one name, as people know it.
+    const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
+    const shown =
+      levels.length <= MOST_LEVELS
+        ? levels
+        : [...levels.slice(0, MOST_LEVELS - 1), levels.slice(MOST_LEVELS - 1).join('/')];
+    return shown.reduce(
+      (parent, level) => `${parent}/${this.#within(parent, level, componentName(level))}`,
+      mailbox,
+    );
+  }
+
+  #within(parent: string, origin: string, name: string): string {
+    const known = this.#inside.get(parent) ?? new NameSpace();
+    this.#inside.set(parent, known);
+    return known.name(origin, name);
+  }
+}
+
+/** `.Lists.foo` for `INBOX.Lists.foo` as well as for `Lists/foo`; empty for INBOX. */
+function maildirName({ path, delimiter }: NamedFolder): string {
+  const levels = delimiter === '' ? [path] : path.split(delimiter);
+  const below = levels[0]?.toUpperCase() === 'INBOX' ? levels.slice(1) : levels;
+  if (below.length === 0) return '';
+  // A dot would part levels where there are none.
+  const safe = below.map((level) => harmlessName(level).replace(/[./]/g, '_') || '_');
+  const name = `.${encodeModifiedUtf7(safe.join('.'))}`;
+  const kept = safe.every((level, i) => level === below[i]);
+  if (kept && Buffer.byteLength(name) <= MAILDIR_BYTES) return name;
+  return `.${encodeModifiedUtf7(distinctName(safe.join('.'), path).replace(/^\.+/, ''))}`;
+}

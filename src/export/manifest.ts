@@ -1,0 +1,193 @@
+import { createHash } from 'node:crypto';
+import type { ExportFormat } from './format.ts';
+
+/** Beside the exported folders, and the last entry of a zip. */
+export const MANIFEST_NAME = 'mailkeep-export.json';
+/** Stands beside the manifest while an export is under way, and after one that was interrupted. */
+export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
+
+export const MANIFEST_VERSION = 'export 1';
+
+/** What the export is of. Nothing in it depends on the clock or the machine: the same state gives the same bytes. */
+export interface ManifestHead {
+  readonly mailkeep: typeof MANIFEST_VERSION;
+  readonly format: ExportFormat;
+  /** The commit that the archive had reached. */
+  readonly commit: { readonly number: number; readonly hash: string };
+  /** The commit as of which the export is, and its time; null for the present. */
+  readonly asOf: { readonly number: number; readonly time: string } | null;
+  readonly selection: {
+    readonly query: string | null;
+    readonly mailbox: string | null;
+    readonly folder: string | null;
+    readonly deleted: boolean;
+  };
+}
+
+/** One exported place. */
+export interface ManifestEntry {
+  /** Relative to the export, parted by `/`: the message's file, or the mbox it is in. */
+  readonly path: string;
+  /** The message's id: the SHA-256 of its source. */
+  readonly sha256: string;
+  /** Bytes of the source. */
+  readonly size: number;
+  /** The address. */
+  readonly mailbox: string;
+  readonly host: string;
+  readonly resourceId: string;
+  readonly folder: string;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flags: readonly string[];
+  readonly date: string | null;
+  readonly firstSeen: string | null;
+  readonly endedAt: string | null;
+  /** In an mbox: where the message is, behind its "From " line. */
+  readonly inMbox?: InMbox;
+}
+
+export interface InMbox {
+  readonly offset: number;
+  /** Bytes in the mbox, the empty line behind it left out. */
+  readonly length: number;
+  /** Bytes of header lines put before the source (Status and its like). */
+  readonly added: number;
+  /** True when the source has no line end at its end, and one was put there. */
+  readonly lineEndAdded: boolean;
+}
+
+/** Any other file of the export: an mbox, a sidecar. */
+export interface ManifestFile {
+  readonly path: string;
+  readonly sha256: string;
+  readonly size: number;
+}
+
+/** A place that the export should have and has not. */
+export interface MissingPlace {
+  readonly id: string | null;
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly generation: number;
+  readonly uid: number;
+  readonly reason: 'quarantined' | 'damaged' | 'purged';
+}
+
+export interface ManifestParts {
+  readonly head: ManifestHead;
+  readonly entries: Iterable<ManifestEntry>;
+  readonly files: Iterable<ManifestFile>;
+  readonly missing: Iterable<MissingPlace>;
+}
+
+/**
+ * A manifest as text, in pieces: one JSON object, an item a line, so that one of any size can be read line by line.
+ * Its last field is the SHA-256 of every byte before the line that it stands in.
+ */
+export function* manifestText({ head, entries, files, missing }: ManifestParts) {
+  const digest = createHash('sha256');
+  let text = `${JSON.stringify(head).slice(0, -1)},\n`;
+  const told = function* (): Generator<string> {
+    digest.update(text);
+    yield text;
+    text = '';
+  };
+  const lists: readonly (readonly [string, Iterable<unknown>])[] = [
+    ['entries', entries],
+    ['files', files],
+    ['missing', missing],
+  ];
+  for (const [name, items] of lists) {
+    text += `"${name}":[`;
+    let first = true;
+    for (const item of items) {
+      text += `${first ? '' : ','}\n${JSON.stringify(item)}`;
+      first = false;
+      if (text.length > 65_536) yield* told();
+    }
+    text += '\n],\n';
+  }
+  yield* told();
+  yield `"sha256":"${digest.digest('hex')}"}\n`;
+}
+
+export type ManifestEvent =
+  | { readonly what: 'head'; readonly head: ManifestHead }
+  | { readonly what: 'entry'; readonly entry: ManifestEntry }
+  | { readonly what: 'file'; readonly file: ManifestFile }
+  | { readonly what: 'missing'; readonly place: MissingPlace };
+
+/** The manifest is not what was written. */
+export class ManifestDamaged extends Error {}
+
+/** A list that a line may be in, from its first line to its last. */
+const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
+
+/**
+ * Reads a manifest back, line by line. What it tells is proven only when it ends without an error: its last line
+ * has the hash of all others.
+ *
+ * @throws ManifestDamaged
+ */
+export async function* readManifest(
+  lines: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<ManifestEvent, void, undefined> {
+  const digest = createHash('sha256');
+  let list: keyof typeof EVENT_OF | undefined;
+  let headRead = false;
+  for await (const line of lines) {
+    const seal = /^"sha256":"([0-9a-f]{64})"\}$/.exec(line)?.[1];
+    if (seal !== undefined) {
+      if (seal !== digest.digest('hex')) throw new ManifestDamaged('the hash differs');
+      return;
+    }
+    digest.update(`${line}\n`);
+    if (!headRead) {
+      headRead = true;
+      yield { what: 'head', head: headOf(line) };
+      continue;
+    }
+    const opened = /^"(entries|files|missing)":\[$/.exec(line)?.[1];
+    if (opened === 'entries' || opened === 'files' || opened === 'missing') list = opened;
+    else if (line === '],') list = undefined;
+    else if (list !== undefined) yield itemOf(list, line);
+    else throw new ManifestDamaged('a line that is none');
+  }
+  throw new ManifestDamaged('it ends early');
+}
+
+function headOf(line: string): ManifestHead {
+  const head = parsed<ManifestHead>(`${line.replace(/,$/, '')}}`);
+  if (head.mailkeep !== MANIFEST_VERSION) throw new ManifestDamaged('another version');
+  return head;
+}
+
+function itemOf(list: keyof typeof EVENT_OF, line: string): ManifestEvent {
+  const text = line.replace(/,$/, '');
+  if (list === 'entries') return { what: 'entry', entry: inside(parsed<ManifestEntry>(text)) };
+  if (list === 'files') return { what: 'file', file: inside(parsed<ManifestFile>(text)) };
+  return { what: 'missing', place: parsed<MissingPlace>(text) };
+}
+
+/** Somebody else's manifest must not lead out of its folder. */
+function inside<T extends { readonly path: string }>(item: T): T {
+  const levels = typeof item.path === 'string' ? item.path.split('/') : [''];
+  if (
+    levels.some((level) => /^(?:\.{0,2}|.*[\\\0:].*)$/.test(level.replace(/:2,[A-Za-z]*$/, '')))
+  ) {
+    throw new ManifestDamaged('a path that leads elsewhere');
+  }
+  return item;
+}
+
+/** Lines are our own: the hash at the end says whether they are as we wrote them. */
+function parsed<T extends object>(text: string): T {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value as T;
+  } catch {
+    // Told below.
+  }
+  throw new ManifestDamaged('a line that is no JSON');
+}

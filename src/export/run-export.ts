@@ -1,0 +1,171 @@
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { realExportFiles } from './export-files.ts';
+import type { ExportFailure, ExportOptions, ExportResult } from './export-options.ts';
+import type { FormatWriter } from './format-writer.ts';
+import { MANIFEST_VERSION, type ManifestHead } from './manifest.ts';
+import type { ExportPlan, PlannedPlace } from './plan.ts';
+import { planPlaces } from './plan-places.ts';
+import { openSource } from './source.ts';
+import { openFolderTarget } from './target-folder.ts';
+import { openZipTarget } from './target-zip.ts';
+
+/** Failures beyond these are counted and in the manifest, but not in the result. */
+const MOST_FAILURES = 10_000;
+
+/**
+ * Exports the places of a selection, every source bit for bit. A message whose bytes are damaged, purged or in
+ * quarantine is named and the others are exported. Memory does not grow with the number or the size of messages.
+ *
+ * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was
+ *   written; export-disk-full, export-write-failed: what has its final name is whole, and the same export run
+ *   again goes on
+ */
+export async function runExport(options: ExportOptions): Promise<ExportResult> {
+  const files = options.files ?? realExportFiles;
+  const target =
+    options.format === 'zip' ? openZipTarget(options, files) : openFolderTarget(options, files);
+  const { plan, ...planned } = await planPlaces(options, target);
+  try {
+    const writer = await target.begin(plan);
+    const run = new ExportRun(options, plan, writer);
+    try {
+      const finished = await run.all();
+      if (finished) await target.finish(writer, plan, headOf(options, planned));
+      else await target.discard(writer);
+    } catch (error) {
+      // The first failure is the one to tell.
+      await target.discard(writer).catch(() => {});
+      throw error;
+    }
+    const { commit, asOf, places, skipped, kept, quarantined } = planned;
+    const counts = run.counts();
+    return {
+      to: options.to,
+      format: options.format,
+      commit,
+      asOf,
+      places,
+      exported: counts.exported,
+      bytes: counts.bytes,
+      skipped: skipped + counts.there,
+      kept,
+      quarantined,
+      damaged: counts.damaged,
+      purged: counts.purged,
+      failures: [...planned.failures, ...counts.failures].slice(0, MOST_FAILURES),
+      manifest: target.manifest,
+      interrupted: options.signal.aborted,
+    };
+  } finally {
+    plan.close();
+  }
+}
+
+function headOf(
+  { format, selection }: ExportOptions,
+  { commit, asOf }: Pick<ManifestHead, 'commit' | 'asOf'>,
+): ManifestHead {
+  const { query, mailbox, folder, deleted } = selection;
+  return {
+    mailkeep: MANIFEST_VERSION,
+    format,
+    commit,
+    asOf,
+    selection: { query: query?.text ?? null, mailbox, folder, deleted },
+  };
+}
+
+/** One pass over the plan. */
+class ExportRun {
+  readonly #options: ExportOptions;
+  readonly #plan: ExportPlan;
+  readonly #writer: FormatWriter;
+  readonly #flying = new Set<Promise<void>>();
+  #failure: { readonly error: unknown } | undefined;
+  #exported = 0;
+  #there = 0;
+  #bytes = 0;
+  readonly #lost = { damaged: 0, purged: 0 };
+  readonly #failures: ExportFailure[] = [];
+
+  constructor(options: ExportOptions, plan: ExportPlan, writer: FormatWriter) {
+    this.#options = options;
+    this.#plan = plan;
+    this.#writer = writer;
+  }
+
+  /** False when the signal ended it early. */
+  async all(): Promise<boolean> {
+    const { signal, onProgress } = this.#options;
+    const due = this.#plan.due();
+    let done = 0;
+    let bytes = 0;
+    for (const { rank, outcome, entry, place } of this.#plan.places()) {
+      if (signal.aborted || this.#failure !== undefined) break;
+      if (outcome === 'earlier') await this.#writer.keep(rank, entry);
+      if (outcome !== 'due' || place === null) continue;
+      while (this.#flying.size >= this.#writer.width) await Promise.race(this.#flying);
+      const flight = this.#put(rank, place).then(
+        () => {
+          done += 1;
+          bytes += place.line.size;
+          onProgress?.({ done, of: due.places, bytes, ofBytes: due.bytes });
+        },
+        (error: unknown) => {
+          this.#failure ??= { error };
+        },
+      );
+      this.#flying.add(flight);
+      void flight.finally(() => this.#flying.delete(flight));
+    }
+    await Promise.all(this.#flying);
+    if (this.#failure !== undefined) throw this.#failure.error;
+    return !signal.aborted;
+  }
+
+  counts() {
+    return {
+      exported: this.#exported,
+      there: this.#there,
+      bytes: this.#bytes,
+      failures: this.#failures,
+      ...this.#lost,
+    };
+  }
+
+  async #put(rank: number, place: PlannedPlace): Promise<void> {
+    const { sources } = this.#options;
+    const { id, size } = place.line;
+    try {
+      const written = await this.#writer.put(rank, place, () =>
+        openSource(sources, id, size, this.#writer.provenFirst),
+      );
+      if (written === 'there') this.#there += 1;
+      else {
+        this.#exported += 1;
+        this.#bytes += size;
+      }
+    } catch (error) {
+      const reason = lossOf(error);
+      if (reason === undefined) throw error;
+      this.#lose(rank, place, reason);
+    }
+  }
+
+  #lose(rank: number, { line, generation }: PlannedPlace, reason: 'damaged' | 'purged'): void {
+    const { id, mailbox, folder, uid } = line;
+    const place = { id, mailbox, folder, generation, uid, reason };
+    this.#plan.failed(rank);
+    this.#plan.addMissing(place);
+    this.#lost[reason] += 1;
+    if (this.#failures.length < MOST_FAILURES) this.#failures.push(place);
+  }
+}
+
+/** Why a message's bytes are not there, or undefined for any other error. */
+function lossOf(error: unknown): 'damaged' | 'purged' | undefined {
+  if (!(error instanceof MailkeepError)) return undefined;
+  if (error.code === 'bytes-purged') return 'purged';
+  const damaged = error.code === 'bytes-unknown' || error.family === 'damage';
+  return damaged ? 'damaged' : undefined;
+}

@@ -1,0 +1,69 @@
+import type { HistoryLine } from '../catalog/message-history.ts';
+import type { ManifestEntry } from './manifest.ts';
+
+/** A place that a message has or had, as its history tells. */
+interface SidecarPlace {
+  readonly mailbox: string;
+  readonly folder: string;
+  readonly generation: number;
+  readonly uid: number;
+  readonly flags: readonly string[];
+  readonly firstSeen: string | null;
+  readonly endedAt: string | null;
+}
+
+/** What the archive knows of an exported place and its message, beside the bytes. */
+export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox'> {
+  readonly id: string;
+  readonly places: readonly SidecarPlace[];
+  readonly history: readonly Omit<HistoryLine, 'id'>[];
+}
+
+/** @param history all that happened to the message; what is later than `asOf` (a commit) is left out */
+export function sidecarOf(
+  entry: ManifestEntry,
+  history: readonly HistoryLine[],
+  asOf: number | null,
+): Sidecar {
+  const { path: _path, sha256: id, inMbox: _inMbox, ...place } = entry;
+  const known = history.filter(({ commit }) => asOf === null || commit <= asOf);
+  return {
+    id,
+    ...place,
+    places: placesOf(known),
+    history: known.map(({ id: _id, ...line }) => line),
+  };
+}
+
+function placesOf(history: readonly HistoryLine[]): SidecarPlace[] {
+  const places = new Map<string, SidecarPlace>();
+  for (const { event, time, mailbox, folder, generation, uid, flags } of history) {
+    const key = JSON.stringify([mailbox, folder, generation, uid]);
+    const before = places.get(key);
+    places.set(key, {
+      mailbox,
+      folder,
+      generation,
+      uid,
+      flags: flags ?? before?.flags ?? [],
+      firstSeen: before?.firstSeen ?? time,
+      endedAt: event === 'ended' ? time : event === 'reopened' ? null : (before?.endedAt ?? null),
+    });
+  }
+  return [...places.values()];
+}
+
+/** The sidecar of one message, as a file. */
+export function sidecarText(sidecar: Sidecar): string {
+  return `${JSON.stringify(sidecar, null, 2)}\n`;
+}
+
+/** The sidecars of a folder's messages in one file: an array, an item a line. */
+export function* sidecarsText(sidecars: Iterable<Sidecar>): Generator<string> {
+  let first = true;
+  for (const sidecar of sidecars) {
+    yield `${first ? '[' : ','}\n${JSON.stringify(sidecar)}`;
+    first = false;
+  }
+  yield first ? '[]\n' : '\n]\n';
+}

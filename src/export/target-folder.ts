@@ -1,0 +1,85 @@
+import path from 'node:path';
+import { type ExportFiles, ExportFolder } from './export-files.ts';
+import type { ExportOptions, ExportTarget } from './export-options.ts';
+import { writeFolderSidecars } from './folder-sidecars.ts';
+import { MANIFEST_NAME, manifestText, UNFINISHED_NAME } from './manifest.ts';
+import { sidecarOf, sidecarText } from './sidecar.ts';
+import { type FolderTarget, fileLines, lookAtFolder, manifestEvents } from './target.ts';
+import { FileWriter } from './write-files.ts';
+import { MboxWriter } from './write-mbox.ts';
+
+/** An export into a folder: .eml files, mboxes or Maildirs. */
+export function openFolderTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
+  const { to, format, catalog, incremental, statusHeaders } = options;
+  const folder = new ExportFolder(files, to, options.pid ?? process.pid);
+  const manifest = path.join(to, MANIFEST_NAME);
+  let found: FolderTarget = { finished: false, unfinished: false };
+  const history = (id: string) => catalog.history(id);
+  let asOf: number | null = null;
+  return {
+    manifest,
+    async recall(plan) {
+      found = await lookAtFolder(files, to);
+      if (!found.finished) return;
+      for await (const event of manifestEvents(manifest, fileLines(files, manifest), format)) {
+        if (event.what === 'entry') plan.addEarlier(event.entry);
+        else if (event.what === 'file') plan.addFile(event.file);
+        else if (event.what === 'missing' && incremental) plan.addMissing(event.place);
+      }
+    },
+    async begin(plan) {
+      const at = options.selection.asOf;
+      asOf = at === null ? null : (catalog.commitAt(at)?.number ?? 0);
+      folder.makeFolder('');
+      await folder.sweep('');
+      // Durable before the first message, so that what a kill leaves is known for an export.
+      const marker = Buffer.from(`${JSON.stringify({ mailkeep: 'unfinished export', format })}\n`);
+      await folder.put(UNFINISHED_NAME, (file) => file.write(marker));
+      await folder.sync();
+      const resumed = found.unfinished;
+      if (format === 'mbox') {
+        return new MboxWriter({ folder, plan, statusHeaders, incremental, resumed });
+      }
+      if (format === 'maildir') {
+        return new FileWriter({
+          folder,
+          plan,
+          resumed,
+          prepare: (cur) => {
+            for (const part of ['new', 'tmp']) folder.makeFolder(cur.replace(/cur$/, part));
+          },
+          temporaryIn: (file) => file.replace(/cur\/[^/]*$/, 'tmp'),
+          sidecar: () => null,
+        });
+      }
+      return new FileWriter({
+        folder,
+        plan,
+        resumed,
+        sidecar: (entry) =>
+          options.sidecar ? sidecarText(sidecarOf(entry, history(entry.sha256), asOf)) : null,
+      });
+    },
+    async finish(writer, plan, head) {
+      await writer.finish();
+      if (options.sidecar && format !== 'eml') {
+        await writeFolderSidecars(folder, plan, (entry) =>
+          sidecarOf(entry, history(entry.sha256), asOf),
+        );
+      }
+      const parts = {
+        head,
+        entries: plan.entries(),
+        files: plan.files(),
+        missing: plan.missing(),
+      };
+      await folder.put(MANIFEST_NAME, async (file) => {
+        for (const piece of manifestText(parts)) await file.write(Buffer.from(piece));
+      });
+      await folder.sync();
+      await folder.remove(UNFINISHED_NAME);
+      await folder.sync();
+    },
+    discard: (writer) => writer.discard(),
+  };
+}

@@ -1,0 +1,106 @@
+import path from 'node:path';
+import { exportChanged, exportTargetForeign } from '../errors/export.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { type ExportFiles, NewFile, temporaryName, writing } from './export-files.ts';
+import type { ExportOptions, ExportTarget } from './export-options.ts';
+import { MANIFEST_NAME, type ManifestEntry, manifestText } from './manifest.ts';
+import { ZipReader, ZipUnreadable } from './read-zip.ts';
+import { sidecarOf, sidecarText } from './sidecar.ts';
+import { openSource, type Source } from './source.ts';
+import { linesOf, manifestEvents, sweepZip } from './target.ts';
+import { ZipWriter } from './write-zip.ts';
+
+/**
+ * An export into a zip file. The file appears under its name only when it is whole, in the place of the one before:
+ * with `incremental` that one's messages come first.
+ */
+export function openZipTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
+  const { to, catalog, sources, incremental, sidecar } = options;
+  const temporary = path.join(
+    path.dirname(to),
+    `.${path.basename(to)}${temporaryName(options.pid ?? process.pid, 1)}`,
+  );
+  let old: ZipReader | undefined;
+  let file: NewFile | undefined;
+  const forget = (): void => {
+    old?.close();
+    old = undefined;
+  };
+  /** From the archive; what was purged there is still in the zip before. */
+  const earlier = async (entry: ManifestEntry): Promise<Source> => {
+    try {
+      return await openSource(sources, entry.sha256, entry.size, true);
+    } catch (error) {
+      const gone = hasCode(error, 'bytes-purged') || hasCode(error, 'bytes-unknown');
+      const pieces = gone ? await provenPieces(old, entry) : undefined;
+      if (pieces !== undefined) return { pieces: () => pieces };
+      throw gone ? exportChanged(to) : error;
+    }
+  };
+  return {
+    manifest: MANIFEST_NAME,
+    async recall(plan) {
+      old = await lookAtZip(files, to);
+      if (old === undefined || !incremental) return;
+      const pieces = await old.pieces(MANIFEST_NAME);
+      if (pieces === undefined) return;
+      for await (const event of manifestEvents(to, linesOf(pieces), 'zip')) {
+        if (event.what === 'entry') plan.addEarlier(event.entry);
+        else if (event.what === 'missing') plan.addMissing(event.place);
+      }
+    },
+    async begin(plan) {
+      const at = options.selection.asOf;
+      const asOf = at === null ? null : (catalog.commitAt(at)?.number ?? 0);
+      file = await writing(to, async () => {
+        files.makeFolder(path.dirname(to));
+        await sweepZip(files, to);
+        return await NewFile.create(files, temporary);
+      });
+      return new ZipWriter({
+        file,
+        final: to,
+        plan,
+        earlier,
+        sidecar: (entry) =>
+          sidecar ? sidecarText(sidecarOf(entry, catalog.history(entry.sha256), asOf)) : null,
+      });
+    },
+    async finish(writer, plan, head) {
+      if (!(writer instanceof ZipWriter) || file === undefined) return;
+      await writer.addManifest(
+        manifestText({ head, entries: plan.entries(), files: [], missing: plan.missing() }),
+      );
+      await writer.finish();
+      const whole = file;
+      await writing(to, async () => {
+        await whole.finish(to);
+        await files.syncFolder(path.dirname(to));
+      });
+      forget();
+    },
+    async discard(writer) {
+      forget();
+      await writer.discard();
+    },
+  };
+}
+
+/** The zip at a path that an earlier export made, or undefined for none. @throws export-target-foreign */
+async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
+  const kind = files.kindOf(to);
+  if (kind === undefined) return undefined;
+  if (kind === 'folder') throw exportTargetForeign(to, 'file');
+  try {
+    const zip = await writing(to, () => ZipReader.open(to));
+    if (zip.hasManifest) return zip;
+    zip.close();
+  } catch (error) {
+    if (!(error instanceof ZipUnreadable)) throw error;
+  }
+  throw exportTargetForeign(to, 'file');
+}
+
+async function provenPieces(old: ZipReader | undefined, entry: ManifestEntry) {
+  return (await old?.holds(entry)) === true ? await old?.pieces(entry.path) : undefined;
+}

@@ -1,0 +1,142 @@
+import { createHash, type Hash } from 'node:crypto';
+import path from 'node:path';
+import { exportChanged } from '../errors/export.ts';
+import { type ExportFolder, type NewFile, writing } from './export-files.ts';
+import type { FormatWriter } from './format-writer.ts';
+import { filePieces } from './hash-file.ts';
+import type { InMbox, ManifestEntry } from './manifest.ts';
+import { fromLine, quotedPieces, statusHeaders } from './mbox-lines.ts';
+import type { ExportPlan, PlannedPlace } from './plan.ts';
+import type { Source } from './source.ts';
+
+interface MboxWriterDeps {
+  readonly folder: ExportFolder;
+  readonly plan: ExportPlan;
+  /** True to write Status, X-Status and X-Keywords before each source: it is not bit-exact then. */
+  readonly statusHeaders: boolean;
+  /** True when new messages go behind those of the earlier export, false when mboxes are made anew. */
+  readonly incremental: boolean;
+  readonly resumed: boolean;
+}
+
+interface OpenMbox {
+  readonly relative: string;
+  readonly file: NewFile;
+  readonly hash: Hash;
+}
+
+/** One mbox a folder, in the mboxrd form. An mbox appears under its name only when it is whole. */
+export class MboxWriter implements FormatWriter {
+  readonly width = 1;
+  readonly provenFirst = true;
+  readonly #deps: MboxWriterDeps;
+  #open: OpenMbox | undefined;
+
+  constructor(deps: MboxWriterDeps) {
+    this.#deps = deps;
+  }
+
+  async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
+    const source = await open();
+    const mbox = await this.#mbox(place.path);
+    const { plan } = this.#deps;
+    const inMbox = await writing(this.#deps.folder.absolute(place.path), () =>
+      this.#append(mbox, place, source),
+    );
+    plan.done(rank, place, inMbox);
+    return 'written' as const;
+  }
+
+  /** The bytes of earlier messages stay where they are in an mbox that grows; one made anew has none of them. */
+  async keep(rank: number, entry: ManifestEntry): Promise<void> {
+    const { plan, incremental } = this.#deps;
+    if (!plan.hasDue(entry.path) && this.#open?.relative !== entry.path) return;
+    if (!incremental) plan.failed(rank);
+  }
+
+  async finish(): Promise<void> {
+    await this.#close();
+    await this.#deps.folder.sync();
+  }
+
+  async discard(): Promise<void> {
+    const mbox = this.#open;
+    this.#open = undefined;
+    await mbox?.file.discard();
+    await this.#deps.folder.sync();
+  }
+
+  async #mbox(relative: string): Promise<OpenMbox> {
+    if (this.#open?.relative === relative) return this.#open;
+    await this.#close();
+    const { folder, resumed } = this.#deps;
+    const parent = relative.split('/').slice(0, -1).join('/');
+    return await writing(folder.absolute(relative), async () => {
+      folder.makeFolder(parent);
+      if (resumed) await folder.sweep(parent);
+      const mbox = { relative, file: await folder.begin(relative), hash: createHash('sha256') };
+      this.#open = mbox;
+      await this.#copyEarlier(mbox);
+      return mbox;
+    });
+  }
+
+  /** The mbox of the earlier export, as long as its manifest says: what a killed run added is written again. */
+  async #copyEarlier(mbox: OpenMbox): Promise<void> {
+    const { folder, plan, incremental } = this.#deps;
+    const earlier = incremental ? plan.file(mbox.relative) : undefined;
+    if (earlier === undefined) return;
+    const whole = folder.absolute(mbox.relative);
+    const range = { end: earlier.size };
+    for (const piece of filePieces(folder.files, whole, range)) {
+      await this.#write(mbox, Buffer.from(piece));
+    }
+    const same = mbox.hash.copy().digest('hex') === earlier.sha256;
+    if (!same) throw exportChanged(whole);
+  }
+
+  async #append(mbox: OpenMbox, place: PlannedPlace, source: Source): Promise<InMbox> {
+    const { line } = place;
+    await this.#write(mbox, Buffer.from(fromLine(line)));
+    const offset = mbox.file.size;
+    const pieces = source.pieces();
+    let added = 0;
+    if (this.#deps.statusHeaders) {
+      const lineEnd = await lineEndOf(source);
+      const headers = Buffer.from(statusHeaders(line.flags, lineEnd));
+      added = headers.length;
+      await this.#write(mbox, headers);
+    }
+    const quoted = quotedPieces(pieces);
+    let next = await quoted.next();
+    for (; next.done !== true; next = await quoted.next()) await this.#write(mbox, next.value);
+    const length = mbox.file.size - offset;
+    await this.#write(mbox, Buffer.from('\n'));
+    return { offset, length, added, lineEndAdded: next.value.lineEndAdded };
+  }
+
+  async #write({ file, hash }: OpenMbox, bytes: Buffer): Promise<void> {
+    hash.update(bytes);
+    await file.write(bytes);
+  }
+
+  async #close(): Promise<void> {
+    const mbox = this.#open;
+    if (mbox === undefined) return;
+    const { folder, plan } = this.#deps;
+    const { relative, file, hash } = mbox;
+    const final = folder.absolute(relative);
+    await writing(final, () => file.finish(path.normalize(final)));
+    this.#open = undefined;
+    plan.addFile({ path: relative, sha256: hash.digest('hex'), size: file.size });
+  }
+}
+
+/** The line end of a source, which lines put before it should have too. */
+async function lineEndOf(source: Source): Promise<string> {
+  for await (const piece of source.pieces()) {
+    const lf = piece.indexOf(0x0a);
+    return lf > 0 && piece[lf - 1] === 0x0d ? '\r\n' : '\n';
+  }
+  return '\n';
+}

@@ -1,0 +1,136 @@
+import { Readable } from 'node:stream';
+import { ZipFile } from 'yazl';
+import { type NewFile, writing } from './export-files.ts';
+import type { FormatWriter } from './format-writer.ts';
+import { MANIFEST_NAME, type ManifestEntry } from './manifest.ts';
+import { type ExportPlan, entryOf, type PlannedPlace } from './plan.ts';
+import type { Source } from './source.ts';
+import { sidecarPath } from './write-files.ts';
+
+interface ZipWriterDeps {
+  readonly file: NewFile;
+  /** The zip's final name, for errors. */
+  readonly final: string;
+  readonly plan: ExportPlan;
+  /** The bytes of a place of the earlier export. */
+  readonly earlier: (entry: ManifestEntry) => Promise<Source>;
+  readonly sidecar: (entry: ManifestEntry) => string | null;
+}
+
+/** What DOS can tell: a day inside at either end, so that no time zone leads out of it. */
+const EARLIEST = Date.UTC(1980, 0, 2);
+const LATEST = Date.UTC(2107, 11, 30);
+
+/**
+ * A moment whose local time is UTC. A zip has local times beside those in UTC, and the same archive shall give the
+ * same bytes in every time zone.
+ */
+class UtcDate extends Date {
+  override getFullYear = (): number => this.getUTCFullYear();
+  override getMonth = (): number => this.getUTCMonth();
+  override getDate = (): number => this.getUTCDate();
+  override getHours = (): number => this.getUTCHours();
+  override getMinutes = (): number => this.getUTCMinutes();
+  override getSeconds = (): number => this.getUTCSeconds();
+}
+
+/** One zip file. Nothing in it depends on the clock, the machine or the order in which the disk answers. */
+export class ZipWriter implements FormatWriter {
+  readonly width = 1;
+  readonly provenFirst = true;
+  readonly #deps: ZipWriterDeps;
+  readonly #zip = new ZipFile();
+  readonly #written: Promise<void>;
+  #failure: { readonly error: unknown } | undefined;
+  #fail: (error: unknown) => void = () => {};
+  readonly #failed: Promise<never>;
+
+  constructor(deps: ZipWriterDeps) {
+    this.#deps = deps;
+    this.#failed = new Promise<never>((_, reject) => {
+      this.#fail = (error) => {
+        this.#failure ??= { error };
+        reject(error);
+      };
+    });
+    // Whoever waits is told; nobody may be waiting just then.
+    this.#failed.catch(() => {});
+    this.#zip.on('error', (error) => this.#fail(error));
+    this.#zip.outputStream.on('error', (error) => this.#fail(error));
+    this.#written = this.#drain();
+    this.#written.catch((error: unknown) => this.#fail(error));
+  }
+
+  async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
+    const source = await open();
+    await this.#add(place.path, place.line.date, place.line.size, source.pieces());
+    this.#deps.plan.done(rank, place);
+    await this.#addSidecar(entryOf(place));
+    return 'written' as const;
+  }
+
+  async keep(_rank: number, entry: ManifestEntry): Promise<void> {
+    const source = await this.#deps.earlier(entry);
+    await this.#add(entry.path, entry.date, entry.size, source.pieces());
+    await this.#addSidecar(entry);
+  }
+
+  /** The last entry. */
+  async addManifest(text: Iterable<string>): Promise<void> {
+    const bytes = function* (): Generator<Buffer> {
+      for (const piece of text) yield Buffer.from(piece);
+    };
+    await this.#add(MANIFEST_NAME, null, undefined, bytes());
+  }
+
+  async finish(): Promise<void> {
+    this.#zip.end();
+    await Promise.race([this.#written, this.#failed]);
+  }
+
+  async discard(): Promise<void> {
+    // The file is closed only when nothing is being written to it any more.
+    if (this.#zip.outputStream instanceof Readable) this.#zip.outputStream.destroy();
+    await this.#written.catch(() => {});
+    await this.#deps.file.discard();
+  }
+
+  async #addSidecar(entry: ManifestEntry): Promise<void> {
+    const text = this.#deps.sidecar(entry);
+    if (text === null) return;
+    const bytes = Buffer.from(text);
+    await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
+  }
+
+  /** Resolves when the turn of this entry has come: all before it are compressed. */
+  async #add(
+    path: string,
+    date: string | null,
+    size: number | undefined,
+    pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
+  ): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    const time = Math.min(LATEST, Math.max(EARLIEST, date === null ? EARLIEST : Date.parse(date)));
+    const options = {
+      mtime: new UtcDate(time),
+      mode: 0o100600,
+      ...(size !== undefined && { size }),
+    };
+    const turn = new Promise<void>((resolve) => {
+      this.#zip.addReadStreamLazy(path, options, (take) => {
+        const stream = Readable.from(pieces, { objectMode: false });
+        stream.on('error', (error) => this.#fail(error));
+        take(null, stream);
+        resolve();
+      });
+    });
+    await Promise.race([turn, this.#failed]);
+  }
+
+  async #drain(): Promise<void> {
+    const { file, final } = this.#deps;
+    for await (const chunk of this.#zip.outputStream) {
+      await writing(final, () => file.write(Buffer.from(chunk)));
+    }
+  }
+}

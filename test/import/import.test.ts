@@ -1,0 +1,249 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import type { ExportFormat } from '../../src/export/format.ts';
+import { runExport } from '../../src/export/run-export.ts';
+import { findMail } from '../../src/import/find-mail.ts';
+import { runImport } from '../../src/import/run-import.ts';
+import { systemClock } from '../../src/limiter/clock.ts';
+import { isImported } from '../../src/mail/imported.ts';
+import { exporting, START, StoredArchive, sampleSources, tree } from '../export/stored-archive.ts';
+
+let from: StoredArchive;
+let work: string;
+const sources = sampleSources(30);
+
+beforeAll(async () => {
+  work = mkdtempSync(path.join(tmpdir(), 'mailkeep-import-'));
+  from = await StoredArchive.create();
+  await from.store(
+    sources.map((source, i) => ({
+      folder: ['INBOX', 'INBOX.Sent', 'INBOX.Büro & Co'][i % 3] ?? '',
+      source,
+      flags: [['\\Seen'], [], ['\\Flagged', '\\Answered']][i % 3] ?? [],
+    })),
+  );
+});
+afterAll(() => {
+  from.remove();
+  rmSync(work, { recursive: true, force: true });
+});
+
+async function importing(
+  archive: StoredArchive,
+  paths: readonly string[],
+  name = 'Backup',
+  signal = new AbortController().signal,
+  onProgress: () => void = () => {},
+) {
+  const log = await openLogWriter({
+    dir: archive.dir,
+    now: () => START,
+    expected: archive.catalog.reached(),
+  });
+  const spoolDir = path.join(archive.dir, 'tmp');
+  mkdirSync(spoolDir, { recursive: true });
+  try {
+    return await runImport({
+      paths,
+      name,
+      log,
+      catalog: archive.catalog,
+      spoolDir,
+      now: () => START,
+      after: (ms, act) => systemClock.after(ms, act),
+      signal,
+      onProgress,
+    });
+  } finally {
+    await log.close();
+  }
+}
+
+/** Folder (its last part), flags, date and id of every place. */
+function places(archive: StoredArchive) {
+  return [...archive.catalog.list({})]
+    .map(({ id, folder, flags, date }) => ({
+      id,
+      folder: folder.replace(/^.*\//, ''),
+      flags,
+      date,
+    }))
+    .sort((a, b) => `${a.folder} ${a.id}`.localeCompare(`${b.folder} ${b.id}`));
+}
+
+describe('what an export wrote', () => {
+  const back = async (format: ExportFormat, options: { statusHeaders?: boolean } = {}) => {
+    const out = path.join(work, format);
+    await runExport({ ...exporting(from, out, format), platform: 'linux', ...options });
+    const archive = await StoredArchive.create();
+    // As from a disk that keeps the mailbox's folder only.
+    const result = await importing(archive, [path.join(out, 'anna@example.org')]);
+    expect(result).toMatchObject({ added: new Set(sources.map(String)).size, failures: [] });
+    const again = await importing(archive, [path.join(out, 'anna@example.org')]);
+    expect(again).toMatchObject({ added: 0, known: again.messages, messages: result.messages });
+    return archive;
+  };
+
+  it('as Maildir comes back with bytes, folders, flags and dates', async () => {
+    const archive = await back('maildir');
+    expect(places(archive)).toEqual(places(from));
+    expect(archive.catalog.folders.mailboxes().every(isImported)).toBe(true);
+    archive.remove();
+  });
+
+  it('as .eml files comes back with bytes and folders', async () => {
+    const archive = await back('eml');
+    const bare = (it: ReturnType<typeof places>) => it.map(({ id, folder }) => ({ id, folder }));
+    expect(bare(places(archive))).toEqual(bare(places(from)));
+    archive.remove();
+  });
+
+  it('as mbox comes back with folders and dates, and bytes but for a last line without end', async () => {
+    const archive = await back('mbox');
+    const whole = new Set(
+      [...from.catalog.list({})]
+        .map(({ id }) => id ?? '')
+        .filter((id) => from.sources.readMessage(id).at(-1) === 10),
+    );
+    const ending = (it: ReturnType<typeof places>) =>
+      it
+        .filter(({ id }) => whole.has(id ?? ''))
+        .map(({ id, folder, date }) => ({ id, folder, date: date?.slice(0, 19) }));
+    expect(ending(places(archive))).toEqual(ending(places(from)));
+    archive.remove();
+  });
+});
+
+describe('an import', () => {
+  it('reads flags that mbox programs keep in the messages', async () => {
+    const file = path.join(work, 'Old mail');
+    writeFileSync(
+      file,
+      'From a@b Sun Mar  1 09:41:07 2015\nStatus: RO\nX-Status: AF\nX-Keywords: Work\nSubject: x\n\n>From y\n\n',
+    );
+    const archive = await StoredArchive.create();
+    await importing(archive, [file]);
+    const [place] = archive.catalog.list({});
+    expect(place).toMatchObject({
+      mailbox: 'Backup',
+      folder: 'Old mail',
+      flags: ['Work', '\\Answered', '\\Flagged', '\\Seen'],
+      date: '2015-03-01T09:41:07.000Z',
+      subject: 'x',
+    });
+    archive.remove();
+  });
+
+  it('that is interrupted goes on, and leaves the files alone', async () => {
+    const folder = path.join(work, 'many');
+    mkdirSync(folder);
+    for (let i = 0; i < 300; i += 1)
+      writeFileSync(path.join(folder, `${i}.eml`), `Subject: ${i}\n\n`);
+    writeFileSync(path.join(folder, 'notes.txt'), 'no mail');
+    const before = tree(folder);
+    const archive = await StoredArchive.create();
+    const stopped = await importing(archive, [folder], 'Backup', AbortSignal.abort());
+    expect(stopped).toMatchObject({ interrupted: true, added: 0 });
+    expect(await importing(archive, [folder])).toMatchObject({ added: 300, passedOver: 1 });
+    expect(await importing(archive, [folder], 'backup')).toMatchObject({ added: 0, known: 300 });
+    expect(await importing(archive, [folder], 'Another')).toMatchObject({ added: 300 });
+    expect(tree(folder)).toEqual(before);
+    archive.remove();
+  });
+
+  it('names what cannot be read, and imports the rest', async () => {
+    const folder = path.join(work, 'vanishing');
+    const message = 'From a@b Sun Mar  1 09:41:07 2015\nSubject: x\n\n\n';
+    const files = ['a.eml', 'gone/in it.eml', 'maildir/cur/1', 'maildir/new/2', 'mbox', 'z.eml'];
+    for (const file of [...files, 'maildir/.Sent/cur/3', 'maildir/.Sent/new/4']) {
+      mkdirSync(path.join(folder, path.dirname(file)), { recursive: true });
+      writeFileSync(path.join(folder, file), file === 'mbox' ? message : `Subject: ${file}\n\n`);
+    }
+    const archive = await StoredArchive.create();
+    let messages = 0;
+    const result = await importing(archive, [folder], 'Backup', undefined, () => {
+      messages += 1;
+      // What was there when its folder was listed is no more when it is looked at.
+      if (messages === 1) rmSync(path.join(folder, 'gone'), { recursive: true });
+      if (messages === 2) rmSync(path.join(folder, 'maildir/new'), { recursive: true });
+      if (messages === 3) rmSync(path.join(folder, 'mbox'));
+    });
+    const failures = ['gone', 'maildir/new', 'mbox'].map((name) => ({
+      path: path.join(folder, name),
+      reason: 'ENOENT',
+    }));
+    expect(result).toMatchObject({ added: 5, failures });
+    expect([...archive.catalog.list({})].map(({ subject }) => subject).sort()).toEqual([
+      'a.eml',
+      'maildir/.Sent/cur/3',
+      'maildir/.Sent/new/4',
+      'maildir/cur/1',
+      'z.eml',
+    ]);
+    archive.remove();
+  });
+
+  it('names an mbox that is none, and what lies before its first message', async () => {
+    const folder = path.join(work, 'mboxes');
+    mkdirSync(folder);
+    const message = 'From a@b Sun Mar  1 09:41:07 2015\nSubject: x\n\nText.\n';
+    const mboxes = {
+      'cut.mbox': `the rest of a line\n\n${message}`,
+      'empty.mbox': '',
+      'lines.mbox': `\n\r\n${message}`,
+      'none.mbox': 'Subject: one\n\nHere.\nFrom here on.\n',
+    };
+    for (const [name, text] of Object.entries(mboxes)) {
+      writeFileSync(path.join(folder, name), text);
+    }
+    const archive = await StoredArchive.create();
+    expect(await importing(archive, [folder])).toMatchObject({
+      messages: 2,
+      failures: [
+        { path: path.join(folder, 'cut.mbox'), reason: 'bytes-before-from-line' },
+        { path: path.join(folder, 'none.mbox'), reason: 'no-from-line' },
+      ],
+    });
+    archive.remove();
+  });
+
+  it('leaves nothing in the spool folder when it fails', async () => {
+    const file = path.join(work, 'large.mbox');
+    const line = `${'x'.repeat(99)}\n`;
+    writeFileSync(file, `From a@b Sun Mar  1 09:41:07 2015\n\n${line.repeat(90_000)}`);
+    const archive = await StoredArchive.create();
+    const spooled: string[][] = [];
+    const failing = importing(archive, [file], 'Backup', undefined, () => {
+      spooled.push(readdirSync(path.join(archive.dir, 'tmp')));
+      throw new Error('nobody listens');
+    });
+    await expect(failing).rejects.toThrow('nobody listens');
+    expect(spooled).toEqual([['import-1']]);
+    expect(readdirSync(path.join(archive.dir, 'tmp'))).toEqual([]);
+    archive.remove();
+  });
+
+  it('takes no name of a mirrored mailbox, and no path that is not there', async () => {
+    await expect(importing(from, [work], 'ANNA@example.org')).rejects.toMatchObject({
+      code: 'import-name-taken',
+    });
+    await expect(importing(from, [path.join(work, 'nowhere')])).rejects.toMatchObject({
+      code: 'import-unreadable',
+    });
+  });
+});
+
+it('follows no link to a folder of mail, those of a Maildir included', () => {
+  const outside = path.join(work, 'outside');
+  const given = path.join(work, 'linked');
+  for (const part of ['cur', 'new']) {
+    mkdirSync(path.join(outside, part), { recursive: true });
+    writeFileSync(path.join(outside, part, '1700000000.1.host'), 'Subject: secret\n\n');
+    mkdirSync(path.join(given, 'box'), { recursive: true });
+    symlinkSync(path.join(outside, part), path.join(given, 'box', part));
+  }
+  expect([...findMail(given)]).toEqual([]);
+});
