@@ -1,0 +1,147 @@
+import type { Fact } from '../archive/facts.ts';
+import type { FileLayer } from '../archive/file-layer.ts';
+import { syncing, writing } from '../archive/hot-segment.ts';
+import { logFolder, parseTailName } from '../archive/layout.ts';
+import type { LogWriter } from '../archive/log-writer.ts';
+import { dropOldGenerations } from '../archive/old-generations.ts';
+import type { CommittedBatch } from '../archive/records.ts';
+import { scanLog } from '../archive/scan-log.ts';
+import { sealSegment } from '../archive/seal-segment.ts';
+import { listSegments, openInForce } from '../archive/segment-files.ts';
+import { purgeInterrupted } from '../errors/retention.ts';
+import type { MessageId } from '../mail/words.ts';
+import type { Survey } from './survey.ts';
+import { type PurgeWork, readWork, removeWork, writeWork } from './work-file.ts';
+
+export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
+
+/**
+ * Writes down what goes and then says so in the log, with one commit: from then on it is decided, and
+ * `compactPurged` has to be called until it returns.
+ *
+ * @param facts one a message, without the blobs that the survey found
+ * @param survey made since the last commit
+ * @throws `disk-full` and the other errors of writing: nothing is decided then
+ */
+export async function journalPurge(
+  files: FileLayer,
+  dir: string,
+  log: LogWriter,
+  facts: readonly PurgedFact[],
+  survey: Survey,
+): Promise<CommittedBatch> {
+  const [first] = facts;
+  if (first === undefined) throw new Error('a purge of nothing');
+  const work: PurgeWork = {
+    reason: first.reason,
+    messages: facts.map(({ message }) => message),
+    after: { ...log.last },
+    records: survey.records,
+  };
+  await writeWork(files, dir, work);
+  const batch = log.newBatch();
+  for (const fact of facts) {
+    const blobs = survey.blobs.get(fact.message) ?? [];
+    batch.addFact({ ...fact, ...(blobs.length === 0 ? {} : { blobs }) });
+  }
+  return log.commit(batch);
+}
+
+/**
+ * The purge that was decided and is not finished, if there is one. One that was written down and never decided is
+ * dropped.
+ */
+export async function decidedPurge(files: FileLayer, dir: string): Promise<PurgeWork | undefined> {
+  const work = readWork(files, dir);
+  if (work === undefined) return undefined;
+  for await (const event of scanLog({ dir, files, after: work.after })) {
+    if (event.what !== 'batch') continue;
+    const said = new Set<MessageId>();
+    for (const record of event.batch.records) {
+      if (record.kind === 'fact' && record.fact.fact === 'purged') said.add(record.fact.message);
+    }
+    if (work.messages.length > 0 && work.messages.every((id) => said.has(id))) return work;
+    break;
+  }
+  await removeWork(files, dir);
+  return undefined;
+}
+
+export interface Compacted {
+  /** Segments that were written anew, and bytes of their files before and after. */
+  readonly segments: number;
+  readonly bytesBefore: number;
+  readonly bytesAfter: number;
+}
+
+/** Segments written anew before the files they replace go: room for these is needed at a time. */
+const DROP_EVERY = 4;
+
+/**
+ * Writes every segment anew that has something of a decided purge, and removes the files before. The last segment comes
+ * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while.
+ *
+ * @throws `disk-full` and the other errors of writing, `log-damaged`, `purge-interrupted`: the same call goes on
+ */
+export async function compactPurged(
+  files: FileLayer,
+  dir: string,
+  log: LogWriter,
+  work: PurgeWork,
+  signal: AbortSignal,
+): Promise<Compacted> {
+  const segments = [...work.records.keys()].sort((a, b) => b - a);
+  if ((segments[0] ?? 0) >= log.segment) await log.rollIfLarger(1);
+  let [written, bytesBefore, bytesAfter] = [0, 0, 0];
+  for (const segment of segments) {
+    if (signal.aborted) throw purgeInterrupted(segments.length - written);
+    const going = new Set(work.records.get(segment));
+    if (isDone(files, dir, segment, going)) continue;
+    const purge = (_: unknown, ordinal: number): boolean => going.has(ordinal);
+    const sealed = await sealSegment({ dir, segment, files, purge });
+    written += 1;
+    bytesBefore += sealed.bytesBefore;
+    bytesAfter += sealed.bytesAfter;
+    if (written % DROP_EVERY === 0) await dropReplaced(files, dir);
+  }
+  await dropReplaced(files, dir);
+  return { segments: written, bytesBefore, bytesAfter };
+}
+
+/** Nothing of the purge is left to do. */
+export function endPurge(files: FileLayer, dir: string): Promise<void> {
+  return removeWork(files, dir);
+}
+
+/**
+ * Removes what lies beside the log and may have bytes of what was forgotten: tails that were put aside and files that a
+ * repair replaced. The log is whole, or nothing could have been forgotten: nobody needs them.
+ */
+export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  const names = files.list(folder).filter((name) => {
+    return parseTailName(name) !== undefined || /\.damaged(?:-\d+)?$/.test(name);
+  });
+  for (const name of names) await writing(folder, 0, () => files.remove(`${folder}/${name}`));
+  await syncing(folder, () => files.syncFolder(folder));
+}
+
+/** At once, whatever the clock says. */
+async function dropReplaced(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  await writing(folder, 0, async () => {
+    await dropOldGenerations({ dir, files, keepMs: 0, now: Number.POSITIVE_INFINITY });
+  });
+}
+
+function isDone(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  going: ReadonlySet<number>,
+): boolean {
+  const opened = openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+  opened.file.close();
+  const { sealed } = opened;
+  return sealed !== undefined && [...going].every((ordinal) => sealed.index.isPurged(ordinal));
+}

@@ -1,0 +1,142 @@
+import { matches } from '../sync/plan/selection.ts';
+
+/** What may go, as configured; days are whole days, null keeps for ever. */
+export interface Policy {
+  readonly endedAfterDays: number | null;
+  /** For messages that only ever stood in folders of drafts. */
+  readonly draftsAfterDays: number | null;
+  /** The first that fits a place counts, in place of `endedAfterDays`. Names may contain `*`. */
+  readonly rules: readonly {
+    readonly mailbox?: string | undefined;
+    readonly folder?: string | undefined;
+    readonly endedAfterDays: number | null;
+  }[];
+  /** The newest ended messages of each folder that stay. */
+  readonly keepAtLeast: number;
+}
+
+/** A place that has ended, and what is known about its end; times are milliseconds since the epoch. */
+export interface EndedPlace {
+  readonly folderId: number;
+  /** Resource id and address: rules may name either. */
+  readonly mailbox: string;
+  readonly address: string;
+  readonly folder: string;
+  readonly isDrafts: boolean;
+  readonly endedAt: number;
+  /** Since when the origin is known not to have it, as the latest certificate proves; null where none does. */
+  readonly confirmedAt: number | null;
+  /** The account that listed its mailbox lists it still. */
+  readonly isReachable: boolean;
+  /** Its folder can be named in a fact. */
+  readonly isNameable: boolean;
+}
+
+export interface Candidate {
+  readonly onHold: boolean;
+  /** At least one, all of them ended. */
+  readonly places: readonly EndedPlace[];
+}
+
+/** Why a message goes. */
+export type PruneReason = 'ended' | 'draft' | 'rule';
+/** Why it stays: what has to change first, where several reasons apply. */
+export type KeepReason =
+  | 'hold'
+  | 'no-rule'
+  | 'too-recent'
+  | 'unreachable'
+  | 'not-confirmed'
+  | 'folder-reused'
+  | 'keep-at-least';
+
+export type Verdict =
+  | { readonly prune: true; readonly reason: PruneReason }
+  | { readonly prune: false; readonly reason: KeepReason };
+
+export const DAY_MS = 86_400_000;
+/** A second look at least this much later has to agree that something is gone. */
+export const CONFIRM_AFTER_MS = 7 * DAY_MS;
+
+/**
+ * Decides about one message after the other, newest first: `keepAtLeast` counts in that order. Pure; time is an
+ * argument.
+ */
+export class PrunePlanner {
+  readonly #policy: Policy;
+  readonly #now: number;
+  /** Ended messages met so far, by folder. */
+  readonly #met = new Map<number, number>();
+
+  constructor(policy: Policy, now: number) {
+    this.#policy = policy;
+    this.#now = now;
+  }
+
+  /** A message goes only when every one of its places may. */
+  decide({ onHold, places }: Candidate): Verdict {
+    const isKept = this.#isAmongNewest(places);
+    if (onHold) return keep('hold');
+    const drafts = places.every(({ isDrafts }) => isDrafts);
+    const limits = places.map((place) => this.#limit(place, drafts));
+    const refused = (['no-rule', 'too-recent'] as const).find((reason) =>
+      places.some((place, at) => {
+        const days = limits[at]?.days ?? null;
+        if (reason === 'no-rule') return days === null;
+        return days !== null && this.#now - place.endedAt < days * DAY_MS;
+      }),
+    );
+    if (refused !== undefined) return keep(refused);
+    if (places.some(({ isReachable }) => !isReachable)) return keep('unreachable');
+    if (places.some((place) => !isConfirmed(place))) return keep('not-confirmed');
+    if (places.some(({ isNameable }) => !isNameable)) return keep('folder-reused');
+    if (isKept) return keep('keep-at-least');
+    return { prune: true, reason: limits[0]?.reason ?? 'ended' };
+  }
+
+  #isAmongNewest(places: readonly EndedPlace[]): boolean {
+    let kept = false;
+    for (const folder of new Set(places.map(({ folderId }) => folderId))) {
+      const met = this.#met.get(folder) ?? 0;
+      this.#met.set(folder, met + 1);
+      kept ||= met < this.#policy.keepAtLeast;
+    }
+    return kept;
+  }
+
+  #limit(
+    { mailbox, address, folder }: EndedPlace,
+    drafts: boolean,
+  ): { readonly days: number | null; readonly reason: PruneReason } {
+    const { rules, draftsAfterDays, endedAfterDays } = this.#policy;
+    const rule = rules.find(
+      (one) =>
+        (one.mailbox === undefined ||
+          matches(one.mailbox, address) ||
+          matches(one.mailbox, mailbox)) &&
+        (one.folder === undefined || matches(one.folder, folder)),
+    );
+    if (rule !== undefined) return { days: rule.endedAfterDays, reason: 'rule' };
+    if (drafts && draftsAfterDays !== null) return { days: draftsAfterDays, reason: 'draft' };
+    return { days: endedAfterDays, reason: 'ended' };
+  }
+}
+
+function isConfirmed({ endedAt, confirmedAt }: EndedPlace): boolean {
+  return confirmedAt !== null && confirmedAt - endedAt >= CONFIRM_AFTER_MS;
+}
+
+function keep(reason: KeepReason): Verdict {
+  return { prune: false, reason };
+}
+
+/** Clocks of two machines may differ by so much. */
+const CLOCK_SLACK_MS = 5 * 60_000;
+/** Nothing was committed for so long: more likely the clock is wrong, and else a sync has to look first. */
+export const CLOCK_AHEAD_MS = 30 * DAY_MS;
+
+/** Whether a clock can be believed beside the time of the last commit. */
+export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
+  if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
+  return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;
+}

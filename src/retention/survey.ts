@@ -1,0 +1,155 @@
+import type { FileLayer } from '../archive/file-layer.ts';
+import type { BlobHash, MessageId, Place } from '../mail/words.ts';
+import { FolderIdentities } from './folder-identities.ts';
+import { PlaceStory } from './place-story.ts';
+import { type RecordAt, walkLog } from './walk-log.ts';
+
+/** What is to go. */
+export interface Wanted {
+  readonly messages: ReadonlySet<MessageId>;
+  /** Places in quarantine, under the paths their folders have now, each with the number that stands for it. */
+  readonly quarantined: ReadonlyMap<MessageId, Place>;
+}
+
+/** Bytes that stay because something else has them too. */
+export interface Shared {
+  /** The message that goes. */
+  readonly message: MessageId;
+  readonly blob: BlobHash;
+  /** A message that stays; null where bytes kept aside by a quarantined place are the same. */
+  readonly with: MessageId | null;
+}
+
+export interface Survey {
+  /** Ordinals of the records that go, by segment. */
+  readonly records: ReadonlyMap<number, readonly number[]>;
+  /** Blobs that go with each message. */
+  readonly blobs: ReadonlyMap<MessageId, readonly BlobHash[]>;
+  readonly shared: readonly Shared[];
+}
+
+/**
+ * Finds every record that speaks of these messages, in two readings of the log: all copies of their sources, the blobs
+ * that nothing else has, and every fact about them at any place.
+ *
+ * The caller holds the lock: what is found holds as long as nothing is appended.
+ *
+ * @throws `log-damaged`: what cannot be read may share what would go
+ */
+export async function surveyPurge(
+  files: FileLayer,
+  dir: string,
+  wanted: Wanted,
+  signal: AbortSignal,
+): Promise<Survey> {
+  const first = await concerned(files, dir, wanted, signal);
+  const going: RecordAt[] = [...first.records];
+  const copies = new Map<BlobHash, RecordAt[]>();
+  const stays = new Map<BlobHash, MessageId | null>();
+  const stories = new Map<string, PlaceStory>();
+  const folders = new FolderIdentities();
+  for await (const record of walkLog(files, dir, signal)) {
+    const { segment, ordinal } = record;
+    if (record.kind === 'blob') {
+      if (!first.blobs.has(record.hash)) continue;
+      const known = copies.get(record.hash) ?? [];
+      known.push({ segment, ordinal });
+      copies.set(record.hash, known);
+    } else if (record.kind === 'message') {
+      if (wanted.messages.has(record.id)) continue;
+      for (const blob of record.blobs) {
+        if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, record.id);
+      }
+    } else {
+      const { fact } = record;
+      folders.tell(fact);
+      if (!('uid' in fact)) continue;
+      const key = folders.keyOf(fact);
+      if (first.places.has(key)) {
+        const story = stories.get(key) ?? new PlaceStory();
+        stories.set(key, story);
+        story.add(fact, record);
+      } else if (fact.fact === 'quarantined' && fact.kept !== undefined && !stays.has(fact.kept)) {
+        if (first.blobs.has(fact.kept)) stays.set(fact.kept, null);
+      }
+    }
+  }
+  for (const [key, story] of stories) {
+    const split = story.split((id) => wanted.messages.has(id), first.quarantined.has(key));
+    going.push(...split.going);
+    for (const blob of split.stillKept) {
+      if (first.blobs.has(blob) && !stays.has(blob)) stays.set(blob, null);
+    }
+  }
+  const blobs = new Map<MessageId, BlobHash[]>();
+  const shared: Shared[] = [];
+  for (const [blob, message] of first.blobs) {
+    const other = stays.get(blob);
+    if (other !== undefined) shared.push({ message, blob, with: other });
+    else {
+      blobs.set(message, [...(blobs.get(message) ?? []), blob]);
+      going.push(...(copies.get(blob) ?? []));
+    }
+  }
+  return { records: bySegment(going), blobs, shared };
+}
+
+interface Concerned {
+  readonly records: readonly RecordAt[];
+  /** Blobs that may go, each with a message that has it. */
+  readonly blobs: ReadonlyMap<BlobHash, MessageId>;
+  /** Places at which one of the messages ever stood, or that are forgotten from quarantine. */
+  readonly places: ReadonlySet<string>;
+  readonly quarantined: ReadonlySet<string>;
+}
+
+async function concerned(
+  files: FileLayer,
+  dir: string,
+  wanted: Wanted,
+  signal: AbortSignal,
+): Promise<Concerned> {
+  const records: RecordAt[] = [];
+  const blobs = new Map<BlobHash, MessageId>();
+  const places = new Map<string, MessageId>();
+  const kept = new Map<string, Set<BlobHash>>();
+  const folders = new FolderIdentities();
+  for await (const record of walkLog(files, dir, signal)) {
+    const { segment, ordinal } = record;
+    if (record.kind === 'message' && wanted.messages.has(record.id)) {
+      records.push({ segment, ordinal });
+      for (const blob of record.blobs) blobs.set(blob, record.id);
+    }
+    if (record.kind !== 'fact') continue;
+    const { fact } = record;
+    folders.tell(fact);
+    if (fact.fact === 'quarantined' && fact.kept !== undefined) {
+      const key = folders.keyOf(fact);
+      kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));
+    } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
+      if (wanted.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
+    }
+  }
+  const quarantined = new Set<string>();
+  for (const [id, place] of wanted.quarantined) {
+    const key = folders.keyOf(place);
+    quarantined.add(key);
+    places.set(key, id);
+  }
+  for (const [key, id] of places) {
+    for (const blob of kept.get(key) ?? []) if (!blobs.has(blob)) blobs.set(blob, id);
+  }
+  return { records, blobs, places: new Set(places.keys()), quarantined };
+}
+
+function bySegment(records: readonly RecordAt[]): Map<number, number[]> {
+  const found = new Map<number, Set<number>>();
+  for (const { segment, ordinal } of records) {
+    found.set(segment, (found.get(segment) ?? new Set()).add(ordinal));
+  }
+  return new Map(
+    [...found]
+      .sort(([a], [b]) => a - b)
+      .map(([segment, ordinals]) => [segment, [...ordinals].sort((a, b) => a - b)]),
+  );
+}

@@ -1,0 +1,79 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Fact } from '../archive/facts.ts';
+import type { FileLayer } from '../archive/file-layer.ts';
+import { foldRecord } from '../archive/fold-record.ts';
+import { readMessagePayload } from '../archive/recipe.ts';
+import { RECORD_KIND } from '../archive/records.ts';
+import { segmentBatches, type Visited } from '../archive/segment-batches.ts';
+import { listSegments, openInForce } from '../archive/segment-files.ts';
+import { logDamaged } from '../errors/archive.ts';
+import type { BlobHash, MessageId } from '../mail/words.ts';
+
+/** A record that is still there, and what deciding about it needs; blobs come by their hash alone. */
+export type WalkedRecord =
+  | { readonly kind: 'blob'; readonly hash: BlobHash }
+  | { readonly kind: 'message'; readonly id: MessageId; readonly blobs: readonly BlobHash[] }
+  | { readonly kind: 'fact'; readonly fact: Fact };
+
+/** A record's place: the same in every generation of its segment. */
+export interface RecordAt {
+  readonly segment: number;
+  readonly ordinal: number;
+}
+
+/**
+ * Every committed record of the log in order, those without payload left out. Half a log says nothing about what is
+ * shared, so damage anywhere ends it.
+ *
+ * @throws `log-damaged`; the signal's reason
+ */
+export async function* walkLog(
+  files: FileLayer,
+  dir: string,
+  signal: AbortSignal,
+): AsyncGenerator<WalkedRecord & RecordAt, void, undefined> {
+  const listing = [...listSegments(files, dir)];
+  for (const [index, [segment, generations]] of listing.entries()) {
+    const opened = openInForce(files, dir, segment, generations);
+    const damaged = (reason: 'segment-missing' | 'commit' | 'bytes', offset: number) =>
+      logDamaged({ file: opened.path, segment, offset, reason });
+    try {
+      if (segment !== index + 1) throw damaged('segment-missing', 0);
+      for (const item of segmentBatches(opened, { digest: false }, visit)) {
+        signal.throwIfAborted();
+        const [problem] = item.problems;
+        if (item.what === 'remainder') {
+          if (index < listing.length - 1) throw damaged('commit', item.offset);
+          break;
+        }
+        if (problem !== undefined) {
+          throw logDamaged({ file: opened.path, segment, ...problem });
+        }
+        for (const { value, ordinal } of item.records) yield { ...value, segment, ordinal };
+        await nextTurn();
+      }
+    } finally {
+      opened.file.close();
+    }
+  }
+}
+
+function visit(record: Parameters<typeof foldRecord>[0]): Visited<WalkedRecord> {
+  if (record.kind !== RECORD_KIND.message) {
+    const read = foldRecord(record);
+    if (read === undefined || 'problem' in read) return read;
+    return read.value.kind === 'message' ? undefined : { value: read.value };
+  }
+  const message = readMessagePayload(record.payload);
+  if (message === undefined) return { problem: 'recipe' };
+  const value: WalkedRecord = {
+    kind: 'message',
+    id: message.recipe.sha256,
+    blobs: message.recipe.parts.flatMap((part) => {
+      if (part[0] === 'raw') return [];
+      const [hash, chunks] = part[0] === 'blob' ? [part[2], part[3]] : [part[4], part[5]];
+      return chunks ?? [hash];
+    }),
+  };
+  return { value };
+}

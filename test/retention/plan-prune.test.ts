@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'vitest';
+import {
+  type Candidate,
+  CLOCK_AHEAD_MS,
+  clockTrouble,
+  DAY_MS,
+  type EndedPlace,
+  type Policy,
+  PrunePlanner,
+} from '../../src/retention/plan-prune.ts';
+
+const NOW = Date.UTC(2026, 6, 1);
+const KEEP_ALL: Policy = { endedAfterDays: null, draftsAfterDays: null, rules: [], keepAtLeast: 0 };
+const lettingGo = (endedAfterDays: number): Policy => ({ ...KEEP_ALL, endedAfterDays });
+
+function place(daysAgo: number, changes: Partial<EndedPlace> = {}): EndedPlace {
+  return {
+    folderId: 1,
+    mailbox: 'AC1',
+    address: 'ada@example.org',
+    folder: 'INBOX',
+    isDrafts: false,
+    endedAt: NOW - daysAgo * DAY_MS,
+    confirmedAt: NOW,
+    isReachable: true,
+    isNameable: true,
+    ...changes,
+  };
+}
+
+const decide = (policy: Policy, candidate: Partial<Candidate>) =>
+  new PrunePlanner(policy, NOW).decide({ onHold: false, places: [place(400)], ...candidate });
+
+describe('a message goes', () => {
+  test('when every place of it ended long enough ago', () => {
+    expect(decide(lettingGo(30), {})).toEqual({ prune: true, reason: 'ended' });
+    expect(decide(lettingGo(30), { places: [place(30)] }).prune).toBe(true);
+    expect(decide(lettingGo(30), { places: [place(400), place(29.99)] })).toEqual({
+      prune: false,
+      reason: 'too-recent',
+    });
+  });
+
+  test('never without a configuration that lets go of it', () => {
+    expect(decide(KEEP_ALL, {})).toEqual({ prune: false, reason: 'no-rule' });
+  });
+
+  test('by the first rule that fits, of mailbox and folder; null keeps', () => {
+    const policy: Policy = {
+      ...lettingGo(100),
+      rules: [
+        { mailbox: 'ada@*', folder: 'Trash*', endedAfterDays: 7 },
+        { mailbox: 'AC1', folder: 'Contracts', endedAfterDays: null },
+      ],
+    };
+    const inFolder = (folder: string, days: number) =>
+      decide(policy, { places: [place(days, { folder })] });
+    expect(inFolder('Trash.old', 8)).toEqual({ prune: true, reason: 'rule' });
+    expect(inFolder('Contracts', 9000)).toEqual({ prune: false, reason: 'no-rule' });
+    expect(inFolder('INBOX', 99)).toEqual({ prune: false, reason: 'too-recent' });
+    const both = [place(9000, { folder: 'Trash' }), place(9000, { folder: 'Contracts' })];
+    expect(decide(policy, { places: both })).toEqual({ prune: false, reason: 'no-rule' });
+  });
+
+  test('as a version of a draft only when it never was anything else', () => {
+    const policy: Policy = { ...KEEP_ALL, draftsAfterDays: 14 };
+    const draft = place(15, { isDrafts: true });
+    expect(decide(policy, { places: [draft] })).toEqual({ prune: true, reason: 'draft' });
+    expect(decide(policy, { places: [draft, place(15)] }).prune).toBe(false);
+  });
+
+  test('never on hold', () => {
+    expect(decide(lettingGo(1), { onHold: true })).toEqual({ prune: false, reason: 'hold' });
+  });
+
+  test('only when a look at least seven days after the end confirmed it', () => {
+    const confirmed = (days: number | null) =>
+      decide(lettingGo(1), {
+        places: [
+          place(300, { confirmedAt: days === null ? null : NOW + (days - 300) * DAY_MS }),
+          place(300),
+        ],
+      });
+    expect(confirmed(null)).toEqual({ prune: false, reason: 'not-confirmed' });
+    expect(confirmed(6.99)).toEqual({ prune: false, reason: 'not-confirmed' });
+    expect(confirmed(7).prune).toBe(true);
+  });
+
+  test('never in a mailbox that cannot be reached, nor where its folder cannot be named', () => {
+    expect(decide(lettingGo(1), { places: [place(300, { isReachable: false })] })).toEqual({
+      prune: false,
+      reason: 'unreachable',
+    });
+    expect(decide(lettingGo(1), { places: [place(300, { isNameable: false })] })).toEqual({
+      prune: false,
+      reason: 'folder-reused',
+    });
+  });
+
+  test('but for the newest of each folder', () => {
+    const planner = new PrunePlanner({ ...lettingGo(1), keepAtLeast: 2 }, NOW);
+    const at = (...folders: number[]) =>
+      planner.decide({
+        onHold: false,
+        places: folders.map((folderId) => place(300, { folderId })),
+      });
+    expect([at(1), at(1), at(1), at(1, 2), at(2), at(2)].map(({ prune }) => prune)).toEqual([
+      false,
+      false,
+      true,
+      false,
+      false,
+      true,
+    ]);
+  });
+});
+
+test('a clock is believed near the last commit only, and told which way it is off', () => {
+  expect(clockTrouble(NOW, NOW)).toBeUndefined();
+  expect(clockTrouble(NOW - 60_000, NOW)).toBeUndefined();
+  expect(clockTrouble(NOW - 10 * 60_000, NOW)).toBe('behind');
+  expect(clockTrouble(NOW + CLOCK_AHEAD_MS, NOW)).toBeUndefined();
+  expect(clockTrouble(NOW + CLOCK_AHEAD_MS + 1, NOW)).toBe('ahead');
+});

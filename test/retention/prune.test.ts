@@ -1,0 +1,203 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/facts.ts';
+import { acquireLock } from '../../src/archive/lock.ts';
+import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { openCatalog } from '../../src/catalog/catalog.ts';
+import { openState } from '../../src/catalog/state.ts';
+import type { ConfigInput } from '../../src/config/schema.ts';
+import { listing } from '../catalog/history.ts';
+import { jsonLines, mailkeep } from '../cli/child.ts';
+import { idOf, letter } from './purged-archive.ts';
+
+const DAY = 86_400_000;
+const KEY = { host: 'mail.example.org', mailbox: 'AC1' };
+const FOLDERS = { INBOX: null, Drafts: '\\Drafts', Legal: null } as const;
+
+let folder: string;
+let data: string;
+beforeEach(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-prune-'));
+  data = path.join(folder, 'data');
+  mkdirSync(data, { mode: 0o700 });
+  await write();
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const at = (where: keyof typeof FOLDERS, uid: number) => ({
+  ...KEY,
+  folder: where,
+  generation: 1,
+  uid,
+});
+const MAIL = ['kept', 'old', 'legal', 'drafted', 'recent', 'late'] as const;
+const raw = (name: (typeof MAIL)[number]) => letter(name);
+
+/** Mail that ended a hundred days ago, with a complete look at two folders eighty days ago and a commit of today. */
+async function write(): Promise<void> {
+  let now = Date.now() - 120 * DAY;
+  const catalog = await openCatalog(data);
+  const log = await openLogWriter({ dir: data, now: () => now });
+  const commit = async (facts: readonly Fact[], sources: readonly Buffer[] = []) => {
+    const batch = log.newBatch();
+    for (const source of sources) batch.addSource(source, idOf(source));
+    for (const fact of facts) batch.addFact(fact);
+    catalog.foldBatch(await log.commit(batch));
+  };
+  const appeared = (
+    where: keyof typeof FOLDERS,
+    uid: number,
+    name: (typeof MAIL)[number],
+  ): Fact => ({
+    fact: 'appeared',
+    ...at(where, uid),
+    listing: listing(uid, { size: raw(name).length, subject: `${name}subject` }),
+    docid: catalog.docidFor((Math.floor(now / 1000) + uid) * 64),
+    message: idOf(raw(name)),
+    size: raw(name).length,
+  });
+  const ended = (where: keyof typeof FOLDERS, uid: number): Fact => ({
+    fact: 'ended',
+    ...at(where, uid),
+    reason: 'deleted',
+  });
+  const certificate = (where: keyof typeof FOLDERS, since: number, complete = true): Fact => ({
+    fact: 'certificate',
+    ...KEY,
+    folder: where,
+    generation: 1,
+    ...{ originTotal: 1, stored: 1, assumed: 0, quarantined: 0, held: 0, forgotten: 0 },
+    complete,
+    since: new Date(since).toISOString(),
+  });
+  await commit(
+    [
+      { fact: 'mailbox', ...KEY, address: 'ada@example.org' },
+      ...Object.entries(FOLDERS).map(
+        ([name, specialUse]): Fact => ({
+          ...{ fact: 'folder', ...KEY, folder: name, name, delimiter: '.' },
+          ...{ specialUse, generation: 1 },
+        }),
+      ),
+      appeared('INBOX', 1, 'kept'),
+      appeared('INBOX', 2, 'old'),
+      appeared('INBOX', 3, 'legal'),
+      appeared('Drafts', 1, 'drafted'),
+      appeared('INBOX', 5, 'recent'),
+      appeared('Legal', 1, 'late'),
+    ],
+    MAIL.map(raw),
+  );
+  now += 20 * DAY;
+  await commit([ended('INBOX', 2), ended('INBOX', 3), ended('Drafts', 1), ended('Legal', 1)]);
+  now += 20 * DAY;
+  await commit([
+    certificate('INBOX', now),
+    certificate('Drafts', now),
+    certificate('Legal', now, false),
+    certificate('Legal', now - 19 * DAY),
+  ]);
+  now = Date.now() - DAY;
+  await commit([ended('INBOX', 5)]);
+  await log.close();
+  catalog.close();
+  const state = openState(data);
+  state.set('account-mailboxes', JSON.stringify(['main', KEY.host]), [
+    { resourceId: KEY.mailbox, address: 'ada@example.org', unreachableSince: null },
+  ]);
+  state.close();
+}
+
+function run(retention: ConfigInput['retention'], ...args: string[]) {
+  const config = path.join(folder, 'config.json');
+  const content: ConfigInput = {
+    accounts: [{ name: 'main', baseUrl: 'https://mail.example.org', token: 'secret' }],
+    dataDir: data,
+    ...(retention === undefined ? {} : { retention }),
+  };
+  writeFileSync(config, JSON.stringify(content), { mode: 0o600 });
+  return mailkeep(['prune', '--json', '--quiet', ...args, '--config', config]);
+}
+
+const POLICY = { endedAfterDays: 30 };
+const gone = (stdout: string): unknown =>
+  Object(jsonLines(stdout)[0])
+    .list.map((one: { subject: string }) => one.subject.replace('subject', ''))
+    .sort();
+
+test('it tells what may go and why the rest stays, and changes nothing', async () => {
+  const told = await run(POLICY);
+  expect(told.code).toBe(0);
+  expect(gone(told.stdout)).toEqual(['drafted', 'legal', 'old']);
+  expect(jsonLines(told.stdout)).toMatchObject([
+    {
+      applied: false,
+      messages: 3,
+      prune: [{ reason: 'ended', messages: 3 }],
+      keep: expect.arrayContaining([
+        expect.objectContaining({ reason: 'too-recent', messages: 1 }),
+        expect.objectContaining({ reason: 'not-confirmed', messages: 1 }),
+      ]),
+    },
+  ]);
+  expect((await run(undefined)).stdout).toContain('"messages":0');
+  expect(gone((await run({ draftsAfterDays: 30 })).stdout)).toEqual(['drafted']);
+  expect(gone((await run({ ...POLICY, keepAtLeast: 2 })).stdout)).toEqual(['old']);
+});
+
+test('--apply takes it out; the chain holds, and the rest is as it was', async () => {
+  const lock = acquireLock(data);
+  expect((await run(POLICY, '--apply')).code).toBe(5);
+  lock.release();
+  // A hold that asks a query waits until everything can be searched.
+  const hold = [{ query: 'subject:legalsubject' }];
+  const early = await run({ ...POLICY, hold }, '--apply');
+  expect([early.code, early.stderr]).toMatchObject([
+    4,
+    expect.stringContaining('retention-not-indexed'),
+  ]);
+  expect((await mailkeep(['rebuild', '--data', data])).code).toBe(0);
+  for (const query of ['subject:(', 'in:Nowhere']) {
+    const wrong = await run({ ...POLICY, hold: [{ query }] }, '--apply');
+    expect([query, wrong.code, wrong.stderr]).toMatchObject([
+      query,
+      2,
+      expect.stringContaining('retention-bad-hold'),
+    ]);
+  }
+  const done = await run({ ...POLICY, hold }, '--apply');
+  expect([done.code, done.stderr]).toEqual([0, '']);
+  expect(gone(done.stdout)).toEqual(['drafted', 'old']);
+  const verified = await mailkeep(['verify', '--json', '--data', data]);
+  expect([verified.code, jsonLines(verified.stdout)]).toMatchObject([0, [{ ok: true }]]);
+  for (const name of MAIL) {
+    const shown = await mailkeep(['show', idOf(raw(name)), '--raw', '--data', data]);
+    const pruned = ['old', 'drafted'].includes(name);
+    expect([name, shown.code]).toEqual([name, pruned ? 2 : 0]);
+    if (!pruned) expect(shown.bytes.equals(raw(name))).toBe(true);
+  }
+  const again = await run({ ...POLICY, hold }, '--apply');
+  expect([again.code, gone(again.stdout)]).toEqual([0, []]);
+  const wholeMailbox = await run({ ...POLICY, hold: [{ mailbox: 'ada@*' }] }, '--apply');
+  expect(gone(wholeMailbox.stdout)).toEqual([]);
+});
+
+test('nothing goes from a mailbox that no account lists, nor by a clock that is off', async () => {
+  const state = openState(data);
+  state.set('account-mailboxes', JSON.stringify(['main', KEY.host]), [
+    { resourceId: KEY.mailbox, address: 'ada@example.org', unreachableSince: 1 },
+  ]);
+  state.close();
+  const unreachable = await run(POLICY, '--apply');
+  expect([unreachable.code, gone(unreachable.stdout)]).toEqual([0, []]);
+  expect(unreachable.stdout).toContain('"unreachable"');
+  const log = await openLogWriter({ dir: data, now: () => Date.now() + DAY });
+  const batch = log.newBatch();
+  batch.addFact({ fact: 'held', ...at('INBOX', 1), held: false });
+  await log.commit(batch);
+  await log.close();
+  const behind = await run(POLICY, '--apply');
+  expect([behind.code, behind.stderr]).toMatchObject([4, expect.stringContaining('is behind')]);
+});
