@@ -15,6 +15,12 @@ export interface WebhookFacts {
     readonly deleted: boolean;
   };
   readonly 'webhook-secret-unreadable': { readonly file: string; readonly reason: string };
+  /** A webhook that was created from here does not deliver: mail is found by the schedule only. */
+  readonly 'webhook-missing': { readonly id: string };
+  /** `status` as the service says it: paused, disabled. */
+  readonly 'webhook-off': { readonly id: string; readonly status: string };
+  /** `failures` in a row, by the service's log. */
+  readonly 'webhook-failing': { readonly id: string; readonly failures: number };
 }
 
 export type WebhookCode = keyof WebhookFacts;
@@ -25,6 +31,9 @@ const FAMILY: Readonly<Record<WebhookCode, ErrorFamily>> = {
   'webhook-secrets-unwritable': 'disk',
   'webhook-secret-lost': 'disk',
   'webhook-secret-unreadable': 'disk',
+  'webhook-missing': 'origin',
+  'webhook-off': 'origin',
+  'webhook-failing': 'origin',
 };
 
 /** An error about a webhook; its family is in the table above. */

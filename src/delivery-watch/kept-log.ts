@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import type { LoggedDelivery } from './judge.ts';
+
+/** Where the log is kept: the archive's state. */
+export interface LogMemory {
+  get(scope: string, key: string): unknown;
+  set(scope: string, key: string, value: unknown): void;
+}
+
+const SCOPE = 'delivery-log';
+/** Entries of one account; about 100 kB. */
+const MOST = 500;
+
+const shape = z.array(
+  z.object({
+    at: z.number(),
+    mailbox: z.string(),
+    url: z.string(),
+    success: z.boolean(),
+    attempts: z.number(),
+    mostAttempts: z.number(),
+    durationMs: z.number(),
+  }),
+);
+
+/** The deliveries of an account's webhooks that are remembered, newest first. */
+export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string): LoggedDelivery[] {
+  return shape.safeParse(memory.get(SCOPE, account)).data ?? [];
+}
+
+/** Adds what the service tells now; of a delivery that is told again, the later word counts. */
+export function keepDeliveries(
+  memory: LogMemory,
+  account: string,
+  told: readonly LoggedDelivery[],
+): LoggedDelivery[] {
+  const before = keptDeliveries(memory, account);
+  const all = new Map([...before, ...told].map((entry) => [identity(entry), entry]));
+  const kept = [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
+  if (JSON.stringify(kept) !== JSON.stringify(before)) memory.set(SCOPE, account, kept);
+  return kept;
+}
+
+/** An entry has no id of its own. */
+function identity({ at, mailbox, url }: LoggedDelivery): string {
+  return JSON.stringify([at, mailbox, url]);
+}

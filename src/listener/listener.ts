@@ -1,0 +1,115 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
+import { errnoOf } from '../errors/errno.ts';
+import { cannotListen } from '../errors/listen.ts';
+
+/** What a client may cost. Whoever sends or reads slower than this is cut off. */
+export interface ListenerLimits {
+  /** Until the last header has come. */
+  readonly headersMs: number;
+  /** Until the last byte of the body has come. */
+  readonly requestMs: number;
+  /** How often the two above are looked after. */
+  readonly checkMs: number;
+  /** Without a byte in either direction. */
+  readonly idleMs: number;
+  readonly connections: number;
+}
+
+const LIMITS: ListenerLimits = {
+  headersMs: 10_000,
+  requestMs: 15_000,
+  checkMs: 2_000,
+  idleMs: 20_000,
+  connections: 256,
+};
+const MOST_HEADER_BYTES = 16_384;
+
+export interface ListenerOptions {
+  /** Section of the configuration that named the address, for the error. */
+  readonly section: string;
+  readonly listen: { readonly host: string; readonly port: number };
+  readonly fetch: (request: Request, env: HttpBindings) => Response | Promise<Response>;
+  /** Hears of a connection that the system did not give us (`EMFILE`); the next ones are waited for all the same. */
+  readonly onError: (error: Error) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+export interface Listener {
+  /** Where it listens, with the port it got. */
+  readonly address: { readonly host: string; readonly port: number };
+  /** Stops listening, lets answers under way go out for a moment, and breaks the rest. */
+  close(): Promise<void>;
+}
+
+/** Answers under way take milliseconds; what takes longer is a client that does not read. */
+const GRACE_MS = 1_000;
+
+/**
+ * Serves HTTP/1.1 on an address, with limits that slow or many clients run into. TLS is the reverse proxy's.
+ *
+ * @throws cannot-listen
+ */
+export async function listenOn(options: ListenerOptions): Promise<Listener> {
+  const limits = { ...LIMITS, ...options.limits };
+  const { host, port } = options.listen;
+  const server = createAdaptorServer({
+    fetch: (request, env) => options.fetch(request, httpBindings(env)),
+    overrideGlobalObjects: false,
+    serverOptions: {
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: limits.checkMs,
+      keepAliveTimeout: 5_000,
+      maxHeaderSize: MOST_HEADER_BYTES,
+    },
+  });
+  if (!(server instanceof Server)) throw new TypeError('an HTTP/1.1 server was asked for');
+  server.maxConnections = limits.connections;
+  server.setTimeout(limits.idleMs);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, () => {
+        server.off('error', reject);
+        resolve();
+      });
+    });
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    throw cannotListen({ section: options.section, host, port, reason }, error);
+  }
+  server.on('error', options.onError);
+  const address = { host, port: portOf(server.address()) };
+  let closing: Promise<void> | undefined;
+  return {
+    address,
+    close() {
+      closing ??= closed(server);
+      return closing;
+    },
+  };
+}
+
+function httpBindings(env: { incoming: object; outgoing: object }): HttpBindings {
+  return env as { incoming: IncomingMessage; outgoing: ServerResponse };
+}
+
+function portOf(address: AddressInfo | string | null): number {
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const grace = setTimeout(() => server.closeAllConnections(), GRACE_MS);
+    server.close((error) => {
+      clearTimeout(grace);
+      if (error === undefined) resolve();
+      else reject(error);
+    });
+    server.closeIdleConnections();
+  });
+}
