@@ -1,0 +1,98 @@
+import { isImported } from '../mail/imported.ts';
+/** What the archive knows of a mailbox. Times are milliseconds since the epoch. */
+export interface MailboxFacts {
+  readonly host: string;
+  readonly resourceId: string;
+  readonly address: string;
+  /** When the folder that waited longest was last compared with the origin; null when one never was. */
+  readonly provenAt: number | null;
+  /** Whether everything added up then. */
+  readonly complete: boolean;
+  /** The time of the oldest certificate among its folders; null when none has one. */
+  readonly certifiedAt: number | null;
+  /** Current places. */
+  readonly messages: number;
+  readonly quarantined: number;
+  readonly held: number;
+}
+
+/** How fast a service was found to let itself be asked. */
+export interface LimiterFacts {
+  /** Host and port, and the label of the token. */
+  readonly gate: string;
+  /** Requests a minute; null while no refusal taught any. */
+  readonly learnedPerMinute: number | null;
+  /** Until when the service asked to be left alone; null when it does not. */
+  readonly heldUntil: number | null;
+}
+
+/** What the archive is found to hold, from the catalog and the state alone. Sizes in bytes. */
+export interface ArchiveFacts {
+  /** Distinct messages, and the bytes of their raw sources. */
+  readonly messages: number;
+  readonly messageBytes: number;
+  readonly logBytes: number;
+  readonly catalogBytes: number;
+  /** Stored, and not searchable yet. */
+  readonly pending: number;
+  readonly limiters: readonly LimiterFacts[];
+  readonly mailboxes: readonly MailboxFacts[];
+  readonly verification: VerificationFacts | null;
+}
+
+/** The last time the archive's bytes were read again. */
+export interface VerificationFacts {
+  readonly at: number;
+  readonly ok: boolean;
+}
+
+/**
+ * Mailboxes that were not wholly compared with the origin since `since` (milliseconds since the epoch), or never.
+ * Imported ones have no origin, and those that the configuration leaves out are not looked at: they are as fresh as
+ * they will ever be.
+ *
+ * @param mailboxes `provenAt` in milliseconds or in ISO 8601
+ */
+export function staleMailboxes<
+  M extends {
+    readonly host: string;
+    readonly provenAt: number | string | null;
+    readonly unwatched?: boolean;
+  },
+>(mailboxes: readonly M[], since: number): M[] {
+  return mailboxes.filter(
+    (mailbox) =>
+      !isImported(mailbox) &&
+      mailbox.unwatched !== true &&
+      (mailbox.provenAt === null || new Date(mailbox.provenAt).getTime() < since),
+  );
+}
+
+/** Asks for something at most once in a while: what monitoring asks for must not cost more than the work. */
+export class Remembered<T> {
+  readonly #everyMs: number;
+  readonly #now: () => number;
+  readonly #ask: () => T;
+  #known: { readonly at: number; readonly value: T } | undefined;
+
+  constructor(everyMs: number, now: () => number, ask: () => T) {
+    this.#everyMs = everyMs;
+    this.#now = now;
+    this.#ask = ask;
+  }
+
+  get(): T {
+    const at = this.#now();
+    const age = this.#known === undefined ? Number.POSITIVE_INFINITY : at - this.#known.at;
+    // A clock that was set back must not keep what is old.
+    if (this.#known === undefined || age >= this.#everyMs || age < 0) {
+      this.#known = { at, value: this.#ask() };
+    }
+    return this.#known.value;
+  }
+
+  /** After a run, say, which changed it. */
+  forget(): void {
+    this.#known = undefined;
+  }
+}

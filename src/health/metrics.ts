@@ -1,0 +1,233 @@
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { ArchiveFacts, MailboxFacts } from './facts.ts';
+import type { RunReport } from './run-report.ts';
+
+/** A request to the service, as far as metrics tell of it. */
+export interface CountedRequest {
+  readonly account: string;
+  readonly surface: string;
+  readonly operation: string;
+  /** HTTP status; 0 where no answer came. */
+  readonly status: number;
+  readonly ms: number;
+}
+
+export interface MetricsPorts {
+  readonly version: string;
+  readonly now: () => number;
+  /** Asked for each metric of a scrape: remember what costs something. */
+  readonly facts: () => ArchiveFacts;
+}
+
+/** A pass of a second up to a first sync of a day. */
+const RUN_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
+const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/**
+ * What monitoring wants to know, for Prometheus. Labels carry resource ids, account names, operations and codes:
+ * never an address, but in the one metric that is shown only when it is asked for.
+ */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #addresses = new Registry();
+  readonly #requests: Counter;
+  readonly #requestSeconds: Histogram;
+  readonly #runs: Counter;
+  readonly #runSeconds: Histogram;
+  readonly #lastRun: Gauge;
+  readonly #failures: Counter;
+  readonly #added: Counter;
+  readonly #ended: Counter;
+  readonly #bytes: Counter;
+  readonly #deliveries: Counter;
+  readonly #notifications: Counter;
+
+  constructor(ports: MetricsPorts) {
+    const registers = [this.#registry];
+    const counter = (name: string, help: string, labelNames: string[] = []): Counter =>
+      new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
+    this.#requests = counter('requests_total', 'Requests to the service', [
+      'account',
+      'surface',
+      'operation',
+      'status',
+    ]);
+    this.#requestSeconds = new Histogram({
+      name: 'mailkeep_request_duration_seconds',
+      help: 'How long the service took to answer',
+      labelNames: ['surface'],
+      buckets: REQUEST_BUCKETS,
+      registers,
+    });
+    this.#runs = counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
+    this.#runSeconds = new Histogram({
+      name: 'mailkeep_run_duration_seconds',
+      help: 'How long runs took',
+      labelNames: ['kind'],
+      buckets: RUN_BUCKETS,
+      registers,
+    });
+    this.#lastRun = new Gauge({
+      name: 'mailkeep_last_run_timestamp_seconds',
+      help: 'When the last run ended, by what it came to',
+      labelNames: ['kind', 'outcome'],
+      registers,
+    });
+    this.#failures = counter('failures_total', 'Named failures of runs', ['account', 'code']);
+    this.#added = counter('places_added_total', 'Messages that appeared in folders');
+    this.#ended = counter('places_ended_total', 'Messages that disappeared from folders');
+    this.#bytes = counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
+    this.#deliveries = counter('webhook_requests_total', 'Requests to the webhook receiver', [
+      'outcome',
+    ]);
+    this.#notifications = counter('notifications_total', 'Notifications that were sent', [
+      'channel',
+      'outcome',
+    ]);
+    this.#gauges(ports);
+  }
+
+  request({ account, surface, operation, status, ms }: CountedRequest): void {
+    this.#requests.inc({ account, surface, operation, status: status === 0 ? 'none' : status });
+    this.#requestSeconds.observe({ surface }, ms / 1_000);
+  }
+
+  onRun({ kind, startedAt, endedAt, outcome, failures, counts }: RunReport): void {
+    this.#runs.inc({ kind, outcome });
+    this.#runSeconds.observe({ kind }, Math.max(0, endedAt - startedAt) / 1_000);
+    this.#lastRun.set({ kind, outcome }, endedAt / 1_000);
+    for (const { account, code } of failures) this.#failures.inc({ account: account ?? '', code });
+    this.#added.inc(counts.added);
+    this.#ended.inc(counts.ended);
+    this.#bytes.inc(counts.bytes);
+  }
+
+  /** @param outcome `delivery`, or why it was refused */
+  webhookRequest(outcome: string, times = 1): void {
+    this.#deliveries.inc({ outcome }, times);
+  }
+
+  notification(channel: 'command' | 'url', outcome: 'sent' | 'failed'): void {
+    this.#notifications.inc({ channel, outcome });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** The text format of Prometheus. With addresses, one metric more tells which mailbox has which. */
+  async text(withAddresses: boolean): Promise<string> {
+    const text = await this.#registry.metrics();
+    return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
+  }
+
+  #gauges({ version, now, facts }: MetricsPorts): void {
+    const registers = [this.#registry];
+    const gauge = (name: string, help: string, read: (all: ArchiveFacts) => number | null) =>
+      new Gauge({
+        name: `mailkeep_${name}`,
+        help,
+        registers,
+        collect() {
+          const value = read(facts());
+          if (value === null) this.remove();
+          else this.set(value);
+        },
+      });
+    const perMailbox = (
+      name: string,
+      help: string,
+      read: (mailbox: MailboxFacts) => number | null,
+    ) =>
+      new Gauge({
+        name: `mailkeep_mailbox_${name}`,
+        help,
+        labelNames: ['host', 'mailbox'],
+        registers,
+        collect() {
+          this.reset();
+          for (const mailbox of facts().mailboxes) {
+            const { host, resourceId } = mailbox;
+            const value = read(mailbox);
+            if (value !== null) this.set({ host, mailbox: resourceId }, value);
+          }
+        },
+      });
+    const since = (at: number): number => Math.max(0, now() - at) / 1_000;
+
+    new Gauge({
+      name: 'mailkeep_build_info',
+      help: 'The version that runs',
+      labelNames: ['version'],
+      registers,
+    }).set({ version }, 1);
+    gauge('messages', 'Distinct messages in the archive', (all) => all.messages);
+    gauge('message_bytes', 'Bytes of their raw sources', (all) => all.messageBytes);
+    gauge('log_bytes', 'Size of the log on disk', (all) => all.logBytes);
+    gauge('catalog_bytes', 'Size of the catalog on disk', (all) => all.catalogBytes);
+    gauge('messages_not_searchable', 'Stored, and not indexed yet', (all) => all.pending);
+    gauge(
+      'last_verification_timestamp_seconds',
+      'When the bytes of the archive were last read again',
+      ({ verification }) => (verification === null ? null : verification.at / 1_000),
+    );
+    gauge('last_verification_ok', '1 when it found no damage', ({ verification }) =>
+      verification === null ? null : Number(verification.ok),
+    );
+    perMailbox(
+      'freshness_seconds',
+      'Since the mailbox was last wholly compared with the service; +Inf when it never was',
+      ({ provenAt }) => (provenAt === null ? Number.POSITIVE_INFINITY : since(provenAt)),
+    );
+    perMailbox('complete', '1 when everything added up then', ({ complete }) => Number(complete));
+    perMailbox(
+      'last_certificate_timestamp_seconds',
+      'When the oldest certificate of its folders was written',
+      ({ certifiedAt }) => (certifiedAt === null ? null : certifiedAt / 1_000),
+    );
+    perMailbox('messages', 'Messages in its folders', ({ messages }) => messages);
+    perMailbox('quarantined', 'Messages that could not be fetched', (box) => box.quarantined);
+    perMailbox('held', 'Messages that the brake holds', ({ held }) => held);
+    this.#limiterGauges(now, facts);
+    new Gauge({
+      name: 'mailkeep_mailbox_info',
+      help: 'Which mailbox has which address',
+      labelNames: ['host', 'mailbox', 'address'],
+      registers: [this.#addresses],
+      collect() {
+        this.reset();
+        for (const { resourceId, host, address } of facts().mailboxes) {
+          this.set({ host, mailbox: resourceId, address }, 1);
+        }
+      },
+    });
+  }
+
+  #limiterGauges(now: () => number, facts: () => ArchiveFacts): void {
+    const registers = [this.#registry];
+    new Gauge({
+      name: 'mailkeep_limiter_requests_per_minute',
+      help: 'The rate that refusals have taught; absent while there were none',
+      labelNames: ['gate'],
+      registers,
+      collect() {
+        this.reset();
+        for (const { gate, learnedPerMinute } of facts().limiters) {
+          if (learnedPerMinute !== null) this.set({ gate }, learnedPerMinute);
+        }
+      },
+    });
+    new Gauge({
+      name: 'mailkeep_limiter_held_seconds',
+      help: 'For how long the service still asks to be left alone',
+      labelNames: ['gate'],
+      registers,
+      collect() {
+        this.reset();
+        for (const { gate, heldUntil } of facts().limiters) {
+          this.set({ gate }, Math.max(0, (heldUntil ?? 0) - now()) / 1_000);
+        }
+      },
+    });
+  }
+}

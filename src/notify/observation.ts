@@ -1,0 +1,55 @@
+import type { ErrorFamily } from '../errors/mailkeep-error.ts';
+import type { RunFailure, RunReport } from '../health/run-report.ts';
+
+/** Something that works or does not: an account, a mailbox, a webhook, a kind of run. */
+export interface Subject {
+  readonly kind: 'account' | 'mailbox' | 'webhook' | 'run';
+  /** Name, address, id or kind of run. */
+  readonly name: string;
+}
+
+/** How a subject is found not to work. */
+export interface Failure {
+  readonly family: ErrorFamily;
+  readonly code: string;
+  /** One sentence for people. */
+  readonly message: string;
+}
+
+/** How a subject was found to be; null: it works. */
+export interface Observation {
+  readonly subject: Subject;
+  readonly failure: Failure | null;
+}
+
+/**
+ * What a run says about how things are. A run that was interrupted says nothing, and neither does one about the
+ * mailboxes of an account that it could not reach.
+ */
+export function observationsOf(report: RunReport): Observation[] {
+  if (report.outcome === 'interrupted') return [];
+  const found = new Map<string, Observation>();
+  const note = (subject: Subject, failure: Failure | null): void => {
+    const key = subjectKey(subject);
+    if (found.get(key)?.failure == null) found.set(key, { subject, failure });
+  };
+  for (const failure of report.failures) note(subjectOf(failure, report.kind), failureOf(failure));
+  if (report.outcome === 'done') note({ kind: 'run', name: report.kind }, null);
+  for (const name of report.accounts) note({ kind: 'account', name }, null);
+  for (const name of report.mailboxes) note({ kind: 'mailbox', name }, null);
+  return [...found.values()];
+}
+
+/** Under which a subject is remembered. */
+export function subjectKey({ kind, name }: Subject): string {
+  return `${kind} ${name}`;
+}
+
+function subjectOf({ account, mailbox }: RunFailure, kind: string): Subject {
+  if (mailbox !== null) return { kind: 'mailbox', name: mailbox };
+  return account === null ? { kind: 'run', name: kind } : { kind: 'account', name: account };
+}
+
+function failureOf({ family, code, message }: RunFailure): Failure {
+  return { family, code, message };
+}

@@ -1,0 +1,133 @@
+import type { ErrorFamily } from '../errors/mailkeep-error.ts';
+import { type Failure, type Observation, type Subject, subjectKey } from './observation.ts';
+
+/** What is remembered of a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
+export interface Trouble {
+  readonly subject: Subject;
+  readonly failure: Failure;
+  readonly since: number;
+  /** When it was found not to work last. */
+  readonly seenAt: number;
+  /** Since when it works again; null while it does not. */
+  readonly wellSince: number | null;
+  /** When the failure was told last; null while it was not, and once its recovery was. */
+  readonly toldAt: number | null;
+  /** It failed again soon after it had worked. */
+  readonly flapping: boolean;
+}
+
+/** What one channel was told: the troubles by subject, and when something was last sent, or tried to be. */
+export interface Told {
+  readonly troubles: Readonly<Record<string, Trouble>>;
+  readonly triedAt: number | null;
+}
+
+export const NOTHING_TOLD: Told = { troubles: {}, triedAt: null };
+
+/** What is to be told now, all of it in one notification. */
+export interface Notice {
+  readonly failing: readonly Trouble[];
+  /** Told before, and still so a day later. */
+  readonly still: readonly Trouble[];
+  readonly recovered: readonly Trouble[];
+}
+
+/** What mends itself while nobody looks is not worth a notification. */
+const PATIENCE_MS = 15 * 60_000;
+/** What fails again this soon had not really recovered, and has to last as long before it is told again. */
+const FLAPPING_MS = 60 * 60_000;
+/** Notifications are at least this far apart; what happens in between is told together. */
+const SPACING_MS = 5 * 60_000;
+const REMIND_MS = 24 * 60 * 60_000;
+/** Subjects that nothing looks at any more, such as mailboxes that went. */
+const FORGET_MS = 30 * REMIND_MS;
+
+/** Families that no waiting mends: somebody has to act. */
+const AT_ONCE: ReadonlySet<ErrorFamily> = new Set([
+  'auth',
+  'config',
+  'usage',
+  'damage',
+  'disk',
+  'held',
+]);
+
+/** Takes note of how things were found to be. */
+export function observe(told: Told, observations: readonly Observation[], now: number): Told {
+  const troubles = new Map(Object.entries(told.troubles));
+  for (const { subject, failure } of observations) {
+    const key = subjectKey(subject);
+    const known = troubles.get(key);
+    if (failure !== null) troubles.set(key, failed(known, subject, failure, now));
+    else if (known?.wellSince === null) troubles.set(key, { ...known, wellSince: now });
+  }
+  for (const [key, trouble] of troubles) if (isOver(trouble, now)) troubles.delete(key);
+  return { ...told, troubles: Object.fromEntries(troubles) };
+}
+
+function failed(
+  known: Trouble | undefined,
+  subject: Subject,
+  failure: Failure,
+  now: number,
+): Trouble {
+  const begun = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
+  if (known === undefined) return { ...begun, flapping: false };
+  if (known.wellSince !== null && known.toldAt === null) return { ...begun, flapping: true };
+  // It has become something that somebody must act on.
+  const worse = AT_ONCE.has(failure.family) && !AT_ONCE.has(known.failure.family);
+  return {
+    ...known,
+    failure,
+    // The clock may have been set back.
+    since: Math.min(known.since, now),
+    seenAt: now,
+    wellSince: null,
+    ...(worse ? { toldAt: null, flapping: false } : {}),
+  };
+}
+
+function isOver({ wellSince, toldAt, seenAt }: Trouble, now: number): boolean {
+  if (Math.abs(now - seenAt) >= FORGET_MS) return true;
+  return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
+}
+
+/** What is due to be told; null for nothing. */
+export function due({ troubles, triedAt }: Told, now: number): Notice | null {
+  if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
+  const all = Object.values(troubles);
+  const failing = all.filter((trouble) => isRipe(trouble, now));
+  const still = all.filter(
+    ({ wellSince, toldAt, seenAt }) =>
+      wellSince === null && toldAt !== null && seenAt - toldAt >= REMIND_MS,
+  );
+  const recovered = all.filter(({ wellSince, toldAt }) => wellSince !== null && toldAt !== null);
+  const none = failing.length + still.length + recovered.length === 0;
+  return none ? null : { failing, still, recovered };
+}
+
+function isRipe({ since, wellSince, toldAt, flapping, failure }: Trouble, now: number): boolean {
+  if (wellSince !== null || toldAt !== null) return false;
+  if (flapping) return now - since >= FLAPPING_MS;
+  return AT_ONCE.has(failure.family) || now - since >= PATIENCE_MS;
+}
+
+/** Takes note that a notice was told, or, where `sent` is false, that it could not be: it is due again later. */
+export function tried(told: Told, notice: Notice, sent: boolean, now: number): Told {
+  if (!sent) return { ...told, triedAt: now };
+  const troubles = new Map(Object.entries(told.troubles));
+  const mark = (trouble: Trouble, toldAt: number | null): void => {
+    const key = subjectKey(trouble.subject);
+    // Things may have changed while the notice was under way.
+    const known = troubles.get(key);
+    if (known !== undefined) troubles.set(key, { ...known, toldAt });
+  };
+  for (const trouble of [...notice.failing, ...notice.still]) mark(trouble, now);
+  for (const trouble of notice.recovered) mark(trouble, null);
+  return { troubles: Object.fromEntries(troubles), triedAt: now };
+}
+
+/** True while nothing is known not to work. */
+export function allWell({ troubles }: Told): boolean {
+  return Object.values(troubles).every(({ wellSince }) => wellSince !== null);
+}

@@ -1,0 +1,240 @@
+import { afterEach, expect, test } from 'vitest';
+import { DaemonState } from '../../src/health/condition.ts';
+import { type ArchiveFacts, type MailboxFacts, Remembered } from '../../src/health/facts.ts';
+import { Metrics } from '../../src/health/metrics.ts';
+import type { RunReport } from '../../src/health/run-report.ts';
+import { type HealthServer, startHealthServer } from '../../src/health/server.ts';
+
+const NOW = Date.UTC(2026, 10, 20, 12);
+const HOUR = 3_600_000;
+
+function mailbox(resourceId: string, more: Partial<MailboxFacts> = {}): MailboxFacts {
+  return {
+    host: 'mail.example.com',
+    resourceId,
+    address: `${resourceId.toLowerCase()}@example.org`,
+    provenAt: NOW - 60_000,
+    complete: true,
+    certifiedAt: NOW - HOUR,
+    messages: 12,
+    quarantined: 0,
+    held: 0,
+    ...more,
+  };
+}
+
+function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
+  return {
+    messages: 20,
+    messageBytes: 5_000,
+    logBytes: 3_000,
+    catalogBytes: 1_000,
+    pending: 1,
+    limiters: [
+      { gate: 'mail.example.com main', learnedPerMinute: 42, heldUntil: NOW + 5_000 },
+      { gate: 'mail.example.com other', learnedPerMinute: null, heldUntil: null },
+    ],
+    mailboxes,
+    verification: { at: NOW - 2 * HOUR, ok: true },
+  };
+}
+
+function run(more: Partial<RunReport> = {}): RunReport {
+  return {
+    kind: 'sync',
+    startedAt: NOW - 3_000,
+    endedAt: NOW,
+    outcome: 'done',
+    failures: [],
+    accounts: ['main'],
+    mailboxes: [],
+    counts: { added: 3, ended: 1, bytes: 900, requests: 7 },
+    ...more,
+  };
+}
+
+let open: HealthServer | undefined;
+afterEach(() => open?.close());
+
+/** A server over facts that the test holds; `get` gives status and text. */
+async function serve(facts: () => ArchiveFacts) {
+  const state = new DaemonState(NOW - 10_000);
+  const now = () => NOW;
+  const errors: unknown[] = [];
+  const metrics = new Metrics({ version: '9.9.9', now, facts });
+  open = await startHealthServer({
+    listen: { host: '127.0.0.1', port: 0 },
+    state,
+    metrics,
+    facts,
+    now,
+    onError: (error) => errors.push(error),
+  });
+  const { port } = open.address;
+  const get = async (path: string): Promise<{ status: number; text: string }> => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`);
+    return { status: response.status, text: await response.text() };
+  };
+  return { state, metrics, get, errors };
+}
+
+test('it is alive from the start, ready when the daemon says so, and neither after a failure', async () => {
+  const { state, get } = await serve(() => archive());
+  const codes = async () => [(await get('/healthz')).status, (await get('/readyz')).status];
+  expect(await codes()).toEqual([200, 503]);
+  state.enter('ready');
+  expect(await codes()).toEqual([200, 200]);
+  state.onRun(run());
+  state.onRun(
+    run({ kind: 'sweep', outcome: 'failed', endedAt: NOW - HOUR, startedAt: NOW - HOUR }),
+  );
+  expect(JSON.parse((await get('/healthz')).text)).toEqual({
+    ok: true,
+    phase: 'ready',
+    uptimeSeconds: 10,
+    runs: [
+      {
+        kind: 'sweep',
+        endedAt: '2026-11-20T11:00:00.000Z',
+        durationMs: 0,
+        outcome: 'failed',
+        failures: 0,
+      },
+      {
+        kind: 'sync',
+        endedAt: '2026-11-20T12:00:00.000Z',
+        durationMs: 3_000,
+        outcome: 'done',
+        failures: 0,
+      },
+    ],
+  });
+  state.enter('stopping');
+  expect(await codes()).toEqual([200, 503]);
+  state.enter('failed');
+  state.enter('ready');
+  expect(await codes()).toEqual([503, 503]);
+});
+
+test('a longest age names the mailboxes that are older, by resource id', async () => {
+  let facts = archive(
+    mailbox('AC1'),
+    mailbox('AC2', { provenAt: NOW - 27 * HOUR }),
+    mailbox('AC3', { provenAt: null }),
+  );
+  const { state, get } = await serve(() => facts);
+  state.enter('ready');
+  const late = await get('/readyz?max-age=26h');
+  expect([late.status, JSON.parse(late.text).stale]).toEqual([503, ['AC2', 'AC3']]);
+  expect(late.text).not.toContain('@');
+  facts = archive(mailbox('AC1', { provenAt: NOW - 26 * HOUR }));
+  expect((await get('/readyz?max-age=26h')).status).toBe(200);
+  facts = archive();
+  expect((await get('/readyz?max-age=26h')).status).toBe(503);
+  expect((await get('/readyz?max-age=soon')).status).toBe(400);
+});
+
+test('metrics tell of the archive, of runs and of requests, and name no address unasked', async () => {
+  const { metrics, get } = await serve(() =>
+    archive(
+      mailbox('AC1', { quarantined: 2, held: 3 }),
+      mailbox('AC2', { provenAt: null, certifiedAt: null }),
+    ),
+  );
+  metrics.onRun(
+    run({
+      failures: [
+        {
+          account: 'main',
+          mailbox: 'x@y.example',
+          family: 'origin',
+          code: 'origin.status',
+          message: 'secret words',
+        },
+      ],
+    }),
+  );
+  metrics.request({
+    account: 'main',
+    surface: 'mailbox',
+    operation: 'listFolders',
+    status: 200,
+    ms: 80,
+  });
+  metrics.request({
+    account: 'main',
+    surface: 'mailbox',
+    operation: 'listFolders',
+    status: 0,
+    ms: 80,
+  });
+  metrics.webhookRequest('delivery');
+  metrics.webhookRequest('secret', 4);
+  metrics.notification('url', 'failed');
+  const { status, text } = await get('/metrics');
+  expect(status).toBe(200);
+  const lines = text.split('\n');
+  const ac1 = 'host="mail.example.com",mailbox="AC1"';
+  for (const line of [
+    `mailkeep_mailbox_freshness_seconds{${ac1}} 60`,
+    'mailkeep_mailbox_freshness_seconds{host="mail.example.com",mailbox="AC2"} +Inf',
+    `mailkeep_mailbox_messages{${ac1}} 12`,
+    `mailkeep_mailbox_quarantined{${ac1}} 2`,
+    `mailkeep_mailbox_held{${ac1}} 3`,
+    `mailkeep_mailbox_last_certificate_timestamp_seconds{${ac1}} ${(NOW - HOUR) / 1_000}`,
+    'mailkeep_messages 20',
+    'mailkeep_message_bytes 5000',
+    'mailkeep_log_bytes 3000',
+    'mailkeep_messages_not_searchable 1',
+    `mailkeep_last_verification_timestamp_seconds ${(NOW - 2 * HOUR) / 1_000}`,
+    'mailkeep_last_verification_ok 1',
+    'mailkeep_limiter_requests_per_minute{gate="mail.example.com main"} 42',
+    'mailkeep_limiter_held_seconds{gate="mail.example.com main"} 5',
+    'mailkeep_requests_total{account="main",surface="mailbox",operation="listFolders",status="200"} 1',
+    'mailkeep_requests_total{account="main",surface="mailbox",operation="listFolders",status="none"} 1',
+    'mailkeep_runs_total{kind="sync",outcome="done"} 1',
+    'mailkeep_run_duration_seconds_sum{kind="sync"} 3',
+    `mailkeep_last_run_timestamp_seconds{kind="sync",outcome="done"} ${NOW / 1_000}`,
+    'mailkeep_failures_total{account="main",code="origin.status"} 1',
+    'mailkeep_fetched_bytes_total 900',
+    'mailkeep_webhook_requests_total{outcome="secret"} 4',
+    'mailkeep_notifications_total{channel="url",outcome="failed"} 1',
+    'mailkeep_build_info{version="9.9.9"} 1',
+  ]) {
+    expect(lines).toContain(line);
+  }
+  expect(text).not.toMatch(/last_certificate_timestamp_seconds\{[^}]*AC2/);
+  for (const word of ['@', 'secret words']) expect(text).not.toContain(word);
+  const named = await get('/metrics?addresses=1');
+  expect(named.text.split('\n')).toContain(
+    'mailkeep_mailbox_info{host="mail.example.com",mailbox="AC1",address="ac1@example.org"} 1',
+  );
+  expect((await get('/metrics')).text).not.toContain('mailkeep_mailbox_info');
+});
+
+test('a catalog that cannot be read is told, and answered without detail', async () => {
+  const { get, errors } = await serve(() => {
+    throw new Error('catalog at /secret/place');
+  });
+  const { status, text } = await get('/metrics');
+  expect(status).toBe(500);
+  expect(text).not.toContain('/secret/place');
+  expect(errors).toHaveLength(1);
+  expect((await get('/elsewhere')).status).toBe(404);
+});
+
+test('what was asked is remembered for a while, and asked anew when the clock was set back', () => {
+  let [time, asked] = [NOW, 0];
+  const facts = new Remembered(
+    1_000,
+    () => time,
+    () => ++asked,
+  );
+  expect([facts.get(), facts.get()]).toEqual([1, 1]);
+  time += 1_000;
+  expect(facts.get()).toBe(2);
+  time -= HOUR;
+  expect(facts.get()).toBe(3);
+  facts.forget();
+  expect(facts.get()).toBe(4);
+});

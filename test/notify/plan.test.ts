@@ -1,0 +1,245 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { ErrorFamily } from '../../src/errors/mailkeep-error.ts';
+import { type Observation, observationsOf } from '../../src/notify/observation.ts';
+import {
+  due,
+  NOTHING_TOLD,
+  type Notice,
+  observe,
+  type Told,
+  tried,
+} from '../../src/notify/plan.ts';
+import { toldIn } from '../../src/notify/remembered.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const START = Date.UTC(2026, 10, 20);
+
+function found(name: string, family: ErrorFamily | null): Observation {
+  return {
+    subject: { kind: 'account', name },
+    failure: family === null ? null : { family, code: `${family}.code`, message: 'It fails.' },
+  };
+}
+
+/** A channel that is told what becomes due, unless it is broken; every minute is looked at. */
+class Channel {
+  told: Told = NOTHING_TOLD;
+  time = START;
+  broken = false;
+  readonly sent: { readonly at: number; readonly notice: Notice }[] = [];
+
+  see(...observations: Observation[]): void {
+    this.told = observe(this.told, observations, this.time);
+    this.look();
+  }
+
+  look(): void {
+    const notice = due(this.told, this.time);
+    if (notice === null) return;
+    // As over a restart.
+    this.told = toldIn(
+      JSON.parse(JSON.stringify(tried(this.told, notice, !this.broken, this.time))),
+    );
+    if (!this.broken) this.sent.push({ at: this.time - START, notice });
+  }
+
+  wait(ms: number): void {
+    const until = this.time + ms;
+    while (this.time < until) {
+      this.time = Math.min(until, this.time + MINUTE);
+      this.look();
+    }
+  }
+
+  /** `at minute: failing names / still names / recovered names`. */
+  get lines(): string[] {
+    const names = (troubles: Notice['failing']) =>
+      troubles.map(({ subject }) => subject.name).join();
+    return this.sent.map(
+      ({ at, notice }) =>
+        `${at / MINUTE}: ${names(notice.failing)}/${names(notice.still)}/${names(notice.recovered)}`,
+    );
+  }
+}
+
+test('what somebody must act on is told at once, once, and so is its recovery', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'auth'));
+  for (let run = 0; run < 12; run += 1) {
+    channel.wait(5 * MINUTE);
+    channel.see(found('a', 'auth'));
+  }
+  channel.see(found('a', null));
+  channel.wait(HOUR);
+  channel.see(found('a', null));
+  expect(channel.lines).toEqual(['0: a//', '60: //a']);
+});
+
+test('what mends itself within a quarter of an hour is not told', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'origin'));
+  channel.wait(14 * MINUTE);
+  channel.see(found('a', null));
+  channel.wait(DAY);
+  expect(channel.lines).toEqual([]);
+});
+
+test('a lost network that stays lost is told after a quarter of an hour, and once a day from then on', () => {
+  const channel = new Channel();
+  for (let run = 0; run <= 50 * 12; run += 1) {
+    channel.see(found('a', 'origin'));
+    channel.wait(5 * MINUTE);
+  }
+  expect(channel.lines).toEqual(['15: a//', `${15 + 24 * 60}: /a/`, `${15 + 48 * 60}: /a/`]);
+});
+
+test('what comes and goes is told once an hour of it has passed, not with every change', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'auth'));
+  for (let turn = 0; turn < 20; turn += 1) {
+    channel.wait(5 * MINUTE);
+    channel.see(found('a', turn % 2 === 0 ? null : 'auth'));
+  }
+  expect(channel.lines).toEqual(['0: a//', '5: //a']);
+  channel.see(found('a', 'auth'));
+  channel.wait(HOUR);
+  expect(channel.lines.at(-1)).toMatch(/^\d+: a\/\/$/);
+  expect(channel.sent).toHaveLength(3);
+});
+
+test('a failure that becomes one to act on is told anew', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'origin'));
+  channel.wait(20 * MINUTE);
+  channel.see(found('a', 'auth'));
+  expect(channel.lines).toEqual(['15: a//', '20: a//']);
+});
+
+test('a thousand mailboxes that fail are one notification', () => {
+  const channel = new Channel();
+  channel.see(...Array.from({ length: 1_000 }, (_, n) => found(`m${n}`, 'auth')));
+  expect(channel.sent).toHaveLength(1);
+  expect(channel.sent[0]?.notice.failing).toHaveLength(1_000);
+});
+
+test('a notification that could not be sent is sent later', () => {
+  const channel = new Channel();
+  channel.broken = true;
+  channel.see(found('a', 'auth'));
+  channel.wait(30 * MINUTE);
+  channel.broken = false;
+  channel.wait(5 * MINUTE);
+  expect(channel.sent).toHaveLength(1);
+  // What recovered before anybody heard of it is told to nobody.
+  channel.broken = true;
+  channel.see(found('b', 'auth'));
+  channel.wait(20 * MINUTE);
+  channel.see(found('b', null));
+  channel.broken = false;
+  channel.wait(DAY);
+  expect(channel.sent).toHaveLength(1);
+});
+
+test('a clock that is set back neither storms nor silences', () => {
+  const channel = new Channel();
+  channel.see(found('a', 'auth'));
+  channel.time -= 365 * DAY;
+  for (let run = 0; run < 12; run += 1) {
+    channel.see(found('b', 'auth'), found('a', 'auth'));
+    channel.wait(5 * MINUTE);
+  }
+  const names = channel.sent.flatMap(({ notice }) =>
+    notice.failing.map(({ subject }) => subject.name),
+  );
+  expect(names.filter((name) => name === 'b')).toHaveLength(1);
+  expect(channel.sent.length).toBeLessThanOrEqual(3);
+});
+
+describe('whatever happens', () => {
+  const seed = Number(process.env.MAILKEEP_SEED ?? Date.now() % 1_000_000);
+  const family = fc.constantFrom<ErrorFamily | null>(null, 'auth', 'origin', 'disk', 'mail');
+  const step = fc.record({
+    name: fc.constantFrom('a', 'b', 'c'),
+    family,
+    minutes: fc.integer({ min: 0, max: 90 }),
+    broken: fc.boolean(),
+  });
+
+  test(`no more than one notification in five minutes, and failure and recovery take turns (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const channel = new Channel();
+        for (const { name, family: kind, minutes, broken } of steps) {
+          channel.broken = broken;
+          channel.see(found(name, kind));
+          channel.wait(minutes * MINUTE);
+        }
+        channel.sent.forEach(({ at }, n) => {
+          if (n > 0) expect(at - (channel.sent[n - 1]?.at ?? 0)).toBeGreaterThanOrEqual(5 * MINUTE);
+        });
+        for (const name of ['a', 'b', 'c']) {
+          const has = (troubles: Notice['failing']) =>
+            troubles.some(({ subject }) => subject.name === name);
+          let failing = false;
+          for (const { notice } of channel.sent) {
+            if (has(notice.recovered)) {
+              expect(failing).toBe(true);
+              failing = false;
+            }
+            if (has(notice.still)) expect(failing).toBe(true);
+            if (has(notice.failing)) failing = true;
+          }
+        }
+        // In the end the channel knows how things are, once it works and time has passed.
+        channel.broken = false;
+        for (const name of ['a', 'b', 'c']) channel.see(found(name, null));
+        channel.wait(2 * HOUR);
+        channel.see();
+        expect(channel.told.troubles).toEqual({});
+      }),
+      { seed, numRuns: 300 },
+    );
+  });
+});
+
+test('a run speaks of what it reached, and an interrupted one of nothing', () => {
+  const failure = (account: string | null, mailbox: string | null) => ({
+    account,
+    mailbox,
+    family: 'origin' as const,
+    code: 'c',
+    message: 'm',
+  });
+  const report = {
+    kind: 'sync',
+    startedAt: 0,
+    endedAt: 1,
+    outcome: 'done' as const,
+    failures: [failure('main', null), failure('other', 'x@example.org')],
+    accounts: ['main', 'other'],
+    mailboxes: ['x@example.org', 'y@example.org'],
+    counts: { added: 0, ended: 0, bytes: 0, requests: 0 },
+  };
+  const brief = (seen: Observation[]) =>
+    seen.map(
+      ({ subject, failure: bad }) => `${subject.kind} ${subject.name} ${bad?.code ?? 'well'}`,
+    );
+  expect(brief(observationsOf(report))).toEqual([
+    'account main c',
+    'mailbox x@example.org c',
+    'run sync well',
+    'account other well',
+    'mailbox y@example.org well',
+  ]);
+  const failed = { ...report, outcome: 'failed' as const, failures: [failure(null, null)] };
+  expect(brief(observationsOf({ ...failed, accounts: [], mailboxes: [] }))).toEqual(['run sync c']);
+  expect(observationsOf({ ...report, outcome: 'interrupted' })).toEqual([]);
+});
+
+test('a memory of another version is no memory', () => {
+  expect(toldIn({ troubles: [1] })).toEqual(NOTHING_TOLD);
+  expect(toldIn(undefined)).toEqual(NOTHING_TOLD);
+});
