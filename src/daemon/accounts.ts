@@ -1,0 +1,162 @@
+import type { ErrorFamily } from '../errors/mailkeep-error.ts';
+import { type Waiting, waitAfter } from './account-state.ts';
+import type { AccountTrouble, DaemonClock, Observer, RunKind, WatchedMailbox } from './ports.ts';
+
+/** How the last run over all mailboxes of an account went by the clock. */
+export interface Round {
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly durationMs: number;
+  readonly mailboxes: number;
+}
+
+interface Account {
+  waiting: Waiting | undefined;
+  /** What its token looked like when it was refused. */
+  tokenMark: string | null;
+  probing: boolean;
+  /** Runs by the clock that are not over: the next of the same kind waits for the one after. */
+  readonly open: Set<RunKind>;
+  mailboxes: readonly WatchedMailbox[];
+  round: Round | undefined;
+  /** From the start of one round to the start of the next: the freshness that is reached. */
+  everyMs: number | undefined;
+}
+
+/** The accounts of the configuration: which of them wait, and how fresh they are kept. */
+export class Accounts {
+  readonly #accounts = new Map<string, Account>();
+  readonly #clock: DaemonClock;
+  readonly #observer: Observer;
+  readonly #random: () => number;
+
+  constructor(clock: DaemonClock, observer: Observer, random: () => number) {
+    this.#clock = clock;
+    this.#observer = observer;
+    this.#random = random;
+  }
+
+  /** Takes over the names of a configuration. What is known of accounts that stay is kept. */
+  set(names: readonly string[]): void {
+    for (const name of this.#accounts.keys()) {
+      if (!names.includes(name)) this.#accounts.delete(name);
+    }
+    for (const name of names) {
+      if (this.#accounts.has(name)) continue;
+      this.#accounts.set(name, {
+        waiting: undefined,
+        tokenMark: null,
+        probing: false,
+        open: new Set(),
+        mailboxes: [],
+        round: undefined,
+        everyMs: undefined,
+      });
+    }
+  }
+
+  get names(): string[] {
+    return [...this.#accounts.keys()];
+  }
+
+  isOpen(name: string): boolean {
+    return this.#accounts.get(name)?.waiting === undefined && this.#accounts.has(name);
+  }
+
+  /** Notes that a pass or survey failed for the account as a whole. */
+  failed(
+    name: string,
+    failure: { readonly code: string; readonly family: ErrorFamily },
+    tokenMark: string | null,
+  ): void {
+    const account = this.#accounts.get(name);
+    // Passes that were under way fail after the first one: that is no further try.
+    if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
+    account.waiting = waitAfter(failure, account.waiting, this.#clock.now(), this.#random());
+    account.tokenMark = tokenMark;
+    const { trouble } = account.waiting;
+    this.#observer({ event: 'account-stopped', account: name, trouble });
+  }
+
+  recovered(name: string): void {
+    const account = this.#accounts.get(name);
+    if (account?.waiting === undefined) return;
+    const afterMs = Math.max(0, this.#clock.now() - account.waiting.trouble.since);
+    account.waiting = undefined;
+    this.#observer({ event: 'account-recovered', account: name, afterMs });
+  }
+
+  /** Accounts that are to be tried again now: their time has come, or their token has changed. Each is told once, until `probed`. */
+  due(tokenMark: (account: string) => string | null): string[] {
+    const now = this.#clock.now();
+    const names: string[] = [];
+    for (const [name, account] of this.#accounts) {
+      if (account.waiting === undefined || account.probing) continue;
+      const { state, retryAt } = account.waiting.trouble;
+      const changed = state === 'refused' && tokenMark(name) !== account.tokenMark;
+      if (retryAt > now && !changed) continue;
+      account.probing = true;
+      names.push(name);
+    }
+    return names;
+  }
+
+  probed(name: string): void {
+    const account = this.#accounts.get(name);
+    if (account !== undefined) account.probing = false;
+  }
+
+  /** Lets waiting accounts be tried at once: the configuration was read anew, or the clock cannot be trusted. */
+  retryNow(): void {
+    const retryAt = this.#clock.now();
+    for (const account of this.#accounts.values()) {
+      if (account.waiting === undefined) continue;
+      account.waiting = { tries: 0, trouble: { ...account.waiting.trouble, retryAt } };
+    }
+  }
+
+  /** True while some account waits: then it is worth looking often. */
+  get anyWaiting(): boolean {
+    return [...this.#accounts.values()].some(({ waiting }) => waiting !== undefined);
+  }
+
+  trouble(name: string): AccountTrouble | null {
+    return this.#accounts.get(name)?.waiting?.trouble ?? null;
+  }
+
+  /** Begins a run by the clock; false when the last one of its kind is not over. */
+  open(name: string, kind: RunKind): boolean {
+    const account = this.#accounts.get(name);
+    if (account === undefined || account.open.has(kind)) return false;
+    account.open.add(kind);
+    return true;
+  }
+
+  close(name: string, kind: RunKind): void {
+    this.#accounts.get(name)?.open.delete(kind);
+  }
+
+  setMailboxes(name: string, mailboxes: readonly WatchedMailbox[]): void {
+    const account = this.#accounts.get(name);
+    if (account !== undefined) account.mailboxes = mailboxes;
+  }
+
+  mailboxes(name?: string): readonly WatchedMailbox[] {
+    return name === undefined
+      ? [...this.#accounts.values()].flatMap(({ mailboxes }) => mailboxes)
+      : (this.#accounts.get(name)?.mailboxes ?? []);
+  }
+
+  /** Notes that a run over all mailboxes of the account is over. */
+  rounded(name: string, round: Round): void {
+    const account = this.#accounts.get(name);
+    if (account === undefined) return;
+    if (account.round !== undefined) account.everyMs = round.startedAt - account.round.startedAt;
+    account.round = round;
+  }
+
+  freshness(name: string): { readonly round: Round | null; readonly everyMs: number | null } {
+    const account = this.#accounts.get(name);
+    return { round: account?.round ?? null, everyMs: account?.everyMs ?? null };
+  }
+}

@@ -1,0 +1,133 @@
+import { once } from 'node:events';
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { z } from 'zod';
+import { daemonError } from '../errors/daemon.ts';
+import { onAbort } from '../limiter/on-abort.ts';
+import { type AnswerLine, errorLine, hintMessage, syncMessage } from './control-messages.ts';
+import type { ControlPlace } from './control-path.ts';
+import type { Daemon } from './daemon.ts';
+
+/** A question is names at most. */
+const MOST_BODY_BYTES = 1024 * 1024;
+
+export interface ControlServer {
+  /** Tells those who wait that the daemon ends, and takes the socket away. */
+  close(): Promise<void>;
+}
+
+/**
+ * Answers commands on the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`. Only the archive's owner
+ * may connect. Somebody who goes away interrupts nothing.
+ */
+export async function startControlServer(
+  place: ControlPlace,
+  daemon: Daemon,
+  version: string,
+): Promise<ControlServer> {
+  const ending = new AbortController();
+  const server = createServer((request, response) => {
+    response.setHeader('x-mailkeep-version', version);
+    answer(request, response, daemon, ending.signal).catch((error: unknown) => {
+      if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
+      response.end();
+    });
+  });
+  server.listen(place.socket);
+  await once(server, 'listening');
+  chmodSync(place.socket, 0o600);
+  return {
+    async close() {
+      ending.abort();
+      const closed = once(server, 'close');
+      server.close();
+      server.closeIdleConnections();
+      const grace = setTimeout(() => server.closeAllConnections(), 1_000);
+      await closed;
+      clearTimeout(grace);
+      if (place.pointer !== null) rmSync(place.pointer, { force: true });
+    },
+  };
+}
+
+class BadRequest extends Error {}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  daemon: Daemon,
+  ending: AbortSignal,
+): Promise<void> {
+  switch (`${request.method} ${request.url}`) {
+    case 'GET /status':
+      response.setHeader('content-type', 'application/json');
+      response.end(JSON.stringify(daemon.status()));
+      return;
+    case 'POST /hint':
+      daemon.hint(await body(request, hintMessage));
+      response.statusCode = 202;
+      response.end();
+      return;
+    case 'POST /sync':
+      await sync(await body(request, syncMessage), response, daemon, ending);
+      return;
+    default:
+      response.statusCode = 404;
+      response.end();
+  }
+}
+
+async function sync(
+  { dryRun, ...message }: z.output<typeof syncMessage>,
+  response: ServerResponse,
+  daemon: Daemon,
+  ending: AbortSignal,
+): Promise<void> {
+  response.setHeader('content-type', 'application/x-ndjson');
+  response.flushHeaders();
+  const write = (line: AnswerLine): void => {
+    response.write(`${JSON.stringify(line)}\n`);
+  };
+  const narrowing = { ...message, account: message.account };
+  let release = () => {};
+  const ended = new Promise<AnswerLine>((resolve) => {
+    // A turn later: what ends the daemon may just have ended the pass, which says more.
+    const stopped = (): void => resolve(errorLine(daemonError('daemon-stopped', {})));
+    release = onAbort(ending, () => setImmediate(stopped));
+  });
+  const work: Promise<AnswerLine> = dryRun
+    ? daemon.plan(narrowing, message.full, ending).then((plan) => ({ plan }))
+    : daemon
+        .sync(narrowing, (progress) => {
+          // Progress that nobody reads in time is worth nothing.
+          if (!response.destroyed && !response.writableNeedDrain) write({ progress });
+        })
+        .done.then((result) => ({ result }));
+  // Whoever has gone is written to in vain, and waits no longer than the pass takes.
+  const line = await Promise.race([work.catch(errorLine), ended]);
+  release();
+  write(line);
+  response.end();
+}
+
+async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of request) {
+    if (!Buffer.isBuffer(piece)) throw new BadRequest();
+    size += piece.length;
+    if (size > MOST_BODY_BYTES) throw new BadRequest();
+    pieces.push(piece);
+  }
+  const { success, data } = z.safeParse(shape, parsed(Buffer.concat(pieces).toString('utf8')));
+  if (!success) throw new BadRequest();
+  return data;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new BadRequest();
+  }
+}

@@ -1,0 +1,384 @@
+import { selects } from '../sync/plan/selection.ts';
+import type { SyncPlan } from '../sync/plan-sync.ts';
+import type { ProgressListener } from '../sync/progress.ts';
+import type { SyncResult } from '../sync/result.ts';
+import { accountFailure } from './account-state.ts';
+import { Accounts } from './accounts.ts';
+import { archiveFailure, isOfTheDisk } from './archive-failure.ts';
+import { describe } from './describe.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { AwaitedMessages } from './hints.ts';
+import type { DaemonOptions, SyncRequest } from './options.ts';
+import type {
+  Aim,
+  DaemonEvent,
+  Hint,
+  Narrowing,
+  RunInfo,
+  RunKind,
+  WatchedMailbox,
+} from './ports.ts';
+import { Run } from './run.ts';
+import type { DaemonStatus } from './status.ts';
+import type { Timetable } from './timetable.ts';
+
+const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
+const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
+
+/** A timer may be late by as much as the machine slept, and early never: so often the clock is looked at. */
+const LOOK_AT_CLOCK_MS = 30_000;
+/** The same while an account waits: a token file may change. */
+const LOOK_AT_TOKEN_MS = 2_000;
+/** The two clocks differ by more than this when the machine slept, or somebody set the time. */
+const JUMP_MS = 60_000;
+/** Until the disk is tried again after it failed. */
+const DISK_WAIT_MS = 60_000;
+/** Segments are sealed when nothing goes on, or after this long. */
+const TIDY_EVERY_MS = 600_000;
+/** Where a round of it has left something, the next one comes so soon. */
+const TIDY_AGAIN_MS = 500;
+
+/** Decides when what is done: by the clock, by hints and by hand. Does nothing itself. */
+export class Daemon {
+  readonly #options: DaemonOptions;
+  readonly #dispatcher: Dispatcher;
+  readonly #accounts: Accounts;
+  readonly #awaited = new AwaitedMessages();
+  readonly #stopping = new AbortController();
+  readonly #timers = new Set<() => void>();
+  #timetable: Timetable;
+  #nextRun = 1;
+  #cancelWake: (() => void) | undefined;
+  #seen: { readonly wall: number; readonly monotonic: number };
+  #untidy = true;
+  #tidying = false;
+  #diskWaits = false;
+  #tidiedAt: number;
+  readonly #errands = new Set<Promise<void>>();
+  /** Errands that take hours and ask nothing of the origin. */
+  readonly #verifications = new Set<Promise<void>>();
+  readonly #startedAt: number;
+
+  constructor(options: DaemonOptions) {
+    const { clock, observer, random } = options;
+    this.#options = options;
+    this.#timetable = options.timetable;
+    this.#startedAt = clock.now();
+    this.#seen = { wall: clock.now(), monotonic: clock.monotonic() };
+    this.#tidiedAt = clock.monotonic();
+    this.#accounts = new Accounts(clock, (event) => this.#tell(event), random);
+    this.#accounts.set(options.accounts);
+    this.#dispatcher = new Dispatcher({
+      runner: options.runner,
+      clock,
+      observer,
+      isOpen: (account) => this.#accounts.isOpen(account),
+      onPassed: (mailbox, kind, result) => this.#passed(mailbox, kind, result),
+      onFailed: (error) => this.#failed(error),
+      onIdle: () => this.#tidy(),
+    });
+  }
+
+  start(): void {
+    this.#wake();
+  }
+
+  /** Ends passes at the next safe point; what was collected is durable when it resolves. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#cancelWake?.();
+    for (const cancel of this.#timers) cancel();
+    await this.#dispatcher.close();
+    await Promise.all([...this.#errands, ...this.#verifications]);
+  }
+
+  /**
+   * Takes another configuration, between two passes. `change` swaps what the passes are made with; when it throws,
+   * everything goes on as it was.
+   */
+  async reload(
+    accounts: readonly string[],
+    timetable: Timetable,
+    change: () => Promise<void>,
+  ): Promise<void> {
+    // What asks with the old configuration has answered before it goes; passes need not wait for that.
+    await Promise.all(this.#errands);
+    await this.#dispatcher.pause();
+    try {
+      await Promise.all(this.#errands);
+      await change();
+      this.#accounts.set(accounts);
+      this.#accounts.retryNow();
+      this.#timetable = timetable;
+      this.#dispatcher.keep(({ account }) => accounts.includes(account));
+    } finally {
+      this.#dispatcher.resume();
+    }
+    for (const account of accounts) this.#errand(this.#round('sync', account, LOOK));
+    this.#wake();
+  }
+
+  /** A pass over what is asked for, begun after this call. It is over when the run's promise resolves. */
+  sync(request: SyncRequest, progress: ProgressListener): Run {
+    const { full, acceptEndings, folders, account, mailboxes } = request;
+    const chosen = this.#accounts.names.filter((name) => account === undefined || name === account);
+    const run = this.#openRun('hand', chosen.length === 1 ? (chosen[0] ?? null) : null, progress);
+    const wanted = (mailbox: WatchedMailbox): boolean =>
+      mailboxes.length === 0 || selects({ include: mailboxes, exclude: [] }, mailbox.address);
+    run.begin();
+    for (const name of chosen) {
+      this.#errand(this.#enqueue(run, name, { full, acceptEndings, folders }, true, wanted));
+    }
+    run.end();
+    return run;
+  }
+
+  plan(narrowing: Narrowing, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
+    const { account } = narrowing;
+    const chosen = this.#accounts.names.filter((name) => account === undefined || name === account);
+    return this.#options.runner.plan(chosen, narrowing, full, signal);
+  }
+
+  /** Looks at a mailbox at once. Hints that come while one waits are folded together. */
+  hint(hint: Hint): void {
+    const { resourceId, address, account, uid } = hint;
+    const found = this.#accounts
+      .mailboxes(account)
+      .filter((mailbox) =>
+        resourceId === undefined ? mailbox.address === address : mailbox.resourceId === resourceId,
+      );
+    const [mailbox] = found;
+    if (mailbox === undefined) {
+      this.#tell({ event: 'hint-unknown' });
+      return;
+    }
+    const told = { account: mailbox.account, mailbox: mailbox.resourceId };
+    this.#tell({ event: 'hint', ...told, uids: uid === undefined ? 0 : 1 });
+    if (uid !== undefined) this.#awaited.add(mailbox, uid);
+    if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
+  }
+
+  status(): DaemonStatus {
+    return describe({
+      startedAt: this.#startedAt,
+      now: this.#options.clock.now(),
+      timetable: this.#timetable,
+      dispatcher: this.#dispatcher,
+      accounts: this.#accounts,
+    });
+  }
+
+  #wake(): void {
+    if (this.#stopping.signal.aborted) return;
+    const { clock, runner, begun, verify } = this.#options;
+    this.#cancelWake?.();
+    const now = clock.now();
+    this.#mindJumps(now);
+    for (const name of this.#timetable.due(now)) {
+      begun(name, now);
+      if (name === 'verify') {
+        if (verify !== null) this.#errand(verify(this.#stopping.signal), this.#verifications);
+        continue;
+      }
+      for (const account of this.#accounts.names) {
+        this.#errand(this.#round(name, account, name === 'sweep' ? SWEEP : LOOK));
+      }
+    }
+    for (const account of this.#accounts.due((name) => runner.tokenMark(name))) {
+      this.#errand(this.#probe(account));
+    }
+    if (clock.monotonic() - this.#tidiedAt > TIDY_EVERY_MS) this.#tidy();
+    const often = this.#accounts.anyWaiting ? LOOK_AT_TOKEN_MS : LOOK_AT_CLOCK_MS;
+    this.#cancelWake = clock.after(Math.min(often, this.#timetable.waitMs(now)), () =>
+      this.#wake(),
+    );
+  }
+
+  /** After a sleep or a change of the time nothing that was reckoned in it holds. */
+  #mindJumps(now: number): void {
+    const monotonic = this.#options.clock.monotonic();
+    const jumped = now - this.#seen.wall - (monotonic - this.#seen.monotonic);
+    this.#seen = { wall: now, monotonic };
+    if (Math.abs(jumped) < JUMP_MS) return;
+    this.#tell({ event: 'clock-jumped', ms: jumped });
+    this.#accounts.retryNow();
+  }
+
+  /** A run by the clock over all mailboxes of an account, unless the last one is not over or the account waits. */
+  async #round(kind: 'sync' | 'sweep', account: string, aim: Aim): Promise<void> {
+    if (!this.#accounts.isOpen(account)) return;
+    if (!this.#accounts.open(account, kind)) {
+      this.#tell({ event: 'skipped', kind, account });
+      return;
+    }
+    const run = this.#openRun(kind, account);
+    void run.done.then((result) => {
+      this.#accounts.close(account, kind);
+      const { startedAt } = run.info;
+      const mailboxes = this.#accounts.mailboxes(account).length;
+      if (kind === 'sync' && accountFailure(result) === undefined) {
+        this.#accounts.rounded(account, { startedAt, durationMs: result.durationMs, mailboxes });
+      }
+    });
+    await this.#enqueue(run, account, aim, false, () => true);
+  }
+
+  /** Asks which mailboxes there are, and queues a pass for each. */
+  async #enqueue(
+    run: Run,
+    account: string,
+    aim: Aim,
+    fresh: boolean,
+    wanted: (mailbox: WatchedMailbox) => boolean,
+  ): Promise<void> {
+    run.begin();
+    try {
+      const mailboxes = await this.#survey(run, account, fresh);
+      const chosen = mailboxes.filter(wanted);
+      this.#tell({ event: 'run-started', run: run.info, mailboxes: chosen.length });
+      for (const mailbox of chosen) this.#dispatcher.add(mailbox, run.info.kind, aim, run);
+    } catch (error) {
+      run.fail([archiveFailure(account, error)]);
+      const known = aim.full ? this.#accounts.mailboxes(account).filter(wanted) : [];
+      for (const mailbox of known) this.#dispatcher.add(mailbox, 'sweep', aim, undefined);
+      throw error;
+    } finally {
+      run.end();
+    }
+    this.#dispatcher.weigh();
+  }
+
+  async #survey(run: Run, account: string, fresh: boolean): Promise<readonly WatchedMailbox[]> {
+    const { runner } = this.#options;
+    const { mailboxes, result } = await runner.survey(account, fresh, this.#stopping.signal);
+    run.add(result);
+    if (this.#noted(account, result)) return [];
+    this.#accounts.recovered(account);
+    this.#accounts.setMailboxes(account, mailboxes);
+    return mailboxes;
+  }
+
+  /** Notes a failure of the whole account, if there is one. */
+  #noted(account: string, result: SyncResult): boolean {
+    const failure = accountFailure(result);
+    if (failure === undefined) return false;
+    this.#accounts.failed(account, failure, this.#options.runner.tokenMark(account));
+    this.#dispatcher.fail(account, result);
+    // The watch over its token begins.
+    this.#wake();
+    return true;
+  }
+
+  /** One request tells whether an account is back; when it is, a run makes up for what was missed. */
+  async #probe(account: string): Promise<void> {
+    const { runner } = this.#options;
+    try {
+      const { mailboxes, result } = await runner.survey(account, true, this.#stopping.signal);
+      if (this.#noted(account, result)) return;
+      this.#accounts.setMailboxes(account, mailboxes);
+      this.#accounts.recovered(account);
+    } finally {
+      this.#accounts.probed(account);
+    }
+    await this.#round('sync', account, LOOK);
+  }
+
+  #passed(mailbox: WatchedMailbox, kind: RunKind, result: SyncResult): void {
+    this.#tell({ event: 'pass-finished', kind, mailbox, result });
+    this.#noted(mailbox.account, result);
+    if (result.mailboxes.some(({ added }) => added > 0)) this.#untidy = true;
+    const { runner } = this.#options;
+    const { againMs, unseen } = this.#awaited.settle(mailbox, (uid) => runner.has(mailbox, uid));
+    if (unseen > 0) {
+      const { account, resourceId } = mailbox;
+      this.#tell({ event: 'hint-unseen', account, mailbox: resourceId });
+    }
+    if (againMs !== null) this.#after(againMs, () => this.#look(mailbox));
+  }
+
+  #look(mailbox: WatchedMailbox): void {
+    const run = this.#openRun('hint', mailbox.account);
+    run.begin();
+    this.#dispatcher.add(mailbox, 'hint', LOOK, run);
+    run.end();
+    this.#dispatcher.weigh();
+  }
+
+  #failed(error: unknown): void {
+    const { clock, runner, onFatal } = this.#options;
+    if (this.#stopping.signal.aborted) return;
+    const paused = this.#diskWaits ? undefined : this.#dispatcher.pause();
+    for (const account of this.#accounts.names) {
+      this.#dispatcher.abandon(account, [archiveFailure(account, error)]);
+    }
+    if (!isOfTheDisk(error)) {
+      onFatal(error);
+      return;
+    }
+    // Passes beside each other fail of the same disk.
+    if (paused === undefined) return;
+    this.#diskWaits = true;
+    const retryAt = clock.now() + DISK_WAIT_MS;
+    this.#tell({ event: 'archive-failed', code: error.code, retryAt });
+    this.#errand(
+      paused.then(() => {
+        this.#after(DISK_WAIT_MS, () => {
+          this.#diskWaits = false;
+          runner.recover();
+          this.#dispatcher.resume();
+        });
+      }),
+    );
+  }
+
+  #tidy(): void {
+    if (!this.#untidy || this.#tidying || this.#stopping.signal.aborted) return;
+    this.#untidy = false;
+    this.#tidying = true;
+    this.#errand(this.#tidyOnce());
+  }
+
+  async #tidyOnce(): Promise<void> {
+    const { runner, clock } = this.#options;
+    try {
+      const more = await runner.tidy(this.#stopping.signal);
+      if (more) {
+        this.#untidy = true;
+        this.#after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
+      }
+    } finally {
+      this.#tidying = false;
+      this.#tidiedAt = clock.monotonic();
+    }
+  }
+
+  #openRun(kind: RunKind, account: string | null, progress?: ProgressListener): Run {
+    const { clock } = this.#options;
+    const info: RunInfo = { id: this.#nextRun, kind, account, startedAt: clock.now() };
+    this.#nextRun += 1;
+    const run = new Run(info, () => clock.now(), progress);
+    void run.done.then((result) => this.#tell({ event: 'run-finished', run: info, result }));
+    return run;
+  }
+
+  /** Work that nobody waits for: its failure is the daemon's. */
+  #errand(work: Promise<void>, among = this.#errands): void {
+    const errand = work.catch((error: unknown) => {
+      if (!this.#stopping.signal.aborted) this.#failed(error);
+    });
+    among.add(errand);
+    void errand.finally(() => among.delete(errand));
+  }
+
+  #after(ms: number, act: () => void): void {
+    const cancel = this.#options.clock.after(ms, () => {
+      this.#timers.delete(cancel);
+      act();
+    });
+    this.#timers.add(cancel);
+  }
+
+  #tell(event: DaemonEvent): void {
+    this.#options.observer(event);
+  }
+}

@@ -1,0 +1,270 @@
+import { hasCode } from '../errors/mailkeep-error.ts';
+import type { Lane } from '../limiter/lanes.ts';
+import type { SyncFailure, SyncResult } from '../sync/result.ts';
+import { accountFailure } from './account-state.ts';
+import { archiveFailure } from './archive-failure.ts';
+import type { Aim, DaemonClock, Observer, PassRunner, RunKind, WatchedMailbox } from './ports.ts';
+import { partialResult, type Run } from './run.ts';
+import { classOf, decide, mailboxKey, RANKS, SLICE_MS, type Task, type Underway } from './work.ts';
+
+/** How often what is under way is weighed again when nothing else happens. */
+const WEIGH_EVERY_MS = 5_000;
+
+export interface DispatcherOptions {
+  readonly runner: PassRunner;
+  readonly clock: DaemonClock;
+  readonly observer: Observer;
+  /** Whether passes of an account may be started now. */
+  readonly isOpen: (account: string) => boolean;
+  /** A pass ended, well or with failures of the origin. */
+  readonly onPassed: (mailbox: WatchedMailbox, kind: RunKind, result: SyncResult) => void;
+  /** The archive cannot go on, or there is a mistake in the program. */
+  readonly onFailed: (error: unknown) => void;
+  /** Nothing waits and nothing is under way. */
+  readonly onIdle: () => void;
+}
+
+interface Pass extends Underway {
+  readonly controller: AbortController;
+  stored: { messages: number; bytes: number };
+  readonly ended: Promise<void>;
+}
+
+/** Starts and interrupts passes as `decide` says: the one queue of the daemon. */
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  #waiting: Task[] = [];
+  readonly #underway = new Map<string, Pass>();
+  #cancelTimer: (() => void) | undefined;
+  /** How many have paused it and not resumed. */
+  #paused = 0;
+  #closing = false;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+  }
+
+  /** Queues a pass, or joins one that waits for the same. The run counts it until it is over. */
+  add(mailbox: WatchedMailbox, rank: RunKind, aim: Aim, run: Run | undefined): void {
+    const same = this.#waiting.find(
+      (task) => mailboxKey(task.mailbox) === mailboxKey(mailbox) && sameAim(task.aim, aim),
+    );
+    const task = same ?? { mailbox, aim, rank, begunAt: undefined, runs: new Set<Run>() };
+    if (same === undefined) this.#waiting.push(task);
+    if (RANKS.indexOf(rank) < RANKS.indexOf(task.rank)) task.rank = rank;
+    if (run !== undefined && !task.runs.has(run)) {
+      run.begin();
+      task.runs.add(run);
+    }
+  }
+
+  /** True when a pass over the mailbox waits already that nothing goes before. */
+  isExpected(mailbox: WatchedMailbox): boolean {
+    const key = mailboxKey(mailbox);
+    return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
+  }
+
+  /** Decides anew. Called after whatever may have changed the decision. */
+  weigh(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    if (this.#paused > 0 || this.#closing) return;
+    const { clock, isOpen, onIdle } = this.#options;
+    const now = clock.monotonic();
+    const underway = [...this.#underway.values()];
+    for (const pass of underway) this.#release(pass, now);
+    const { start, stop } = decide(this.#waiting, underway, now, isOpen);
+    for (const one of stop) {
+      one.stopping = true;
+      this.#underway.get(mailboxKey(one.task.mailbox))?.controller.abort();
+    }
+    for (const task of start) this.#start(task, now);
+    if (this.#underway.size > 0) {
+      this.#cancelTimer = clock.after(WEIGH_EVERY_MS, () => this.weigh());
+    } else if (this.#waiting.length === 0) {
+      onIdle();
+    }
+  }
+
+  /** Ends what waits for an account's passes with the failure that ended them; the passes themselves go on waiting. */
+  fail(account: string, result: SyncResult): void {
+    const failures = result.failures.filter(({ mailbox }) => mailbox === null);
+    for (const task of this.#waiting) {
+      if (task.mailbox.account === account) settle(task, (run) => run.fail(failures));
+    }
+  }
+
+  /** Ends all that wait for an account's passes, those under way too, with the failure that ends them; the passes are made later. */
+  abandon(account: string, failures: readonly SyncFailure[]): void {
+    for (const { task, stored } of this.#underway.values()) {
+      if (task.mailbox.account === account) settleFailed({ task, stored }, failures);
+    }
+    for (const task of this.#waiting) {
+      if (task.mailbox.account === account) settle(task, (run) => run.fail(failures));
+    }
+  }
+
+  /** Drops what waits and does not belong to these mailboxes any more. */
+  keep(wanted: (mailbox: WatchedMailbox) => boolean): void {
+    for (const task of this.#waiting) if (!wanted(task.mailbox)) settle(task, () => {});
+    this.#waiting = this.#waiting.filter(({ mailbox }) => wanted(mailbox));
+  }
+
+  /** Passes that wait, by what they are for. */
+  waiting(account?: string): Readonly<Record<RunKind, number>> {
+    const counts = { hint: 0, hand: 0, sync: 0, backlog: 0, sweep: 0 };
+    for (const { rank, mailbox } of this.#waiting) {
+      if (account === undefined || mailbox.account === account) counts[rank] += 1;
+    }
+    return counts;
+  }
+
+  underway(): {
+    readonly mailbox: WatchedMailbox;
+    readonly kind: RunKind;
+    readonly forMs: number;
+  }[] {
+    const now = this.#options.clock.monotonic();
+    return [...this.#underway.values()].map((pass) => ({
+      mailbox: pass.task.mailbox,
+      kind: classOf(pass, now),
+      forMs: now - pass.startedAt,
+    }));
+  }
+
+  /** Interrupts all passes and resolves when they have ended; nothing is started until all who paused have resumed. What was interrupted waits. */
+  async pause(): Promise<void> {
+    this.#paused += 1;
+    this.#cancelTimer?.();
+    const passes = [...this.#underway.values()];
+    for (const { controller } of passes) controller.abort();
+    await Promise.all(passes.map(({ ended }) => ended));
+  }
+
+  resume(): void {
+    this.#paused -= 1;
+    this.weigh();
+  }
+
+  /** Interrupts all passes for good. Runs that wait never end: whoever waits for one is told by other means. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.pause();
+  }
+
+  #start(task: Task, monotonic: number): void {
+    this.#waiting.splice(this.#waiting.indexOf(task), 1);
+    task.begunAt ??= this.#options.clock.now();
+    const controller = new AbortController();
+    const pass: Pass = {
+      task,
+      startedAt: monotonic,
+      stopping: false,
+      controller,
+      stored: { messages: 0, bytes: 0 },
+      ended: Promise.resolve().then(() => this.#run(pass)),
+    };
+    this.#underway.set(mailboxKey(task.mailbox), pass);
+  }
+
+  async #run(pass: Pass): Promise<void> {
+    const { runner, clock, onPassed, onFailed } = this.#options;
+    const { task, controller } = pass;
+    const kind = task.rank;
+    try {
+      const result = await runner.pass({
+        mailbox: task.mailbox,
+        aim: task.aim,
+        begunAt: task.begunAt ?? clock.now(),
+        byHand: kind === 'hand',
+        lane: () => laneOf(classOf(pass, clock.monotonic())),
+        signal: controller.signal,
+        progress: (event) => {
+          if (event.event === 'stored') {
+            pass.stored = { messages: event.messages, bytes: event.bytes };
+          }
+          for (const run of task.runs) run.tell(event);
+        },
+      });
+      this.#underway.delete(mailboxKey(task.mailbox));
+      const failed = accountFailure(result) !== undefined;
+      settle(task, (run) => run.add(result));
+      // What an account's failure has cut short is still to be done.
+      if (failed && task.aim.full) this.add(task.mailbox, 'sweep', task.aim, undefined);
+      onPassed(task.mailbox, classOf(pass, clock.monotonic()), result);
+    } catch (error) {
+      this.#underway.delete(mailboxKey(task.mailbox));
+      if (hasCode(error, 'sync.interrupted')) {
+        const { rank, mailbox } = task;
+        this.#options.observer({ event: 'pass-preempted', kind: rank, mailbox });
+        for (const run of task.runs) run.add(partialResult(mailbox, pass.stored));
+        this.#again(pass, rank === 'sweep' ? 'sweep' : 'backlog');
+      } else {
+        settleFailed(pass, [archiveFailure(task.mailbox.account, error)]);
+        if (task.aim.full) this.#again(pass, 'sweep');
+        onFailed(error);
+      }
+    }
+    this.weigh();
+  }
+
+  /** A pass that did not come to its end waits for its next turn, with the runs that wait for it. */
+  #again({ task }: Pass, rank: RunKind): void {
+    if (this.#closing) return;
+    const waits = this.#waiting.find(
+      (other) =>
+        mailboxKey(other.mailbox) === mailboxKey(task.mailbox) && sameAim(other.aim, task.aim),
+    );
+    if (waits === undefined) {
+      this.#waiting.push({ ...task, rank, runs: new Set(task.runs) });
+      return;
+    }
+    waits.begunAt ??= task.begunAt;
+    for (const run of task.runs) {
+      if (waits.runs.has(run)) run.end();
+      else waits.runs.add(run);
+    }
+  }
+
+  /** A run by the clock does not wait for a backlog: the next one has to look for new mail meanwhile. */
+  #release(pass: Pass, monotonic: number): void {
+    if (monotonic - pass.startedAt < SLICE_MS) return;
+    for (const run of pass.task.runs) {
+      if (run.info.kind !== 'sync' && run.info.kind !== 'hint') continue;
+      pass.task.runs.delete(run);
+      run.add(partialResult(pass.task.mailbox, pass.stored));
+      run.end();
+    }
+  }
+}
+
+function laneOf(kind: RunKind): Lane | undefined {
+  return kind === 'hint' || kind === 'sweep' ? kind : undefined;
+}
+
+function settle(task: Task, tell: (run: Run) => void): void {
+  for (const run of [...task.runs]) {
+    task.runs.delete(run);
+    tell(run);
+    run.end();
+  }
+}
+
+function settleFailed(
+  { task, stored }: Pick<Pass, 'task' | 'stored'>,
+  failures: readonly SyncFailure[],
+): void {
+  settle(task, (run) => {
+    run.add(partialResult(task.mailbox, stored));
+    run.fail(failures);
+  });
+}
+
+function sameAim(a: Aim, b: Aim): boolean {
+  return (
+    a.full === b.full &&
+    a.acceptEndings === b.acceptEndings &&
+    a.folders.length === b.folders.length &&
+    a.folders.every((folder, i) => folder === b.folders[i])
+  );
+}

@@ -1,0 +1,23 @@
+import type { DaemonClock, Narrowing, Observer, PassRunner } from './ports.ts';
+import type { Scheduled, Timetable } from './timetable.ts';
+
+/** What `sync` asks a running daemon for. */
+export interface SyncRequest extends Narrowing {
+  readonly full: boolean;
+  readonly acceptEndings: boolean;
+}
+
+export interface DaemonOptions {
+  readonly accounts: readonly string[];
+  readonly runner: PassRunner;
+  readonly clock: DaemonClock;
+  readonly timetable: Timetable;
+  /** Called when something of the timetable was begun, to remember when. */
+  readonly begun: (name: Scheduled, at: number) => void;
+  /** Compares the archive with itself; null where nothing does. */
+  readonly verify: ((signal: AbortSignal) => Promise<void>) | null;
+  readonly observer: Observer;
+  readonly random: () => number;
+  /** The archive cannot go on, or there is a mistake in the program: the process has to end. */
+  readonly onFatal: (error: unknown) => void;
+}

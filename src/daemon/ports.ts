@@ -1,0 +1,154 @@
+import type { Lane } from '../limiter/lanes.ts';
+import type { SyncPlan } from '../sync/plan-sync.ts';
+import type { ProgressListener } from '../sync/progress.ts';
+import type { SyncResult } from '../sync/result.ts';
+
+/** Time, as the daemon has it. */
+export interface DaemonClock {
+  /** Milliseconds since the epoch. It may jump: somebody sets it, or the machine slept. */
+  now(): number;
+  /** Milliseconds of a clock that never goes back; while the machine sleeps it may stand. */
+  monotonic(): number;
+  /** Calls back once after at least `ms`; the returned function takes it back. */
+  after(ms: number, call: () => void): () => void;
+}
+
+/** A mailbox that an account of the configuration wants. */
+export interface WatchedMailbox {
+  readonly account: string;
+  readonly host: string;
+  readonly resourceId: string;
+  readonly address: string;
+}
+
+/** What a pass over a mailbox is to do beyond looking for what is new. Empty `folders` means all that are wanted. */
+export interface Aim {
+  readonly full: boolean;
+  readonly acceptEndings: boolean;
+  readonly folders: readonly string[];
+}
+
+export interface PassRequest {
+  readonly mailbox: WatchedMailbox;
+  readonly aim: Aim;
+  /** When this aim was first begun with, milliseconds since the epoch: a sweep that was interrupted goes on from there. */
+  readonly begunAt: number;
+  /** A person waits for it: nothing is spared that costs a request. */
+  readonly byHand: boolean;
+  /** The lane of the next request; undefined leaves it to the request itself. */
+  readonly lane: () => Lane | undefined;
+  readonly signal: AbortSignal;
+  readonly progress: ProgressListener;
+}
+
+export interface Survey {
+  readonly mailboxes: readonly WatchedMailbox[];
+  /** What is to be told of mailboxes that the account has lost; one that failed as a whole is a failure without mailbox. */
+  readonly result: SyncResult;
+}
+
+/** Does the work that the daemon decides on. */
+export interface PassRunner {
+  /** The mailboxes of an account; asked of the origin when `fresh`, or when the last answer is an hour old. */
+  survey(account: string, fresh: boolean, signal: AbortSignal): Promise<Survey>;
+  /**
+   * One pass over one mailbox. Failures of the origin are in the result.
+   *
+   * @throws `sync.interrupted` when the signal was aborted; families `disk`, `damage`, `in-use` when the archive cannot go on
+   */
+  pass(request: PassRequest): Promise<SyncResult>;
+  /** What passes over these accounts would do. */
+  plan(
+    accounts: readonly string[],
+    narrowing: Narrowing,
+    full: boolean,
+    signal: AbortSignal,
+  ): Promise<SyncPlan>;
+  /** True when the archive has (or had) this message of the mailbox's INBOX. */
+  has(mailbox: WatchedMailbox, uid: number): boolean;
+  /**
+   * Does what can wait, for a few seconds: reads attachments, seals what is worth it. Resolves with whether there is
+   * more to do.
+   */
+  tidy(signal: AbortSignal): Promise<boolean>;
+  /** Makes the archive writable again after a failure of the disk. */
+  recover(): void;
+  /** Changes when the account's token may have changed; null where that cannot be seen. */
+  tokenMark(account: string): string | null;
+}
+
+/** What a command narrows its passes to; empty lists narrow nothing. */
+export interface Narrowing {
+  readonly account: string | undefined;
+  readonly mailboxes: readonly string[];
+  readonly folders: readonly string[];
+}
+
+/** What a run was started for. */
+export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';
+
+/** A run is one or more passes that were started for one reason. */
+export interface RunInfo {
+  readonly id: number;
+  readonly kind: RunKind;
+  /** Null for a run over several accounts. */
+  readonly account: string | null;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+}
+
+/** Why an account's passes wait. */
+export interface AccountTrouble {
+  /** `refused`: the token. `away`: the host cannot be reached, or does not want to be. */
+  readonly state: 'refused' | 'away';
+  /** Code of the error. */
+  readonly code: string;
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+  readonly retryAt: number;
+}
+
+/** What the daemon tells those who watch it: health, metrics, notifications, the log. A listener never throws and never waits. */
+export type DaemonEvent =
+  | { readonly event: 'run-started'; readonly run: RunInfo; readonly mailboxes: number }
+  | { readonly event: 'run-finished'; readonly run: RunInfo; readonly result: SyncResult }
+  | {
+      readonly event: 'pass-finished';
+      readonly kind: RunKind;
+      readonly mailbox: WatchedMailbox;
+      readonly result: SyncResult;
+    }
+  | {
+      readonly event: 'pass-preempted';
+      readonly kind: RunKind;
+      readonly mailbox: WatchedMailbox;
+    }
+  | {
+      readonly event: 'account-stopped';
+      readonly account: string;
+      readonly trouble: AccountTrouble;
+    }
+  | { readonly event: 'account-recovered'; readonly account: string; readonly afterMs: number }
+  | {
+      readonly event: 'hint';
+      readonly account: string;
+      readonly mailbox: string;
+      readonly uids: number;
+    }
+  | { readonly event: 'hint-unseen'; readonly account: string; readonly mailbox: string }
+  | { readonly event: 'hint-unknown' }
+  | { readonly event: 'skipped'; readonly kind: RunKind; readonly account: string }
+  | { readonly event: 'clock-jumped'; readonly ms: number }
+  | { readonly event: 'archive-failed'; readonly code: string; readonly retryAt: number };
+
+export type Observer = (event: DaemonEvent) => void;
+
+/** That something is new in a mailbox, from whoever may know: a webhook, a person, another program. */
+export interface Hint {
+  readonly resourceId?: string | undefined;
+  readonly address?: string | undefined;
+  /** Where several accounts reach the mailbox. */
+  readonly account?: string | undefined;
+  /** The message in INBOX that it is about. */
+  readonly uid?: number | undefined;
+}

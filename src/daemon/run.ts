@@ -1,0 +1,153 @@
+import type { ProgressListener, SyncProgress } from '../sync/progress.ts';
+import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
+import type { RunInfo } from './ports.ts';
+
+const NOTHING: Omit<SyncResult, 'durationMs'> = {
+  mailboxes: [],
+  requests: 0,
+  requestsByOperation: {},
+  timings: { fetchMs: 0, indexMs: 0 },
+  failures: [],
+  certificates: [],
+  excluded: [],
+};
+
+const UNCHANGED = {
+  folders: 0,
+  ended: 0,
+  flagsChanged: 0,
+  relinked: 0,
+  verified: 0,
+  corrected: 0,
+  quarantined: 0,
+  held: 0,
+};
+
+/** Some passes that were started for one reason, and what they came to together. */
+export class Run {
+  readonly info: RunInfo;
+  readonly done: Promise<SyncResult>;
+  /** Told what its passes tell. */
+  readonly #progress: ProgressListener;
+  readonly #now: () => number;
+  readonly #results: SyncResult[] = [];
+  readonly #failures: SyncFailure[] = [];
+  #open = 0;
+  #resolve: (result: SyncResult) => void = () => {};
+
+  constructor(info: RunInfo, now: () => number, progress: ProgressListener = () => {}) {
+    this.info = info;
+    this.#now = now;
+    this.#progress = progress;
+    this.done = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  /** Counts a pass, or the survey before the passes, that the run waits for. */
+  begin(): void {
+    this.#open += 1;
+  }
+
+  /** Takes the result of one of them, or of a part of one. */
+  add(result: SyncResult): void {
+    const whole = result.failures.filter(({ mailbox }) => mailbox === null);
+    this.fail(whole);
+    const failures = result.failures.filter(({ mailbox }) => mailbox !== null);
+    this.#results.push(whole.length === 0 ? result : { ...result, failures });
+  }
+
+  /** Takes a failure that ended more than one of them; it is told once. */
+  fail(failures: readonly SyncFailure[]): void {
+    for (const failure of failures) {
+      const known = this.#failures.some(
+        ({ account, code }) => account === failure.account && code === failure.code,
+      );
+      if (!known) this.#failures.push(failure);
+    }
+  }
+
+  /** One of them is over; the last one ends the run. */
+  end(): void {
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    const merged = mergeResults(this.#results, this.#now() - this.info.startedAt);
+    this.#resolve({ ...merged, failures: [...this.#failures, ...merged.failures] });
+  }
+
+  tell(event: SyncProgress): void {
+    this.#progress(event);
+  }
+}
+
+/** The result of passes together. Passes over the same mailbox become one line, the last one's proofs. */
+export function mergeResults(results: readonly SyncResult[], durationMs: number): SyncResult {
+  const mailboxes = new Map<string, MailboxResult>();
+  const certificates = new Map<string, SyncResult['certificates'][number]>();
+  const excluded = new Map<string, SyncResult['excluded'][number]>();
+  const requestsByOperation: Record<string, number> = {};
+  for (const result of results) {
+    for (const mailbox of result.mailboxes) {
+      const before = mailboxes.get(mailbox.address);
+      mailboxes.set(mailbox.address, before === undefined ? mailbox : together(before, mailbox));
+    }
+    for (const one of result.certificates) {
+      certificates.set(JSON.stringify([one.mailbox, one.folder]), one);
+    }
+    for (const one of result.excluded) {
+      excluded.set(JSON.stringify([one.mailbox, one.folder]), one);
+    }
+    for (const [operation, count] of Object.entries(result.requestsByOperation)) {
+      requestsByOperation[operation] = (requestsByOperation[operation] ?? 0) + count;
+    }
+  }
+  const sum = (of: (result: SyncResult) => number): number =>
+    results.reduce((total, result) => total + of(result), 0);
+  const indexMs = sum(({ timings }) => timings.indexMs);
+  return {
+    ...NOTHING,
+    mailboxes: [...mailboxes.values()].sort((a, b) => (a.address < b.address ? -1 : 1)),
+    requests: sum(({ requests }) => requests),
+    requestsByOperation,
+    // Passes overlap: their indexing cannot have taken longer than all of them.
+    timings: {
+      fetchMs: Math.max(0, durationMs - indexMs),
+      indexMs: Math.min(indexMs, durationMs),
+    },
+    durationMs,
+    failures: results.flatMap(({ failures }) => failures),
+    certificates: [...certificates.values()],
+    excluded: [...excluded.values()],
+  };
+}
+
+/** What changed adds up; what there is now is what the later one says. */
+function together(before: MailboxResult, after: MailboxResult): MailboxResult {
+  return {
+    address: after.address,
+    folders: after.folders,
+    added: before.added + after.added,
+    ended: before.ended + after.ended,
+    flagsChanged: before.flagsChanged + after.flagsChanged,
+    relinked: before.relinked + after.relinked,
+    verified: before.verified + after.verified,
+    corrected: before.corrected + after.corrected,
+    quarantined: after.quarantined,
+    held: after.held,
+    bytes: before.bytes + after.bytes,
+  };
+}
+
+/** What is known of a pass that was interrupted: messages and bytes that became durable. */
+export function partialResult(
+  mailbox: { readonly address: string },
+  stored: { readonly messages: number; readonly bytes: number },
+): SyncResult {
+  const { messages: added, bytes } = stored;
+  const { address } = mailbox;
+  return {
+    ...NOTHING,
+    mailboxes: added === 0 ? [] : [{ ...UNCHANGED, address, added, bytes }],
+    durationMs: 0,
+  };
+}

@@ -1,0 +1,120 @@
+import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
+import type { Run } from './run.ts';
+
+/** What comes first, by what it is for. A pass that takes long is backlog, whatever it began as. */
+export const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];
+
+/** A pass over a mailbox that is to be made, and the runs that wait for it. */
+export interface Task {
+  readonly mailbox: WatchedMailbox;
+  readonly aim: Aim;
+  rank: RunKind;
+  /** When a pass with this aim was first begun; undefined before that. */
+  begunAt: number | undefined;
+  readonly runs: Set<Run>;
+}
+
+/** A pass under way. */
+export interface Underway {
+  readonly task: Task;
+  /** By the clock that never goes back. */
+  readonly startedAt: number;
+  stopping: boolean;
+}
+
+/** The origin's name of a mailbox: two accounts that reach the same one must not write it at the same time. */
+export function mailboxKey({ host, resourceId }: WatchedMailbox): string {
+  return `${host}/${resourceId}`;
+}
+
+/** A pass that began as anything better is backlog from this age on. */
+export const SLICE_MS = 30_000;
+/** From this age on a pass makes room for another that waits in its class. */
+export const ROTATE_MS = 600_000;
+/** Passes of an account that may be under way, by what they are now. Requests are paced by the limiter, whatever these are. */
+export const SLOTS: Readonly<Record<RunKind, number>> = {
+  hint: 4,
+  hand: 4,
+  sync: 4,
+  backlog: 4,
+  sweep: 1,
+};
+
+export function classOf({ task, startedAt }: Underway, monotonic: number): RunKind {
+  if (task.rank === 'sweep' || monotonic - startedAt < SLICE_MS) return task.rank;
+  return 'backlog';
+}
+
+export interface Decision {
+  readonly start: readonly Task[];
+  readonly stop: readonly Underway[];
+}
+
+/**
+ * What to start and what to interrupt now. A mailbox has one pass at a time. An interrupted pass goes on later where it
+ * stopped, after what came before it.
+ *
+ * @param isOpen whether passes of an account may be started at all
+ */
+export function decide(
+  waiting: readonly Task[],
+  underway: readonly Underway[],
+  monotonic: number,
+  isOpen: (account: string) => boolean,
+): Decision {
+  const busy = new Map(underway.map((one) => [mailboxKey(one.task.mailbox), one]));
+  const counts = new Map<string, number>();
+  const count = (account: string, kind: RunKind): number => counts.get(slot(account, kind)) ?? 0;
+  const add = (account: string, kind: RunKind): void => {
+    counts.set(slot(account, kind), count(account, kind) + 1);
+  };
+  for (const one of underway) add(one.task.mailbox.account, classOf(one, monotonic));
+  const oldest = oldestByClass(underway, monotonic);
+  const stop = new Set<Underway>();
+  const start: Task[] = [];
+  for (const rank of RANKS) {
+    for (const task of waiting) {
+      const { account } = task.mailbox;
+      if (task.rank !== rank || !isOpen(account)) continue;
+      const other = busy.get(mailboxKey(task.mailbox));
+      if (other !== undefined) {
+        if (isBetter(rank, classOf(other, monotonic))) stop.add(other);
+      } else if (count(account, rank) < SLOTS[rank]) {
+        add(account, rank);
+        start.push(task);
+        busy.set(mailboxKey(task.mailbox), { task, startedAt: monotonic, stopping: false });
+      } else {
+        const first = oldest.get(slot(account, rank));
+        if (first !== undefined && monotonic - first.startedAt >= ROTATE_MS) stop.add(first);
+      }
+    }
+  }
+  for (const { task } of underway) {
+    const { account } = task.mailbox;
+    if (count(account, 'backlog') <= SLOTS.backlog) continue;
+    const first = oldest.get(slot(account, 'backlog'));
+    if (first !== undefined) stop.add(first);
+  }
+  return { start, stop: [...stop].filter(({ stopping }) => !stopping) };
+}
+
+/** Whether what waits for a mailbox is worth interrupting what goes on in it. */
+function isBetter(waiting: RunKind, running: RunKind): boolean {
+  if (running !== 'backlog' && running !== 'sweep') return false;
+  return waiting === 'hint' || waiting === 'hand' || waiting === 'sync';
+}
+
+function slot(account: string, kind: RunKind): string {
+  return `${account} ${kind}`;
+}
+
+/** Of each account and class the pass that was started first. */
+function oldestByClass(underway: readonly Underway[], monotonic: number): Map<string, Underway> {
+  const oldest = new Map<string, Underway>();
+  for (const one of underway) {
+    const key = slot(one.task.mailbox.account, classOf(one, monotonic));
+    const known = oldest.get(key);
+    if (known === undefined || one.startedAt < known.startedAt) oldest.set(key, one);
+  }
+  return oldest;
+}

@@ -1,0 +1,308 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { deliver } from '../../src/service/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { jsonLines, mailkeep, program, start, type Workplace } from '../cli/child.ts';
+import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';
+
+const MESSAGES = 60;
+
+let sandbox: Sandbox;
+let place: Workplace;
+const running: RunningDaemon[] = [];
+beforeEach(async () => {
+  sandbox = await startSandbox({ seed: 5, mail: { messages: MESSAGES } });
+  place = daemonWorkplace(sandbox);
+});
+afterEach(async () => {
+  for (const daemon of running.splice(0)) {
+    daemon.child.kill('SIGKILL');
+    await daemon.ended;
+  }
+  await sandbox.close();
+  rmSync(place.folder, { recursive: true, force: true });
+});
+
+function daemon(at = place): RunningDaemon {
+  const started = new RunningDaemon(at);
+  running.push(started);
+  return started;
+}
+
+/** Brings a message into INBOX of the first mailbox, without telling any webhook. */
+function arrive(subject: string): number {
+  const { service } = sandbox;
+  const mailbox = service.store.mailboxes.get(sandbox.mailboxes[0]?.resourceId ?? '');
+  if (mailbox === undefined) throw new Error('no mailbox');
+  const source = `From: a@example.org\r\nSubject: ${subject}\r\nMessage-ID: <${subject}@x>\r\n\r\nHello.\r\n`;
+  return deliver(service, mailbox, service.store.folderFor(mailbox, 'INBOX'), Buffer.from(source));
+}
+
+async function subjects(): Promise<unknown[]> {
+  const { stdout } = await mailkeep(['list', '--json', '--data', place.data]);
+  return jsonLines(stdout).map(
+    (line) => z.object({ subject: z.string().nullable() }).parse(line).subject,
+  );
+}
+
+const result = z.object({
+  mailboxes: z.array(z.object({ address: z.string(), folders: z.number(), added: z.number() })),
+});
+
+describe('the daemon', () => {
+  it('mirrors at the start, and again whenever the schedule says', async () => {
+    place = daemonWorkplace(sandbox, (config) => ({
+      ...config,
+      schedule: { ...config.schedule, sync: EVERY_SECOND },
+    }));
+    const at = daemon();
+    expect((await at.run('sync')).added).toBe(MESSAGES);
+    const from = at.lines.length;
+    arrive('second');
+    await at.line((line) => line.msg === 'run finished' && line.added === 1, from);
+    expect(await subjects()).toContain('second');
+    expect(await at.end()).toBe(0);
+    expect(existsSync(path.join(place.data, 'control.sock'))).toBe(false);
+  });
+
+  it('looks at a mailbox at once on a hint, and again until the message is there', async () => {
+    const at = daemon();
+    await at.run('sync');
+    const [first] = sandbox.mailboxes;
+    const uid = arrive('hinted');
+    await at.hint({ resourceId: first?.resourceId, uid });
+    expect(await at.run('hint')).toMatchObject({ added: 1, mailboxes: 1 });
+    const from = at.lines.length;
+    await at.hint({ address: first?.address, uid: uid + 1 });
+    await at.run('hint', from);
+    arrive('late');
+    await at.line((line) => line.kind === 'hint' && line.added === 1, from);
+    expect(await subjects()).toEqual(expect.arrayContaining(['hinted', 'late']));
+  });
+
+  it('is handed a sync, which begins after the call and says what it found', async () => {
+    const at = daemon();
+    await at.run('sync');
+    arrive('by hand');
+    const { code, stdout } = await mailkeep(['sync', '--json', '--config', place.config]);
+    expect(code).toBe(0);
+    const { mailboxes } = result.parse(JSON.parse(stdout));
+    expect(mailboxes.map(({ added }) => added)).toEqual([1, 0]);
+    await at.run('hand');
+    const one = sandbox.mailboxes[1]?.address ?? '';
+    const args = [
+      'sync',
+      '--json',
+      '--config',
+      place.config,
+      '--mailbox',
+      one,
+      '--folder',
+      'INBOX',
+    ];
+    const narrowed = await mailkeep([...args, '--full']);
+    expect(result.parse(JSON.parse(narrowed.stdout)).mailboxes).toEqual([
+      expect.objectContaining({ address: one, folders: 1 }),
+    ]);
+    const plan = await mailkeep(['sync', '--dry-run', '--json', '--config', place.config]);
+    expect(JSON.parse(plan.stdout)).toMatchObject({ messages: 0 });
+    const wrong = await mailkeep([
+      'sync',
+      '--json',
+      '--config',
+      place.config,
+      '--mailbox',
+      'x@y.z',
+    ]);
+    expect(wrong.code).toBe(2);
+    const status = await mailkeep(['status', '--json', '--data', place.data]);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      daemon: { pid: at.child.pid, accounts: [{ name: 'main', state: 'ok', mailboxes: 2 }] },
+    });
+  });
+
+  it('goes on with a pass when whoever asked for it has gone', async () => {
+    const at = daemon();
+    await at.run('sync');
+    sandbox.fault({ kind: 'slow', operation: 'listFolders', overMs: 500 });
+    arrive('left alone');
+    const { child, ended } = start(['sync', '--config', place.config]);
+    await at.line((line) => line.msg === 'run started' && line.kind === 'hand');
+    child.kill('SIGINT');
+    expect((await ended).code).toBe(130);
+    expect(await at.run('hand')).toMatchObject({ added: 1 });
+  });
+
+  it('ends within ten seconds in the middle of a sync, with 0 and nothing lost', async () => {
+    sandbox.fault({ kind: 'slow', operation: 'getMessageSource', overMs: 200 });
+    const at = daemon();
+    await at.sources(20);
+    const asked = performance.now();
+    at.signal('SIGTERM');
+    expect((await at.ended).code).toBe(0);
+    expect(performance.now() - asked).toBeLessThan(10_000);
+    sandbox.clearFaults();
+    const { code, stdout } = await mailkeep(['sync', '--json', '--config', place.config]);
+    expect(code).toBe(0);
+    const { added } = { added: result.parse(JSON.parse(stdout)).mailboxes.map((one) => one.added) };
+    expect(added.reduce((sum, n) => sum + n, 0)).toBeLessThan(MESSAGES);
+  });
+
+  it('keeps its configuration when the new one is wrong, and takes a right one', async () => {
+    const at = daemon();
+    await at.run('sync');
+    const right = z.looseObject({}).parse(JSON.parse(readFileSync(place.config, 'utf8')));
+    writeFileSync(place.config, JSON.stringify({ ...right, schedule: { sync: 'soon' } }));
+    at.signal('SIGHUP');
+    const refused = await at.line((line) => line.level === 'error');
+    expect(refused).toMatchObject({
+      code: 'config-invalid',
+      message: expect.stringContaining('schedule.sync'),
+    });
+    expect((await mailkeep(['sync', '--json', '--config', place.config])).code).toBe(2);
+    writeFileSync(place.config, JSON.stringify({ ...right, schedule: { sync: EVERY_SECOND } }));
+    at.signal('SIGHUP');
+    await at.message('configuration read anew');
+    const from = at.lines.length;
+    arrive('new schedule');
+    await at.line((line) => line.msg === 'run finished' && line.added === 1, from);
+    expect(await at.end()).toBe(0);
+  });
+
+  it('waits for a network that is lost, which is no refusal, and makes up for it', async () => {
+    const at = daemon();
+    await at.run('sync');
+    const port = Number(new URL(sandbox.mailboxUrl).port);
+    await sandbox.close();
+    const handed = await mailkeep(['sync', '--json', '--config', place.config]);
+    expect(handed.code).toBe(1);
+    expect(await at.message('the service cannot be reached; the account waits')).toMatchObject({
+      state: 'away',
+      code: 'origin.unreachable',
+    });
+    expect((await at.status()).accounts).toMatchObject([{ state: 'away' }]);
+    sandbox = await startSandbox({ seed: 5, mail: { messages: MESSAGES }, port });
+    arrive('after the night');
+    await at.message('the account is back');
+    await at.line((line) => line.msg === 'run finished' && line.added === 1);
+    expect((await at.status()).accounts).toMatchObject([{ state: 'ok' }]);
+  });
+
+  it('stops an account whose token is refused, and takes a new token file at once', async () => {
+    const at = daemon();
+    await at.run('sync');
+    const old = sandbox.tokens.mailbox;
+    sandbox.service.tokens.revoke(old, Date.now());
+    const handed = await mailkeep(['sync', '--json', '--config', place.config]);
+    expect(handed.code).toBe(6);
+    const stopped = await at.message('the service refuses the token; the account waits');
+    expect(stopped).toMatchObject({ level: 'error', state: 'refused', code: 'auth.refused' });
+    arrive('with the new token');
+    const [known] = sandbox.service.store.mailboxes.values();
+    sandbox.service.tokens.put('mbx_another-token', {
+      surface: 'mailbox',
+      orderId: known?.orderId ?? '',
+      mailboxes: null,
+      expiresAt: null,
+      revokedAt: null,
+    });
+    writeFileSync(path.join(place.folder, 'token'), 'mbx_another-token\n', { mode: 0o600 });
+    await at.message('the account is back');
+    await at.line((line) => line.msg === 'run finished' && line.added === 1);
+  });
+
+  it('is alone with its archive: a second one ends with 5, and one that was killed leaves nothing stale', async () => {
+    const first = daemon();
+    await first.run('sync');
+    const second = daemon();
+    const { code, stderr } = await second.ended;
+    expect(code).toBe(5);
+    expect(stderr).toContain('in use');
+    expect((await mailkeep(['rebuild', '--data', place.data])).code).toBe(5);
+    first.child.kill('SIGKILL');
+    await first.ended;
+    expect(existsSync(path.join(place.data, 'control.sock'))).toBe(true);
+    expect((await mailkeep(['sync', '--quiet', '--config', place.config])).code).toBe(0);
+    const third = daemon();
+    await third.run('sync');
+    expect(await third.end()).toBe(0);
+  });
+
+  it('has a socket for its owner alone, and another place for it when the path is too long', async () => {
+    const deep = path.join(place.folder, 'd'.repeat(60), 'e'.repeat(60));
+    mkdirSync(deep, { recursive: true });
+    const config = z.looseObject({}).parse(JSON.parse(readFileSync(place.config, 'utf8')));
+    writeFileSync(place.config, JSON.stringify({ ...config, dataDir: deep }));
+    const far = { ...place, data: deep };
+    const at = daemon(far);
+    await at.run('sync');
+    const socket = readFileSync(path.join(deep, 'control.path'), 'utf8').trim();
+    expect(statSync(socket).mode & 0o777).toBe(0o600);
+    expect(statSync(path.dirname(socket)).mode & 0o777).toBe(0o700);
+    expect((await at.status()).pid).toBe(at.child.pid);
+    expect(await at.end()).toBe(0);
+    expect(existsSync(path.join(deep, 'control.path'))).toBe(false);
+  });
+
+  it('keeps tokens, addresses and subjects out of its log', async () => {
+    place = daemonWorkplace(sandbox, (config) => ({ ...config, log: { level: 'trace' } }));
+    const [first] = sandbox.mailboxes;
+    sandbox.fault({ kind: 'status', operation: 'getMessageSource', status: 403, times: 2 });
+    sandbox.fault({ kind: 'html-page', operation: 'listMessages', times: 8 });
+    const at = daemon();
+    await at.run('sync');
+    const uid = arrive('a subject that stays secret');
+    await at.hint({ address: first?.address, uid });
+    await at.run('hint');
+    sandbox.service.tokens.revoke(sandbox.tokens.mailbox, Date.now());
+    await mailkeep(['sync', '--quiet', '--config', place.config]);
+    writeFileSync(place.config, '{"accounts": 3}');
+    at.signal('SIGHUP');
+    await at.line((line) => line.code === 'config-invalid');
+    expect(await at.end()).toBe(0);
+    const log = at.lines.map((line) => JSON.stringify(line)).join('\n');
+    const listed = await mailkeep(['list', '--json', '--data', place.data]);
+    const row = z.object({
+      subject: z.string().nullable(),
+      from: z.unknown(),
+      mailbox: z.string(),
+    });
+    const rows = jsonLines(listed.stdout).map((line) => row.parse(line));
+    const secret = [
+      ...Object.values(sandbox.tokens),
+      ...sandbox.mailboxes.map(({ address }) => address),
+      ...rows.flatMap(({ subject }) => (subject === null || subject.length < 6 ? [] : [subject])),
+      'example.org',
+      '@',
+    ];
+    expect(rows.length).toBeGreaterThan(MESSAGES / 2);
+    expect(secret.filter((text) => log.includes(text))).toEqual([]);
+  });
+
+  it('speaks to people on a terminal', async () => {
+    const script = spawn(
+      'script',
+      ['-qec', `${process.execPath} ${program} daemon --config ${place.config}`, '/dev/null'],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: { PATH: process.env.PATH ?? '', TERM: 'xterm' },
+      },
+    );
+    let shown = '';
+    const ready = new Promise<void>((resolve) => {
+      script.stdout.on('data', (piece: Buffer) => {
+        shown += piece.toString();
+        if (shown.includes('run finished')) resolve();
+      });
+    });
+    await Promise.race([ready, once(script, 'error')]);
+    script.kill('SIGTERM');
+    await once(script, 'close');
+    expect(shown).toContain('INFO');
+    expect(shown).not.toContain('{"level"');
+  });
+});

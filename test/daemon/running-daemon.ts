@@ -1,0 +1,118 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
+import { request } from 'node:http';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { json, text } from 'node:stream/consumers';
+import { z } from 'zod';
+import type { ConfigInput } from '../../src/config/schema.ts';
+import { findControlSocket } from '../../src/daemon/control-path.ts';
+import { daemonStatus } from '../../src/daemon/status.ts';
+import type { Sandbox } from '../../src/service/sandbox.ts';
+import { program, type Workplace, workplace } from '../cli/child.ts';
+
+const line = z.looseObject({ level: z.string(), msg: z.string() });
+export type LogLine = z.output<typeof line>;
+
+/** A cron expression that does not come during a test. */
+export const NEVER = '0 0 29 2 *';
+export const EVERY_SECOND = '* * * * * *';
+
+/** A folder with a configuration by which nothing happens but the sync at the start; `change` alters it. */
+export function daemonWorkplace(
+  sandbox: Pick<Sandbox, 'mailboxUrl' | 'tokens'>,
+  change: (config: ConfigInput) => ConfigInput = (config) => config,
+): Workplace {
+  return workplace(sandbox, (config) =>
+    change({
+      ...config,
+      schedule: { sync: NEVER, sweep: NEVER, verify: NEVER },
+      log: { level: 'debug' },
+    }),
+  );
+}
+
+/** The built program as a daemon, and the lines of its log as they come. */
+export class RunningDaemon {
+  readonly lines: LogLine[] = [];
+  readonly child: ChildProcess;
+  readonly ended: Promise<{ readonly code: number | null; readonly stderr: string }>;
+  readonly #place: Workplace;
+  readonly #news = new EventEmitter();
+
+  constructor(place: Workplace, args: readonly string[] = []) {
+    this.#place = place;
+    this.#news.setMaxListeners(0);
+    const child = spawn(process.execPath, [program, 'daemon', '--config', place.config, ...args], {
+      cwd: place.folder,
+      env: { PATH: process.env.PATH ?? '', HOME: place.folder, TMPDIR: path.dirname(place.folder) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.child = child;
+    createInterface({ input: child.stdout }).on('line', (said) => {
+      this.lines.push(line.parse(JSON.parse(said)));
+      this.#news.emit('line');
+    });
+    this.ended = Promise.all([text(child.stderr), once(child, 'close')]).then(([stderr]) => {
+      this.#news.emit('line');
+      return { code: child.exitCode, stderr };
+    });
+  }
+
+  /** The first line that fits, from the `from`-th on; fails when the process ends without one. */
+  async line(fits: (line: LogLine) => boolean, from = 0): Promise<LogLine> {
+    for (;;) {
+      const found = this.lines.slice(from).find(fits);
+      if (found !== undefined) return found;
+      if (this.child.exitCode !== null || this.child.signalCode !== null) {
+        const { stderr } = await this.ended;
+        throw new Error(`the daemon ended:\n${JSON.stringify(this.lines.slice(-5))}\n${stderr}`);
+      }
+      await once(this.#news, 'line');
+    }
+  }
+
+  /** Resolves when so many sources have been fetched. */
+  async sources(count: number): Promise<void> {
+    const fetched = (): number =>
+      this.lines.filter(({ operation }) => operation === 'getMessageSource').length;
+    while (fetched() < count) {
+      await this.line((line) => line.operation === 'getMessageSource', this.lines.length);
+    }
+  }
+
+  message(msg: string, from = 0): Promise<LogLine> {
+    return this.line((said) => said.msg === msg, from);
+  }
+
+  /** A run that is over, by what it was for. */
+  run(kind: string, from = 0): Promise<LogLine> {
+    return this.line((said) => said.msg.startsWith('run finished') && said.kind === kind, from);
+  }
+
+  async status(): Promise<z.output<typeof daemonStatus>> {
+    return daemonStatus.parse(await this.#ask('GET', '/status'));
+  }
+
+  async hint(hint: object): Promise<void> {
+    await this.#ask('POST', '/hint', hint);
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.child.kill(name);
+  }
+
+  async end(): Promise<number | null> {
+    if (this.child.exitCode === null) this.child.kill('SIGTERM');
+    return (await this.ended).code;
+  }
+
+  async #ask(method: string, url: string, body?: object): Promise<unknown> {
+    const socketPath = findControlSocket(this.#place.data);
+    if (socketPath === null) throw new Error('there is no control socket');
+    const asked = request({ socketPath, method, path: url, agent: false });
+    asked.end(body === undefined ? undefined : JSON.stringify(body));
+    const [response] = await once(asked, 'response');
+    return method === 'GET' ? json(response) : text(response);
+  }
+}

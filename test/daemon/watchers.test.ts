@@ -1,0 +1,194 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { openState } from '../../src/catalog/state.ts';
+import type { ConfigInput } from '../../src/config/schema.ts';
+import { deliver } from '../../src/service/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { mailkeep, type Workplace } from '../cli/child.ts';
+import { type Receiver, receive } from '../service/webhooks/receiver.ts';
+import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';
+
+let sandbox: Sandbox;
+let place: Workplace;
+let told: Receiver;
+const running: RunningDaemon[] = [];
+beforeEach(async () => {
+  sandbox = await startSandbox({ seed: 9, mail: { messages: 20 } });
+  told = await receive();
+});
+afterEach(async () => {
+  for (const daemon of running.splice(0)) {
+    daemon.child.kill('SIGKILL');
+    await daemon.ended;
+  }
+  await Promise.all([sandbox.close(), told.close()]);
+  rmSync(place.folder, { recursive: true, force: true });
+});
+
+function daemon(change?: (config: ConfigInput) => ConfigInput): RunningDaemon {
+  if (change !== undefined) place = daemonWorkplace(sandbox, change);
+  const started = new RunningDaemon(place);
+  running.push(started);
+  return started;
+}
+
+/** Writes the configuration again, changed, and has it read. */
+function reread(at: RunningDaemon, change: object): void {
+  const config = z.looseObject({}).parse(JSON.parse(readFileSync(place.config, 'utf8')));
+  writeFileSync(place.config, JSON.stringify({ ...config, ...change }));
+  at.signal('SIGHUP');
+}
+
+function arrive(subject: string): void {
+  const [mailbox] = sandbox.service.store.mailboxes.values();
+  if (mailbox === undefined) throw new Error('no mailbox');
+  const inbox = sandbox.service.store.folderFor(mailbox, 'INBOX');
+  deliver(sandbox.service, mailbox, inbox, Buffer.from(`Subject: ${subject}\r\n\r\nHello.\r\n`));
+}
+
+const item = z.object({ kind: z.string(), name: z.string(), code: z.string() });
+const notification = z.object({
+  event: z.string(),
+  ok: z.boolean(),
+  summary: z.string(),
+  failing: z.array(item),
+  recovered: z.array(item),
+});
+const notified = (): z.output<typeof notification>[] =>
+  told.got.map(({ body }) => notification.parse(JSON.parse(body)));
+
+describe('notifications', () => {
+  it('tell notify.url that all is well, of a failure, and of its end over a restart', async () => {
+    const first = daemon((config) => ({ ...config, notify: { url: told.url } }));
+    await first.run('sync');
+    await told.count(1);
+    sandbox.service.tokens.revoke(sandbox.tokens.mailbox, Date.now());
+    expect((await mailkeep(['sync', '--quiet', '--config', place.config])).code).toBe(6);
+    expect(await first.line((line) => line.event === 'failing')).toMatchObject({
+      msg: 'notified',
+      channel: 'url',
+    });
+    await told.count(2);
+    expect(await first.end()).toBe(0);
+    const [alive, failing] = notified();
+    expect(alive).toMatchObject({ event: 'alive', ok: true });
+    expect(failing).toMatchObject({
+      event: 'failing',
+      ok: false,
+      failing: [{ kind: 'account', name: 'main', code: 'auth.refused' }],
+    });
+    // Notifications are five minutes apart; let them have passed.
+    const state = openState(place.data);
+    const shape = z.looseObject({ triedAt: z.number() });
+    const kept = shape.parse(state.get('notify', 'url'));
+    state.set('notify', 'url', { ...kept, triedAt: kept.triedAt - 300_000 });
+    state.close();
+    const [known] = sandbox.service.store.mailboxes.values();
+    sandbox.service.tokens.put('mbx_another-token', {
+      surface: 'mailbox',
+      orderId: known?.orderId ?? '',
+      mailboxes: null,
+      expiresAt: null,
+      revokedAt: null,
+    });
+    writeFileSync(path.join(place.folder, 'token'), 'mbx_another-token\n', { mode: 0o600 });
+    const second = daemon();
+    await second.line((line) => line.msg === 'notified' && line.event === 'recovered');
+    const recovered = notified().find(({ event }) => event === 'recovered');
+    expect(recovered).toMatchObject({
+      ok: true,
+      failing: [],
+      recovered: [{ kind: 'account', name: 'main', code: 'auth.refused' }],
+    });
+    expect(recovered?.summary).toBe('mailkeep: works again: account main');
+  });
+});
+
+describe('the watch over webhooks', () => {
+  it('says that one is paused, while the schedule goes on finding mail, and that it delivers again', async () => {
+    const at = daemon((config) => ({
+      ...config,
+      accounts: config.accounts.map((account) => ({
+        ...account,
+        platform: { url: sandbox.platformUrl, token: sandbox.tokens.platform },
+      })),
+      webhook: { listen: '127.0.0.1:0' },
+    }));
+    const { port } = await at.message('webhooks are received');
+    await at.run('sync');
+    const url = `http://127.0.0.1:${String(port)}/webhook`;
+    const mailbox = sandbox.mailboxes[0]?.address ?? '';
+    const config = ['--config', place.config];
+    const args = ['webhooks', 'create', '--mailbox', mailbox, '--url', url, '--json', ...config];
+    const created = await mailkeep(args);
+    const { id } = z.object({ id: z.string() }).parse(JSON.parse(created.stdout));
+    expect((await mailkeep(['webhooks', 'pause', id, ...config])).code).toBe(0);
+    reread(at, { schedule: { sync: EVERY_SECOND } });
+    const text = 'a webhook does not deliver; the schedule finds what it does not tell of';
+    const said = await at.message(text);
+    expect(said).toMatchObject({ level: 'warn', webhook: id, state: 'off', status: 'paused' });
+    const from = at.lines.length;
+    arrive('unannounced');
+    await at.line((line) => line.kind === 'sync' && line.added === 1, from);
+    expect((await mailkeep(['webhooks', 'resume', id, ...config])).code).toBe(0);
+    at.signal('SIGHUP');
+    expect(await at.message('a webhook delivers again')).toMatchObject({ webhook: id });
+    expect(await at.end()).toBe(0);
+  });
+});
+
+describe('verification by the clock', () => {
+  it('is remembered; damage is an error in the log and a notification, and passes go on', async () => {
+    const at = daemon((config) => ({
+      ...config,
+      health: { listen: '127.0.0.1:0' },
+      notify: { url: told.url },
+    }));
+    await at.run('sync');
+    reread(at, { schedule: { verify: EVERY_SECOND } });
+    const fine = await at.message('verification finished');
+    expect(fine).toMatchObject({ level: 'info', found: 0, messages: 20 });
+    const metrics = async (): Promise<string> => {
+      const { port } = await at.message('health listens');
+      return (await fetch(`http://127.0.0.1:${String(port)}/metrics`)).text();
+    };
+    expect(await metrics()).toMatch(/mailkeep_runs_total\{kind="verify",outcome="done"\}/);
+    const folder = path.join(place.data, 'log');
+    const [segment = ''] = readdirSync(folder).sort();
+    const file = path.join(folder, segment);
+    const bytes = readFileSync(file);
+    const middle = Math.floor(bytes.length / 2);
+    bytes[middle] = (bytes[middle] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+    const damaged = await at.line((line) => line.msg.startsWith('the archive is damaged'));
+    expect(damaged).toMatchObject({ level: 'error', found: expect.any(Number) });
+    await at.line((line) => line.msg === 'notified' && line.event === 'failing');
+    expect(notified().find(({ event }) => event === 'failing')?.failing).toEqual([
+      { kind: 'run', name: 'verify', code: 'archive-damaged' },
+    ]);
+    expect(await metrics()).toMatch(/mailkeep_runs_total\{kind="verify",outcome="failed"\}/);
+    const state = openState(place.data);
+    expect(state.get('verification', 'last')).toMatchObject({ ok: false });
+    state.close();
+    const from = at.lines.length;
+    arrive('after the damage');
+    await at.hint({ resourceId: sandbox.mailboxes[0]?.resourceId });
+    await at.line((line) => line.kind === 'hint' && line.added === 1, from);
+    expect(await at.end()).toBe(0);
+  });
+});
+
+it('takes another log level at once, and says what needs a restart', async () => {
+  const at = daemon((config) => ({ ...config, health: { listen: '127.0.0.1:0' } }));
+  await at.run('sync');
+  reread(at, { health: null, log: { level: 'warn' } });
+  await at.message('another health takes effect with the next start only');
+  const from = at.lines.length;
+  reread(at, { log: { level: 'debug' } });
+  await at.message('configuration read anew', from);
+  // Read under `warn`, the first reading was told by what is warned of alone.
+  const readAnew = at.lines.filter(({ msg }) => msg === 'configuration read anew');
+  expect(readAnew).toHaveLength(1);
+});
