@@ -32,6 +32,13 @@ function isWebUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:/i.test(text);
 }
 
+/** No request is made to an address that names a user. */
+function isPostable(text: string): boolean {
+  if (!isWebUrl(text)) return false;
+  const { username, password } = new URL(text);
+  return username === '' && password === '';
+}
+
 function checked(description: string, expected: string, test: (text: string) => boolean) {
   return z.string().refine(test, { error: expected }).meta({ description, expected });
 }
@@ -106,6 +113,13 @@ const wholeNumber = (from: number, to: number, description: string) =>
     .min(from)
     .max(to)
     .meta({ description, expected: `a whole number from ${from} to ${to}` });
+
+const namePattern = z.string().min(1).meta({ expected: 'a name or a pattern with *' });
+
+const days = (description: string) =>
+  wholeNumber(1, 36_500, description)
+    .nullable()
+    .meta({ expected: 'a whole number of days from 1 to 36500, or null' });
 
 const accountSchema = z
   .strictObject({
@@ -204,17 +218,52 @@ export const configSchema = z
       .meta({ expected: 'an object with maxEndedShare, minMessages and confirmAfter' }),
     retention: z
       .strictObject({
-        endedAfterDays: wholeNumber(
-          1,
-          36_500,
+        endedAfterDays: days(
           'prune may remove what ended this many days ago; null keeps everything',
-        )
-          .nullable()
-          .default(null)
-          .meta({ expected: 'a whole number of days from 1 to 36500, or null' }),
+        ).default(null),
+        draftsAfterDays: days(
+          'The same for messages that only ever stood in a folder of drafts: versions of what was written',
+        ).default(null),
+        rules: z
+          .array(
+            z
+              .strictObject({
+                mailbox: namePattern.optional(),
+                folder: namePattern.optional(),
+                endedAfterDays: days('As above, for what this rule names; null keeps it'),
+              })
+              .meta({ expected: 'an object with mailbox, folder and endedAfterDays' }),
+          )
+          .default([])
+          .meta({
+            description:
+              'Mailboxes and folders with days of their own; the first rule that fits counts',
+            expected: 'a list of objects with mailbox, folder and endedAfterDays',
+          }),
+        keepAtLeast: wholeNumber(
+          0,
+          1_000_000_000,
+          'The newest ended messages of each folder that stay, however long ago they ended',
+        ).default(0),
+        hold: z
+          .array(
+            z
+              .union([
+                z.strictObject({ query: z.string().min(1) }),
+                z.strictObject({ mailbox: namePattern }),
+              ])
+              .meta({ expected: 'an object with query or mailbox' }),
+          )
+          .default([])
+          .meta({
+            description: 'Legal hold: what a query finds, and whole mailboxes, that nothing prunes',
+            expected: 'a list of objects with query or mailbox',
+          }),
       })
       .prefault({})
-      .meta({ expected: 'an object with endedAfterDays' }),
+      .meta({
+        expected: 'an object with endedAfterDays, draftsAfterDays, rules, keepAtLeast and hold',
+      }),
     webhook: z
       .strictObject({
         listen: listen('Where the daemon receives webhooks; it faces the internet').default(
@@ -245,9 +294,9 @@ export const configSchema = z
           description: 'Command that is run on failure and on recovery',
           expected: 'a command line, or null',
         }),
-        url: z.string().refine(isWebUrl).nullable().default(null).meta({
+        url: z.string().refine(isPostable).nullable().default(null).meta({
           description: 'Address that is told of failure and recovery',
-          expected: 'an http or https address, or null',
+          expected: 'an http or https address without user and password, or null',
         }),
       })
       .prefault({})

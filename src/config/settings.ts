@@ -53,12 +53,24 @@ export interface Settings {
     readonly minMessages: number;
     readonly confirmAfterMs: number;
   };
-  readonly retention: { readonly endedAfterDays: number | null };
+  readonly retention: RetentionSettings;
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
   readonly minFreeBytes: number;
   readonly log: { readonly level: ConfigFile['log']['level'] };
+}
+
+export interface RetentionSettings {
+  readonly endedAfterDays: number | null;
+  readonly draftsAfterDays: number | null;
+  readonly rules: readonly {
+    readonly mailbox?: string | undefined;
+    readonly folder?: string | undefined;
+    readonly endedAfterDays: number | null;
+  }[];
+  readonly keepAtLeast: number;
+  readonly hold: readonly ({ readonly query: string } | { readonly mailbox: string })[];
 }
 
 /** Turns a validated file into settings; `file` is its absolute path, the base of relative ones. */

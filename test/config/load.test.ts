@@ -53,7 +53,13 @@ test('only accounts are required, the rest has the documented defaults', () => {
       jitterSeconds: 0,
     },
     brake: { maxEndedShare: 0.3, minMessages: 50, confirmAfterMs: 6 * 3_600_000 },
-    retention: { endedAfterDays: null },
+    retention: {
+      endedAfterDays: null,
+      draftsAfterDays: null,
+      rules: [],
+      keepAtLeast: 0,
+      hold: [],
+    },
     webhook: null,
     health: null,
     notify: { command: null, url: null },
@@ -167,6 +173,8 @@ test('no error repeats a secret, wherever it was written', () => {
     { accounts: secret },
     `{"accounts": [{"token": "${secret}" oops}]}`,
     `{"accounts": [{"token": "${secret}`,
+    { accounts: [account], notify: { url: `https://user:${secret}@hooks.example/x` } },
+    { accounts: [account], notify: { url: `https://${secret}@hooks.example/x` } },
   ];
   for (const content of contents.filter((_, i) => i !== 7)) {
     const error = refusal(content);
