@@ -63,6 +63,8 @@ async function modules() {
       mailkeep: 'src/cli/main.ts',
       index: 'src/index.ts',
       'mime-worker': 'src/mime/worker.ts',
+      'attachment-worker': 'src/attachments/worker.ts',
+      'verify-worker': 'src/verify/worker.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },

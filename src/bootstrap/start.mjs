@@ -1,5 +1,5 @@
 /**
- * `npm start`: installs and builds what is missing. With a configuration it mirrors the accounts in it;
+ * `npm start`: installs and builds what is missing. With a configuration it runs the daemon on it;
  * without one it shows the program at work on generated mail: a mail service on this machine, and the real
  * commands as a user would type them. The archive of that stays in .demo/.
  */
@@ -34,10 +34,8 @@ process.exitCode = config === undefined ? await demonstrate() : await mirror(con
 
 async function mirror(file) {
   print(`Configuration: ${file}`);
-  print(
-    'The daemon is not part of this version yet: this is one pass. Run it from a timer to stay fresh.',
-  );
-  return command(['sync', '--config', file]);
+  print('The daemon runs in the foreground; Ctrl-C ends it.');
+  return command(['daemon', '--config', file]);
 }
 
 async function demonstrate() {

@@ -2,17 +2,22 @@ import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { logFolder } from '../archive/layout.ts';
+import type { AttachmentCounts } from '../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import { catalogFile } from '../catalog/open.ts';
 import type { StateFile } from '../catalog/state.ts';
 import { readPaceState } from '../limiter/remembered.ts';
+import type { MailboxKey } from '../mail/words.ts';
 import { QUOTA, quotaKey } from '../sync/apply/note-quota.ts';
-import { recalledProof } from './compose/proofs.ts';
+import { recalledProof } from '../sync/apply/proof.ts';
+import { isUnwatchedFolder, isUnwatchedMailbox } from '../sync/apply/unwatched.ts';
 import type { Reader } from './compose/reader.ts';
 
 export interface FolderStatus {
   readonly folder: string;
   readonly specialUse: string | null;
+  /** The configuration of the last sync leaves it out: it is compared with nothing, and not stale. */
+  readonly unwatched: boolean;
   /** Current places: stored, assumed and held together. */
   readonly messages: number;
   readonly unread: number;
@@ -25,20 +30,28 @@ export interface FolderStatus {
   readonly provenAt: string | null;
   /** Whether everything added up then. */
   readonly complete: boolean | null;
+  /** ISO 8601: since when the flags of all its messages were compared; null when they never were. */
+  readonly flagsAt: string | null;
+  /** ISO 8601: when its last certificate was written to the log, at most once a day; null before the first. */
+  readonly certifiedAt: string | null;
 }
 
 export interface MailboxStatus {
   readonly address: string;
   readonly host: string;
   readonly resourceId: string;
+  /** The configuration of the last sync leaves it out, or all its folders. */
+  readonly unwatched: boolean;
   readonly messages: number;
   readonly unread: number;
   readonly ended: number;
   readonly quarantined: number;
   readonly held: number;
-  /** The oldest of its folders' proofs; null when a folder was never compared. */
+  /** The oldest of its folders' proofs, unwatched ones apart; null when a folder was never compared. */
   readonly provenAt: string | null;
   readonly complete: boolean;
+  /** The oldest of its folders' certificates, those apart that have none yet; null when none has. */
+  readonly certifiedAt: string | null;
   /** What the service last said, once a day; null when it was never asked, empty when it has none. */
   readonly quota: Quota | null;
   readonly folders: readonly FolderStatus[];
@@ -79,13 +92,17 @@ export interface ArchiveStatus {
   /** Messages that are stored, but not searchable yet. */
   readonly pending: number;
   readonly unparsed: number;
+  /** Distinct attachments with text of their own: to be read yet, searchable, and found not to be readable. */
+  readonly attachments: AttachmentCounts;
   readonly budget: readonly Budget[];
   readonly mailboxes: readonly MailboxStatus[];
 }
 
 /** Looks at the archive only: no network, no configuration. */
-export function archiveStatus(reader: Reader, state: StateFile | undefined): ArchiveStatus {
-  const { catalog, dataDir } = reader;
+export function archiveStatus(
+  { catalog, dataDir }: Pick<Reader, 'catalog' | 'dataDir'>,
+  state: StateFile | undefined,
+): ArchiveStatus {
   const { number, hash } = catalog.reached();
   const { messages, bytes, pending, unparsed } = catalog.totals();
   return {
@@ -97,44 +114,69 @@ export function archiveStatus(reader: Reader, state: StateFile | undefined): Arc
     catalogBytes: bytesOf(catalogFile(dataDir)),
     pending,
     unparsed,
+    attachments: catalog.attachments.counts(),
     budget: budgets(state),
-    mailboxes: catalog.folders.mailboxes().map((mailbox) => mailboxStatus(reader, state, mailbox)),
+    mailboxes: mailboxStatuses(catalog, state),
   };
 }
 
-/** Mailboxes that were not compared with the service since `since`, milliseconds since the epoch. */
-export function staleMailboxes(status: ArchiveStatus, since: number): MailboxStatus[] {
-  return status.mailboxes.filter(
-    ({ provenAt }) => provenAt === null || Date.parse(provenAt) < since,
-  );
+function mailboxStatuses(
+  catalog: Reader['catalog'],
+  state: StateFile | undefined,
+): MailboxStatus[] {
+  // All folders at once: asking for those of each mailbox takes quadratic time with many mailboxes.
+  const folders = new Map<string, KnownFolder[]>();
+  for (const folder of catalog.folders.all()) {
+    const key = mailboxKey(folder);
+    const known = folders.get(key);
+    if (known === undefined) folders.set(key, [folder]);
+    else known.push(folder);
+  }
+  return catalog.folders
+    .mailboxes()
+    .map((mailbox) =>
+      mailboxStatus(catalog, state, mailbox, folders.get(mailboxKey(mailbox)) ?? []),
+    );
+}
+
+function mailboxKey({ host, mailbox }: MailboxKey): string {
+  return JSON.stringify([host, mailbox]);
 }
 
 function mailboxStatus(
-  { catalog }: Reader,
+  catalog: Reader['catalog'],
   state: StateFile | undefined,
   mailbox: KnownMailbox,
+  known: readonly KnownFolder[],
 ): MailboxStatus {
-  const folders = catalog.folders
-    .all({ mailbox })
-    .map((folder) => folderStatus(catalog, folder, state));
+  const folders = known.map((folder) => folderStatus(catalog, folder, state));
+  const watched = folders.filter((folder) => !folder.unwatched);
+  const unwatched =
+    isUnwatchedMailbox(state, mailbox) || (folders.length > 0 && watched.length === 0);
+  const proven = watched.length > 0 ? watched : folders;
   const sum = (field: 'messages' | 'unread' | 'ended' | 'quarantined' | 'held'): number =>
     folders.reduce((total, folder) => total + folder[field], 0);
-  const proofs = folders.map(({ provenAt }) => provenAt ?? '').sort();
   return {
     address: mailbox.address,
     host: mailbox.host,
     resourceId: mailbox.mailbox,
+    unwatched,
     messages: sum('messages'),
     unread: sum('unread'),
     ended: sum('ended'),
     quarantined: sum('quarantined'),
     held: sum('held'),
-    // ISO times sort as texts, and a folder without one comes first.
-    provenAt: proofs[0] === undefined || proofs[0] === '' ? null : proofs[0],
-    complete: folders.length > 0 && folders.every(({ complete }) => complete === true),
+    provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
+    complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
+    certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recalledQuota(state, mailbox),
     folders,
   };
+}
+
+/** ISO times sort as texts, and one that is missing is older than all. */
+function oldest(times: readonly (string | null)[]): string | null {
+  return times.map((time) => time ?? '').sort()[0] || null;
 }
 
 const quotaShape = z.object({
@@ -169,14 +211,16 @@ function budgets(state: StateFile | undefined): Budget[] {
 
 function folderStatus(
   { folders }: Reader['catalog'],
-  { id, address, folder, specialUse }: KnownFolder,
+  { id, host, mailbox, folder, specialUse }: KnownFolder,
   state: StateFile | undefined,
 ): FolderStatus {
-  const proof = recalledProof(state, address, folder);
+  const proof = recalledProof(state, { host, mailbox, folder });
   const { open, assumed, held, ended, quarantined, forgotten } = folders.counts(id);
+  const certificate = folders.latestCertificate(id);
   return {
     folder,
     specialUse,
+    unwatched: isUnwatchedFolder(state, { host, mailbox, folder }),
     messages: open,
     unread: folders.unread(id),
     assumed,
@@ -186,6 +230,8 @@ function folderStatus(
     forgotten,
     provenAt: proof?.at ?? null,
     complete: proof?.complete ?? null,
+    flagsAt: proof?.flagsAt ?? null,
+    certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
 }
 

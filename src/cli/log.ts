@@ -14,11 +14,9 @@ export interface EventLog {
 const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
 
 /** Should a secret get into a line by mistake, it is cut out of it. */
-const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
-  name,
-  `*.${name}`,
-  `*.*.${name}`,
-]);
+export const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap(
+  (name) => [name, `*.${name}`, `*.*.${name}`],
+);
 
 /** Opens a log of JSON Lines; `silent` costs nothing. */
 export async function openLog(

@@ -1,5 +1,14 @@
 #!/usr/bin/env node
 import { COMMANDS } from './commands.ts';
+import type { CommandEntry } from './reading-commands.ts';
 import { runProcess } from './run-process.ts';
 
-await runProcess(COMMANDS);
+/** For the scripts of `completion`, not for people. */
+const COMPLETE: CommandEntry = {
+  name: 'complete',
+  summary: 'what may stand next in a line',
+  hidden: true,
+  load: () => import('./commands/complete.ts'),
+};
+
+await runProcess([...COMMANDS, COMPLETE]);

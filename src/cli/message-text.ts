@@ -1,10 +1,20 @@
-import { terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
+import { fitColumns, terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
 import type { MessageReading } from '../mime/message-reading.ts';
 import { bytes } from './amounts.ts';
-import type { Colours } from './output.ts';
+import type { Colours, Output } from './output.ts';
+import { wrapLine } from './wrap-text.ts';
+
+/** What a message for reading is printed on. */
+export type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
+
+/** Lines wider than this are hard to read, however wide the terminal. */
+const MOST_COLUMNS = 100;
+/** Of a header field: a list of hundreds of recipients would hide the message. */
+const FIELD_CHARS = 1000;
 
 /** A message for reading on a terminal: the headers people look at, the text, the attachments. */
-export function messageText(id: string, message: MessageReading, colours: Colours): string {
+export function messageText(id: string, message: MessageReading, paper: Paper): string {
+  const { colours } = paper;
   const date = message.headers.find(({ name }) => name.toLowerCase() === 'date')?.value ?? '';
   const fields: [string, string][] = [
     ['From', message.from],
@@ -15,7 +25,7 @@ export function messageText(id: string, message: MessageReading, colours: Colour
     ['Subject', message.subject],
   ];
   const lines = fields
-    .map(([name, value]) => [name, terminalLine(value)] as const)
+    .map(([name, value]) => [name, shortened(terminalLine(value))] as const)
     .filter(([, value]) => value !== '')
     .map(
       ([name, value]) =>
@@ -31,13 +41,30 @@ export function messageText(id: string, message: MessageReading, colours: Colour
           ),
         ]),
     '',
-    ...terminalSafe(message.text)
-      .trim()
-      .split('\n')
-      .map((line) => (line.startsWith('>') ? colours.dim(line) : line)),
+    ...bodyLines(terminalSafe(message.text).trim(), paper),
     ...(message.truncated ? [colours.dim('[the rest is left out; see --raw]')] : []),
     ...attachmentLines(id, message, colours),
   ].join('\n');
+}
+
+function shortened(value: string): string {
+  if (value.length <= FIELD_CHARS) return value;
+  // A space, so that no character is cut in half: there is one somewhere in a list of people.
+  const end = value.lastIndexOf(' ', FIELD_CHARS);
+  return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
+}
+
+/** The text with what is quoted, and the signature, out of the way of the eye. */
+function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
+  let signature = false;
+  return text.split('\n').flatMap((line) => {
+    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
+    if (/^-- ?$/.test(line)) signature = true;
+    const quoted = /^[ \t]*>/.test(line);
+    if (quoted) signature = false;
+    const shown = interactive ? wrapLine(line, Math.min(columns, MOST_COLUMNS)) : [line];
+    return quoted || signature ? shown.map((piece) => colours.dim(piece)) : shown;
+  });
 }
 
 function attachmentLines(id: string, { attachments }: MessageReading, colours: Colours): string[] {

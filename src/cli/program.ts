@@ -55,9 +55,9 @@ export async function parseCommandLine(
     });
   const first = commandName(args);
   const named = first === 'help' ? commandName(args.slice(args.indexOf('help') + 1)) : first;
-  for (const { name, summary, load } of commands) {
+  for (const { name, summary, hidden = false, load } of commands) {
     const command = program
-      .command(name)
+      .command(name, { hidden })
       .summary(summary)
       .description(summary)
       .helpOption('-h, --help', 'print help')

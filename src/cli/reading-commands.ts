@@ -4,6 +4,8 @@ import type { ReadingCommand } from './command-name.ts';
 export interface CommandEntry {
   readonly name: string;
   readonly summary: string;
+  /** Not in the help. */
+  readonly hidden?: true;
   readonly load: () => Promise<CommandFile>;
 }
 

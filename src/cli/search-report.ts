@@ -6,18 +6,39 @@ import type { SearchNode, SearchQuery } from '../search/ast.ts';
 import type { Output } from './output.ts';
 import { placeText } from './place-line.ts';
 
-/** A hit as two lines: the message, and the piece of its text that matched. */
-export function hitText({ line, matches }: SearchHit, output: Output): string {
+/** A hit as two lines: the message, and the piece of its text that matched; then one for each attachment that did. */
+export function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
-  const first = `${placeText(line, output)}${also}`;
-  return line.snippet === ''
-    ? first
-    : `${first}\n    ${snippetText(line.snippet, matches, output)}`;
+  const attached = line.attachments.map(({ number, filename, snippet }, i) => {
+    const name = fitColumns(terminalLine(filename ?? '(no name)'), MOST_OF_A_NAME);
+    const before = `[${number}] ${name}: `;
+    const piece = snippetText(snippet, attachmentMatches[i] ?? [], output, displayWidth(before));
+    return `    ${output.colours.dim(before)}${piece}`;
+  });
+  return [
+    `${placeText(line, output)}${also}`,
+    // The beginning of the text explains nothing where an attachment is why the message was found.
+    ...(line.snippet === '' || (matches.length === 0 && attached.length > 0)
+      ? []
+      : [`    ${snippetText(line.snippet, matches, output)}`]),
+    ...attached,
+  ].join('\n');
 }
 
-/** The snippet with what matched in bold, fitted to a terminal. Each piece is made harmless before it is marked. */
-function snippetText(text: string, matches: SearchHit['matches'], output: Output): string {
+/** Columns of an attachment's name. */
+const MOST_OF_A_NAME = 40;
+
+/**
+ * The snippet with what matched in bold, fitted to a terminal, where `taken` columns stand before it. Each piece is
+ * made harmless before it is marked.
+ */
+function snippetText(
+  text: string,
+  matches: SearchHit['matches'],
+  output: Output,
+  taken = 0,
+): string {
   const pieces: { readonly text: string; readonly matched: boolean }[] = [];
   let at = 0;
   for (const { start, end } of matches) {
@@ -26,7 +47,7 @@ function snippetText(text: string, matches: SearchHit['matches'], output: Output
     at = end;
   }
   pieces.push({ text: text.slice(at), matched: false });
-  let room = output.interactive ? output.columns - 5 : Number.POSITIVE_INFINITY;
+  let room = output.interactive ? output.columns - 5 - taken : Number.POSITIVE_INFINITY;
   return pieces
     .map((piece) => {
       const shown = room > 0 ? fitColumns(harmless(piece.text), room) : '';

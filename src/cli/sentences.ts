@@ -3,14 +3,22 @@ import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './sentences/archive.ts';
 import { CATALOG_SENTENCES } from './sentences/catalog.ts';
 import { CONFIG_SENTENCES } from './sentences/config.ts';
+import { COPY_SENTENCES } from './sentences/copy.ts';
+import { DAEMON_SENTENCES } from './sentences/daemon.ts';
+import { EXPORT_SENTENCES } from './sentences/export.ts';
+import { IMPORT_SENTENCES } from './sentences/import.ts';
+import { LISTEN_SENTENCES } from './sentences/listen.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES } from './sentences/mime.ts';
 import { OPERATION_SENTENCES } from './sentences/operation.ts';
 import { ORIGIN_SENTENCES } from './sentences/origin.ts';
+import { RETENTION_SENTENCES } from './sentences/retention.ts';
 import { SEARCH_SENTENCES } from './sentences/search.ts';
 import { type Said, say } from './sentences/sentence.ts';
 import { SERVICE_SENTENCES } from './sentences/service.ts';
+import { SERVICE_UNITS_SENTENCES } from './sentences/service-units.ts';
 import { SYNC_SENTENCES } from './sentences/sync.ts';
 import { USAGE_SENTENCES } from './sentences/usage.ts';
+import { VERIFY_SENTENCES } from './sentences/verify.ts';
 import { WEBHOOK_SENTENCES } from './sentences/webhooks.ts';
 
 /** The rooms' tables; together they are the one table from what went wrong to what people read. */
@@ -18,14 +26,22 @@ export const SENTENCE_TABLES = [
   ARCHIVE_SENTENCES,
   CATALOG_SENTENCES,
   CONFIG_SENTENCES,
+  COPY_SENTENCES,
+  EXPORT_SENTENCES,
+  DAEMON_SENTENCES,
+  IMPORT_SENTENCES,
   INDEXER_SENTENCES,
+  LISTEN_SENTENCES,
   MIME_SENTENCES,
   OPERATION_SENTENCES,
   ORIGIN_SENTENCES,
+  RETENTION_SENTENCES,
   SEARCH_SENTENCES,
   SERVICE_SENTENCES,
+  SERVICE_UNITS_SENTENCES,
   SYNC_SENTENCES,
   USAGE_SENTENCES,
+  VERIFY_SENTENCES,
   WEBHOOK_SENTENCES,
 ] as const;
 

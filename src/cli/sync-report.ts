@@ -40,12 +40,12 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
 
 function failureTold(failure: SyncFailure): Trouble {
   const place = [failure.mailbox ?? failure.account, failure.folder, failure.uid]
-    .filter((part) => part !== null)
+    .filter((part) => part !== null && part !== '')
     .join(' / ');
   const { message, hint } = sayFacts(failure.code, failure.facts);
   return {
     code: failure.code,
-    message: `${terminalLine(place)}: ${message}`,
+    message: place === '' ? message : `${terminalLine(place)}: ${message}`,
     hint,
     exit: EXIT_OF_FAMILY[failure.family],
   };

@@ -47,6 +47,7 @@ export function wantedOf(
   return (account) => ({
     mailboxes: byAddress(account.mailboxes),
     folders: byPath(account.folders),
+    whole: { mailboxes: mailboxes.length === 0, folders: folders.length === 0 },
   });
 }
 

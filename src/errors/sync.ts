@@ -15,6 +15,8 @@ export interface SyncFacts {
     readonly listed: number;
     readonly shown: number;
   };
+  /** The origin's count of a folder is not what its answers account for, in that many passes in a row. */
+  readonly 'sync.does-not-add-up': { readonly total: number; readonly times: number };
   /** A listing of folders without INBOX: it is not the whole listing. */
   readonly 'sync.no-inbox': { readonly listed: number };
   /** A listing of folders that counts more of them than it shows. */

@@ -16,7 +16,9 @@ export interface UsageFacts {
   };
   readonly 'usage-unknown-account': { readonly account: string; readonly known: readonly string[] };
   readonly 'usage-unknown-message': { readonly id: string };
+  /** Each candidate: as much of its id as tells it apart, and what people know the message by. */
   readonly 'usage-ambiguous-id': { readonly id: string; readonly candidates: readonly string[] };
+  readonly 'usage-unknown-search': { readonly name: string; readonly suggestion: string | null };
   readonly 'usage-no-archive': { readonly dataDir: string };
   readonly 'usage-bad-date': { readonly option: string; readonly found: string };
   /** The archive is there, but holds no bytes of this message: it was purged, or never came whole. */

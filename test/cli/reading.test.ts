@@ -109,6 +109,7 @@ test('search needs no account, no network, no configuration: JSON Lines of the c
       endedAt: null,
       places: [expect.objectContaining({ folder: 'INBOX', endedAt: null })],
       snippet: expect.stringContaining('lighthouse from the ferry'),
+      attachments: [],
     },
   ]);
 });
@@ -219,6 +220,39 @@ test('--html gives a page that is safe to open, or says that there is none', asy
   expect(JSON.parse((await html(plain, '--json')).stdout)).toEqual({ id: plain, html: null });
 });
 
+test('show --json spells sender, id and date as list and search do', async () => {
+  const id = await idOf('lighthouse');
+  const [listed] = jsonLines(
+    (await mailkeep(['search', 'lighthouse', '--json', '--data', work.data])).stdout,
+  );
+  const shown: unknown = JSON.parse(
+    (await mailkeep(['show', id, '--json', '--data', work.data])).stdout,
+  );
+  const spelled = {
+    id,
+    from: { name: 'Anna Berg', address: 'anna@example.org' },
+    messageId: '<plain@example.org>',
+    subject: 'The blue lighthouse',
+    date: expect.any(String),
+    size: SOURCES['plain.eml']?.length,
+  };
+  expect(listed).toMatchObject(spelled);
+  expect(shown).toMatchObject(spelled);
+  expect(shown).toMatchObject({ date: Object(listed).date, to: 'ada@example.org' });
+});
+
+test('show takes one form at a time', async () => {
+  for (const forms of [
+    ['--raw', '--headers'],
+    ['--html', '--raw'],
+    ['--headers', '--html'],
+  ]) {
+    const { code, stderr, stdout } = await mailkeep(['show', 'ab', ...forms, '--data', work.data]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('cannot be used with');
+  }
+});
+
 test('ids are told apart: unknown, ambiguous, or missing an archive', async () => {
   const unknown = await mailkeep(['show', 'ffffffffffff', '--json', '--data', work.data]);
   expect(unknown.code).toBe(2);
@@ -286,6 +320,12 @@ test('a stale mailbox is exit 1 for monitoring', async () => {
     fresh: false,
     stale: expect.arrayContaining(['ada@example.org']),
   });
+  const told = await mailkeep(['status', '--max-age', '0s', '--quiet', '--data', work.data]);
+  expect([told.code, told.stdout]).toEqual([
+    1,
+    expect.stringMatching(/^Stale: .*ada@example.org/m),
+  ]);
+  expect((await mailkeep(['status', '--max-age', '9999d', '--data', work.data])).code).toBe(0);
 });
 
 function base64(text: string): string {

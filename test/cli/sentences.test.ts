@@ -29,7 +29,7 @@ test('a sentence says what, where and what to do', () => {
   expect(sentenceOf(error)).toEqual({
     code: 'token-missing',
     message: 'There is no token: the token file /home/me/token is not there.',
-    hint: null,
+    hint: 'Put the token there, or name another place in the configuration.',
   });
 });
 

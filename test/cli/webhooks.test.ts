@@ -167,6 +167,30 @@ test('the log tells what became of deliveries, and needs the platform surface', 
   expect(without.stderr).toContain('account "main" has no token for that');
 });
 
+test.each(['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'])(
+  '%s replaces the stored secret, and the next delivery carries it',
+  async (operation) => {
+    const at = bothSurfaces(here.served.sandbox);
+    const { webhooks } = commands(at);
+    const receiver = await here.receiver();
+    const create = await webhooks('create', '--mailbox', ADA, '--url', receiver.url, '--json');
+    const { id, secretFile } = created.parse(JSON.parse(create.stdout));
+    const before = stored.parse(JSON.parse(readFileSync(secretFile, 'utf8')));
+    const params = ['--param', `webhookId=${id}`];
+    if (!operation.startsWith('platform.')) params.push('--param', `mailboxResourceId=${ADA}`);
+    const renewed = await mailkeep(['api', operation, ...params, '--yes', '--config', at.config]);
+    expect([renewed.code, renewed.stderr]).toEqual([0, expect.stringContaining('was replaced')]);
+    const after = stored.parse(JSON.parse(readFileSync(secretFile, 'utf8')));
+    expect(after).toEqual({ ...before, secret: expect.any(String) });
+    expect(after.secret).not.toBe(before.secret);
+    expect(statSync(secretFile).mode & 0o777).toBe(0o600);
+    await here.arrive();
+    await receiver.count(2);
+    expect(receiver.got.at(-1)?.headers.authorization).toBe(`Bearer ${after.secret}`);
+    expect(readdirSync(path.dirname(secretFile))).toEqual([path.basename(secretFile)]);
+  },
+);
+
 test('webhooks are named without guessing', async () => {
   const { webhooks } = commands(workplace(here.served.sandbox));
   const first = await here.createHook('http://127.0.0.1:9/a');

@@ -3,11 +3,12 @@ import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
-import { oneMessage } from '../one-message.ts';
+import { oneMessage, purgedMessage } from '../one-message.ts';
 import { dateText } from '../place-line.ts';
 
 const HELP = `
-Every fact the archive knows about a message: where it appeared, how its flags changed, where it ended.
+Every fact the archive knows about a message: where it appeared, how its flags changed, where it ended. Of one that
+was pruned or forgotten it knows that, and when.
 
 EXAMPLE
   mailkeep history 3f2a91c4`;
@@ -21,6 +22,16 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const { output } = context;
         const reader = openReader(context);
         try {
+          const purged = purgedMessage(reader, typed);
+          if (purged !== undefined) {
+            const { time, reason, id } = purged;
+            await output.line(
+              { time, event: 'purged', id, detail: { reason } },
+              () =>
+                `${dateText(time)}  ${'purged'.padEnd(12)} ${reason}; nothing else is left of it`,
+            );
+            return EXIT.done;
+          }
           for (const line of reader.catalog.history(oneMessage(reader, typed))) {
             const { time, event, mailbox, folder, uid, flags, detail } = line;
             const more = [

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
 import type { Body } from '../command-file.ts';
-import { openReader, type Reader } from '../compose/reader.ts';
+import { openReader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
 import { placeText } from '../place-line.ts';
-import { unknownText } from '../search-report.ts';
+import { unknownNames } from '../unknown-names.ts';
 
 interface ListLine {
   readonly mailbox?: string;
@@ -59,23 +59,4 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }
       }),
     );
-}
-
-/** A sentence for each name of the command line that no mailbox, or no folder ever seen, goes by. */
-function unknownNames(reader: Reader, { mailbox, folder }: ListLine): string[] {
-  const unknown: string[] = [];
-  const mailboxes = reader.catalog.folders.mailboxes();
-  const wanted = mailbox?.toLowerCase();
-  const known = mailboxes.some((box) =>
-    [box.address.toLowerCase(), box.mailbox.toLowerCase()].some((name) => name === wanted),
-  );
-  if (mailbox !== undefined && !known) {
-    unknown.push(unknownText({ kind: 'mailbox', found: mailbox, suggestion: null }));
-  }
-  const folders = reader.catalog.folders.all({ gone: true });
-  const path = folder?.toUpperCase() === 'INBOX' ? 'INBOX' : folder;
-  if (folder !== undefined && !folders.some((seen) => seen.folder === path)) {
-    unknown.push(unknownText({ kind: 'folder', found: folder, suggestion: null }));
-  }
-  return unknown;
 }

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
+import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { usageError } from '../../errors/usage.ts';
 import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
@@ -28,6 +29,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       if (!existsSync(formatPath(dataDir))) throw usageError('usage-no-archive', { dataDir });
       const lock = acquireLock(dataDir);
       const extractor = openExtractorPool();
+      const attachments = openAttachmentExtractor();
       const startedAt = now();
       let toldAt = startedAt;
       const tell = (text: () => string): void => {
@@ -39,6 +41,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const result = await rebuildCatalog({
           dir: dataDir,
           extractor,
+          attachments,
           signal,
           onFold: ({ messages }) => tell(() => `read ${counted(messages, 'message')} of the log`),
           onIndex: ({ indexed, remaining }) =>
@@ -49,7 +52,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const damaged = result.damage.length + result.damagedMessages.length > 0;
         return damaged ? EXIT.damage : EXIT.done;
       } finally {
-        await extractor.close();
+        await Promise.all([extractor.close(), attachments.close()]);
         lock.release();
       }
     }),
@@ -64,6 +67,9 @@ function report(result: RebuildResult, durationMs: number): string {
       : [
           `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
         ]),
+    ...(result.attachments === 0
+      ? []
+      : [`The text of ${counted(result.attachments, 'attachment')} was read.`]),
     ...result.damage.map(
       ({ file, offset, end, reason }) => `DAMAGED ${file}, bytes ${offset} to ${end} (${reason})`,
     ),

@@ -1,11 +1,16 @@
 import { type Command, Option } from 'commander';
 import { usageError } from '../../errors/usage.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
 import { parseQuery } from '../../search/parse.ts';
+import { accountHosts } from '../account-hosts.ts';
 import type { Body } from '../command-file.ts';
-import { openReader } from '../compose/reader.ts';
+import { openReader, type Reader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
+import { oneMessage } from '../one-message.ts';
 import { wholeNumber } from '../option-values.ts';
+import { shortId } from '../place-line.ts';
+import { savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
 import { explainText, hitText, unknownText } from '../search-report.ts';
 import { notSearchableText } from '../status-report.ts';
 
@@ -13,8 +18,12 @@ interface SearchLine {
   readonly limit: number;
   readonly sort: 'newest' | 'oldest' | 'relevance';
   readonly asOf?: string;
+  readonly after?: string;
   readonly count?: boolean;
   readonly explain?: boolean;
+  readonly save?: string;
+  readonly saved?: boolean;
+  readonly forget?: string;
 }
 
 const HELP = `
@@ -28,6 +37,10 @@ subject, addresses, text, names of attachments. All words must be there, in any 
   before:2026-03-01      received before        after:2025    received since
   has:attachment         with attachments       filename:pdf  by their names
   is:unread  is:starred  by flags               -is:deleted   still at the service
+  thread:3f2a91c4        the message's thread   @NAME         a saved search
+
+Relative dates in a saved search are those of the day it is used. The manual of the language is
+docs/search.md.
 
 EXAMPLES
   mailkeep search from:anna invoice
@@ -36,7 +49,7 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .argument('<query...>', 'what to look for')
+    .argument('[query...]', 'what to look for')
     .option('--limit <n>', 'how many messages to print', wholeNumber(1, 1_000_000), 20)
     .addOption(
       new Option('--sort <order>', 'order of the messages')
@@ -44,14 +57,19 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         .default('newest'),
     )
     .option('--as-of <T>', 'what there was at that time: a date, an ISO time, or 3d ago')
+    .option('--after <id>', 'go on behind this message, the last one of the page before')
     .option('--count', 'only how many messages there are in all')
     .option('--explain', 'tell how the query was understood and would be run')
+    .option('--save <name>', 'keep the query under a name, to use as @NAME')
+    .option('--saved', 'list the saved searches')
+    .option('--forget <name>', 'forget a saved search')
     // A word may begin with a minus: it excludes.
     .allowUnknownOption()
     .addHelpText('after', HELP)
-    .action((words: string[], { limit, sort, asOf, count, explain }: SearchLine) =>
+    .action((words: string[], options: SearchLine) =>
       chosen(async (context) => {
         const { output, notices } = context;
+        const { limit, sort, asOf, count, explain } = options;
         const now = context.now();
         const option = words.find((word) => word.startsWith('--'));
         if (option !== undefined) {
@@ -60,15 +78,45 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             problem: `unknown option '${option}'.`,
           });
         }
-        const query = parseQuery(words.join(' '), { now });
-        const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now);
+        if (options.after !== undefined && sort === 'relevance') {
+          throw usageError('usage-invalid', {
+            command: 'search',
+            problem:
+              '--after goes with an order by date: what is relevant changes with each message.',
+          });
+        }
         const reader = openReader(context);
         try {
+          const saved = () => savedSearches(reader.dataDir);
+          if (options.saved === true) {
+            for (const search of saved())
+              await output.line(search, () => `@${search.name}  ${terminalLine(search.query)}`);
+            return EXIT.done;
+          }
+          if (options.forget !== undefined) {
+            const name = options.forget.replace(/^@/, '');
+            withSaved(`@${name}`, saved);
+            saveSearch(reader.dataDir, name, undefined);
+            notices.say(`Forgot @${name}.`);
+            return EXIT.done;
+          }
+          const text = withSaved(words.join(' '), saved);
+          const query = parseQuery(text, { now });
+          if (options.save !== undefined) {
+            const name = options.save.replace(/^@/, '');
+            saveSearch(reader.dataDir, name, text);
+            notices.say(`Saved as @${name}.`);
+            return EXIT.done;
+          }
+          const at = asOf === undefined ? query.asOf : moment('--as-of', asOf, now);
+          const after = options.after === undefined ? undefined : docidOf(reader, options.after);
           const request = {
             node: query.node,
             limit,
             sort,
+            accounts: accountHosts(query.node, context),
             ...(at === null ? {} : { asOf: at }),
+            ...(after === undefined ? {} : { after }),
           };
           if (explain === true) {
             const plan = reader.catalog.explainSearch(request);
@@ -83,7 +131,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const { hits, unknown } = reader.catalog.search(request);
           for (const name of unknown) notices.warn(unknownText(name));
           for (const hit of hits) await output.line(hit.line, () => hitText(hit, output));
-          if (hits.length === 0) notices.say('Nothing found.');
+          const last = hits.at(-1);
+          if (last === undefined) notices.say('Nothing found.');
+          else if (hits.length === limit && sort !== 'relevance' && output.interactive)
+            notices.say(`For more, add --after ${shortId(last.line.id)}`);
           const pending = reader.catalog.index.pendingCount();
           if (pending > 0) notices.warn(notSearchableText(pending));
           return EXIT.done;
@@ -92,4 +143,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }
       }),
     );
+}
+
+/** Where a page begins: behind the message that an id, or its beginning, names. */
+function docidOf(reader: Reader, typed: string): number | undefined {
+  return reader.catalog.messages.docidOf(oneMessage(reader, typed));
 }

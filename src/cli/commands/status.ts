@@ -1,8 +1,10 @@
 import type { Command } from 'commander';
 import { readState } from '../../catalog/state.ts';
-import { archiveStatus, staleMailboxes } from '../archive-status.ts';
+import { staleMailboxes } from '../../health/facts.ts';
+import { archiveStatus } from '../archive-status.ts';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
+import { daemonLines, runningDaemon } from '../daemon-status.ts';
 import { EXIT } from '../exit-codes.ts';
 import { duration } from '../option-values.ts';
 import { statusText } from '../status-report.ts';
@@ -10,8 +12,10 @@ import { statusText } from '../status-report.ts';
 const HELP = `
 How much there is, and when each mailbox was last compared with the service, without asking the service.
 
+When a daemon runs, its schedules, its queue and the freshness it reaches are shown as well.
+
 With --max-age it ends with 1 when a mailbox was not compared for longer than that (or never), which is
-what monitoring wants.
+what monitoring wants. What the configuration has left out since it was synced is unwatched, and never stale.
 
 EXAMPLES
   mailkeep status
@@ -32,11 +36,15 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const stale =
             maxAge === undefined
               ? []
-              : staleMailboxes(status, now() - maxAge).map(({ address }) => address);
+              : staleMailboxes(status.mailboxes, now() - maxAge).map(({ address }) => address);
           const fresh =
             maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
-          await output.object({ ...status, fresh, stale }, () =>
-            statusText(status, stale, now(), output.colours),
+          const daemon = await runningDaemon(reader.dataDir);
+          await output.object({ ...status, fresh, stale, daemon }, () =>
+            [
+              statusText(status, stale, now(), output.colours),
+              ...daemonLines(daemon, now(), output.colours),
+            ].join('\n'),
           );
           return fresh === false ? EXIT.failures : EXIT.done;
         } finally {

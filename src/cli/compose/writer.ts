@@ -10,6 +10,7 @@ import { openState, type StateFile } from '../../catalog/state.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
+import { mindFileSystem } from './network-file-system.ts';
 
 /** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
 export interface Writer {
@@ -26,14 +27,18 @@ export interface Writer {
 /**
  * Takes the lock, opens log, catalog and state, and brings the catalog level with the log.
  *
- * @throws archive-in-use; family `damage` when the log is not what was written: nothing was changed then
+ * @throws network-file-system, archive-in-use; family `damage` when the log is not what was written: nothing was changed then
  */
-export async function openWriter(context: CommandContext, dataDir: string): Promise<Writer> {
+export async function openWriter(
+  context: Pick<CommandContext, 'surroundings' | 'notices' | 'signal' | 'now'>,
+  dataDir: string,
+): Promise<Writer> {
   const closers: (() => void | Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
+    mindFileSystem(dataDir, context.surroundings.env);
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');

@@ -8,6 +8,7 @@ import { settingsOf } from '../compose/settings.ts';
 import { confirmed } from '../confirm.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { keepingSecret } from '../webhooks/renewed-secret.ts';
 import { readBody } from './body.ts';
 import { namedMailbox } from './mailbox-id.ts';
 import { namedOperation } from './name.ts';
@@ -55,7 +56,13 @@ export async function callOperation(
         context.notices.warn(`${operation.name} marks the message as read at the service.`);
       }
       const client = surfaceOf(operation, clients);
-      const answer = await client.call(operation, values, body, clients.options);
+      const answer = await keepingSecret(
+        settings.dataDir,
+        operation,
+        values.webhookId,
+        () => client.call(operation, values, body, clients.options),
+        (file) => context.notices.say(`The stored secret in ${file} was replaced.`),
+      );
       const file = command.output === '-' ? null : (command.output ?? null);
       return showAnswer(context, operation, answer, file);
     },

@@ -15,6 +15,11 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
       `The lock of the archive ${dir} cannot be taken: ${reasonText(errno)}.`,
       'Network file systems often cannot lock: put the archive on a local disk.',
     ),
+  'network-file-system': ({ dir, type, mountPoint }) =>
+    say(
+      `${dir} is on ${type} (${mountPoint}), a network file system, whose locks and promises that data is on the disk are often untrue.`,
+      'Put the archive on a local disk and copy it from there; or take the risk with MAILKEEP_NETWORK_FILE_SYSTEM=allow.',
+    ),
   'archive-missing': ({ dir }) =>
     say(
       `There is no archive in ${dir}.`,

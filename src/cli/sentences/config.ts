@@ -46,9 +46,10 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
       `There is no token: ${sourceText(source, name)} is not there.`,
       source === 'credential'
         ? 'Give it to the service with LoadCredential= in its systemd unit.'
-        : null,
+        : 'Put the token there, or name another place in the configuration.',
     ),
-  'token-empty': ({ source, name }) => say(`${capital(sourceText(source, name))} is empty.`),
+  'token-empty': ({ source, name }) =>
+    say(`${capital(sourceText(source, name))} is empty.`, 'Put the token there.'),
   'token-unreadable': ({ source, name, reason }) =>
     say(`${capital(sourceText(source, name))} cannot be read: ${reasonText(reason)}.`),
   'token-unusable': ({ source, name }) =>

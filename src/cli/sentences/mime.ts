@@ -14,8 +14,6 @@ export const MIME_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
       `The message cannot be read as mail (${reason}).`,
       'Its exact source is safe: "mailkeep show --raw ID".',
     ),
-  'attachment-missing': ({ number, count }) =>
-    say(`The message has no attachment ${number}: it has ${count}.`),
 };
 
 export const INDEXER_SENTENCES: Sentences<FactsOfModule<typeof indexerErrors>> = {

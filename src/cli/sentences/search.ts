@@ -20,6 +20,16 @@ function badDate(facts: { operator: string; position: number; found: string }): 
   );
 }
 
+const PARTS: Readonly<Record<SearchFacts['search-too-complex']['of'], string>> = {
+  terms: 'words and filters',
+  depth: 'brackets within each other',
+  alternatives: 'alternatives, once its filters are multiplied out',
+  prefixes: 'words with a star',
+  stars: 'words with a star, once filters are multiplied out',
+  near: 'words around NEAR',
+  ranked: 'words to rank by; an order by date takes more',
+};
+
 export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
   'search-empty': () => say('There is nothing to look for.', MANUAL),
   'search-unknown-operator': (facts) =>
@@ -53,15 +63,26 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
       `${facts.operator} takes a size, ${at(facts)} is none.`,
       'A size is 500, 20k, 5M or 1G bytes.',
     ),
-  'search-unbalanced': (facts) => say(`A quotation mark or bracket has no partner ${at(facts)}.`),
+  'search-unbalanced': (facts) =>
+    say(
+      `A quotation mark or bracket has no partner ${at(facts)}.`,
+      /["“”„]/.test(facts.found)
+        ? 'Close it, or leave it out. A shell takes quotation marks away: write \'"two words"\' there.'
+        : 'Close it, or put quotation marks around it to look for it as text.',
+    ),
   'search-missing-operand': (facts) =>
     say(`Something to look for is missing beside what stands ${at(facts)}.`),
   'search-near-operand': (facts) =>
     say(`NEAR stands between words and phrases only; look ${at(facts)}.`),
   'search-misplaced-asof': (facts) =>
     say(`asof: is about the whole query, and stands once and outside brackets; look ${at(facts)}.`),
+  'search-short-prefix': (facts) =>
+    say(
+      `Too many words begin like what stands ${at(facts)}.`,
+      `Write ${facts.least} letters or more before the star.`,
+    ),
   'search-too-long': ({ length, limit }) =>
     say(`The query is ${length} characters long; ${limit} are taken.`),
   'search-too-complex': ({ limit, of }) =>
-    say(`The query is too complex: more than ${limit} ${of}.`, 'Make two queries of it.'),
+    say(`The query is too complex: more than ${limit} ${PARTS[of]}.`, 'Make two queries of it.'),
 };

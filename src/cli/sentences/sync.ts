@@ -15,6 +15,11 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
       `The service lists ${folder} with ${listed} messages, but shows ${shown} of them.`,
       'Nothing was concluded from it; the next sync asks again.',
     ),
+  'sync.does-not-add-up': ({ total, times }) =>
+    say(
+      `The service counts ${counted(total, 'message')}, and what it shows does not add up to that, ${times} times in a row.`,
+      'Nothing is lost here; mailkeep sync --full compares every message. If that does not help, the service miscounts.',
+    ),
   'sync.no-inbox': ({ listed }) =>
     say(
       `The service lists ${listed} folders and no INBOX: that is not all of the mailbox.`,

@@ -21,9 +21,17 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
       `The archive has no message whose id begins with ${id}.`,
       '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
     ),
+  'usage-unknown-search': ({ name, suggestion }) =>
+    say(
+      `No search is saved as @${name}.`,
+      `${suggestion === null ? '' : `Did you mean @${suggestion}? `}"mailkeep search --saved" lists them; put quotes around text with an @ in front.`,
+    ),
   'usage-ambiguous-id': ({ id, candidates }) =>
     say(
-      `${id} is the beginning of several ids: ${some(candidates, 6)}.`,
+      [
+        `${id} is the beginning of several ids:`,
+        ...candidates.map((candidate) => `  ${candidate}`),
+      ].join('\n'),
       'Type a few more characters.',
     ),
   'usage-no-archive': ({ dataDir }) =>

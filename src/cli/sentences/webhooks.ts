@@ -33,4 +33,19 @@ export const WEBHOOK_SENTENCES: Sentences<WebhookFacts> = {
       `${file} does not hold the secret of a webhook as it should: ${reasonText(reason)}.`,
       'Delete that webhook, and create it again.',
     ),
+  'webhook-missing': ({ id }) =>
+    say(
+      `The service does not know webhook ${id} any more: new mail is found by the schedule only.`,
+      `"mailkeep webhooks create" makes a new one; "mailkeep webhooks delete ${id}" forgets this one.`,
+    ),
+  'webhook-off': ({ id, status }) =>
+    say(
+      `Webhook ${id} is ${status} at the service: new mail is found by the schedule only.`,
+      `"mailkeep webhooks resume ${id}" makes it deliver again.`,
+    ),
+  'webhook-failing': ({ id, failures }) =>
+    say(
+      `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: new mail is found by the schedule only.`,
+      `"mailkeep webhooks test ${id}" says why.`,
+    ),
 };

@@ -1,0 +1,118 @@
+import path from 'node:path';
+import { type Command, Option } from 'commander';
+import { usageError } from '../../errors/usage.ts';
+import type { ExportProgress, ExportSelection } from '../../export/export-options.ts';
+import { EXPORT_FORMATS, type ExportFormat } from '../../export/format.ts';
+import { runExport } from '../../export/run-export.ts';
+import { parseQuery } from '../../search/parse.ts';
+import { bytes, count } from '../amounts.ts';
+import type { Body } from '../command-file.ts';
+import { openReader } from '../compose/reader.ts';
+import type { CommandContext } from '../context.ts';
+import { exitOfExport, exportText } from '../export-report.ts';
+import { moment } from '../moment.ts';
+import { unknownNames } from '../unknown-names.ts';
+
+interface ExportLine {
+  readonly to: string;
+  readonly format: ExportFormat;
+  readonly query?: string;
+  readonly mailbox?: string;
+  readonly folder?: string;
+  readonly deleted?: boolean;
+  readonly asOf?: string;
+  readonly incremental?: boolean;
+  readonly sidecar?: boolean;
+  readonly statusHeaders?: boolean;
+}
+
+const HELP = `
+Writes the exact source of every message, one for each place. Without network, account or configuration.
+
+  eml      a folder: MAILBOX/FOLDER/NAME.eml; names tell date (UTC), sender, subject, id and uid
+  zip      one file with the same names; the same state of the archive gives the same bytes
+  mbox     a folder: MAILBOX/FOLDER.mbox, in the mboxrd form
+  maildir  a folder: a Maildir++ for each mailbox, flags in the names, received dates as times of files
+
+Beside the messages there is a manifest, mailkeep-export.json, with the hash of each of them. An export that was
+interrupted goes on when the same command is run again. --query takes what search takes, and means all places of
+the messages it finds; --mailbox and --folder narrow the places.
+
+EXAMPLES
+  mailkeep export --to backup --format eml
+  mailkeep export --to mail.zip --format zip --as-of 2026-03-01
+  mailkeep export --to anna --format maildir --mailbox anna@example.org --incremental
+  mailkeep export --to rent --format mbox --query 'from:landlord after:2025'`;
+
+/** How often progress is told. */
+const TELL_EVERY_MS = 5_000;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .requiredOption('--to <path>', 'where to: a file for zip, else a folder')
+    .addOption(new Option('--format <format>', 'how').choices(EXPORT_FORMATS).makeOptionMandatory())
+    .option('--query <Q>', 'only messages that this finds')
+    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
+    .option('--folder <path>', 'only this folder')
+    .option('--deleted', 'what is no longer at the service, in place of what is')
+    .option('--as-of <T>', 'what there was at that time')
+    .option('--incremental', 'add what is new since the last export to the same place')
+    .option('--sidecar', 'beside the messages, JSON with places, flags and history')
+    .option('--status-headers', 'mbox: put Status, X-Status and X-Keywords into the messages')
+    .addHelpText('after', HELP)
+    .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));
+}
+
+async function exportPlaces(context: CommandContext, options: ExportLine) {
+  const { output, notices, signal, surroundings } = context;
+  if (options.statusHeaders === true && options.format !== 'mbox') {
+    throw usageError('usage-invalid', {
+      command: 'export',
+      problem: '--status-headers is for --format mbox only.',
+    });
+  }
+  const selection = selectionOf(context, options);
+  const reader = openReader(context);
+  try {
+    for (const name of unknownNames(reader, options)) notices.warn(name);
+    const result = await runExport({
+      to: path.resolve(surroundings.cwd, options.to),
+      format: options.format,
+      selection,
+      incremental: options.incremental ?? false,
+      sidecar: options.sidecar ?? false,
+      statusHeaders: options.statusHeaders ?? false,
+      catalog: reader.catalog,
+      sources: reader.sources(),
+      signal,
+      onProgress: teller(context),
+    });
+    await output.object(result, () => exportText(result));
+    return exitOfExport(result);
+  } finally {
+    reader.close();
+  }
+}
+
+function selectionOf({ now }: CommandContext, options: ExportLine): ExportSelection {
+  const at = now();
+  const query = options.query === undefined ? null : parseQuery(options.query, { now: at });
+  return {
+    query: query === null ? null : { text: options.query ?? '', node: query.node },
+    mailbox: options.mailbox ?? null,
+    folder: options.folder ?? null,
+    deleted: options.deleted ?? false,
+    asOf: options.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', options.asOf, at),
+  };
+}
+
+function teller({ notices, now }: CommandContext): (progress: ExportProgress) => void {
+  let toldAt = now();
+  return (progress) => {
+    if (now() - toldAt < TELL_EVERY_MS) return;
+    toldAt = now();
+    notices.say(
+      `exported ${count(progress.done)} of ${count(progress.of)} messages, ${bytes(progress.bytes)} of ${bytes(progress.ofBytes)}`,
+    );
+  };
+}

@@ -1,0 +1,125 @@
+import path from 'node:path';
+import type { Command } from 'commander';
+import { locateDataDir } from '../../config/data-dir.ts';
+import { usageError } from '../../errors/usage.ts';
+import { type FailureReason, type ImportResult, runImport } from '../../import/run-import.ts';
+import { createIndexer } from '../../indexer/indexer.ts';
+import { systemClock } from '../../limiter/clock.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { bytes, count, counted } from '../amounts.ts';
+import type { Body } from '../command-file.ts';
+import { tidy } from '../compose/tidy.ts';
+import { openWriter } from '../compose/writer.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT } from '../exit-codes.ts';
+import { reasonText } from '../sentences/sentence.ts';
+
+const HELP = `
+Brings old backups into the archive: .eml files, mbox files and Maildirs (with their flags, folders and dates)
+become a mailbox of their own, which list, search and export treat like any other and no sync ever touches.
+Every byte stays as it is. What a folder of that mailbox has already is not added again.
+
+A folder with cur/ and new/ is a Maildir. Any other folder is walked: folders in it become folders of the
+mailbox, .eml files messages, and files that begin with "From " mboxes. These are read as mboxrd: one ">" comes
+off every line of ">"s followed by "From ". For mboxo files that is right as well, but for lines that were
+">From " before they were quoted.
+
+What cannot be read is named, the rest is imported, and the command ends with 1; so it does for an mbox without
+a "From " line, and for one with bytes before the first.
+
+EXAMPLES
+  mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
+  mailkeep import ~/Maildir ~/saved/*.eml`;
+
+const TELL_EVERY_MS = 5_000;
+const MOST_TOLD = 20;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<path...>', '.eml and mbox files, Maildirs, or folders with any of these')
+    .option('--mailbox <name>', 'what the mailbox is called', 'imported')
+    .addHelpText('after', HELP)
+    .action((paths: string[], { mailbox }: { readonly mailbox: string }) =>
+      chosen((context) => importMail(context, paths, mailbox.trim())),
+    );
+}
+
+async function importMail(context: CommandContext, paths: readonly string[], name: string) {
+  const { globals, surroundings, output, now, signal } = context;
+  if (name === '' || name.length > 200 || name !== terminalLine(name)) {
+    const expected = 'a name of at most 200 plain characters';
+    throw usageError('usage-option', { option: '--mailbox', found: name, expected });
+  }
+  const tell = teller(context);
+  const writer = await openWriter(context, locateDataDir(globals, surroundings));
+  try {
+    const { catalog, log, sources, spoolDir } = writer;
+    const startedAtCommit = catalog.reached().number;
+    const result = await runImport({
+      paths: paths.map((given) => path.resolve(surroundings.cwd, given)),
+      name,
+      log,
+      catalog,
+      spoolDir,
+      now,
+      after: (ms, act) => systemClock.after(ms, act),
+      signal,
+      onProgress: ({ messages, added }) =>
+        tell(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
+    });
+    const extractor = openExtractorPool();
+    try {
+      await createIndexer({
+        store: catalog.index,
+        sources,
+        extractor,
+        progress: ({ indexed, remaining }) =>
+          tell(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+      }).all(signal);
+    } finally {
+      await extractor.close();
+    }
+    await tidy(writer, startedAtCommit, now, signal);
+    await output.object(result, () => importText(result));
+    if (result.interrupted || signal.aborted) return EXIT.interrupted;
+    return result.failures.length > 0 ? EXIT.failures : EXIT.done;
+  } finally {
+    await writer.close();
+  }
+}
+
+function importText(result: ImportResult): string {
+  const { added, known, forgotten, passedOver, failures, interrupted } = result;
+  return [
+    `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
+    ...(known > 0 ? [`${counted(known, 'message')} were there already`] : []),
+    ...(forgotten > 0
+      ? [`${counted(forgotten, 'message')} had been removed on purpose and stay away`]
+      : []),
+    ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
+    ...failures
+      .slice(0, MOST_TOLD)
+      .map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
+    ...(failures.length > MOST_TOLD
+      ? [`  … and ${count(failures.length - MOST_TOLD)} more; --json names them`]
+      : []),
+  ].join('\n');
+}
+
+function failureText(reason: FailureReason): string {
+  if (reason === 'no-from-line') return 'no mbox: it has no "From " line';
+  if (reason === 'bytes-before-from-line') {
+    return 'what lies before its first "From " line belongs to no message, and was left out';
+  }
+  return reasonText(reason);
+}
+
+function teller({ notices, now }: CommandContext): (text: () => string) => void {
+  let toldAt = now();
+  return (text) => {
+    if (now() - toldAt < TELL_EVERY_MS) return;
+    toldAt = now();
+    notices.say(text());
+  };
+}

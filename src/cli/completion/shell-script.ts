@@ -1,0 +1,131 @@
+import { type Complete, type Completion, RootCommand } from '@bomb.sh/tab';
+
+/** Shells whose completion is known. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** An option as completion sees it: `values` where it takes one. */
+export interface KnownOption {
+  readonly name: string;
+  readonly description: string;
+  readonly values?: () => readonly Completion[];
+}
+
+export interface KnownCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly options: readonly KnownOption[];
+  readonly values: () => readonly Completion[];
+}
+
+/**
+ * Characters that no shell obeys. What is offered ends up on a command line, so a folder that somebody named after a
+ * command would run it: names with anything else are not offered.
+ */
+const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
+
+/**
+ * What was typed goes to the program as words, and never through `eval`, as the library's script for bash has it: the
+ * line is only being written, and a redirection or a substitution in it must not act before Enter. Bash takes
+ * `in:INBOX` for three words and replaces the last: what stands before it must not come again.
+ */
+const BASH = `# bash completion for mailkeep
+__mailkeep_words() {
+    local cur prev words cword
+    _get_comp_words_by_ref -n "=:" cur prev words cword
+    words[cword]=$cur
+    COMPREPLY=()
+    local redirection='^[0-9]*(&>>?|<>|[<>]&|>\\||>>?|<<?<?)' asked=() target='' word i
+    for (( i = 1; i <= cword; i++ )); do
+        word=\${words[i]}
+        if [[ -n "$target" ]]; then
+            target=''
+        elif [[ "$word" =~ $redirection ]]; then
+            [[ "$word" == "\${BASH_REMATCH[0]}" ]] && target=next
+        else
+            asked+=("\${word//[\\"\\'\\\\]/}")
+            continue
+        fi
+        # The target of a redirection is a file.
+        if (( i == cword )); then compopt -o default; return; fi
+    done
+    cur=\${cur//[\\"\\'\\\\]/}
+    local out line
+    out=$(mailkeep complete -- "\${asked[@]}" 2>/dev/null)
+    while IFS= read -r line; do
+        # Behind a tab stands a description, and in the last line what the other shells obey.
+        line=\${line%%$'\\t'*}
+        if [[ -n "$line" && "$line" != :* && "$line" == "$cur"* ]]; then COMPREPLY+=("$line"); fi
+    done <<< "$out"
+    if [[ "$cur" == *:* && "$COMP_WORDBREAKS" == *:* ]]; then
+        local before=\${cur%"\${cur##*:}"}
+        for i in "\${!COMPREPLY[@]}"; do COMPREPLY[i]=\${COMPREPLY[i]#"$before"}; done
+    fi
+    if [[ \${#COMPREPLY[@]} -eq 1 && "\${COMPREPLY[0]}" == *: ]]; then compopt -o nospace; fi
+}
+if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    # Where the package bash-completion is missing: words between blanks, up to the cursor.
+    _get_comp_words_by_ref() {
+        local line=\${COMP_LINE:0:COMP_POINT}
+        read -ra words <<< "$line"
+        [[ "$line" == *[[:space:]] ]] && words+=("")
+        cword=$(( \${#words[@]} - 1 )); cur=\${words[cword]}; prev=\${words[cword-1]}
+    }
+fi
+complete -F __mailkeep_words mailkeep`;
+
+/** The library's script for zsh has the shell run this part of the last word again, which must be text by then. */
+const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
+
+/**
+ * The script that a shell reads at its start.
+ *
+ * @throws Error when the library's script is not the one that this was written for
+ */
+export function shellScript(shell: Shell): string {
+  if (shell === 'bash') return BASH;
+  const script = printed(() => new RootCommand().setup('mailkeep', 'mailkeep', shell));
+  if (shell === 'fish') return script;
+  if (!script.includes(ZSH_PREFIX)) throw new Error('the script for zsh has changed');
+  return script.replace(ZSH_PREFIX, () => `flagPrefix="-P \${(q)BASH_REMATCH}"`);
+}
+
+/** What may stand at the end of these words, in the form that the scripts read. */
+export function answer(
+  words: readonly string[],
+  globals: readonly KnownOption[],
+  commands: readonly KnownCommand[],
+): string {
+  const root = new RootCommand();
+  const offer = (values: () => readonly Completion[]) => (complete: Complete) => {
+    for (const { value, description = '' } of values()) {
+      if (HARMLESS.test(value)) complete(value, description);
+    }
+  };
+  const add = (to: { option: RootCommand['option'] }, options: readonly KnownOption[]): void => {
+    for (const { name, description, values } of options) {
+      if (values === undefined) to.option(name, description);
+      else to.option(name, description, offer(values));
+    }
+  };
+  add(root, globals);
+  for (const { name, description, options, values } of commands) {
+    const command = root.command(name, description);
+    add(command, [...globals, ...options]);
+    command.argument('value', offer(values), true);
+  }
+  return printed(() => root.parse([...words]));
+}
+
+/** The library prints by itself; what it prints is wanted as a value. */
+function printed(act: () => void): string {
+  const lines: string[] = [];
+  const { log } = console;
+  console.log = (line: string) => lines.push(line);
+  try {
+    act();
+  } finally {
+    console.log = log;
+  }
+  return lines.join('\n');
+}

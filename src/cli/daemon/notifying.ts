@@ -1,0 +1,102 @@
+import { hostname } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
+import packageJson from '../../../package.json' with { type: 'json' };
+import type { Settings } from '../../config/settings.ts';
+import type { DaemonEvent } from '../../daemon/ports.ts';
+import type { Metrics } from '../../health/metrics.ts';
+import type { RunReport } from '../../health/run-report.ts';
+import { Notifier, type NotifyMemory } from '../../notify/notifier.ts';
+import type { Failure, Observation } from '../../notify/observation.ts';
+import { noticeSummary } from '../sentences/notice.ts';
+import type { DaemonLog } from './daemon-log.ts';
+
+/** How often it is asked what has become due. */
+const TICK_MS = 60_000;
+
+export interface NotifyingOptions {
+  readonly memory: NotifyMemory;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly now: () => number;
+  readonly log: DaemonLog;
+  readonly metrics: Pick<Metrics, 'notification'>;
+}
+
+/** The daemon's notifications, by the configuration of the moment. */
+export class Notifying {
+  readonly #options: NotifyingOptions;
+  /** By account: why its last run failed, which is all that is known while it waits. */
+  readonly #why = new Map<string, Failure>();
+  readonly #timer: NodeJS.Timeout;
+  #settings: Settings['notify'];
+  #notifier: Notifier;
+  #closed = false;
+
+  constructor(settings: Settings['notify'], options: NotifyingOptions) {
+    this.#options = options;
+    this.#settings = settings;
+    this.#notifier = this.#open(settings);
+    this.#timer = setInterval(() => this.#notifier.tick(), TICK_MS);
+  }
+
+  onRun(report: RunReport): void {
+    for (const { account, mailbox, family, code, message } of report.failures) {
+      if (account !== null && mailbox === null) this.#why.set(account, { family, code, message });
+    }
+    if (!this.#closed) this.#notifier.onRun(report);
+  }
+
+  /** An account that waits has no runs: each try that fails is news of it all the same. */
+  onEvent(event: DaemonEvent): void {
+    if (event.event === 'account-recovered') {
+      const { account: name } = event;
+      this.#why.delete(name);
+      this.observe([{ subject: { kind: 'account', name }, failure: null }]);
+    }
+    if (event.event !== 'account-stopped') return;
+    const { account: name, trouble } = event;
+    const failure = this.#why.get(name);
+    if (failure?.code === trouble.code) {
+      this.observe([{ subject: { kind: 'account', name }, failure }]);
+    }
+  }
+
+  observe(observations: readonly Observation[]): void {
+    if (!this.#closed) this.#notifier.observe(observations);
+  }
+
+  /** Goes on with other addresses. What was told is remembered by channel, and not told again. */
+  async configure(settings: Settings['notify']): Promise<void> {
+    const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
+    if (isDeepStrictEqual(shown(settings), shown(this.#settings))) return;
+    await this.#notifier.close();
+    this.#settings = settings;
+    this.#notifier = this.#open(settings);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#closed = true;
+    await this.#notifier.close();
+  }
+
+  #open(settings: Settings['notify']): Notifier {
+    const { memory, env, now, log, metrics } = this.#options;
+    return new Notifier({
+      ...settings,
+      memory,
+      env,
+      now,
+      host: hostname(),
+      version: packageJson.version,
+      summarise: noticeSummary,
+      onSent: (channel, event, outcome) => {
+        metrics.notification(channel, outcome.sent ? 'sent' : 'failed');
+        const line = { channel, event };
+        if (!outcome.sent) {
+          log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
+        } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
+      },
+      onError: (error) => log.fail('error', 'a notification could not be made', error),
+    });
+  }
+}

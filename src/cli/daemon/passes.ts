@@ -1,0 +1,390 @@
+import type { RequestReport } from '../../api/exchange.ts';
+import { freeBytes } from '../../archive/free-space.ts';
+import type { Settings } from '../../config/settings.ts';
+import type {
+  DaemonClock,
+  Narrowing,
+  PassRequest,
+  PassRunner,
+  Survey,
+  WatchedMailbox,
+} from '../../daemon/ports.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { createIndexer, type Indexer } from '../../indexer/indexer.ts';
+import type { Wait } from '../../limiter/gate.ts';
+import type { Extractor } from '../../mime/extraction.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
+import { BY_HAND } from '../../sync/apply/pass-context.ts';
+import type { Mirror } from '../../sync/apply/ports.ts';
+import type { Wanted } from '../../sync/apply/survey.ts';
+import { selects } from '../../sync/plan/selection.ts';
+import { planSync, type SyncPlan } from '../../sync/plan-sync.ts';
+import type { ProgressListener } from '../../sync/progress.ts';
+import type { SyncFailure, SyncResult } from '../../sync/result.ts';
+import { runSync } from '../../sync/run-sync.ts';
+import { type AttachmentReading, attachmentReading } from '../compose/attachment-reading.ts';
+import { tidy } from '../compose/tidy.ts';
+import type { Writer } from '../compose/writer.ts';
+import { wantedOf } from '../sync-selection.ts';
+import { type AccountOrigin, AccountOrigins } from './account-origins.ts';
+import { SharedCommitter } from './shared-committer.ts';
+
+/** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
+const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
+/** Relinked messages that are fetched to see whether they are what was assumed, an hour and account. */
+const VERIFY_PER_HOUR = 20;
+
+/** How long the text of attachments is read at a time, when nothing else is to be done. */
+const ATTACHMENTS_MS = 2_000;
+
+const NOBODY: ProgressListener = () => {};
+
+/** Counts of one pass, by operation. */
+class Meter {
+  readonly #byOperation = new Map<string, number>();
+  requests = 0;
+
+  add({ operation }: RequestReport): void {
+    this.requests += 1;
+    this.#byOperation.set(operation, (this.#byOperation.get(operation) ?? 0) + 1);
+  }
+
+  byOperation(): Record<string, number> {
+    return Object.fromEntries([...this.#byOperation].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}
+
+export interface PassesOptions {
+  readonly writer: Writer;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly settings: Settings;
+  readonly clock: DaemonClock;
+  readonly onRequest: (account: string, report: RequestReport) => void;
+  readonly onWait: (wait: Wait) => void;
+}
+
+/** Makes the daemon's passes: one archive and one index, beside each other, over all accounts. */
+export class Passes implements PassRunner {
+  readonly #options: PassesOptions;
+  readonly #mirror: Mirror;
+  readonly #extractor: Extractor;
+  readonly #indexer: Indexer;
+  readonly #attachments: AttachmentReading;
+  readonly #committer: SharedCommitter;
+  /** By account and mailbox: a mailbox has one pass at a time, so its requests are that pass's. */
+  readonly #meters = new Map<string, { readonly meter: Meter; readonly tell: () => void }>();
+  #settings: Settings;
+  #origins: AccountOrigins;
+
+  constructor(options: PassesOptions) {
+    const { writer, clock } = options;
+    this.#options = options;
+    this.#mirror = catalogMirror(writer.catalog);
+    this.#extractor = openExtractorPool();
+    this.#indexer = createIndexer({
+      store: writer.catalog.index,
+      sources: writer.sources,
+      extractor: this.#extractor,
+    });
+    this.#attachments = attachmentReading(writer, this.#indexer);
+    this.#committer = new SharedCommitter({
+      log: writer.log,
+      mirror: this.#mirror,
+      now: () => clock.now(),
+      after: (ms, act) => clock.after(ms, act),
+    });
+    this.#settings = options.settings;
+    this.#origins = this.#open(options.settings);
+  }
+
+  /** The accounts of the configuration in force, with their connections. */
+  accounts(): AccountOrigin[] {
+    return this.#origins.all();
+  }
+
+  /** Goes on with another configuration. No pass may be under way. */
+  async configure(settings: Settings): Promise<void> {
+    await this.#origins.close();
+    this.#settings = settings;
+    this.#origins = this.#open(settings);
+  }
+
+  async close(): Promise<void> {
+    await this.#origins.close();
+    await Promise.all([this.#extractor.close(), this.#attachments.close()]);
+  }
+
+  async survey(name: string, fresh: boolean, signal: AbortSignal): Promise<Survey> {
+    const account = this.#origins.get(name);
+    // The configuration has just lost it.
+    if (account === undefined) return { mailboxes: [], result: emptyResult(0) };
+    const { settings } = account;
+    const before = account.listing;
+    if (fresh) account.listing = undefined;
+    const startedAt = this.#options.clock.now();
+    const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
+    try {
+      const meter = new Meter();
+      const none = await this.#metered(name, '', meter, NOBODY, async () => {
+        const origin = this.#origins.origin(account, () => undefined, this.#options.clock.now);
+        const listed = await origin.mailboxes(signal);
+        // A pass over none of them: it notes which of those that were listed before are gone.
+        const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
+        return account.listing === before
+          ? emptyResult(0)
+          : this.#sync(
+              account,
+              { ...wanted, mailboxes: { ...wanted.mailboxes, exclude: others } },
+              {
+                signal,
+                meter,
+                aim: { full: false, acceptEndings: false },
+                rhythm: false,
+                sweptSince: null,
+                lane: () => undefined,
+                progress: NOBODY,
+              },
+            );
+      });
+      const mailboxes = (account.listing?.mailboxes ?? [])
+        .filter(({ address }) => selects(settings.mailboxes, address))
+        .map((mailbox) => ({ account: name, host: account.host, ...mailbox }));
+      return { mailboxes, result: none };
+    } catch (error) {
+      signal.throwIfAborted();
+      const durationMs = this.#options.clock.now() - startedAt;
+      return { mailboxes: [], result: failedResult(name, error, durationMs) };
+    }
+  }
+
+  async pass(request: PassRequest): Promise<SyncResult> {
+    const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
+    const account = this.#origins.get(mailbox.account);
+    // The configuration was read anew since it was decided on.
+    if (account === undefined || !selects(account.settings.mailboxes, mailbox.address)) {
+      return emptyResult(0);
+    }
+    const { folders } = account.settings;
+    const startedAt = this.#options.clock.now();
+    const wanted = {
+      mailboxes: { include: [mailbox.address], exclude: [] },
+      folders:
+        aim.folders.length === 0 ? folders : { include: aim.folders, exclude: folders.exclude },
+    };
+    const meter = new Meter();
+    try {
+      return await this.#metered(mailbox.account, mailbox.resourceId, meter, progress, () =>
+        this.#sync(account, wanted, {
+          signal,
+          meter,
+          aim,
+          rhythm: !byHand,
+          sweptSince: aim.full ? begunAt : null,
+          lane,
+          progress,
+        }),
+      );
+    } catch (error) {
+      if (!endsTheAccount(error)) throw error;
+      return failedResult(mailbox.account, error, this.#options.clock.now() - startedAt);
+    }
+  }
+
+  plan(
+    names: readonly string[],
+    narrowing: Narrowing,
+    full: boolean,
+    signal: AbortSignal,
+  ): Promise<SyncPlan> {
+    const accounts = names.flatMap((name) => this.#origins.get(name) ?? []);
+    const wanted = wantedOf(
+      accounts.map(({ settings }) => settings),
+      narrowing,
+    );
+    return planSync({
+      accounts: accounts.map((account) => ({
+        name: account.settings.name,
+        wanted: wanted(account.settings),
+        origin: this.#origins.origin(account, () => undefined, this.#options.clock.now),
+      })),
+      mirror: this.#mirror,
+      memory: this.#options.writer.state,
+      requestsPerMinute: this.#settings.rateLimit.requestsPerMinute,
+      full,
+      signal,
+    });
+  }
+
+  has({ host, resourceId }: WatchedMailbox, uid: number): boolean {
+    const at = { host, mailbox: resourceId, folder: 'INBOX' };
+    const generation = this.#mirror.folder(at)?.generation;
+    if (generation === undefined) return false;
+    return (
+      this.#mirror.placed(at, generation, uid) !== undefined ||
+      this.#mirror.settledAs(at, generation, uid) !== undefined
+    );
+  }
+
+  async tidy(signal: AbortSignal): Promise<boolean> {
+    const { writer, clock } = this.#options;
+    const now = (): number => clock.now();
+    const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
+    // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
+    const { number } = writer.catalog.reached();
+    await tidy(writer, Math.max(1, number), now, signal);
+    return left > 0;
+  }
+
+  recover(): void {
+    this.#committer.renew();
+  }
+
+  tokenMark(account: string): string | null {
+    return this.#origins.tokenMark(account);
+  }
+
+  async #sync(
+    account: AccountOrigin,
+    wanted: Wanted,
+    pass: {
+      readonly signal: AbortSignal;
+      readonly meter: Meter;
+      readonly aim: { readonly full: boolean; readonly acceptEndings: boolean };
+      readonly rhythm: boolean;
+      readonly sweptSince: number | null;
+      readonly lane: PassRequest['lane'];
+      readonly progress: ProgressListener;
+    },
+  ): Promise<SyncResult> {
+    const { writer, clock } = this.#options;
+    const { rateLimit, sync, brake, minFreeBytes } = this.#settings;
+    const { meter, aim, sweptSince, lane, progress, signal } = pass;
+    let onCommitted: (() => void) | undefined;
+    try {
+      return await runSync({
+        accounts: [
+          {
+            name: account.settings.name,
+            wanted,
+            origin: this.#origins.origin(account, lane, clock.now),
+          },
+        ],
+        order: sync.order,
+        requestsPerMinute: rateLimit.requestsPerMinute,
+        concurrency: widthOf(rateLimit.concurrency, account),
+        policy: {
+          ...BY_HAND,
+          ...(pass.rhythm ? { rhythm: RHYTHM, verifyPerHour: VERIFY_PER_HOUR } : {}),
+          sweptSince,
+          full: aim.full,
+          acceptEndings: aim.acceptEndings,
+          confirmAfterMs: brake.confirmAfterMs,
+          brake,
+        },
+        minFreeBytes,
+        startedAtCommit: writer.catalog.reached().number,
+        log: writer.log,
+        mirror: this.#mirror,
+        memory: writer.state,
+        indexing: this.#indexer,
+        tidy: () => Promise.resolve([]),
+        freeBytes: () => freeBytes(writer.dataDir),
+        requests: () => meter.byOperation(),
+        now: () => clock.now(),
+        after: (ms, act) => clock.after(ms, act),
+        progress,
+        signal,
+        openCommitter: (listener) => {
+          onCommitted = listener;
+          return this.#committer.open(listener);
+        },
+      });
+    } finally {
+      if (onCommitted !== undefined) this.#committer.release(onCommitted);
+    }
+  }
+
+  async #metered<T>(
+    account: string,
+    mailbox: string,
+    meter: Meter,
+    progress: ProgressListener,
+    act: () => Promise<T>,
+  ): Promise<T> {
+    const key = meterKey(account, mailbox);
+    const tell = (): void => progress({ event: 'requests', account, requests: meter.requests });
+    this.#meters.set(key, { meter, tell });
+    try {
+      return await act();
+    } finally {
+      this.#meters.delete(key);
+    }
+  }
+
+  #open(settings: Settings): AccountOrigins {
+    const { writer, env, clock, onRequest, onWait } = this.#options;
+    return new AccountOrigins({
+      settings,
+      env,
+      clock,
+      spoolDir: writer.spoolDir,
+      store: {
+        load: (key) => writer.state.get('limiter', key),
+        save: (key, state) => writer.state.set('limiter', key, state),
+      },
+      onRequest: (account, report) => {
+        const metered = this.#meters.get(meterKey(account, report.key));
+        metered?.meter.add(report);
+        metered?.tell();
+        onRequest(account, report);
+      },
+      onWait,
+    });
+  }
+}
+
+function meterKey(account: string, mailbox: string): string {
+  return `${account} ${mailbox}`;
+}
+
+/** Where there are several mailboxes, one that is slow to answer must not take all the turns there are. */
+function widthOf(concurrency: number, { listing }: AccountOrigin): number {
+  return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
+}
+
+function endsTheAccount(error: unknown): error is MailkeepError {
+  return (
+    error instanceof MailkeepError &&
+    (error.family === 'auth' || error.family === 'origin' || error.family === 'config')
+  );
+}
+
+/** A failure that ended a pass for its account as a whole, as a result. */
+function failedResult(account: string, error: unknown, durationMs: number): SyncResult {
+  if (!endsTheAccount(error)) throw error;
+  const { family, code, facts } = error;
+  const failure: SyncFailure = {
+    account,
+    mailbox: null,
+    folder: null,
+    uid: null,
+    family,
+    code,
+    facts,
+  };
+  return { ...emptyResult(durationMs), failures: [failure] };
+}
+
+function emptyResult(durationMs: number): SyncResult {
+  return {
+    mailboxes: [],
+    requests: 0,
+    requestsByOperation: {},
+    timings: { fetchMs: durationMs, indexMs: 0 },
+    durationMs,
+    failures: [],
+    certificates: [],
+    excluded: [],
+  };
+}

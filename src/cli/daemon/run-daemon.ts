@@ -1,0 +1,187 @@
+import { performance } from 'node:perf_hooks';
+import packageJson from '../../../package.json' with { type: 'json' };
+import type { Settings } from '../../config/settings.ts';
+import { prepareControlPlace } from '../../daemon/control-path.ts';
+import { startControlServer } from '../../daemon/control-server.ts';
+import { cronTimes } from '../../daemon/cron.ts';
+import { Daemon } from '../../daemon/daemon.ts';
+import type { DaemonClock } from '../../daemon/ports.ts';
+import { type Scheduled, Timetable } from '../../daemon/timetable.ts';
+import { systemClock } from '../../limiter/clock.ts';
+import { settingsOf } from '../compose/settings.ts';
+import { openWriter, type Writer } from '../compose/writer.ts';
+import type { CommandContext } from '../context.ts';
+import type { ExitCode } from '../exit-codes.ts';
+import { exitOf } from '../tell.ts';
+import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
+import { type Neighbours, openNeighbours } from './neighbours.ts';
+import { Passes } from './passes.ts';
+import { watchProcess } from './process-events.ts';
+import { ScheduledVerification } from './verification.ts';
+
+/** Who started us waits ten seconds. What is not over by then is cut off, which costs what a crash would: nothing. */
+const STOP_MS = 8_000;
+/** Scope of memory: when each schedule was begun last, milliseconds since the epoch. */
+const BEGUN = 'schedule';
+
+interface Parts {
+  readonly context: CommandContext;
+  readonly writer: Writer;
+  readonly clock: DaemonClock;
+  readonly log: DaemonLog;
+}
+
+/**
+ * `mailkeep daemon`: keeps an archive fresh until the signal.
+ *
+ * @throws archive-in-use when another daemon, or another command that writes, has the archive
+ */
+export async function runDaemon(context: CommandContext): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const clock: DaemonClock = {
+    now: context.now,
+    monotonic: () => performance.now(),
+    after: (ms, act) => systemClock.after(ms, act),
+  };
+  const writer = await openWriter(context, settings.dataDir);
+  try {
+    const log = await openDaemonLog(settings.log.level, context.output.interactive);
+    return await withArchive({ context, writer, clock, log }, settings);
+  } finally {
+    await writer.close();
+  }
+}
+
+async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> {
+  const { context, writer, clock, log } = parts;
+  const { env } = context.surroundings;
+  const { now } = context;
+  const neighbours = await openNeighbours({ settings, writer, env, now, log });
+  const passes = new Passes({
+    writer,
+    env,
+    settings,
+    clock,
+    onRequest: (account, report) => {
+      log.request(report);
+      neighbours.onRequest(account, report);
+    },
+    onWait: log.wait,
+  });
+  let end: (code: ExitCode) => void = () => {};
+  const ended = new Promise<ExitCode>((resolve) => {
+    end = resolve;
+  });
+  const die = (error: unknown): void => {
+    log.fail('fatal', 'the daemon cannot go on', error);
+    neighbours.failed();
+    end(exitOf(error));
+  };
+  const verification = new ScheduledVerification({
+    program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+    dataDir: writer.dataDir,
+    env,
+    now,
+    log,
+    onRun: (report) => neighbours.onRun(report),
+  });
+  const daemon = new Daemon({
+    accounts: settings.accounts.map(({ name }) => name),
+    runner: passes,
+    clock,
+    timetable: timetableOf(settings, parts),
+    begun: (name, at) => writer.state.set(BEGUN, name, at),
+    verify: verification.run,
+    observer: (event) => {
+      log.observer(event);
+      neighbours.onEvent(event);
+    },
+    random: Math.random,
+    onFatal: die,
+  });
+  const place = prepareControlPlace(writer.dataDir, context.surroundings.env);
+  const control = await startControlServer(place, daemon, packageJson.version);
+  if (place.pointer !== null) {
+    log.say('info', 'the path of the archive is too long for a socket: control.path names it');
+  }
+  const reload = reloading(parts, daemon, passes, neighbours);
+  const watch = watchProcess({ hangup: reload, signal: context.signal, interrupted: end, log });
+  try {
+    await neighbours.ready(
+      (hint) => daemon.hint(hint),
+      () => passes.accounts(),
+    );
+    daemon.start();
+  } catch (error) {
+    die(error);
+  }
+  log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
+  const code = await ended;
+  log.say('info', 'ending');
+  const cut = watch.endWithin(STOP_MS, code);
+  try {
+    await control.close();
+    await neighbours.close();
+    await daemon.stop();
+    await passes.close();
+  } finally {
+    cut();
+    watch.release();
+  }
+  log.say('info', 'ended', { code });
+  return code;
+}
+
+/** Reads the configuration anew and goes on with it; a wrong one changes nothing. One at a time. */
+function reloading(
+  parts: Parts,
+  daemon: Daemon,
+  passes: Passes,
+  neighbours: Neighbours,
+): () => void {
+  const { context, writer, log } = parts;
+  let turn: Promise<void> = Promise.resolve();
+  const once = async (): Promise<void> => {
+    let settings: Settings;
+    try {
+      settings = settingsOf(context);
+    } catch (error) {
+      log.fail('error', 'the configuration is wrong; going on with the old one', error);
+      return;
+    }
+    if (settings.dataDir !== writer.dataDir) {
+      log.say('warn', 'another dataDir takes effect with the next start only');
+    }
+    log.setLevel(settings.log.level);
+    const names = settings.accounts.map(({ name }) => name);
+    await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
+    await neighbours.configure(settings);
+    log.say('info', 'configuration read anew', { accounts: names.length });
+  };
+  return () => {
+    turn = turn.then(once).catch((error: unknown) => {
+      log.fail('error', 'the configuration could not be taken over', error);
+    });
+  };
+}
+
+function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetable {
+  const lastAt = (name: Scheduled): number | null => {
+    const at = writer.state.get(BEGUN, name);
+    if (typeof at === 'number') return at;
+    // From here on it can be missed, and made up for, however often the daemon is restarted.
+    if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
+    return null;
+  };
+  const names: readonly Scheduled[] = ['sync', 'sweep', 'verify'];
+  return new Timetable(
+    names.map((name) => ({
+      name,
+      times: cronTimes(schedule[name], schedule.timezone),
+      lastAt: lastAt(name),
+      atStart: name === 'sync',
+    })),
+    () => Math.random() * schedule.jitterSeconds * 1000,
+    clock.now(),
+  );
+}

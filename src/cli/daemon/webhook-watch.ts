@@ -1,0 +1,122 @@
+import type { StoredWebhook } from '../../config/webhook-secrets.ts';
+import type { WebhookFinding } from '../../delivery-watch/judge.ts';
+import type { LogMemory } from '../../delivery-watch/kept-log.ts';
+import { watchDeliveries } from '../../delivery-watch/watch.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { webhookObservations } from '../compose/webhook-observations.ts';
+import type { AccountOrigin } from './account-origins.ts';
+import type { DaemonLog } from './daemon-log.ts';
+
+type Observations = ReturnType<typeof webhookObservations>;
+
+export interface WebhookWatchOptions {
+  /** The accounts as the configuration has them now. */
+  readonly accounts: () => readonly AccountOrigin[];
+  /** Webhooks that were created from here. */
+  readonly stored: () => Promise<readonly StoredWebhook[]>;
+  readonly memory: LogMemory;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly after: (ms: number, act: () => void) => () => void;
+  readonly log: DaemonLog;
+  readonly observe: (observations: Observations) => void;
+}
+
+/** The log of deliveries holds more than a quarter of an hour brings. */
+const EVERY_MS = 15 * 60_000;
+
+/**
+ * Asks the platform surface now and then whether webhooks are there, active and delivering, and says what has changed.
+ * Nothing depends on it: the schedule finds what a webhook does not tell of.
+ */
+export class WebhookWatch {
+  readonly #options: WebhookWatchOptions;
+  readonly #stopping = new AbortController();
+  /** What was said last, by webhook, and by account where it could not be asked for. */
+  readonly #said = new Map<string, string>();
+  #looking: Promise<void> = Promise.resolve();
+  #cancel: () => void = () => {};
+
+  constructor(options: WebhookWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Looks now, and every quarter of an hour from now on. */
+  look(): void {
+    const { after, log } = this.#options;
+    if (this.#stopping.signal.aborted) return;
+    this.#cancel();
+    this.#cancel = after(EVERY_MS, () => this.look());
+    this.#looking = this.#looking
+      .then(() => this.#round())
+      .catch((error: unknown) => log.fail('error', 'webhooks could not be looked at', error));
+  }
+
+  async close(): Promise<void> {
+    this.#cancel();
+    this.#stopping.abort();
+    await this.#looking;
+  }
+
+  async #round(): Promise<void> {
+    const { accounts, stored } = this.#options;
+    const all = await stored();
+    for (const account of accounts()) {
+      const { name } = account.settings;
+      const own = all.filter((hook) => hook.account === name && hook.host === account.client.host);
+      if (own.length > 0 && !this.#stopping.signal.aborted) await this.#account(account, own);
+    }
+  }
+
+  async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
+    const { memory, now, log, observe } = this.#options;
+    const { signal } = this.#stopping;
+    const { name, platform: configured } = account.settings;
+    const { client, platform } = account;
+    if (platform === null) {
+      this.#change(name, 'no platform', () =>
+        log.say('info', 'whether webhooks deliver is told by the platform surface only', {
+          account: name,
+        }),
+      );
+      return;
+    }
+    try {
+      const orderId =
+        configured?.orderId ?? (await client.getCurrentAccount({ signal })).orderResourceId ?? '';
+      const asked = { account: name, orderId, platform, own, memory, now, signal };
+      const findings = await watchDeliveries(asked);
+      this.#change(name, 'asked', () => {});
+      for (const finding of findings) this.#tell(name, finding);
+      observe(webhookObservations(findings));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof MailkeepError)) throw error;
+      const { code } = error;
+      this.#change(name, code, () =>
+        log.say('warn', 'the platform surface does not say whether webhooks deliver', {
+          account: name,
+          code,
+        }),
+      );
+    }
+  }
+
+  #tell(account: string, { webhook, state, status, failures }: WebhookFinding): void {
+    const { log } = this.#options;
+    const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
+    const before = this.#said.get(webhook.id);
+    this.#change(webhook.id, state, () => {
+      if (state !== 'well') {
+        const text = 'a webhook does not deliver; the schedule finds what it does not tell of';
+        log.say('warn', text, { ...line, status, failures });
+      } else if (before !== undefined) log.say('info', 'a webhook delivers again', line);
+    });
+  }
+
+  #change(subject: string, state: string, say: () => void): void {
+    if (this.#said.get(subject) === state) return;
+    say();
+    this.#said.set(subject, state);
+  }
+}

@@ -1,0 +1,75 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { fileSystemOf } from '../../archive/file-system.ts';
+import { freeBytes } from '../../archive/free-space.ts';
+import { formatPath } from '../../archive/layout.ts';
+import { acquireLock } from '../../archive/lock.ts';
+import { networkFileSystem } from '../../errors/archive.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { bytes } from '../amounts.ts';
+import { type Check, failed, skipped, warned, well } from './check.ts';
+
+/** The folder of the archive: its file system, its room, its lock. Changes nothing and makes nothing. */
+export async function archiveChecks(
+  dataDir: string,
+  minFreeBytes: number,
+  allowNetwork: boolean,
+): Promise<Check[]> {
+  return [
+    fileSystemCheck(dataDir, allowNetwork),
+    await spaceCheck(dataDir, minFreeBytes),
+    lockCheck(dataDir),
+  ];
+}
+
+function fileSystemCheck(dataDir: string, allowNetwork: boolean): Check {
+  const at = { name: 'file-system', about: null };
+  const found = fileSystemOf(dataDir);
+  if (found === null) {
+    return skipped({ ...at, message: 'The file system cannot be told on this system.' });
+  }
+  const { type, mountPoint, network } = found;
+  if (!network) return well({ ...at, message: `${dataDir} is on ${type} (${mountPoint}).` });
+  const error = networkFileSystem({ dir: dataDir, type, mountPoint });
+  const refused = failed(at.name, at.about, error);
+  return allowNetwork ? warned({ ...at, message: refused.message }) : refused;
+}
+
+async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check> {
+  const at = { name: 'free-space', about: null };
+  let folder = dataDir;
+  while (!existsSync(folder)) folder = path.dirname(folder);
+  const free = await freeBytes(folder);
+  if (free < minFreeBytes) {
+    return failed(at.name, at.about, new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
+  }
+  const message = `${bytes(free)} are free, and fetching stops below ${bytes(minFreeBytes)}.`;
+  // A first sync, and rewriting the catalog, need room for a while.
+  if (free < 2 * minFreeBytes) {
+    return warned({ ...at, message, remedy: 'Make room, or lower minFreeBytes.' });
+  }
+  return well({ ...at, message });
+}
+
+function lockCheck(dataDir: string): Check {
+  const at = { name: 'lock', about: null };
+  if (!existsSync(formatPath(dataDir))) {
+    return skipped({
+      ...at,
+      message: `There is no archive in ${dataDir} yet: the first sync makes it.`,
+    });
+  }
+  try {
+    acquireLock(dataDir).release();
+    return well({ ...at, message: 'Nobody writes to the archive.' });
+  } catch (error) {
+    if (hasCode(error, 'archive-in-use')) {
+      return well({
+        ...at,
+        message: 'Another process writes to the archive: a daemon, or a sync.',
+      });
+    }
+    if (!(error instanceof MailkeepError)) throw error;
+    return failed(at.name, at.about, error);
+  }
+}

@@ -1,0 +1,50 @@
+import type { QuarantineEntry } from '../../catalog/quarantine.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import { bytes } from '../amounts.ts';
+import { openReader } from '../compose/reader.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { dateText } from '../place-line.ts';
+import { isChosen, type QuarantineChoice } from './choice.ts';
+
+/** `mailkeep quarantine`: what could not be fetched whole, a line each. */
+export async function listQuarantine(
+  context: CommandContext,
+  choice: QuarantineChoice,
+): Promise<ExitCode> {
+  const reader = openReader(context);
+  try {
+    for (const entry of reader.catalog.quarantine.open().filter((item) => isChosen(item, choice))) {
+      await context.output.line(lineOf(entry), () => textOf(entry));
+    }
+    return EXIT.done;
+  } finally {
+    reader.close();
+  }
+}
+
+/** One entry as `--json` prints it; times in ISO 8601 UTC, `kept` the hash of what bytes came. */
+function lineOf(entry: QuarantineEntry) {
+  return {
+    mailbox: entry.address,
+    folder: entry.folder,
+    uid: entry.uid,
+    reason: entry.reason,
+    detail: entry.detail,
+    size: entry.size,
+    date: entry.date === null ? null : new Date(entry.date).toISOString(),
+    subject: entry.subject,
+    messageId: entry.messageId,
+    since: new Date(entry.since).toISOString(),
+    acknowledged: entry.acknowledged,
+    kept: entry.kept,
+  };
+}
+
+function textOf(entry: QuarantineEntry): string {
+  const { address, folder, uid, subject, reason, detail, size, since, acknowledged } = entry;
+  const place = terminalLine(`${address} / ${folder} / ${uid}`);
+  const why = terminalLine(`${reason}: ${detail}`);
+  const told = acknowledged ? ', acknowledged' : '';
+  return `${dateText(new Date(since).toISOString())}  ${place}  ${terminalLine(subject ?? '(no subject)')} (${bytes(size)}): ${why}${told}`;
+}

@@ -1,0 +1,71 @@
+import { readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { acquireLock } from '../../archive/lock.ts';
+import { realFiles } from '../../archive/real-files.ts';
+import { openAttachmentExtractor } from '../../attachments/extractor.ts';
+import { scrubState } from '../../catalog/state.ts';
+import { rebuildCatalog } from '../../indexer/rebuild.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import {
+  type Compacted,
+  compactPurged,
+  decidedPurge,
+  dropAsides,
+  endPurge,
+} from '../../retention/carry-out.ts';
+import { counted } from '../amounts.ts';
+import type { Writer } from '../compose/writer.ts';
+import type { CommandContext } from '../context.ts';
+
+/** Scopes of the state whose keys are places of messages: waits between attempts, which start anew. */
+const SCOPES_OF_PLACES = ['quarantine-tries'];
+
+/**
+ * Carries out a purge that was decided, whichever command decided it. A writer that was handed over is closed then
+ * where something was to be forgotten, since the catalog is made anew.
+ *
+ * @returns what was written anew, and whether the writer is closed; undefined where nothing was decided
+ * @throws purge-interrupted, disk-full and its like: the same command goes on
+ */
+export async function finishPurge(
+  context: CommandContext,
+  writer: Writer,
+): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
+  const { dataDir, log } = writer;
+  const { signal, notices } = context;
+  const work = await decidedPurge(realFiles, dataDir);
+  if (work === undefined) return undefined;
+  notices.say(`Taking ${counted(work.messages.length, 'message')} out of the log.`);
+  const compacted = await compactPurged(realFiles, dataDir, log, work, signal);
+  if (work.reason === 'pruned') {
+    await endPurge(realFiles, dataDir);
+    return { ...compacted, closed: false };
+  }
+  await writer.close();
+  const lock = acquireLock(dataDir);
+  try {
+    await dropAsides(realFiles, dataDir);
+    notices.say('Making the catalog anew: its index would keep the words.');
+    await catalogAnew(dataDir, signal);
+    scrubState(dataDir, SCOPES_OF_PLACES);
+    await endPurge(realFiles, dataDir);
+  } finally {
+    lock.release();
+  }
+  return { ...compacted, closed: true };
+}
+
+/** A new file, in which no page has what was forgotten, and none of those that repairs put aside. */
+async function catalogAnew(dir: string, signal: AbortSignal): Promise<void> {
+  const extractor = openExtractorPool();
+  const attachments = openAttachmentExtractor();
+  try {
+    await rebuildCatalog({ dir, extractor, attachments, signal });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+  }
+  for (const name of readdirSync(dir)) {
+    if (name.startsWith('catalog.sqlite.')) rmSync(path.join(dir, name));
+  }
+  await realFiles.syncFolder(dir);
+}

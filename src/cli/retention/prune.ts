@@ -1,0 +1,78 @@
+import { realFiles } from '../../archive/real-files.ts';
+import { readState } from '../../catalog/state.ts';
+import { journalPurge } from '../../retention/carry-out.ts';
+import { type PrunePlan, purgedFact } from '../../retention/collect.ts';
+import { surveyPurge } from '../../retention/survey.ts';
+import { openReader } from '../compose/reader.ts';
+import { settingsOf } from '../compose/settings.ts';
+import { openWriter, type Writer } from '../compose/writer.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { finishPurge } from './finish-purge.ts';
+import { plannedPrune } from './holds.ts';
+import { planJson, planText } from './prune-report.ts';
+
+/**
+ * `mailkeep prune`: tells what may go, or lets go of it.
+ *
+ * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command goes on
+ */
+export async function prune(
+  context: CommandContext,
+  { apply }: { readonly apply: boolean },
+): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  if (!apply) {
+    const reader = openReader({
+      ...context,
+      globals: { ...context.globals, data: settings.dataDir },
+    });
+    const state = readState(settings.dataDir);
+    try {
+      await tell(context, plannedPrune(context, reader.catalog, state, settings.retention));
+      return EXIT.done;
+    } finally {
+      state?.close();
+      reader.close();
+    }
+  }
+  let writer = await openWriter(context, settings.dataDir);
+  try {
+    // What an earlier run decided comes first, whichever command it was.
+    const before = await finishPurge(context, writer);
+    if (before?.closed === true) writer = await openWriter(context, settings.dataDir);
+    const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
+    const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
+    await tell(context, plan, {
+      segments: (before?.segments ?? 0) + (done?.segments ?? 0),
+      bytesFreed: freed(before) + freed(done),
+    });
+    return EXIT.done;
+  } finally {
+    await writer.close();
+  }
+}
+
+async function carryOut(context: CommandContext, writer: Writer, { prune: going }: PrunePlan) {
+  const { dataDir, log, catalog } = writer;
+  const { signal, notices } = context;
+  notices.say('Reading the log for what belongs to these messages.');
+  const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
+  const survey = await surveyPurge(realFiles, dataDir, wanted, signal);
+  const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
+  return finishPurge(context, writer);
+}
+
+function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number } | undefined) {
+  return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
+}
+
+function tell(
+  { output }: CommandContext,
+  plan: PrunePlan,
+  done?: { readonly segments: number; readonly bytesFreed: number },
+): Promise<void> {
+  return output.object(planJson(plan, done), () => planText(plan, done));
+}

@@ -1,0 +1,11 @@
+import type * as errors from '../../errors/import.ts';
+import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.ts';
+
+export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
+  'import-unreadable': ({ path, errno }) => say(`${path} cannot be read: ${reasonText(errno)}.`),
+  'import-name-taken': ({ name }) =>
+    say(
+      `The archive mirrors a mailbox called ${name} already; what is imported gets a mailbox of its own.`,
+      'Choose another name with --mailbox NAME.',
+    ),
+};

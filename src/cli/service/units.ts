@@ -1,0 +1,189 @@
+import { quoted, quotedPath } from './quoted.ts';
+
+/** What the units of one installation are made from. Paths are absolute. */
+export interface UnitFacts {
+  readonly scope: 'system' | 'user';
+  /** The command that starts the program, its own arguments apart. */
+  readonly program: readonly string[];
+  readonly config: string;
+  readonly dataDir: string;
+  /** Names of systemd credentials that the configuration takes tokens from. */
+  readonly credentials: readonly string[];
+}
+
+export interface UnitFile {
+  /** Below the folder of the scope's units, or below / for other files. */
+  readonly path: string;
+  readonly content: string;
+}
+
+/** Where the system's service keeps the archive: systemd makes the folder, and gives it to the service's user. */
+export const STATE_DIRECTORY = '/var/lib/mailkeep';
+const USER = 'mailkeep';
+
+/** The daemon as a service, and one sync from a timer: whoever installs both enables one of them. */
+export function unitFiles(facts: UnitFacts): UnitFile[] {
+  return [
+    { path: 'mailkeep.service', content: daemonUnit(facts) },
+    { path: 'mailkeep-sync.service', content: syncUnit(facts) },
+    { path: 'mailkeep-sync.timer', content: timerUnit() },
+  ];
+}
+
+/** The user that the system's service runs as, and the folder of its configuration. */
+export function systemFiles(): UnitFile[] {
+  return [
+    {
+      path: '/etc/sysusers.d/mailkeep.conf',
+      content: `u ${USER} - "Mirror of hosted mailboxes" ${STATE_DIRECTORY}\n`,
+    },
+    {
+      path: '/etc/tmpfiles.d/mailkeep.conf',
+      content: [
+        '# The configuration is read by the service; tokens only by systemd, which hands them over (LoadCredential).',
+        `d /etc/mailkeep 0750 root ${USER} -`,
+        `z /etc/mailkeep/config.json 0640 root ${USER} -`,
+        `d ${STATE_DIRECTORY} 0700 ${USER} ${USER} -`,
+        '',
+      ].join('\n'),
+    },
+  ];
+}
+
+function daemonUnit(facts: UnitFacts): string {
+  return unit([
+    section('Unit', [
+      'Description=Mirror of hosted mailboxes',
+      ...network(facts),
+      // What mends itself (a full disk, a rebuild that has the archive) may take hours: it is tried until then.
+      'StartLimitIntervalSec=0',
+    ]),
+    section('Service', [
+      'Type=notify',
+      // It is systemd-notify that speaks, a child of the daemon.
+      'NotifyAccess=all',
+      `ExecStart=${commandLine(facts, 'daemon')}`,
+      'ExecReload=/bin/kill -HUP $MAINPID',
+      'Restart=on-failure',
+      'RestartSec=30s',
+      // 2 is a wrong configuration, 3 is damage: a person has to look.
+      'RestartPreventExitStatus=2 3',
+      'WatchdogSec=3min',
+      // Opening an archive after a crash reads its last segment.
+      'TimeoutStartSec=10min',
+      'TimeoutStopSec=20s',
+      'KillMode=mixed',
+      ...common(facts),
+    ]),
+    section('Install', [`WantedBy=${facts.scope === 'user' ? 'default' : 'multi-user'}.target`]),
+  ]);
+}
+
+function syncUnit(facts: UnitFacts): string {
+  return unit([
+    section('Unit', [
+      'Description=One sync of hosted mailboxes',
+      ...network(facts),
+      'Conflicts=mailkeep.service',
+    ]),
+    section('Service', [
+      'Type=oneshot',
+      `ExecStart=${commandLine(facts, 'sync --quiet')}`,
+      // A first sync may take a day.
+      'TimeoutStartSec=infinity',
+      'TimeoutStopSec=20s',
+      ...common(facts),
+    ]),
+  ]);
+}
+
+function timerUnit(): string {
+  return unit([
+    section('Unit', ['Description=Sync hosted mailboxes every quarter of an hour']),
+    section('Timer', [
+      'OnCalendar=*:0/15',
+      'RandomizedDelaySec=60s',
+      // What was missed while the machine was off is made up for once.
+      'Persistent=true',
+    ]),
+    section('Install', ['WantedBy=timers.target']),
+  ]);
+}
+
+function network({ scope }: UnitFacts): string[] {
+  // The user's manager knows no network targets.
+  return scope === 'user' ? [] : ['After=network-online.target', 'Wants=network-online.target'];
+}
+
+function commandLine({ program, config, dataDir }: UnitFacts, command: string): string {
+  const words = [...program.map(quoted), command];
+  return [...words, '--config', quoted(config), '--data', quoted(dataDir)].join(' ');
+}
+
+function common(facts: UnitFacts): string[] {
+  return [
+    'Nice=10',
+    'UMask=0077',
+    ...(facts.scope === 'user' ? USER_HARDENING : systemSettings(facts)),
+    ...facts.credentials.map(
+      (name) =>
+        `LoadCredential=${name}:${facts.scope === 'user' ? '%h/.config/mailkeep' : '/etc/mailkeep'}/${name}`,
+    ),
+  ];
+}
+
+/** Every restriction that needs no privilege of the manager. */
+const USER_HARDENING = [
+  'NoNewPrivileges=yes',
+  'LockPersonality=yes',
+  'RestrictRealtime=yes',
+  'RestrictSUIDSGID=yes',
+  'RestrictNamespaces=yes',
+  'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX',
+  'SystemCallArchitectures=native',
+  'SystemCallFilter=@system-service',
+  'SystemCallFilter=~@privileged @resources',
+  'SystemCallErrorNumber=EPERM',
+];
+
+function systemSettings({ program, config, dataDir }: UnitFacts): string[] {
+  const below = dataDir === STATE_DIRECTORY;
+  const inHomes = [...program, config, dataDir].some((file) => /^\/(home|root)\//.test(file));
+  return [
+    `User=${USER}`,
+    `Group=${USER}`,
+    ...(below
+      ? ['StateDirectory=mailkeep', 'StateDirectoryMode=0700']
+      : [`ReadWritePaths=${quotedPath(dataDir)}`]),
+    ...USER_HARDENING,
+    'CapabilityBoundingSet=',
+    'AmbientCapabilities=',
+    'ProtectSystem=strict',
+    // What the service itself needs must not be hidden from it.
+    `ProtectHome=${inHomes ? 'read-only' : 'yes'}`,
+    'PrivateTmp=yes',
+    'PrivateDevices=yes',
+    'PrivateUsers=yes',
+    'PrivateMounts=yes',
+    'DevicePolicy=closed',
+    'ProtectHostname=yes',
+    'ProtectClock=yes',
+    'ProtectKernelTunables=yes',
+    'ProtectKernelModules=yes',
+    'ProtectKernelLogs=yes',
+    'ProtectControlGroups=yes',
+    'ProtectProc=invisible',
+    'ProcSubset=pid',
+    'KeyringMode=private',
+    'RemoveIPC=yes',
+    // Not MemoryDenyWriteExecute: the JavaScript engine compiles code while it runs.
+  ];
+}
+
+function section(name: string, lines: readonly string[]): string {
+  return [`[${name}]`, ...lines, ''].join('\n');
+}
+
+function unit(sections: readonly string[]): string {
+  return sections.join('\n');
+}

@@ -1,0 +1,85 @@
+import { existsSync, mkdirSync, realpathSync } from 'node:fs';
+import path from 'node:path';
+import { FOLDER_MODE } from '../../archive/layout.ts';
+import { acquireLock } from '../../archive/lock.ts';
+import { openAttachmentExtractor } from '../../attachments/extractor.ts';
+import { catalogFile } from '../../catalog/open.ts';
+import { type Copied, copyLog } from '../../copy/copy-log.ts';
+import { errnoOf } from '../../errors/archive.ts';
+import { copyError } from '../../errors/copy.ts';
+import { usageError } from '../../errors/usage.ts';
+import { rebuildCatalog } from '../../indexer/rebuild.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { bytes, counted } from '../amounts.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { removeCatalogs } from './remove-catalogs.ts';
+import { archiveOf } from './verify.ts';
+
+/** `mailkeep copy`. @throws copy-onto-itself, copy-other-archive, copy-ahead, copy-diverged, archive-in-use */
+export async function copyArchive(
+  context: CommandContext,
+  options: { readonly to: string; readonly rebuild?: boolean },
+): Promise<ExitCode> {
+  const { surroundings, signal, output, now } = context;
+  const from = archiveOf(context);
+  const to = path.resolve(surroundings.cwd, options.to);
+  try {
+    mkdirSync(to, { recursive: true, mode: FOLDER_MODE });
+  } catch (error) {
+    throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
+  }
+  if (realpathSync(to) === realpathSync(from)) throw copyError('copy-onto-itself', { to });
+  const startedAt = now();
+  const lock = acquireLock(to);
+  try {
+    let forgotten = false;
+    const copied = await copyLog({
+      from,
+      to,
+      signal,
+      forget: async () => {
+        forgotten = (await removeCatalogs(to)) || forgotten;
+      },
+    });
+    const rebuild = options.rebuild ?? false;
+    const catalog = rebuild ? await rebuilt(to, signal) : catalogThere(to, forgotten);
+    const result = { to, ...copied, catalog, durationMs: now() - startedAt };
+    await output.object(result, () => copyReport(to, copied, catalog));
+    return EXIT.done;
+  } finally {
+    lock.release();
+  }
+}
+
+type CatalogThere = 'rebuilt' | 'none' | 'removed' | 'as it was';
+
+async function rebuilt(dir: string, signal: AbortSignal): Promise<CatalogThere> {
+  const extractor = openExtractorPool();
+  const attachments = openAttachmentExtractor();
+  try {
+    await rebuildCatalog({ dir, extractor, attachments, signal });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+  }
+  return 'rebuilt';
+}
+
+function catalogThere(dir: string, forgotten: boolean): CatalogThere {
+  if (existsSync(catalogFile(dir))) return 'as it was';
+  return forgotten ? 'removed' : 'none';
+}
+
+function copyReport(
+  to: string,
+  { number, segments, written, bytes: size, purged }: Copied,
+  catalog: CatalogThere,
+): string {
+  return [
+    `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
+    ...(purged > 0 ? [`${counted(purged, 'record')} purged there as well.`] : []),
+    ...(catalog === 'none' || catalog === 'removed'
+      ? [`It has no catalog; "mailkeep rebuild --data ${to}" makes one, or --rebuild.`]
+      : []),
+  ].join('\n');
+}

@@ -1,0 +1,80 @@
+import { randomInt } from 'node:crypto';
+import { openCompared } from '../../catalog/implied.ts';
+import { type Drilled, type DrillFinding, drill } from '../../drill/drill.ts';
+import { seededRandom } from '../../drill/seeded-random.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import { bytes, count, counted } from '../amounts.ts';
+import { openReader } from '../compose/reader.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import type { Colours } from '../output.ts';
+import { shortId } from '../place-line.ts';
+
+const MOST_SEED = 2 ** 32 - 1;
+
+const WHAT: Readonly<Record<DrillFinding['kind'], string>> = {
+  lost: 'could not be exported: its bytes are damaged or missing',
+  unlisted: 'is at no place, so that no export has it',
+  bytes: 'came back with other bytes',
+  headers: 'came back with another header',
+  manifest: 'the export does not agree with its manifest',
+};
+
+/** `verify --drill`: exports a random sample, reads it back and compares. */
+export async function verifyDrill(
+  context: CommandContext,
+  wanted: number,
+  seed = randomInt(MOST_SEED),
+): Promise<ExitCode> {
+  const { now, signal, output } = context;
+  const reader = openReader(context);
+  try {
+    const stored = openCompared(reader.dataDir);
+    try {
+      const drilled = await drill({
+        dir: reader.dataDir,
+        catalog: reader.catalog,
+        stored,
+        sources: reader.sources(),
+        wanted,
+        random: seededRandom(seed),
+        now,
+        signal,
+      });
+      const { at, ...told } = drilled;
+      const ok = drilled.findings.length === 0;
+      const verifiedAt = new Date(at).toISOString();
+      const durationMs = now() - at;
+      await output.object({ mode: 'drill', ok, seed, ...told, durationMs, verifiedAt }, () =>
+        drillText(drilled, seed, output.colours),
+      );
+      return ok ? EXIT.done : EXIT.damage;
+    } finally {
+      stored.close();
+    }
+  } finally {
+    reader.close();
+  }
+}
+
+function drillText(
+  { messages, of, files, bytes: size, headers, findings }: Drilled,
+  seed: number,
+  colours: Colours,
+): string {
+  return [
+    `Drew ${count(messages)} of ${counted(of, 'message')} (seed ${seed}), exported them as ${counted(files, 'file')}, ${bytes(size)}, and read them back.`,
+    `Compared all bytes, and ${counted(headers, 'header')} by another parser.`,
+    ...(findings.length === 0
+      ? [colours.green('All came back as they are in the log.')]
+      : [
+          ...findings.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+          colours.red(`${counted(findings.length, 'finding')}.`),
+        ]),
+  ].join('\n');
+}
+
+function findingText({ kind, id, path }: DrillFinding): string {
+  const message = id === null ? '' : `message ${shortId(id)} `;
+  return `${message}${WHAT[kind]}${path === null ? '' : ` (${terminalLine(path)})`}`;
+}

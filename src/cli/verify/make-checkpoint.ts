@@ -1,0 +1,72 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { replaceFile } from '../../archive/file-layer.ts';
+import { FOLDER_MODE } from '../../archive/layout.ts';
+import { logHead } from '../../archive/log-head.ts';
+import { realFiles } from '../../archive/real-files.ts';
+import { openCatalogReader } from '../../catalog/catalog.ts';
+import { errnoOf } from '../../errors/archive.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { usageError } from '../../errors/usage.ts';
+import { newSigningKey, readSigningKey, signCheckpoint } from '../../verify/checkpoint.ts';
+import { count } from '../amounts.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { archiveOf } from './verify.ts';
+
+/** `mailkeep checkpoint`: signs the head of the log, prints the statement and writes it. */
+export async function makeCheckpoint(
+  context: CommandContext,
+  options: { readonly to?: string; readonly key?: string },
+): Promise<ExitCode> {
+  const { now, output, surroundings } = context;
+  const dataDir = archiveOf(context);
+  const head = logHead(dataDir, reachedBy(dataDir));
+  const keyFile =
+    options.key === undefined ? await ownKey(dataDir) : path.resolve(surroundings.cwd, options.key);
+  const checkpoint = signCheckpoint(head, readSigningKey(keyFile), now());
+  const file =
+    options.to === undefined
+      ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
+      : path.resolve(surroundings.cwd, options.to);
+  await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
+  await output.object({ ...checkpoint, file }, () =>
+    [
+      `Commit ${count(head.number)}, ${head.hash}`,
+      `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${checkpoint.publicKey}`,
+      checkpoint.signature,
+      `written to ${file}; keep a copy where the archive is not.`,
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+/** A catalog that cannot be read vouches for nothing; the log speaks for itself. */
+function reachedBy(dataDir: string) {
+  try {
+    const catalog = openCatalogReader(dataDir);
+    try {
+      return catalog.reached();
+    } finally {
+      catalog.close();
+    }
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
+
+async function ownKey(dataDir: string): Promise<string> {
+  const file = path.join(dataDir, 'checkpoint.key');
+  if (!existsSync(file)) await write(file, newSigningKey(), false);
+  return file;
+}
+
+async function write(file: string, text: string, makeFolder: boolean): Promise<void> {
+  try {
+    if (makeFolder) mkdirSync(path.dirname(file), { recursive: true, mode: FOLDER_MODE });
+    await replaceFile(realFiles, file, Buffer.from(text, 'utf8'));
+  } catch (error) {
+    throw usageError('usage-save-failed', { file, reason: errnoOf(error) });
+  }
+}

@@ -1,0 +1,119 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { formatPath } from '../../archive/layout.ts';
+import { acquireLock } from '../../archive/lock.ts';
+import { openAttachmentExtractor } from '../../attachments/extractor.ts';
+import { catalogFile } from '../../catalog/open.ts';
+import { usageError } from '../../errors/usage.ts';
+import { rebuildCatalog } from '../../indexer/rebuild.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { type Repaired, repairArchive } from '../../verify/repair/repair-archive.ts';
+import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import type { Verification } from '../../verify/verify-archive.ts';
+import { counted } from '../amounts.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import type { Colours } from '../output.ts';
+import { fetchingAgain } from './fetch-again.ts';
+import { verdict } from './report.ts';
+import { readArchive } from './verify.ts';
+
+/** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
+export async function repair(
+  context: CommandContext,
+  dataDir: string,
+  from: readonly string[],
+): Promise<ExitCode> {
+  const { surroundings, output, now } = context;
+  const copies = from.map((copy) => path.resolve(surroundings.cwd, copy));
+  for (const copy of copies) {
+    if (!existsSync(formatPath(copy))) throw usageError('usage-no-archive', { dataDir: copy });
+  }
+  const startedAt = now();
+  const lock = acquireLock(dataDir);
+  try {
+    const repaired = await mendAll(context, dataDir, copies);
+    const catalogRebuilt = await catalogAnew(context, dataDir, repaired);
+    const after = await readArchive(context, dataDir, true, []);
+    const { before, ...done } = repaired;
+    const result = {
+      mode: 'repair',
+      ok: after.found === 0,
+      foundBefore: before.found,
+      ...done,
+      catalogRebuilt,
+      ...after,
+      durationMs: now() - startedAt,
+    };
+    await output.object(result, () =>
+      repairReport(repaired, catalogRebuilt, after, output.colours),
+    );
+    return after.found === 0 ? EXIT.done : EXIT.damage;
+  } finally {
+    lock.release();
+  }
+}
+
+async function mendAll(
+  context: CommandContext,
+  dir: string,
+  copies: readonly string[],
+): Promise<Repaired> {
+  const checker = checkerOnThreads();
+  const again = fetchingAgain(context, dir);
+  try {
+    const { now, signal } = context;
+    return await repairArchive({ dir, checker, copies, fetchAgain: again.fetch, now, signal });
+  } finally {
+    await again.close();
+    await checker.close();
+  }
+}
+
+/** Makes the catalog anew where it is not what the log implies, and keeps the old one where the log lost facts. */
+async function catalogAnew(
+  { signal, notices }: CommandContext,
+  dir: string,
+  { before, mended, restored, missing }: Repaired,
+): Promise<boolean> {
+  const untouched = mended.length + restored.length + missing.length === 0;
+  if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) return false;
+  const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
+  notices.say('Making the catalog anew.');
+  const extractor = openExtractorPool();
+  const attachments = openAttachmentExtractor();
+  try {
+    await rebuildCatalog({ dir, extractor, attachments, signal, keepAs });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+  }
+  return true;
+}
+
+function freeName(stem: string): string {
+  for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
+}
+
+function repairReport(
+  { before, mended, restored, missing, unwritable }: Repaired,
+  catalogRebuilt: boolean,
+  after: Verification,
+  colours: Colours,
+): string {
+  return [
+    `Found ${counted(before.found, 'finding')}.`,
+    ...mended.map(
+      ({ segment, generation, putAside }) =>
+        `Segment ${segment} is whole again, as generation ${generation}; put aside: ${putAside.join(', ')}`,
+    ),
+    ...restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
+    ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: found nowhere.`),
+    ...(unwritable === null
+      ? []
+      : [
+          'The last segment is damaged beyond mending: nothing can be appended. Use a second copy.',
+        ]),
+    ...(catalogRebuilt ? ['The catalog was made anew.'] : []),
+    ...verdict(after.found, after.findings, colours),
+  ].join('\n');
+}

@@ -1,0 +1,133 @@
+import type { ConcernedMessage } from '../../catalog/concerned.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import type { Finding } from '../../verify/findings.ts';
+import type { Sampling } from '../../verify/sample.ts';
+import type { CatalogState, Verification } from '../../verify/verify-archive.ts';
+import { bytes, count, counted, span } from '../amounts.ts';
+import type { Colours } from '../output.ts';
+
+/** Findings told one by one; --json has more. */
+const MOST_TOLD = 50;
+/** Messages named with a damaged stretch. */
+const MOST_NAMED = 5;
+
+export function verifyReport(
+  result: Verification,
+  mode: 'full' | 'quick',
+  durationMs: number,
+  colours: Colours,
+): string {
+  const { segments, records, messages, rawBytes, rebuilt, found, findings, tail, last } = result;
+  const rate = durationMs > 0 ? `, ${count(rawBytes / 1000 / durationMs)} MB/s` : '';
+  return [
+    `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
+    ...(mode === 'full' ? [`Rebuilt and hashed ${counted(rebuilt, 'message')}.`] : []),
+    catalogText(result.catalog),
+    ...(tail === null
+      ? []
+      : [
+          `Behind the last commit are ${bytes(tail.bytes)} of a write that is under way or was cut off; they are no part of the archive.`,
+        ]),
+    ...verdict(found, findings, colours),
+  ].join('\n');
+}
+
+export function sampleReport(
+  { checked, of, oldest, found, findings }: Sampling,
+  durationMs: number,
+  colours: Colours,
+): string {
+  return [
+    `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
+    oldest === null
+      ? 'Some messages were never verified yet.'
+      : `Every message was verified since ${new Date(oldest).toISOString()}.`,
+    ...verdict(found, findings, colours),
+  ].join('\n');
+}
+
+export function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
+  if (found === 0) return [colours.green('Everything is as it was written.')];
+  const told = findings.slice(0, MOST_TOLD);
+  const more = found - told.length;
+  return [
+    ...told.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json tells them.`] : []),
+    colours.red(`${counted(found, 'finding')}.`),
+  ];
+}
+
+function catalogText(state: CatalogState): string {
+  switch (state) {
+    case 'equal':
+      return 'The catalog says what the log says.';
+    case 'behind':
+      return 'The catalog says what the log says, and is behind it; the next sync folds the rest.';
+    case 'missing':
+      return 'There is no catalog to compare; "mailkeep rebuild" makes one.';
+    case 'other-version':
+      return 'The catalog is of another version and was not compared; "mailkeep rebuild" makes it anew.';
+    case 'different':
+      return 'The catalog says something else than the log; "mailkeep rebuild" makes it anew.';
+    case 'damaged':
+      return 'The catalog is damaged; "mailkeep rebuild" makes it anew.';
+  }
+}
+
+export function findingText(finding: Finding): string {
+  switch (finding.what) {
+    case 'log': {
+      const { file, offset, end, reason, messages } = finding;
+      const named = messages.slice(0, MOST_NAMED).map(messageText).join('; ');
+      const rest = messages.length - MOST_NAMED;
+      const concerned =
+        messages.length === 0
+          ? ''
+          : `, concerns ${named}${rest > 0 ? ` and ${counted(rest, 'more message')}` : ''}`;
+      return `${file}, bytes ${offset} to ${end} (${reason})${concerned}`;
+    }
+    case 'message': {
+      const { message, reason, blob } = finding;
+      const needs = blob === null ? '' : `, needs the bytes of ${blob.slice(0, 12)}`;
+      return `${messageText(message)} (${reason})${needs}`;
+    }
+    case 'missing': {
+      const { kind, hash, message } = finding;
+      return message === null
+        ? `the bytes of ${kind} ${hash.slice(0, 12)} are missing`
+        : `the bytes of ${messageText(message)} are missing`;
+    }
+    case 'catalog': {
+      const { table, difference, columns, key, message } = finding;
+      const what = columns.length > 0 ? ` (${columns.join(', ')})` : '';
+      const name = Object.entries(key)
+        .map(([column, value]) => `${column} ${value}`)
+        .join(', ');
+      const about = message === null ? '' : `, about ${messageText(message)}`;
+      return terminalLine(`the catalog: ${difference} in ${table}${what}: ${name}${about}`);
+    }
+    case 'catalog-file':
+      return terminalLine(`the catalog: ${finding.detail}`);
+    case 'commit': {
+      const { by, reason, number, lastNumber } = finding;
+      const who = by === 'catalog' ? 'the catalog has seen' : 'the checkpoint vouches for';
+      const told = {
+        'ends-early': `the log ends at commit ${lastNumber}, but ${who} commit ${number}`,
+        diverged: `the log has another commit ${number} than ${who}`,
+        'other-archive': `the checkpoint is of another archive`,
+      };
+      return told[reason];
+    }
+    case 'format':
+      return 'the FORMAT file does not say what it should';
+  }
+}
+
+function messageText({ id, subject, places }: ConcernedMessage): string {
+  const [place] = places;
+  const name = id === null ? 'a message' : `message ${id.slice(0, 12)}`;
+  const titled = subject === null ? name : `${name} "${subject}"`;
+  return terminalLine(
+    place === undefined ? titled : `${titled} in ${place.mailbox} ${place.folder} uid ${place.uid}`,
+  );
+}

@@ -1,0 +1,203 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { formatPath, logFolder } from '../../archive/layout.ts';
+import { openLogReader } from '../../archive/log-reader.ts';
+import { openCompared } from '../../catalog/implied.ts';
+import { openStateBeside } from '../../catalog/state.ts';
+import { locateDataDir } from '../../config/data-dir.ts';
+import { usageError } from '../../errors/usage.ts';
+import { verifyError } from '../../errors/verify.ts';
+import type { VerificationFacts } from '../../health/facts.ts';
+import { rememberVerification } from '../../health/verification.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
+import type { VouchedCommit } from '../../verify/read-log.ts';
+import { NEVER, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
+import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
+import { bytes } from '../amounts.ts';
+import type { CommandContext } from '../context.ts';
+import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { sampleReport, verifyReport } from './report.ts';
+
+/** How many messages: a number, or a share of all. */
+export type SampleSize = { readonly messages: number } | { readonly share: number };
+
+const SCOPE = 'verified';
+/** How often progress is told. */
+const TELL_EVERY_MS = 5_000;
+
+/** @throws usage-no-archive */
+export function archiveOf({ globals, surroundings }: CommandContext): string {
+  const dataDir = locateDataDir(globals, surroundings);
+  if (!existsSync(formatPath(dataDir)) && !existsSync(logFolder(dataDir))) {
+    throw usageError('usage-no-archive', { dataDir });
+  }
+  return dataDir;
+}
+
+/** Reads the whole archive, tells what it found, and remembers when. */
+export async function verifyAll(
+  context: CommandContext,
+  dataDir: string,
+  full: boolean,
+  vouched: readonly VouchedCommit[],
+): Promise<ExitCode> {
+  const { now, output } = context;
+  const startedAt = now();
+  const result = await readArchive(context, dataDir, full, vouched);
+  if (full) {
+    const ok = result.found === 0;
+    remember(dataDir, { at: startedAt, ok }, ok && result.catalog === 'equal');
+  }
+  const durationMs = now() - startedAt;
+  const mode = full ? 'full' : 'quick';
+  await output.object(
+    { mode, ok: result.found === 0, ...result, durationMs, verifiedAt: isoTime(startedAt) },
+    () => verifyReport(result, mode, durationMs, output.colours),
+  );
+  return result.found === 0 ? EXIT.done : EXIT.damage;
+}
+
+/**
+ * What a checkpoint vouches for; who signed it and when is told.
+ *
+ * @param publicKey the key that has to have signed it, or a file that holds it
+ * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key
+ */
+export function vouchedBy(
+  { surroundings, notices }: CommandContext,
+  file: string,
+  publicKey: string | undefined,
+): VouchedCommit {
+  const statement = readCheckpoint(path.resolve(surroundings.cwd, file));
+  const signer = fingerprintOf(statement.publicKey);
+  if (publicKey !== undefined) {
+    const wanted = readPublicKey(publicKey, path.resolve(surroundings.cwd, publicKey));
+    if (wanted !== statement.publicKey) {
+      throw verifyError('checkpoint-other-key', {
+        file,
+        found: signer,
+        wanted: fingerprintOf(wanted),
+      });
+    }
+  }
+  const { archiveId, number, hash, signedAt } = statement;
+  const pinned = publicKey === undefined ? ' (not compared: --public-key does that)' : '';
+  notices.say(terminalLine(`The checkpoint was signed ${signedAt} with key ${signer}${pinned}.`));
+  return { by: 'checkpoint', archiveId, number, hash };
+}
+
+export async function readArchive(
+  { now, notices, signal }: CommandContext,
+  dataDir: string,
+  full: boolean,
+  vouched: readonly VouchedCommit[],
+): Promise<Verification> {
+  let toldAt = now();
+  const checker = checkerOnThreads();
+  try {
+    return await verifyArchive({
+      dir: dataDir,
+      checker,
+      full,
+      vouched,
+      signal,
+      progress: ({ segments, of, rawBytes }) => {
+        if (now() - toldAt < TELL_EVERY_MS) return;
+        toldAt = now();
+        notices.say(`read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`);
+      },
+    });
+  } finally {
+    await checker.close();
+  }
+}
+
+/** Verifies some messages, least recently verified first. */
+export async function verifySome(
+  context: CommandContext,
+  dataDir: string,
+  size: SampleSize,
+): Promise<ExitCode> {
+  const { now, output, signal, notices } = context;
+  const catalog = openCompared(dataDir);
+  const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
+  const state = openStateBeside(dataDir);
+  if (state === undefined) {
+    notices.warn('state.sqlite cannot be written: the next sample will be of the same messages');
+  }
+  try {
+    const segments = catalog.segments();
+    const all = segments.reduce((sum, { messages }) => sum + messages, 0);
+    const startedAt = now();
+    const sampling = await verifySample({
+      segments,
+      messagesIn: (segment, from) => catalog.messagesIn(segment, from),
+      reader,
+      concerns: catalog,
+      checkups: {
+        get: (segment) => state?.read(SCOPE, String(segment), checkupIn) ?? NEVER,
+        set: (segment, checkup) => state?.set(SCOPE, String(segment), checkup),
+      },
+      wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
+      now: startedAt,
+      signal,
+    });
+    const { found, oldest } = sampling;
+    const durationMs = now() - startedAt;
+    await output.object(
+      {
+        mode: 'sample',
+        ok: found === 0,
+        ...sampling,
+        oldest: oldest === null ? null : isoTime(oldest),
+        durationMs,
+        verifiedAt: isoTime(startedAt),
+      },
+      () => sampleReport(sampling, durationMs, output.colours),
+    );
+    return found === 0 ? EXIT.done : EXIT.damage;
+  } finally {
+    state?.close();
+    reader.close();
+    catalog.close();
+  }
+}
+
+/**
+ * Remembers what a full verification came to, for status and monitoring. Where all was well, it is a checkup of every
+ * segment as well, so that samples go on from there.
+ */
+function remember(dataDir: string, last: VerificationFacts, checkup: boolean): void {
+  const state = openStateBeside(dataDir);
+  if (state === undefined) return;
+  try {
+    rememberVerification(state, last);
+    if (!checkup) return;
+    const { at } = last;
+    const catalog = openCompared(dataDir);
+    try {
+      for (const { segment, end } of catalog.segments()) {
+        state.set(SCOPE, String(segment), { at, covered: end, next: 0 });
+      }
+    } finally {
+      catalog.close();
+    }
+  } finally {
+    state.close();
+  }
+}
+
+function checkupIn(value: unknown): SegmentCheckup | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (!('at' in value && 'covered' in value && 'next' in value)) return undefined;
+  const { at, covered, next } = value;
+  return typeof at === 'number' && typeof covered === 'number' && typeof next === 'number'
+    ? { at, covered, next }
+    : undefined;
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString();
+}

@@ -1,0 +1,46 @@
+import { MailkeepError } from './mailkeep-error.ts';
+
+/** The disk that takes the export has no room (ENOSPC) or no quota left. Nothing half-written has a final name. */
+export function exportDiskFull(file: string, cause: unknown) {
+  return new MailkeepError('disk', 'export-disk-full', { file }, { cause });
+}
+
+/** A file of the export cannot be written for another reason than room. */
+export function exportWriteFailed(file: string, errno: string, cause: unknown) {
+  return new MailkeepError('disk', 'export-write-failed', { file, errno }, { cause });
+}
+
+/** What is at the target is no export of ours: it is not touched. */
+export function exportTargetForeign(target: string, expected: 'file' | 'folder') {
+  return new MailkeepError('usage', 'export-target-foreign', { target, expected });
+}
+
+/** The target holds an export of another format. */
+export function exportFormatDiffers(target: string, found: string, wanted: string) {
+  return new MailkeepError('usage', 'export-format-differs', { target, found, wanted });
+}
+
+/** The manifest at the target is not what was written. */
+export function exportManifestDamaged(file: string) {
+  return new MailkeepError('damage', 'export-manifest-damaged', { file });
+}
+
+/** There is no export here. */
+export function exportMissing(target: string) {
+  return new MailkeepError('usage', 'export-missing', { target });
+}
+
+/** A file of an earlier export, which this one would go on with, is not what was written. It is not touched. */
+export function exportChanged(file: string) {
+  return new MailkeepError('usage', 'export-changed', { file });
+}
+
+/** A folder within the target is a link: what is written there would lie elsewhere. */
+export function exportTargetLinked(folder: string) {
+  return new MailkeepError('usage', 'export-target-linked', { folder });
+}
+
+/** The count of what was exported does not add up: not every place of the selection can be accounted for. */
+export function exportIncomplete(places: number, told: number) {
+  return new MailkeepError('damage', 'export-incomplete', { places, told });
+}

@@ -1,0 +1,49 @@
+import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
+
+/** Codes of pruning and forgetting, with the facts that fill their sentences. */
+export interface RetentionFacts {
+  /** The clock shows less than the last commit, or far more: what is old enough cannot be told. */
+  readonly 'retention-clock': {
+    readonly direction: 'behind' | 'ahead';
+    /** ISO 8601. */
+    readonly now: string;
+    readonly lastCommit: string;
+  };
+  /** A hold asks a query, and not every message can be searched yet. */
+  readonly 'retention-not-indexed': { readonly pending: number };
+  /** A hold's query cannot be read. */
+  readonly 'retention-bad-hold': { readonly query: string; readonly problem: string };
+  /** Stopped between two segments; what was decided is in the log. */
+  readonly 'purge-interrupted': { readonly left: number };
+  /** A message that was purged was asked for. */
+  readonly 'message-purged': {
+    readonly id: string;
+    readonly reason: string;
+    /** ISO 8601; null where the log does not say. */
+    readonly time: string | null;
+  };
+  /** Nothing in quarantine is what was chosen. */
+  readonly 'forget-nothing-chosen': Readonly<Record<never, never>>;
+}
+
+export type RetentionCode = keyof RetentionFacts;
+
+const FAMILY: { readonly [C in RetentionCode]: ErrorFamily } = {
+  'retention-clock': 'held',
+  'retention-not-indexed': 'held',
+  'retention-bad-hold': 'config',
+  'purge-interrupted': 'interrupted',
+  'message-purged': 'usage',
+  'forget-nothing-chosen': 'usage',
+};
+
+export function retentionError<C extends RetentionCode>(
+  code: C,
+  facts: RetentionFacts[C],
+): MailkeepError<C, RetentionFacts[C]> {
+  return new MailkeepError(FAMILY[code], code, facts);
+}
+
+export function purgeInterrupted(left: number) {
+  return retentionError('purge-interrupted', { left });
+}

@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openCatalogReader } from '../../src/catalog/catalog.ts';
+import { openState, readState } from '../../src/catalog/state.ts';
+import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
+import { rememberVerification } from '../../src/health/verification.ts';
+import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { mailkeep, workplace } from './child.ts';
+
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox({ seed: 5, mail: { messages: 30 } });
+});
+afterAll(() => sandbox.close());
+
+test('monitoring sees what a sync left: mailboxes, sizes, certificates, the last verification', async () => {
+  const before = Date.now();
+  const { config, data } = workplace(sandbox);
+  expect((await mailkeep(['sync', '--config', config])).code).toBe(0);
+  const writable = openState(data);
+  rememberVerification(writable, { at: before, ok: false });
+  writable.close();
+
+  const catalog = openCatalogReader(data);
+  const state = readState(data);
+  const facts = archiveFacts({ catalog, dataDir: data }, state);
+  state?.close();
+  catalog.close();
+  expect(facts).toMatchObject({
+    messages: 30,
+    pending: 0,
+    verification: { at: before, ok: false },
+  });
+  expect(facts.mailboxes.map(({ resourceId }) => resourceId).sort()).toEqual(
+    sandbox.mailboxes.map(({ resourceId }) => resourceId).sort(),
+  );
+  expect(facts.mailboxes.reduce((sum, { messages }) => sum + messages, 0)).toBe(30);
+  for (const { provenAt, certifiedAt, complete } of facts.mailboxes) {
+    expect(complete).toBe(true);
+    expect(provenAt).toBeGreaterThanOrEqual(before);
+    expect(certifiedAt).toBeGreaterThanOrEqual(before);
+  }
+  expect(facts.logBytes).toBeGreaterThan(0);
+});
