@@ -15,6 +15,7 @@ import type {
   MailkeepFigures,
   Measurements,
   MirrorFigures,
+  SearchSpeed,
 } from './measurements.ts';
 import { memoryByCount } from './memory-growth.ts';
 import { type MessageSet, makeMessageSet } from './message-set.ts';
@@ -24,8 +25,12 @@ import { type BenchOptions, parseOptions, USAGE } from './options.ts';
 import { extendPath, PEERS, peerVersion } from './peers.ts';
 import { formatTable } from './report.ts';
 import { rowsOf } from './rows.ts';
+import { searchRows } from './search-rows.ts';
+import { measureSearches } from './search-speed.ts';
 import { queryText } from './search-terms.ts';
 import { corpusStock, generatedStock, type SourceStock } from './source-stock.ts';
+import { makeSyntheticCatalog } from './synthetic-catalog.ts';
+import { webhookLatencies } from './webhook-latency.ts';
 import { Workplace } from './workplace.ts';
 
 const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));
@@ -46,6 +51,15 @@ async function main(options: BenchOptions): Promise<void> {
 }
 
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
+  const search = await searches(work, options);
+  if (options.searchOnly) {
+    process.stdout.write(
+      `${describeMachine()}\n${describeSlowest(search)}\n\n${formatTable(searchRows(search))}\n`,
+    );
+    if (options.json !== undefined)
+      writeFileSync(options.json, `${JSON.stringify({ search }, null, 2)}\n`);
+    return;
+  }
   say(`Working in ${work.folder}; making ${formatCount(options.messages)} messages …`);
   const messages = makeMessageSet(
     join(work.folder, 'maildir'),
@@ -53,7 +67,12 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
     options.messages,
     options.seed,
   );
-  const run = { ...(await measure(work, messages, options)), ...(await growth(work, options)) };
+  const run = {
+    ...(await measure(work, messages, options)),
+    ...(await webhook(work)),
+    search,
+    ...(await growth(work, options)),
+  };
   process.stdout.write(`${describe(messages, run)}\n\n${formatTable(rowsOf(run))}\n`);
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(run, null, 2)}\n`);
   if (options.keep) say(`Kept: ${work.folder}`);
@@ -63,7 +82,7 @@ async function measure(
   work: Workplace,
   messages: MessageSet,
   { runs }: BenchOptions,
-): Promise<Measurements> {
+): Promise<Omit<Measurements, 'search'>> {
   const { maildir, terms } = messages;
   const indexers = { mu: prepareMu(work, maildir), notmuch: prepareNotmuch(work, maildir) };
   const mbsync = new Entry<MirrorFigures>('mbsync', failed);
@@ -115,6 +134,37 @@ async function measure(
   };
 }
 
+async function webhook(work: Workplace): Promise<Pick<Measurements, 'webhookMs'>> {
+  say('Webhook to archive …');
+  try {
+    return { webhookMs: await webhookLatencies(work) };
+  } catch (error) {
+    failed('webhook to archive', error);
+    return {};
+  }
+}
+
+/** Each catalog is made, searched and removed before the next. */
+async function searches(
+  work: Workplace,
+  { large, seed }: BenchOptions,
+): Promise<readonly SearchSpeed[]> {
+  const speeds: SearchSpeed[] = [];
+  for (const messages of [50_000, ...(large ? [1_000_000] : [])]) {
+    say(`Making a catalog of ${formatCount(messages)} messages to search …`);
+    try {
+      const dir = work.fresh('synthetic');
+      await makeSyntheticCatalog(dir, messages, seed, () => {});
+      speeds.push(measureSearches(dir, messages, seed));
+    } catch (error) {
+      failed(`searches of ${formatCount(messages)} messages`, error);
+    } finally {
+      work.fresh('synthetic');
+    }
+  }
+  return speeds;
+}
+
 async function growth(
   work: Workplace,
   { full, seed }: BenchOptions,
@@ -142,14 +192,28 @@ function failed(name: string, error: unknown): void {
   say(`${name} failed: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-function describe(messages: MessageSet, { durableFiles }: Measurements): string {
+function describeMachine(): string {
   const [processor] = cpus();
+  return `${cpus().length} cores (${processor?.model.trim() ?? 'unknown'}), ${formatMB(totalmem())} of memory, Node.js ${process.versions.node}`;
+}
+
+function describeSlowest(search: readonly SearchSpeed[]): string {
+  return search
+    .map(
+      ({ messages, slowest }) =>
+        `Slowest of ${formatCount(slowest.queries)} odd queries, each asked in four ways (${formatCount(slowest.refused)} refused), in ${formatCount(messages)} messages: ${slowest.query}`,
+    )
+    .join('\n');
+}
+
+function describe(messages: MessageSet, { durableFiles, search }: Measurements): string {
   const peers = PEERS.map((peer) => peerVersion(peer) ?? `${peer} not installed`);
   return [
     `${formatCount(messages.count)} messages from ${messages.origin}: ${formatMB(messages.rawBytes)}, mean ${formatCount(messages.rawBytes / messages.count)} B, median ${formatCount(messages.medianBytes)} B, largest ${formatMB(messages.largestBytes)}, ${(messages.attachmentShare * 100).toFixed(1)} % with attachments, ${messages.folderCounts.length} folders.`,
-    `${cpus().length} cores (${processor?.model.trim() ?? 'unknown'}), ${formatMB(totalmem())} of memory, Node.js ${process.versions.node}; ${peers.join('; ')}.`,
+    `${describeMachine()}; ${peers.join('; ')}.`,
     `The disk makes ${formatCount(median(durableFiles))} small files a second durable (${durableFiles.map(formatCount).join(', ')} in the rounds).`,
     `Searched for: "${messages.terms.common}" (common), "${messages.terms.rare}" (rare), "${messages.terms.phrase}" (phrase).`,
+    ...(search.length === 0 ? [] : [describeSlowest(search)]),
   ].join('\n');
 }
 

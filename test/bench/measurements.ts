@@ -65,6 +65,20 @@ export interface ColdFigures {
   readonly notmuch?: PerTerm<number>;
 }
 
+/** Searches in one made-up catalog, in process; milliseconds, medians but for the slowest. */
+export interface SearchSpeed {
+  readonly messages: number;
+  readonly kinds: readonly { readonly name: string; readonly ms: number }[];
+  readonly relevance: { readonly hits: number; readonly ms: number };
+  readonly slowest: {
+    readonly ms: number;
+    readonly query: string;
+    readonly queries: number;
+    /** Of four ways to ask each: newest, oldest, by relevance, counted. */
+    readonly refused: number;
+  };
+}
+
 /** Everything one run measured. Lists hold one figure per repetition. */
 export interface Measurements {
   readonly messages: number;
@@ -78,6 +92,10 @@ export interface Measurements {
   readonly notmuch: Measured<IndexerFigures>;
   readonly mailkeep: Measured<MailkeepFigures>;
   readonly cold: ColdFigures;
+  /** From a message's arrival until the daemon, told by a webhook, has it durable and searchable; by message. */
+  readonly webhookMs?: readonly number[];
   /** Peak memory of a first sync by number of messages, with --full. */
   readonly memory?: readonly { readonly messages: number; readonly peakBytes: number }[];
+  /** By size of the made-up catalog, the smallest first; empty with --no-search. */
+  readonly search: readonly SearchSpeed[];
 }

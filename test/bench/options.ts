@@ -7,6 +7,10 @@ export interface BenchOptions {
   readonly runs: number;
   /** Measures memory at 5,000 and 50,000 messages as well, which takes long. */
   readonly full: boolean;
+  /** Searches a made-up catalog of a million messages as well, which takes half an hour to make. */
+  readonly large: boolean;
+  /** Measures nothing but searches of made-up catalogs. */
+  readonly searchOnly: boolean;
   /** Leaves the messages, the archive and the peers' databases where they are. */
   readonly keep: boolean;
   readonly parent: string | undefined;
@@ -18,6 +22,8 @@ export const USAGE = `npm run bench -- [options]
   --messages N   messages to measure with (10000)
   --seed N       seed of the messages (1)
   --runs N       repetitions of each long step; the median is shown (3)
+  --large        also searches a made-up catalog of 1,000,000 messages (half an hour to make)
+  --search-only  nothing but the searches of made-up catalogs
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work
@@ -33,6 +39,8 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
       seed: { type: 'string', default: '1' },
       runs: { type: 'string', default: '3' },
       full: { type: 'boolean', default: false },
+      large: { type: 'boolean', default: false },
+      'search-only': { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       work: { type: 'string' },
       json: { type: 'string' },
@@ -45,6 +53,8 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
     seed: wholeNumber('seed', values.seed, 0),
     runs: wholeNumber('runs', values.runs, 1),
     full: values.full,
+    large: values.large,
+    searchOnly: values['search-only'],
     keep: values.keep,
     parent: values.work,
     json: values.json,

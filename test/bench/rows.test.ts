@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MailkeepFigures, Measurements } from './measurements.ts';
+import type { MailkeepFigures, Measurements, SearchSpeed } from './measurements.ts';
 import { formatTable } from './report.ts';
 import { requestFloor, rowsOf } from './rows.ts';
 
@@ -24,6 +24,15 @@ const ours: MailkeepFigures = {
   inProcessMs: same(0.2),
 };
 
+function speed(messages: number, ms = 0.9): SearchSpeed {
+  return {
+    messages,
+    kinds: [{ name: 'common word', ms }],
+    relevance: { hits: 25_100, ms: 20 * ms },
+    slowest: { ms: 150 * ms, query: 'a OR b (count)', queries: 314, refused: 7 },
+  };
+}
+
 const run: Measurements = {
   messages: 1000,
   rawBytes: 1_000_000,
@@ -43,6 +52,7 @@ const run: Measurements = {
   notmuch: { missing: 'not measured (notmuch is not installed)' },
   mailkeep: { value: ours },
   cold: { node: 50, mailkeep: same(80), mu: same(9) },
+  search: [speed(50_000), speed(1_000_000)],
 };
 
 test('ratios are of medians, and a target is met by its own line alone', () => {
@@ -71,6 +81,16 @@ test('what misses its target says so', () => {
   ]);
 });
 
+test('a message is archived within two seconds of its webhook, 95 times of 100', () => {
+  const quick = Array.from({ length: 19 }, (_, n) => 10 + n);
+  const last = (webhookMs: number[]) => rowsOf({ ...run, webhookMs }).at(-1);
+  expect(last([...quick, 3_000])).toMatchObject({
+    mailkeep: 'p50 19.0 ms, p95 28.0 ms (20 messages)',
+    met: true,
+  });
+  expect(last([...quick.slice(1), 2_000, 3_000])?.met).toBe(false);
+});
+
 test('a program that is not installed is said to be not measured, and nothing is compared with it', () => {
   const missing = { missing: 'not measured (mbsync is not installed)' };
   const rows = rowsOf({ ...run, mbsync: missing });
@@ -83,4 +103,18 @@ test('a program that is not installed is said to be not measured, and nothing is
 
 test('the floor of requests counts messages, pages, the account and the folders', () => {
   expect(requestFloor([100, 101, 1])).toBe(202 + 4 + 2);
+});
+
+test('twenty times as many messages may take twice as long, and no longer', () => {
+  const missed = (search: readonly SearchSpeed[]) =>
+    rowsOf({ ...run, search })
+      .filter((row) => row.met === false && row.work.includes(' of '))
+      .map((row) => row.work);
+  expect(missed([speed(50_000, 1), speed(1_000_000, 2)])).toEqual([]);
+  expect(missed([speed(50_000, 2), speed(1_000_000, 2.1)])).toEqual([
+    'Newest 20 of 50,000: common word',
+    'Best 20 by relevance of 50,000',
+    'Slowest of 314 odd queries in 50,000',
+    'Newest 20 of 1,000,000: common word',
+  ]);
 });

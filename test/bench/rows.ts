@@ -1,4 +1,4 @@
-import { formatCount, formatMB, formatMs, median } from './figures.ts';
+import { formatCount, formatMB, formatMs, median, percentile } from './figures.ts';
 import {
   type IndexerFigures,
   type MailkeepFigures,
@@ -10,8 +10,10 @@ import {
   type TermName,
 } from './measurements.ts';
 import type { Row } from './report.ts';
+import { searchRows } from './search-rows.ts';
 
 const MAX_PEAK_BYTES = 300e6;
+const MAX_WEBHOOK_MS = 2_000;
 
 /** The table of a run: every cell comes from its measurements, every `met` from the cells of its line. */
 export function rowsOf(run: Measurements): Row[] {
@@ -22,12 +24,28 @@ export function rowsOf(run: Measurements): Row[] {
     ...memoryGrowth(run),
     disk(run),
     ...inProcess(run),
+    ...searchRows(run.search),
     ...cold(run),
     firstRequests(run),
     quietRequests(run),
     deletionRequests(run),
     quietTime(run),
     rebuild(run),
+    ...webhook(run),
+  ];
+}
+
+function webhook({ webhookMs }: Measurements): Row[] {
+  if (webhookMs === undefined) return [];
+  const late = percentile(webhookMs, 95);
+  return [
+    {
+      work: 'Webhook to archive, searchable, on loopback',
+      peers: '',
+      mailkeep: `p50 ${formatMs(percentile(webhookMs, 50))}, p95 ${formatMs(late)} (${webhookMs.length} messages)`,
+      ...against(late / MAX_WEBHOOK_MS, (ratio) => ratio < 1),
+      target: '< 2 s',
+    },
   ];
 }
 

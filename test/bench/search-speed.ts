@@ -1,0 +1,102 @@
+import { type Catalog, openCatalogReader } from '../../src/catalog/catalog.ts';
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import { median } from './figures.ts';
+import type { SearchSpeed } from './measurements.ts';
+import { generatedQueries, HARD_QUERIES, QUERY_KINDS } from './search-queries.ts';
+import { wordOf } from './synthetic-catalog.ts';
+
+const SEARCHES = 200;
+const WARM_UP = 40;
+const RANKINGS = 20;
+const GENERATED = 300;
+const LIMIT = 20;
+/** Ranks of which the hits are counted until one has about as many as are to be ranked. */
+const RANKED_HITS = 25_000;
+const CANDIDATES = 300;
+
+/** Searches a made-up catalog, as a program that keeps it open does, after each statement was prepared once. */
+export function measureSearches(dir: string, messages: number, seed: number): SearchSpeed {
+  const catalog = openCatalogReader(dir);
+  try {
+    const kinds = QUERY_KINDS.map(({ name, query }) => ({
+      name,
+      ms: timed(SEARCHES, WARM_UP, (i) => newest(catalog, query(i))),
+    }));
+    const { word, hits } = wordToRank(catalog);
+    const request = { node: parseQuery(word, { now: Date.now() }).node, limit: LIMIT };
+    const relevance = {
+      hits,
+      ms: timed(RANKINGS, 3, () => catalog.search({ ...request, sort: 'relevance' })),
+    };
+    return { messages, kinds, relevance, slowest: slowest(catalog, seed) };
+  } finally {
+    catalog.close();
+  }
+}
+
+function newest(catalog: Catalog, query: string): void {
+  const { node } = parseQuery(query, { now: Date.now() });
+  catalog.search({ node, limit: LIMIT, sort: 'newest' });
+}
+
+function timed(count: number, warmUp: number, act: (i: number) => void): number {
+  const times: number[] = [];
+  for (let i = 0; i < warmUp + count; i += 1) {
+    const started = performance.now();
+    act(i);
+    if (i >= warmUp) times.push(performance.now() - started);
+  }
+  return median(times);
+}
+
+/** The rarest of the common words that still has as many hits as are to be ranked. */
+function wordToRank(catalog: Catalog): { readonly word: string; readonly hits: number } {
+  let best = { word: wordOf(0), hits: 0 };
+  for (let rank = 0; rank < CANDIDATES; rank += 1) {
+    const word = wordOf(rank);
+    const hits = catalog.countHits({ node: parseQuery(word, { now: Date.now() }).node });
+    if (hits >= RANKED_HITS && (best.hits === 0 || hits < best.hits)) best = { word, hits };
+    else if (best.hits > 0 && hits < RANKED_HITS) break;
+  }
+  return best;
+}
+
+/** The longest that any query takes of those that are generated or known to be hard; best of two, for the machine's sake. */
+function slowest(catalog: Catalog, seed: number): SearchSpeed['slowest'] {
+  let worst = { ms: 0, query: '' };
+  let refused = 0;
+  const queries = [...HARD_QUERIES, ...generatedQueries(GENERATED, seed)];
+  for (const query of queries) {
+    for (const way of ['newest', 'oldest', 'relevance', 'count'] as const) {
+      const first = took(catalog, query, way);
+      if (first === undefined) {
+        refused += 1;
+        continue;
+      }
+      if (first <= worst.ms) continue;
+      const ms = Math.min(first, took(catalog, query, way) ?? first);
+      if (ms > worst.ms) worst = { ms, query: `${query} (${way})` };
+    }
+  }
+  return { ...worst, queries: queries.length, refused };
+}
+
+/** Milliseconds of a search; undefined when it is refused. */
+function took(
+  catalog: Catalog,
+  query: string,
+  way: 'newest' | 'oldest' | 'relevance' | 'count',
+): number | undefined {
+  const started = performance.now();
+  try {
+    const { node, asOf } = parseQuery(query, { now: Date.now() });
+    const request = { node, limit: LIMIT, ...(asOf === null ? {} : { asOf }) };
+    if (way === 'count') catalog.countHits(request);
+    else catalog.search({ ...request, sort: way });
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'usage') return undefined;
+    throw error;
+  }
+  return performance.now() - started;
+}
