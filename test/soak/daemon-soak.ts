@@ -213,7 +213,10 @@ class Soak {
     const sources = { operation: 'getMessageSource', times } as const;
     const kind = random.below(11);
     if (kind === 0) this.#sandbox.fault({ kind: 'status', status: 500, times });
-    if (kind === 1) this.#sandbox.fault({ kind: 'status', status: 429, retryAfter: 1, times: 1 });
+    // Seldom: every refusal halves what is asked for, and ten minutes without one win it back. More of them would
+    // leave a daemon at rest, which proves nothing about one at work.
+    if (kind === 1 && random.chance(0.05))
+      this.#sandbox.fault({ kind: 'status', status: 429, retryAfter: 1, times: 1 });
     if (kind === 2) this.#sandbox.fault({ kind: 'status', status: 503, times: 30 });
     if (kind === 3) this.#sandbox.fault({ kind: 'close', times: 40 });
     if (kind === 4) this.#sandbox.fault({ kind: 'cut', mode: 'declared', ...sources });
