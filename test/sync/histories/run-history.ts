@@ -48,6 +48,8 @@ export async function runHistory(script: History, catalogDir: string): Promise<v
     world.clock.advance(1000);
   }
   await world.expectMirrored();
+  // An assumed place that a fault kept from being verified is tried again a day later.
+  world.clock.advance(24 * HOUR);
   await world.pass({ ...rest, full: false, daemon: true });
   await world.expectMirrored();
   await world.expectNothingAssumed();
