@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash as digest } from 'node:crypto';
 import type { Address, Listing } from './words.ts';
 
 /**
@@ -23,7 +23,7 @@ export function fingerprint(listing: Listing): string {
     listing.inReplyTo,
     listing.attachments.map((a) => [a.contentType, a.sizeBytes, a.inline, a.filename, a.contentId]),
   ];
-  return createHash('sha256').update(JSON.stringify(fields)).digest('hex').slice(0, 32);
+  return digest('sha256', JSON.stringify(fields), 'hex').slice(0, 32);
 }
 
 function pair(address: Address): readonly [string, string] {

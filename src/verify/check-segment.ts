@@ -9,8 +9,8 @@ import { errnoOf } from '../errors/archive.ts';
 import { type Meaning, MessageCheck } from './message-check.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
-/** Batches handed on together. */
-const BATCHES = 32;
+/** Records handed on together, at least: enough for one transaction of the fold, which goes on beside. */
+const RECORDS = 1_000;
 
 /**
  * Reads a segment's file whole and checks all that can be told from it alone: header, record headers, CRCs, and with
@@ -55,6 +55,7 @@ function* check(opened: OpenSegment, job: SegmentJob): Generator<SegmentReport, 
   const messages = new MessageCheck(job.full);
   let gathered: CommittedBatch[] = [];
   let records = 0;
+  let waiting = 0;
   const walk = segmentBatches(opened, { digest: job.full, chained: true }, (record) =>
     messages.visit(record),
   );
@@ -66,11 +67,13 @@ function* check(opened: OpenSegment, job: SegmentJob): Generator<SegmentReport, 
     if (item.what === 'batch') {
       records += item.commit.ordinal + 1 - records;
       gathered.push(committed(opened, item));
+      waiting += item.records.length;
     }
     yield* messages.taken();
-    if (gathered.length >= BATCHES) {
+    if (waiting >= RECORDS) {
       yield { what: 'batches', batches: gathered };
       gathered = [];
+      waiting = 0;
     }
     if (item.what === 'batch') continue;
     const { offset, end } = item;

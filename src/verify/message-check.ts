@@ -55,7 +55,7 @@ export class MessageCheck {
     const { sha256: id, size, parts } = message.recipe;
     const needed = parts.flatMap(blobsOf);
     if (needed.some((hash) => !this.#blobs.has(hash))) {
-      this.#told.push({ what: 'deferred', message: id });
+      this.#told.push({ what: 'deferred', message: id, blobs: needed });
       return;
     }
     try {

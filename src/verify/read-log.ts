@@ -66,22 +66,19 @@ export async function readLog(options: {
   const listing = listSegments(files, dir);
   const segments = [...listing.keys()];
   const reading = new Reading(dir, options.vouched, listener);
-  const started = new Map<number, Promise<readonly SegmentReport[]>>();
+  const started = new Map<number, AsyncIterable<SegmentReport>>();
   const start = (index: number): void => {
     const segment = segments[index];
     if (segment === undefined || started.has(index)) return;
     const job = { dir, segment, last: index === segments.length - 1, full };
-    const reports = checker.check(job);
-    // Its failure is met in turn; until then it must not count as unhandled.
-    reports.catch(() => undefined);
-    started.set(index, reports);
+    started.set(index, checker.check(job));
   };
   for (const [index, segment] of segments.entries()) {
     signal.throwIfAborted();
     // One more than are read at a time, so that no thread waits while this one takes what it was told.
     for (let ahead = 0; ahead <= checker.width; ahead += 1) start(index + ahead);
     reading.begin(segment);
-    for (const report of (await started.get(index)) ?? []) reading.take(report);
+    for await (const report of started.get(index) ?? []) reading.take(report);
     started.delete(index);
     if (full) await reading.spares(checker, segment, listing);
     listener.progress?.({ segments: index + 1, of: segments.length, rawBytes: reading.rawBytes });
@@ -156,14 +153,14 @@ class Reading {
   async spares(checker: SegmentChecker, segment: number, listing: SegmentListing): Promise<void> {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
-      const reports = await checker.check({
+      const reports = checker.check({
         dir: this.#dir,
         segment,
         generation,
         last: false,
         full: true,
       });
-      for (const report of reports) if (report.what === 'damage') this.take(report);
+      for await (const report of reports) if (report.what === 'damage') this.take(report);
     }
   }
 

@@ -1,8 +1,8 @@
-import type { CommittedBatch } from '../archive/records.ts';
+import type { CommittedBatch, Position } from '../archive/records.ts';
 import type { LogDamage } from '../archive/scan-log.ts';
 import type { ChainState } from '../archive/segment-batches.ts';
 import type { DamageReason } from '../errors/archive.ts';
-import type { MessageId } from '../mail/words.ts';
+import type { BlobHash, MessageId } from '../mail/words.ts';
 
 /** One file of the log to be read from its first byte to its last. Plain data: it may go to another thread. */
 export interface SegmentJob {
@@ -14,6 +14,14 @@ export interface SegmentJob {
   readonly last: boolean;
   /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
   readonly full: boolean;
+}
+
+/** Messages to be rebuilt from wherever their bytes are. Plain data, like the other. */
+export interface MessagesJob {
+  readonly dir: string;
+  /** Undefined where nobody knows where one is: it fails. */
+  readonly messages: ReadonlyMap<MessageId, Position | undefined>;
+  readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
 
 /** A damaged stretch, and which records of the segment stand in it where the file's footer can tell. */
@@ -40,7 +48,11 @@ export type SegmentReport =
       readonly reason: DamageReason | 'hash';
     }
   /** The message needs bytes that are elsewhere in the log. */
-  | { readonly what: 'deferred'; readonly message: MessageId }
+  | {
+      readonly what: 'deferred';
+      readonly message: MessageId;
+      readonly blobs: readonly BlobHash[];
+    }
   /** Last, where the file could be opened. */
   | {
       readonly what: 'end';

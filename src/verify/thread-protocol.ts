@@ -1,5 +1,11 @@
 import { errnoOf } from '../errors/archive.ts';
-import type { SegmentReport } from './segment-report.ts';
+import type { MessagesJob, SegmentJob, SegmentReport } from './segment-report.ts';
+
+/** What a thread is asked for, one at a time. */
+export type ThreadJob =
+  | { readonly what: 'segment'; readonly job: SegmentJob }
+  | { readonly what: 'messages'; readonly job: MessagesJob }
+  | { readonly what: 'structure'; readonly dir: string };
 
 /** An error on its way between threads, which keep no class and no code. */
 export interface Thrown {
@@ -7,8 +13,10 @@ export interface Thrown {
   readonly code: string;
 }
 
+/** Reports come one by one while a segment is read; what a job found ends it, and so does an error. */
 export type ThreadAnswer =
-  | { readonly reports: readonly SegmentReport[] }
+  | { readonly report: SegmentReport }
+  | { readonly found: readonly string[] }
   | { readonly thrown: Thrown };
 
 export function thrownBy(error: unknown): Thrown {

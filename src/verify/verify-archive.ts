@@ -7,13 +7,16 @@ import { scanLog } from '../archive/scan-log.ts';
 import type { ImpliedCatalog } from '../catalog/implied.ts';
 import { type ComparedCatalog, openCompared, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { MessageId } from '../mail/words.ts';
+import type { BlobHash, MessageId } from '../mail/words.ts';
 import { compareCatalog } from './compare-catalog.ts';
 import { concernedIn, messageFinding } from './concern.ts';
 import { type Finding, Findings } from './findings.ts';
 import { type LogTotals, readLog, type VouchedCommit } from './read-log.ts';
-import type { SegmentDamage } from './segment-report.ts';
+import type { MessagesJob, SegmentDamage } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
+
+/** Messages that a thread is asked to rebuild at a time. */
+const MOST_REBUILT = 1_000;
 
 export interface VerifyOptions {
   readonly dir: string;
@@ -97,7 +100,8 @@ function openGrown(dir: string, findings: Findings): Grown {
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, Extract<Finding, { what: 'message' }>['reason']>();
-  readonly #deferred = new Set<MessageId>();
+  /** With the blobs that they need. */
+  readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
   /** Positions in batches that the catalog had not reached when reading began: they are compared next time. */
   readonly #beyond = new Beyond();
   readonly #upTo: number;
@@ -118,6 +122,9 @@ class Verifying {
     const { dir, checker, full, vouched = [], progress } = this.options;
     const { catalog } = this.grown;
     const reached = catalog?.reached();
+    const structure = full && catalog !== undefined ? checker.structure(dir) : Promise.resolve([]);
+    // Its failure is met when it is asked for; until then it must not count as unhandled.
+    structure.catch(() => undefined);
     const totals = await readLog({
       dir,
       files: this.files,
@@ -135,7 +142,7 @@ class Verifying {
           this.#acrossGap = true;
         },
         message: (report) => {
-          if (report.what === 'deferred') this.#deferred.add(report.message);
+          if (report.what === 'deferred') this.#deferred.set(report.message, report.blobs);
           else this.#unsound.set(report.message, report.reason);
         },
         vouched: ({ by, number }, reason, lastNumber) => {
@@ -152,7 +159,7 @@ class Verifying {
     }
     await this.#rebuildDeferred(signal);
     this.#tellMissing();
-    const state = await this.#compare(totals);
+    const state = await this.#compare(totals, structure);
     const rebuilt = full ? totals.messages - this.#unsound.size : 0;
     const { kept, count } = this.findings;
     return { ...totals, catalog: state, rebuilt, found: count, findings: kept };
@@ -175,17 +182,18 @@ class Verifying {
     return concernedIn([this.grown.catalog, this.implied], damage);
   }
 
-  /** Messages that need bytes from elsewhere in the log, one after the other, streamed. */
+  /** Messages that need bytes from elsewhere in the log. */
   async #rebuildDeferred(signal: AbortSignal): Promise<void> {
     for (const [id, reason] of this.#unsound) this.#tellMessage(id, reason, null);
-    if (this.#deferred.size === 0) return;
+    const failed = await this.#notRebuilt(signal);
+    if (failed.length === 0) return;
     const reader = openLogReader({
       dir: this.options.dir,
-      locator: this.#beyond.over(this.implied.locator),
+      locator: this.#locator(),
       files: this.files,
     });
     try {
-      for (const id of this.#deferred) {
+      for (const id of failed) {
         signal.throwIfAborted();
         try {
           for await (const _piece of reader.streamMessage(id));
@@ -198,6 +206,46 @@ class Verifying {
     } finally {
       reader.close();
     }
+  }
+
+  /** Of the messages that were put off, those that the checker cannot make whole: these are read again to tell why. */
+  async #notRebuilt(signal: AbortSignal): Promise<readonly MessageId[]> {
+    const { checker } = this.options;
+    const failed: MessageId[] = [];
+    const jobs = this.#jobs(checker.width);
+    const turn = async (): Promise<void> => {
+      for (const job of jobs) {
+        signal.throwIfAborted();
+        failed.push(...(await checker.rebuild(job)));
+      }
+    };
+    await Promise.all(Array.from({ length: checker.width }, turn));
+    return failed;
+  }
+
+  /** In the order of the log, so that a job reads few blocks more than once; some for each thread at least. */
+  *#jobs(width: number): Generator<MessagesJob, void, undefined> {
+    const most = Math.min(MOST_REBUILT, Math.ceil(this.#deferred.size / width));
+    const { dir } = this.options;
+    const locator = this.#locator();
+    let messages = new Map<MessageId, Position | undefined>();
+    let blobs = new Map<BlobHash, Position>();
+    for (const [id, needed] of this.#deferred) {
+      messages.set(id, locator.message(id));
+      for (const hash of needed) {
+        const blob = locator.blob(hash);
+        if (blob !== undefined) blobs.set(hash, blob);
+      }
+      if (messages.size < most) continue;
+      yield { dir, messages, blobs };
+      messages = new Map();
+      blobs = new Map();
+    }
+    if (messages.size > 0) yield { dir, messages, blobs };
+  }
+
+  #locator(): Locator {
+    return this.#beyond.over(this.implied.locator);
   }
 
   #tellMessage(id: MessageId, reason: Extract<Finding, { what: 'message' }>['reason'], blob: null) {
@@ -229,18 +277,19 @@ class Verifying {
     }
   }
 
-  async #compare({ last }: LogTotals): Promise<CatalogState> {
+  async #compare(
+    { last }: LogTotals,
+    structure: Promise<readonly string[]>,
+  ): Promise<CatalogState> {
     const { catalog, state } = this.grown;
     if (catalog === undefined) return state ?? 'missing';
     const { dir } = this.options;
     try {
       catalog.freeze();
       const now = catalog.reached();
-      if (this.options.full) {
-        const wrong = catalog.structure();
-        for (const detail of wrong) this.#tell({ what: 'catalog-file', detail });
-        if (wrong.length > 0) return 'damaged';
-      }
+      const wrong = await structure;
+      for (const detail of wrong) this.#tell({ what: 'catalog-file', detail });
+      if (wrong.length > 0) return 'damaged';
       await this.#foldUpTo(now.number);
       const differing = compareCatalog({
         dir,
