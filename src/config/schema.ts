@@ -190,6 +190,11 @@ export const configSchema = z
         sync: cronField('When the daemon looks for changes').default('*/5 * * * *'),
         sweep: cronField('When it compares every message and flag').default('0 3 * * *'),
         verify: cronField('When it re-reads and hashes the archive').default('0 4 * * 0'),
+        prune: cronField(
+          'When it removes for good what retention lets go of; null never does, and "mailkeep prune" stays a matter of your hand',
+        )
+          .nullable()
+          .default(null),
         timezone: checked(
           'Time zone of the schedules',
           '"local" or a zone name such as Europe/Vilnius',
@@ -198,7 +203,7 @@ export const configSchema = z
         jitterSeconds: wholeNumber(0, 3_600, 'Random delay before each run, in seconds').default(0),
       })
       .prefault({})
-      .meta({ expected: 'an object with sync, sweep, verify, timezone and jitterSeconds' }),
+      .meta({ expected: 'an object with sync, sweep, verify, prune, timezone and jitterSeconds' }),
     brake: z
       .strictObject({
         maxEndedShare: z.number().min(0).max(1).default(0.3).meta({

@@ -44,6 +44,7 @@ export interface Settings {
     readonly sync: string;
     readonly sweep: string;
     readonly verify: string;
+    readonly prune: string | null;
     /** IANA name, or `local`. */
     readonly timezone: string;
     readonly jitterSeconds: number;

@@ -4,7 +4,9 @@ import type { ProgressListener } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { accountFailure } from './account-state.ts';
 import { Accounts } from './accounts.ts';
+import { LOOK, SWEEP } from './aims.ts';
 import { archiveFailure, isOfTheDisk } from './archive-failure.ts';
+import { ClockJumps } from './clock-jumps.ts';
 import { describe } from './describe.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { AwaitedMessages } from './hints.ts';
@@ -16,26 +18,22 @@ import type {
   Narrowing,
   RunInfo,
   RunKind,
+  Survey,
   WatchedMailbox,
 } from './ports.ts';
 import { Run } from './run.ts';
+import { SharedTurn } from './shared-turn.ts';
 import type { DaemonStatus } from './status.ts';
+import { Tidying } from './tidying.ts';
 import type { Timetable } from './timetable.ts';
-
-const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
-const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };
 
 /** A timer may be late by as much as the machine slept, and early never: so often the clock is looked at. */
 const LOOK_AT_CLOCK_MS = 30_000;
 /** The same while an account waits: a token file may change. */
 const LOOK_AT_TOKEN_MS = 2_000;
-/** The two clocks differ by more than this when the machine slept, or somebody set the time. */
-const JUMP_MS = 60_000;
 /** Until the disk is tried again after it failed. */
 const DISK_WAIT_MS = 60_000;
-/** Segments are sealed when nothing goes on, or after this long. */
-const TIDY_EVERY_MS = 600_000;
-/** Where a round of it has left something, the next one comes so soon. */
+/** Where a round of tidying has left something, the next one comes so soon. */
 const TIDY_AGAIN_MS = 500;
 
 /** Decides when what is done: by the clock, by hints and by hand. Does nothing itself. */
@@ -49,14 +47,15 @@ export class Daemon {
   #timetable: Timetable;
   #nextRun = 1;
   #cancelWake: (() => void) | undefined;
-  #seen: { readonly wall: number; readonly monotonic: number };
-  #untidy = true;
-  #tidying = false;
+  readonly #jumps: ClockJumps;
   #diskWaits = false;
-  #tidiedAt: number;
+  readonly #tidying: Tidying;
   readonly #errands = new Set<Promise<void>>();
-  /** Errands that take hours and ask nothing of the origin. */
-  readonly #verifications = new Set<Promise<void>>();
+  /** Errands that may take hours, one after the other, and ask nothing of the origin. */
+  readonly #chores = new Set<Promise<void>>();
+  #lastChore: Promise<void> = Promise.resolve();
+  /** Surveys and tidying share the archive with passes; pruning does not. */
+  readonly #turn = new SharedTurn();
   readonly #startedAt: number;
 
   constructor(options: DaemonOptions) {
@@ -64,8 +63,11 @@ export class Daemon {
     this.#options = options;
     this.#timetable = options.timetable;
     this.#startedAt = clock.now();
-    this.#seen = { wall: clock.now(), monotonic: clock.monotonic() };
-    this.#tidiedAt = clock.monotonic();
+    this.#jumps = new ClockJumps(clock.now(), clock.monotonic());
+    this.#tidying = new Tidying(
+      () => this.#turn.share(() => options.runner.tidy(this.#stopping.signal)),
+      () => clock.monotonic(),
+    );
     this.#accounts = new Accounts(clock, (event) => this.#tell(event), random);
     this.#accounts.set(options.accounts);
     this.#dispatcher = new Dispatcher({
@@ -89,7 +91,7 @@ export class Daemon {
     this.#cancelWake?.();
     for (const cancel of this.#timers) cancel();
     await this.#dispatcher.close();
-    await Promise.all([...this.#errands, ...this.#verifications]);
+    await Promise.all([...this.#errands, ...this.#chores]);
   }
 
   /**
@@ -170,14 +172,16 @@ export class Daemon {
 
   #wake(): void {
     if (this.#stopping.signal.aborted) return;
-    const { clock, runner, begun, verify } = this.#options;
+    const { clock, runner, begun, chores } = this.#options;
     this.#cancelWake?.();
     const now = clock.now();
     this.#mindJumps(now);
     for (const name of this.#timetable.due(now)) {
       begun(name, now);
-      if (name === 'verify') {
-        if (verify !== null) this.#errand(verify(this.#stopping.signal), this.#verifications);
+      if (name === 'verify' || name === 'prune') {
+        const { signal } = this.#stopping;
+        if (name === 'verify') this.#chore(() => chores.verify(signal));
+        else this.#chore(() => this.#undisturbed(() => chores.prune(signal)));
         continue;
       }
       for (const account of this.#accounts.names) {
@@ -187,7 +191,7 @@ export class Daemon {
     for (const account of this.#accounts.due((name) => runner.tokenMark(name))) {
       this.#errand(this.#probe(account));
     }
-    if (clock.monotonic() - this.#tidiedAt > TIDY_EVERY_MS) this.#tidy();
+    if (this.#tidying.isOverdue) this.#tidy();
     const often = this.#accounts.anyWaiting ? LOOK_AT_TOKEN_MS : LOOK_AT_CLOCK_MS;
     this.#cancelWake = clock.after(Math.min(often, this.#timetable.waitMs(now)), () =>
       this.#wake(),
@@ -196,11 +200,9 @@ export class Daemon {
 
   /** After a sleep or a change of the time nothing that was reckoned in it holds. */
   #mindJumps(now: number): void {
-    const monotonic = this.#options.clock.monotonic();
-    const jumped = now - this.#seen.wall - (monotonic - this.#seen.monotonic);
-    this.#seen = { wall: now, monotonic };
-    if (Math.abs(jumped) < JUMP_MS) return;
-    this.#tell({ event: 'clock-jumped', ms: jumped });
+    const ms = this.#jumps.look(now, this.#options.clock.monotonic());
+    if (ms === null) return;
+    this.#tell({ event: 'clock-jumped', ms });
     this.#accounts.retryNow();
   }
 
@@ -249,13 +251,17 @@ export class Daemon {
   }
 
   async #survey(run: Run, account: string, fresh: boolean): Promise<readonly WatchedMailbox[]> {
-    const { runner } = this.#options;
-    const { mailboxes, result } = await runner.survey(account, fresh, this.#stopping.signal);
+    const { mailboxes, result } = await this.#ask(account, fresh);
     run.add(result);
     if (this.#noted(account, result)) return [];
     this.#accounts.recovered(account);
     this.#accounts.setMailboxes(account, mailboxes);
     return mailboxes;
+  }
+
+  #ask(account: string, fresh: boolean): Promise<Survey> {
+    const { runner } = this.#options;
+    return this.#turn.share(() => runner.survey(account, fresh, this.#stopping.signal));
   }
 
   /** Notes a failure of the whole account, if there is one. */
@@ -271,9 +277,8 @@ export class Daemon {
 
   /** One request tells whether an account is back; when it is, a run makes up for what was missed. */
   async #probe(account: string): Promise<void> {
-    const { runner } = this.#options;
     try {
-      const { mailboxes, result } = await runner.survey(account, true, this.#stopping.signal);
+      const { mailboxes, result } = await this.#ask(account, true);
       if (this.#noted(account, result)) return;
       this.#accounts.setMailboxes(account, mailboxes);
       this.#accounts.recovered(account);
@@ -286,7 +291,7 @@ export class Daemon {
   #passed(mailbox: WatchedMailbox, kind: RunKind, result: SyncResult): void {
     this.#tell({ event: 'pass-finished', kind, mailbox, result });
     this.#noted(mailbox.account, result);
-    if (result.mailboxes.some(({ added }) => added > 0)) this.#untidy = true;
+    if (result.mailboxes.some(({ added }) => added > 0)) this.#tidying.note();
     const { runner } = this.#options;
     const { againMs, unseen } = this.#awaited.settle(mailbox, (uid) => runner.has(mailbox, uid));
     if (unseen > 0) {
@@ -332,24 +337,35 @@ export class Daemon {
   }
 
   #tidy(): void {
-    if (!this.#untidy || this.#tidying || this.#stopping.signal.aborted) return;
-    this.#untidy = false;
-    this.#tidying = true;
-    this.#errand(this.#tidyOnce());
+    if (this.#stopping.signal.aborted) return;
+    const round = this.#tidying.begin();
+    if (round === undefined) return;
+    this.#errand(
+      round.then((more) => {
+        if (more) this.#after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
+      }),
+    );
   }
 
-  async #tidyOnce(): Promise<void> {
-    const { runner, clock } = this.#options;
-    try {
-      const more = await runner.tidy(this.#stopping.signal);
-      if (more) {
-        this.#untidy = true;
-        this.#after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
+  #chore(act: () => Promise<void>): void {
+    this.#lastChore = this.#lastChore.then(() =>
+      this.#stopping.signal.aborted ? undefined : act(),
+    );
+    this.#errand(this.#lastChore, this.#chores);
+    // What it failed of is the daemon's already; the next one is another matter.
+    this.#lastChore = this.#lastChore.catch(() => {});
+  }
+
+  /** Acts while no pass, no survey and no tidying is under way; none begins before it is over. */
+  async #undisturbed(act: () => Promise<void>): Promise<void> {
+    await this.#turn.alone(async () => {
+      await this.#dispatcher.pause();
+      try {
+        await act();
+      } finally {
+        this.#dispatcher.resume();
       }
-    } finally {
-      this.#tidying = false;
-      this.#tidiedAt = clock.monotonic();
-    }
+    });
   }
 
   #openRun(kind: RunKind, account: string | null, progress?: ProgressListener): Run {

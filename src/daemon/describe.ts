@@ -3,7 +3,7 @@ import type { Dispatcher } from './dispatcher.ts';
 import type { DaemonStatus } from './status.ts';
 import type { Scheduled, Timetable } from './timetable.ts';
 
-const NAMES: readonly Scheduled[] = ['sync', 'sweep', 'verify'];
+const NAMES: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
 
 /** The daemon's state as it tells it to others. */
 export function describe(daemon: {

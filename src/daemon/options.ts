@@ -14,8 +14,13 @@ export interface DaemonOptions {
   readonly timetable: Timetable;
   /** Called when something of the timetable was begun, to remember when. */
   readonly begun: (name: Scheduled, at: number) => void;
-  /** Compares the archive with itself; null where nothing does. */
-  readonly verify: ((signal: AbortSignal) => Promise<void>) | null;
+  /** What is done by the clock beside the passes. What comes of it they tell themselves. */
+  readonly chores: {
+    /** Compares the archive with itself. */
+    verify(signal: AbortSignal): Promise<void>;
+    /** Lets go of what retention says, while nothing else writes. */
+    prune(signal: AbortSignal): Promise<void>;
+  };
   readonly observer: Observer;
   readonly random: () => number;
   /** The archive cannot go on, or there is a mistake in the program: the process has to end. */

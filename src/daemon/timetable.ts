@@ -1,7 +1,7 @@
 import type { CronTimes } from './cron.ts';
 
 /** What a daemon does by the clock. */
-export type Scheduled = 'sync' | 'sweep' | 'verify';
+export type Scheduled = 'sync' | 'sweep' | 'verify' | 'prune';
 
 export interface Entry {
   readonly name: Scheduled;

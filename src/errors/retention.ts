@@ -13,6 +13,8 @@ export interface RetentionFacts {
   readonly 'retention-not-indexed': { readonly pending: number };
   /** A hold's query cannot be read. */
   readonly 'retention-bad-hold': { readonly query: string; readonly problem: string };
+  /** A daemon cannot finish what `forget` has decided: the catalog it works with is to be made anew. */
+  readonly 'forget-unfinished': Readonly<Record<never, never>>;
   /** Stopped between two segments; what was decided is in the log. */
   readonly 'purge-interrupted': { readonly left: number };
   /** A message that was purged was asked for. */
@@ -32,6 +34,7 @@ const FAMILY: { readonly [C in RetentionCode]: ErrorFamily } = {
   'retention-clock': 'held',
   'retention-not-indexed': 'held',
   'retention-bad-hold': 'config',
+  'forget-unfinished': 'held',
   'purge-interrupted': 'interrupted',
   'message-purged': 'usage',
   'forget-nothing-chosen': 'usage',

@@ -1,9 +1,12 @@
 import { isImported } from '../mail/imported.ts';
+
 /** What the archive knows of a mailbox. Times are milliseconds since the epoch. */
 export interface MailboxFacts {
   readonly host: string;
   readonly resourceId: string;
   readonly address: string;
+  /** Left out by the configuration since it was synced. */
+  readonly unwatched: boolean;
   /** When the folder that waited longest was last compared with the origin; null when one never was. */
   readonly provenAt: number | null;
   /** Whether everything added up then. */
@@ -53,19 +56,22 @@ export interface VerificationFacts {
  *
  * @param mailboxes `provenAt` in milliseconds or in ISO 8601
  */
-export function staleMailboxes<
-  M extends {
-    readonly host: string;
-    readonly provenAt: number | string | null;
-    readonly unwatched?: boolean;
-  },
->(mailboxes: readonly M[], since: number): M[] {
+export function staleMailboxes<M extends Watching & { readonly provenAt: number | string | null }>(
+  mailboxes: readonly M[],
+  since: number,
+): M[] {
   return mailboxes.filter(
     (mailbox) =>
-      !isImported(mailbox) &&
-      mailbox.unwatched !== true &&
+      isWatched(mailbox) &&
       (mailbox.provenAt === null || new Date(mailbox.provenAt).getTime() < since),
   );
+}
+
+type Watching = Pick<MailboxFacts, 'host' | 'unwatched'>;
+
+/** Whether passes compare a mailbox with an origin. */
+export function isWatched(mailbox: Watching): boolean {
+  return !isImported(mailbox) && !mailbox.unwatched;
 }
 
 /** Asks for something at most once in a while: what monitoring asks for must not cost more than the work. */
@@ -89,10 +95,5 @@ export class Remembered<T> {
       this.#known = { at, value: this.#ask() };
     }
     return this.#known.value;
-  }
-
-  /** After a run, say, which changed it. */
-  forget(): void {
-    this.#known = undefined;
   }
 }

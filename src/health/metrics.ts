@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { ArchiveFacts, MailboxFacts } from './facts.ts';
+import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
 import type { RunReport } from './run-report.ts';
 
 /** A request to the service, as far as metrics tell of it. */
@@ -176,8 +176,11 @@ export class Metrics {
     );
     perMailbox(
       'freshness_seconds',
-      'Since the mailbox was last wholly compared with the service; +Inf when it never was',
-      ({ provenAt }) => (provenAt === null ? Number.POSITIVE_INFINITY : since(provenAt)),
+      'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
+      (mailbox) => {
+        if (!isWatched(mailbox)) return null;
+        return mailbox.provenAt === null ? Number.POSITIVE_INFINITY : since(mailbox.provenAt);
+      },
     );
     perMailbox('complete', '1 when everything added up then', ({ complete }) => Number(complete));
     perMailbox(

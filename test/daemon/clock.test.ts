@@ -75,24 +75,35 @@ class Runner implements PassRunner {
 
 const SCHEDULE = { sync: '*/5 * * * *', sweep: '0 3 * * *' };
 
-function begin(names: readonly string[], schedule = SCHEDULE) {
+function begin(
+  names: readonly string[],
+  schedule: { readonly sync: string; readonly sweep: string; readonly prune?: string } = SCHEDULE,
+  pruned = Promise.resolve(),
+) {
   const time = new FakeTime();
   const runner = new Runner(names);
   const events: DaemonEvent[] = [];
   const fatal: unknown[] = [];
-  const entry = (name: 'sync' | 'sweep') => ({
-    name,
-    times: cronTimes(schedule[name], 'UTC'),
-    lastAt: null,
-    atStart: name === 'sync',
+  const entries = (['sync', 'sweep', 'prune'] as const).flatMap((name) => {
+    const expression = schedule[name];
+    if (expression === undefined) return [];
+    const times = cronTimes(expression, 'UTC');
+    return [{ name, times, lastAt: null, atStart: name === 'sync' }];
   });
   const daemon = new Daemon({
     accounts: ['main'],
     runner,
     clock: time,
-    timetable: new Timetable([entry('sync'), entry('sweep')], () => 0, time.now()),
+    timetable: new Timetable(entries, () => 0, time.now()),
     begun: () => {},
-    verify: null,
+    chores: {
+      verify: async () => {},
+      prune: async () => {
+        runner.passes.push('pruning');
+        await pruned;
+        runner.passes.push('pruned');
+      },
+    },
     observer: (event) => events.push(event),
     random: () => 1,
     onFatal: (error) => fatal.push(error),
@@ -292,4 +303,33 @@ it('takes another configuration when what asks with the old one has answered', a
   answer();
   await reload;
   expect(changed).toBe(1);
+});
+
+it('prunes while nothing passes: what was under way makes room, what comes waits', async () => {
+  let end = (): void => {};
+  const pruned = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const { time, runner, daemon, events } = begin(
+    ['a', 'b'],
+    { sync: '*/5 * * * *', sweep: '0 3 * * *', prune: '2 10 * * *' },
+    pruned,
+  );
+  runner.slow.add('b');
+  await time.pass(MINUTE);
+  expect(runner.passes).toEqual(['a', 'b']);
+  await time.pass(MINUTE);
+  expect(runner.passes).toEqual(['a', 'b', 'pruning']);
+  runner.slow.clear();
+  const surveys = runner.surveys;
+  const handed = daemon.sync(LOOK, () => {});
+  daemon.hint({ resourceId: 'a' });
+  await time.pass(10 * MINUTE);
+  expect([runner.passes.length, runner.surveys]).toEqual([3, surveys]);
+  end();
+  await time.pass(MINUTE);
+  expect(runner.passes.slice(2, 4)).toEqual(['pruning', 'pruned']);
+  expect(runner.passes.slice(4).sort()).toEqual(expect.arrayContaining(['a', 'b']));
+  expect((await handed.done).failures).toEqual([]);
+  expect(events.filter(({ event }) => event === 'archive-failed')).toEqual([]);
 });

@@ -52,6 +52,7 @@ it('days of passes leave nothing behind', async () => {
     clock,
     onRequest: () => {},
     onWait: () => {},
+    onSealed: () => {},
   });
   let over: (event: DaemonEvent) => void = () => {};
   const failures: unknown[] = [];
@@ -66,7 +67,7 @@ it('days of passes leave nothing behind', async () => {
       time.now(),
     ),
     begun: () => {},
-    verify: null,
+    chores: { verify: async () => {}, prune: async () => {} },
     observer: (event) => {
       if (event.event === 'pass-finished') passed += 1;
       if (event.event === 'run-finished') {

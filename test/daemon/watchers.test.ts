@@ -150,6 +150,8 @@ describe('verification by the clock', () => {
     reread(at, { schedule: { verify: EVERY_SECOND } });
     const fine = await at.message('verification finished');
     expect(fine).toMatchObject({ level: 'info', found: 0, messages: 20 });
+    const drilled = await at.message('drill finished');
+    expect(drilled).toMatchObject({ level: 'info', found: 0, messages: 20 });
     const metrics = async (): Promise<string> => {
       const { port } = await at.message('health listens');
       return (await fetch(`http://127.0.0.1:${String(port)}/metrics`)).text();

@@ -10,6 +10,7 @@ import { openState } from '../../src/catalog/state.ts';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import { listing } from '../catalog/history.ts';
 import { jsonLines, mailkeep } from '../cli/child.ts';
+import { EVERY_SECOND, NEVER, RunningDaemon } from '../daemon/running-daemon.ts';
 import { idOf, letter } from './purged-archive.ts';
 
 const DAY = 86_400_000;
@@ -111,14 +112,19 @@ async function write(): Promise<void> {
 }
 
 function run(retention: ConfigInput['retention'], ...args: string[]) {
+  return mailkeep(['prune', '--json', '--quiet', ...args, '--config', configure(retention)]);
+}
+
+function configure(retention: ConfigInput['retention'], more: Partial<ConfigInput> = {}): string {
   const config = path.join(folder, 'config.json');
   const content: ConfigInput = {
     accounts: [{ name: 'main', baseUrl: 'https://mail.example.org', token: 'secret' }],
     dataDir: data,
     ...(retention === undefined ? {} : { retention }),
+    ...more,
   };
   writeFileSync(config, JSON.stringify(content), { mode: 0o600 });
-  return mailkeep(['prune', '--json', '--quiet', ...args, '--config', config]);
+  return config;
 }
 
 const POLICY = { endedAfterDays: 30 };
@@ -200,4 +206,32 @@ test('nothing goes from a mailbox that no account lists, nor by a clock that is 
   await log.close();
   const behind = await run(POLICY, '--apply');
   expect([behind.code, behind.stderr]).toMatchObject([4, expect.stringContaining('is behind')]);
+});
+
+test('a daemon takes it out by the clock, and goes on; without a schedule it never does', async () => {
+  const never = { sync: NEVER, sweep: NEVER, verify: NEVER };
+  // Nobody answers there: what is pruned was known before.
+  const accounts = [{ name: 'main', baseUrl: 'http://127.0.0.1:1', token: 'secret' }];
+  const config = configure(POLICY, { accounts, schedule: never });
+  const daemon = new RunningDaemon({ folder, config, data });
+  try {
+    await daemon.run('sync');
+    expect((await daemon.status()).schedule.find(({ name }) => name === 'prune')?.nextAt).toBe(
+      null,
+    );
+    configure(POLICY, { accounts, schedule: { ...never, prune: EVERY_SECOND } });
+    daemon.signal('SIGHUP');
+    const first = await daemon.message('pruning finished');
+    expect(first).toMatchObject({ level: 'info', messages: 3, segments: 1 });
+    const second = await daemon.message('pruning finished', daemon.lines.length);
+    expect(second).toMatchObject({ messages: 0, segments: 0 });
+    expect(await daemon.end()).toBe(0);
+  } finally {
+    daemon.child.kill('SIGKILL');
+    await daemon.ended;
+  }
+  const verified = await mailkeep(['verify', '--json', '--data', data]);
+  expect([verified.code, jsonLines(verified.stdout)]).toMatchObject([0, [{ ok: true }]]);
+  const shown = await mailkeep(['show', idOf(raw('old')), '--raw', '--data', data]);
+  expect(shown.code).toBe(2);
 });

@@ -25,6 +25,7 @@ export function archiveFacts(
       host: mailbox.host,
       resourceId: mailbox.resourceId,
       address: mailbox.address,
+      unwatched: mailbox.unwatched,
       provenAt: millisOf(mailbox.provenAt),
       complete: mailbox.complete,
       certifiedAt: millisOf(mailbox.certifiedAt),

@@ -109,11 +109,15 @@ export class AccountOrigins {
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
   }
 
-  /** Breaks what is in flight, and remembers what the limiter learned. */
+  /** Remembers what the limiter learned. */
+  save(): void {
+    this.#limiter.save();
+  }
+
+  /** Breaks what is in flight. */
   async close(): Promise<void> {
     await Promise.all(
       this.all().flatMap(({ client, platform }) => [client.close(), platform?.close()]),
     );
-    this.#limiter.save();
   }
 }

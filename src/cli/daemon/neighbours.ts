@@ -5,6 +5,7 @@ import type { Settings } from '../../config/settings.ts';
 import { storedWebhooks } from '../../config/webhook-secrets.ts';
 import type { DaemonEvent, Hint } from '../../daemon/ports.ts';
 import { DaemonState } from '../../health/condition.ts';
+import { type ArchiveFacts, Remembered } from '../../health/facts.ts';
 import { Metrics } from '../../health/metrics.ts';
 import type { RunReport } from '../../health/run-report.ts';
 import { startHealthServer } from '../../health/server.ts';
@@ -48,7 +49,8 @@ export async function openNeighbours(options: {
   const { writer, env, now, log } = options;
   let { settings } = options;
   const state = new DaemonState(now());
-  const facts = remembered(() => archiveFacts(writer, writer.state), FACTS_MS, now);
+  const known = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
+  const facts = (): ArchiveFacts => known.get();
   const metrics = new Metrics({ version: packageJson.version, now, facts });
   const manager = serviceManager(env, (reason) =>
     log.say('warn', 'the service manager could not be told', { reason }),
@@ -156,15 +158,5 @@ export async function openNeighbours(options: {
       manager.stopping();
       for (const close of closers.splice(0).reverse()) await close();
     },
-  };
-}
-
-/** The last value, as long as it is no older than `ms`. */
-function remembered<T>(value: () => T, ms: number, now: () => number): () => T {
-  let last: { readonly value: T; readonly at: number } | undefined;
-  return () => {
-    const at = now();
-    if (last === undefined || at < last.at || at - last.at > ms) last = { value: value(), at };
-    return last.value;
   };
 }

@@ -18,6 +18,7 @@ import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
 import { BY_HAND } from '../../sync/apply/pass-context.ts';
 import type { Mirror } from '../../sync/apply/ports.ts';
 import type { Wanted } from '../../sync/apply/survey.ts';
+import { noteUnwatchedMailboxes } from '../../sync/apply/unwatched.ts';
 import { selects } from '../../sync/plan/selection.ts';
 import { planSync, type SyncPlan } from '../../sync/plan-sync.ts';
 import type { ProgressListener } from '../../sync/progress.ts';
@@ -28,6 +29,7 @@ import { tidy } from '../compose/tidy.ts';
 import type { Writer } from '../compose/writer.ts';
 import { wantedOf } from '../sync-selection.ts';
 import { type AccountOrigin, AccountOrigins } from './account-origins.ts';
+import { Meter, Meters } from './meters.ts';
 import { SharedCommitter } from './shared-committer.ts';
 
 /** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
@@ -40,21 +42,6 @@ const ATTACHMENTS_MS = 2_000;
 
 const NOBODY: ProgressListener = () => {};
 
-/** Counts of one pass, by operation. */
-class Meter {
-  readonly #byOperation = new Map<string, number>();
-  requests = 0;
-
-  add({ operation }: RequestReport): void {
-    this.requests += 1;
-    this.#byOperation.set(operation, (this.#byOperation.get(operation) ?? 0) + 1);
-  }
-
-  byOperation(): Record<string, number> {
-    return Object.fromEntries([...this.#byOperation].sort(([a], [b]) => (a < b ? -1 : 1)));
-  }
-}
-
 export interface PassesOptions {
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -62,6 +49,8 @@ export interface PassesOptions {
   readonly clock: DaemonClock;
   readonly onRequest: (account: string, report: RequestReport) => void;
   readonly onWait: (wait: Wait) => void;
+  /** After each round of sealing: when it began, and what it met that is not what was written. */
+  readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
 }
 
 /** Makes the daemon's passes: one archive and one index, beside each other, over all accounts. */
@@ -72,8 +61,7 @@ export class Passes implements PassRunner {
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
   readonly #committer: SharedCommitter;
-  /** By account and mailbox: a mailbox has one pass at a time, so its requests are that pass's. */
-  readonly #meters = new Map<string, { readonly meter: Meter; readonly tell: () => void }>();
+  readonly #meters = new Meters();
   #settings: Settings;
   #origins: AccountOrigins;
 
@@ -103,15 +91,24 @@ export class Passes implements PassRunner {
     return this.#origins.all();
   }
 
-  /** Goes on with another configuration. No pass may be under way. */
+  /** The configuration in force. */
+  get settings(): Settings {
+    return this.#settings;
+  }
+
+  /** Goes on with another configuration. No pass may be under way. When it throws, everything is as it was. */
   async configure(settings: Settings): Promise<void> {
-    await this.#origins.close();
-    this.#settings = settings;
+    const old = this.#origins;
+    // What the limiter has learned reaches its successor by the state.
+    old.save();
     this.#origins = this.#open(settings);
+    this.#settings = settings;
+    await old.close();
   }
 
   async close(): Promise<void> {
     await this.#origins.close();
+    this.#origins.save();
     await Promise.all([this.#extractor.close(), this.#attachments.close()]);
   }
 
@@ -126,9 +123,14 @@ export class Passes implements PassRunner {
     const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
     try {
       const meter = new Meter();
-      const none = await this.#metered(name, '', meter, NOBODY, async () => {
+      const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
         const origin = this.#origins.origin(account, () => undefined, this.#options.clock.now);
         const listed = await origin.mailboxes(signal);
+        if (account.listing !== before) {
+          const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
+          const whole = { mailboxes: true, folders: true };
+          noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
+        }
         // A pass over none of them: it notes which of those that were listed before are gone.
         const others = [...settings.mailboxes.exclude, ...listed.map(({ address }) => address)];
         return account.listing === before
@@ -171,10 +173,11 @@ export class Passes implements PassRunner {
       mailboxes: { include: [mailbox.address], exclude: [] },
       folders:
         aim.folders.length === 0 ? folders : { include: aim.folders, exclude: folders.exclude },
+      whole: { mailboxes: false, folders: aim.folders.length === 0 },
     };
     const meter = new Meter();
     try {
-      return await this.#metered(mailbox.account, mailbox.resourceId, meter, progress, () =>
+      return await this.#meters.during(mailbox.account, mailbox.resourceId, meter, progress, () =>
         this.#sync(account, wanted, {
           signal,
           meter,
@@ -227,12 +230,13 @@ export class Passes implements PassRunner {
   }
 
   async tidy(signal: AbortSignal): Promise<boolean> {
-    const { writer, clock } = this.#options;
+    const { writer, clock, onSealed } = this.#options;
     const now = (): number => clock.now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
     // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
     const { number } = writer.catalog.reached();
-    await tidy(writer, Math.max(1, number), now, signal);
+    const startedAt = now();
+    onSealed(startedAt, await tidy(writer, Math.max(1, number), now, signal));
     return left > 0;
   }
 
@@ -305,23 +309,6 @@ export class Passes implements PassRunner {
     }
   }
 
-  async #metered<T>(
-    account: string,
-    mailbox: string,
-    meter: Meter,
-    progress: ProgressListener,
-    act: () => Promise<T>,
-  ): Promise<T> {
-    const key = meterKey(account, mailbox);
-    const tell = (): void => progress({ event: 'requests', account, requests: meter.requests });
-    this.#meters.set(key, { meter, tell });
-    try {
-      return await act();
-    } finally {
-      this.#meters.delete(key);
-    }
-  }
-
   #open(settings: Settings): AccountOrigins {
     const { writer, env, clock, onRequest, onWait } = this.#options;
     return new AccountOrigins({
@@ -334,18 +321,12 @@ export class Passes implements PassRunner {
         save: (key, state) => writer.state.set('limiter', key, state),
       },
       onRequest: (account, report) => {
-        const metered = this.#meters.get(meterKey(account, report.key));
-        metered?.meter.add(report);
-        metered?.tell();
+        this.#meters.count(account, report);
         onRequest(account, report);
       },
       onWait,
     });
   }
-}
-
-function meterKey(account: string, mailbox: string): string {
-  return `${account} ${mailbox}`;
 }
 
 /** Where there are several mailboxes, one that is slow to answer must not take all the turns there are. */

@@ -17,6 +17,8 @@ import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
 import { type Neighbours, openNeighbours } from './neighbours.ts';
 import { Passes } from './passes.ts';
 import { watchProcess } from './process-events.ts';
+import { ScheduledPruning } from './pruning.ts';
+import { watchSealing } from './sealing.ts';
 import { ScheduledVerification } from './verification.ts';
 
 /** Who started us waits ten seconds. What is not over by then is cut off, which costs what a crash would: nothing. */
@@ -53,10 +55,26 @@ export async function runDaemon(context: CommandContext): Promise<ExitCode> {
 }
 
 async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> {
-  const { context, writer, clock, log } = parts;
+  const { context, writer, log } = parts;
   const { env } = context.surroundings;
   const { now } = context;
   const neighbours = await openNeighbours({ settings, writer, env, now, log });
+  try {
+    return await amongNeighbours(parts, settings, neighbours);
+  } catch (error) {
+    await neighbours.close();
+    throw error;
+  }
+}
+
+async function amongNeighbours(
+  parts: Parts,
+  settings: Settings,
+  neighbours: Neighbours,
+): Promise<ExitCode> {
+  const { context, writer, clock, log } = parts;
+  const { env } = context.surroundings;
+  const { now } = context;
   const passes = new Passes({
     writer,
     env,
@@ -67,6 +85,7 @@ async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> 
       neighbours.onRequest(account, report);
     },
     onWait: log.wait,
+    onSealed: watchSealing({ now, log, onRun: (report) => neighbours.onRun(report) }),
   });
   let end: (code: ExitCode) => void = () => {};
   const ended = new Promise<ExitCode>((resolve) => {
@@ -85,13 +104,20 @@ async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> 
     log,
     onRun: (report) => neighbours.onRun(report),
   });
+  const pruning = new ScheduledPruning({
+    context,
+    writer,
+    retention: () => passes.settings.retention,
+    log,
+    onRun: (report) => neighbours.onRun(report),
+  });
   const daemon = new Daemon({
     accounts: settings.accounts.map(({ name }) => name),
     runner: passes,
     clock,
     timetable: timetableOf(settings, parts),
     begun: (name, at) => writer.state.set(BEGUN, name, at),
-    verify: verification.run,
+    chores: { verify: verification.run, prune: pruning.run },
     observer: (event) => {
       log.observer(event);
       neighbours.onEvent(event);
@@ -100,7 +126,12 @@ async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> 
     onFatal: die,
   });
   const place = prepareControlPlace(writer.dataDir, context.surroundings.env);
-  const control = await startControlServer(place, daemon, packageJson.version);
+  const control = await startControlServer(place, daemon, packageJson.version).catch(
+    async (error: unknown) => {
+      await passes.close();
+      throw error;
+    },
+  );
   if (place.pointer !== null) {
     log.say('info', 'the path of the archive is too long for a socket: control.path names it');
   }
@@ -112,10 +143,10 @@ async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> 
       () => passes.accounts(),
     );
     daemon.start();
+    log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
   } catch (error) {
     die(error);
   }
-  log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
   const code = await ended;
   log.say('info', 'ending');
   const cut = watch.endWithin(STOP_MS, code);
@@ -173,14 +204,14 @@ function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetabl
     if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
     return null;
   };
-  const names: readonly Scheduled[] = ['sync', 'sweep', 'verify'];
+  const names: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
   return new Timetable(
-    names.map((name) => ({
-      name,
-      times: cronTimes(schedule[name], schedule.timezone),
-      lastAt: lastAt(name),
-      atStart: name === 'sync',
-    })),
+    names.flatMap((name) => {
+      const expression = schedule[name];
+      if (expression === null) return [];
+      const times = cronTimes(expression, schedule.timezone);
+      return [{ name, times, lastAt: lastAt(name), atStart: name === 'sync' }];
+    }),
     () => Math.random() * schedule.jitterSeconds * 1000,
     clock.now(),
   );

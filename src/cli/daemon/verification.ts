@@ -9,11 +9,11 @@ import { verifyError } from '../../errors/verify.ts';
 import type { RunReport } from '../../health/run-report.ts';
 import { onAbort } from '../../limiter/on-abort.ts';
 import { EXIT } from '../exit-codes.ts';
-import { sentenceOf } from '../sentences.ts';
+import { choreReport } from './chore-report.ts';
 import type { DaemonLog } from './daemon-log.ts';
 
 /** What is read of `mailkeep verify --json`. */
-const told = z.object({
+const verified = z.object({
   ok: z.boolean(),
   found: z.number(),
   segments: z.number(),
@@ -21,6 +21,17 @@ const told = z.object({
   fileBytes: z.number(),
   durationMs: z.number(),
 });
+/** What is read of `mailkeep verify --drill --json`. */
+const drilled = z
+  .object({
+    ok: z.boolean(),
+    findings: z.array(z.unknown()),
+    messages: z.number(),
+    files: z.number(),
+    bytes: z.number(),
+    durationMs: z.number(),
+  })
+  .transform(({ findings, ...numbers }) => ({ ...numbers, found: findings.length }));
 const refused = z.object({ error: z.object({ code: z.string() }) });
 
 export interface ScheduledVerificationOptions {
@@ -38,8 +49,9 @@ export interface ScheduledVerificationOptions {
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
 /**
- * Verifies the archive by the clock, in a process of its own: reading everything again and comparing the catalog takes
- * minutes of a processor and much memory, and passes and hints go on meanwhile. That process remembers what it found.
+ * Verifies the archive by the clock, and then tries an export as a drill. Each has a process of its own: reading
+ * everything again and comparing the catalog takes minutes of a processor and much memory, and passes and hints go on
+ * meanwhile. That process remembers what it found.
  */
 export class ScheduledVerification {
   readonly #options: ScheduledVerificationOptions;
@@ -51,7 +63,7 @@ export class ScheduledVerification {
 
   /** One verification, unless the last one is not over. What it finds is logged and reported, and never thrown. */
   run = async (signal: AbortSignal): Promise<void> => {
-    const { log, now } = this.#options;
+    const { log, now, onRun } = this.#options;
     if (this.#underway) {
       log.say('warn', 'the last verification is not over; this one is left out');
       return;
@@ -61,15 +73,26 @@ export class ScheduledVerification {
     try {
       log.say('info', 'verification started');
       const failure = await this.#verify(signal);
-      if (!signal.aborted) this.#report(startedAt, failure);
+      if (!signal.aborted) onRun(choreReport('verify', startedAt, now(), failure));
     } finally {
       this.#underway = false;
     }
   };
 
   async #verify(signal: AbortSignal): Promise<MailkeepError | null> {
+    const failure = await this.#check(signal, [], verified, 'verification finished');
+    if (failure !== null || signal.aborted) return failure;
+    return this.#check(signal, ['--drill'], drilled, 'drill finished');
+  }
+
+  async #check(
+    signal: AbortSignal,
+    args: readonly string[],
+    told: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
+    finished: string,
+  ): Promise<MailkeepError | null> {
     const { log } = this.#options;
-    const { code, stdout, stderr } = await this.#child(signal);
+    const { code, stdout, stderr } = await this.#child(signal, args);
     if (signal.aborted) return null;
     const result = told.safeParse(json(stdout)).data;
     if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
@@ -80,42 +103,17 @@ export class ScheduledVerification {
     }
     const { ok, ...numbers } = result;
     if (ok) {
-      log.say('info', 'verification finished', numbers);
+      log.say('info', finished, numbers);
       return null;
     }
     log.say('error', 'the archive is damaged: "mailkeep verify" names what is', numbers);
     return verifyError('archive-damaged', { found: result.found });
   }
 
-  #report(startedAt: number, error: MailkeepError | null): void {
-    const failures =
-      error === null
-        ? []
-        : [
-            {
-              account: null,
-              mailbox: null,
-              family: error.family,
-              code: error.code,
-              message: sentenceOf(error).message,
-            },
-          ];
-    this.#options.onRun({
-      kind: 'verify',
-      startedAt,
-      endedAt: this.#options.now(),
-      outcome: error === null ? 'done' : 'failed',
-      failures,
-      accounts: [],
-      mailboxes: [],
-      counts: { added: 0, ended: 0, bytes: 0, requests: 0 },
-    });
-  }
-
-  async #child(signal: AbortSignal) {
+  async #child(signal: AbortSignal, args: readonly string[]) {
     const { program, dataDir, env } = this.#options;
-    const [command = '', ...args] = program;
-    const child = spawn(command, [...args, 'verify', '--json', '--data', dataDir], {
+    const [command = '', ...before] = program;
+    const child = spawn(command, [...before, 'verify', ...args, '--json', '--data', dataDir], {
       cwd: '/',
       env: Object.fromEntries(KEPT.flatMap((name) => (name in env ? [[name, env[name]]] : []))),
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,8 +1,5 @@
-import { realFiles } from '../../archive/real-files.ts';
 import { readState } from '../../catalog/state.ts';
-import { journalPurge } from '../../retention/carry-out.ts';
-import { type PrunePlan, purgedFact } from '../../retention/collect.ts';
-import { surveyPurge } from '../../retention/survey.ts';
+import type { PrunePlan } from '../../retention/collect.ts';
 import { openReader } from '../compose/reader.ts';
 import { settingsOf } from '../compose/settings.ts';
 import { openWriter, type Writer } from '../compose/writer.ts';
@@ -10,6 +7,7 @@ import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { finishPurge } from './finish-purge.ts';
 import { plannedPrune } from './holds.ts';
+import { journalPrune } from './journal-prune.ts';
 import { planJson, planText } from './prune-report.ts';
 
 /**
@@ -54,14 +52,9 @@ export async function prune(
   }
 }
 
-async function carryOut(context: CommandContext, writer: Writer, { prune: going }: PrunePlan) {
-  const { dataDir, log, catalog } = writer;
-  const { signal, notices } = context;
-  notices.say('Reading the log for what belongs to these messages.');
-  const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
-  const survey = await surveyPurge(realFiles, dataDir, wanted, signal);
-  const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
-  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
+async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
+  context.notices.say('Reading the log for what belongs to these messages.');
+  await journalPrune(writer, plan, context.signal);
   return finishPurge(context, writer);
 }
 

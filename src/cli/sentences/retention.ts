@@ -21,6 +21,11 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
       `The query of a hold cannot be read: ${query}: ${problem}`,
       'See retention.hold in the configuration.',
     ),
+  'forget-unfinished': () =>
+    say(
+      'Messages that are to be forgotten are not gone yet: "mailkeep forget" was cut off. Nothing is pruned before that is finished.',
+      'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
+    ),
   'purge-interrupted': ({ left }) =>
     say(
       `Interrupted with ${left} segments to go. What goes is decided and is in the log.`,
