@@ -4,32 +4,34 @@ import type { Place } from '../mail/words.ts';
 /**
  * Tells which folder a path meant at each moment of the log. Facts name folders by the path they had then; a rename
  * moves a folder's places to another path, and what stood there before is another folder.
+ *
+ * A key depends on nothing but the renames told until then: two readings of a log, which ask about other places, give
+ * the same keys.
  */
 export class FolderIdentities {
-  readonly #folders = new Map<string, number>();
-  #next = 1;
+  /** Where renames led: the folder that a path means now. */
+  readonly #renamed = new Map<string, string>();
+  /** How often a folder was renamed away from a path: the next one of that name is another. */
+  readonly #left = new Map<string, number>();
 
   /** To be told every fact in the order of the log. */
   tell(fact: Fact): void {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
-    const moved = this.#of(host, mailbox, folder);
-    this.#folders.delete(text(host, mailbox, folder));
-    this.#folders.set(text(host, mailbox, to), moved);
+    const from = text(host, mailbox, folder);
+    const moved = this.#of(from);
+    this.#renamed.delete(from);
+    this.#left.set(from, (this.#left.get(from) ?? 0) + 1);
+    this.#renamed.set(text(host, mailbox, to), moved);
   }
 
   /** A key that stays the same through renames. */
   keyOf({ host, mailbox, folder, generation, uid }: Place): string {
-    return `${this.#of(host, mailbox, folder)}/${generation}/${uid}`;
+    return `${this.#of(text(host, mailbox, folder))}/${generation}/${uid}`;
   }
 
-  #of(host: string, mailbox: string, folder: string): number {
-    const key = text(host, mailbox, folder);
-    const known = this.#folders.get(key);
-    if (known !== undefined) return known;
-    this.#folders.set(key, this.#next);
-    this.#next += 1;
-    return this.#next - 1;
+  #of(path: string): string {
+    return this.#renamed.get(path) ?? `${path}\0${this.#left.get(path) ?? 0}`;
   }
 }
 
