@@ -105,6 +105,7 @@ const FACTS = {
     places: optional(listOf(fields(place))),
     ended: optional(listOf(fields(place))),
     blobs: optional(listOf(isHash)),
+    again: optional(truth),
   },
 } satisfies Record<FactName, Readonly<Record<string, Check>>>;
 

@@ -114,6 +114,8 @@ export type Fact =
       readonly ended?: readonly Place[];
       /** Blobs that go with it: no other message has them. */
       readonly blobs?: readonly BlobHash[];
+      /** Nothing was removed: bytes that had been forgotten before came from `places`, and were not stored. */
+      readonly again?: true;
     };
 
 export type QuarantineReason =

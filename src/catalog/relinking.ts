@@ -129,6 +129,8 @@ export interface RelinkQueries {
   openUids(folder: number, generation: number): number[];
   /** Uids in quarantine, ascending. */
   quarantinedUids(folder: number, generation: number): number[];
+  /** Uids at which the origin showed what was forgotten, in no order. */
+  forgottenUids(folder: number, generation: number): number[];
   /** Uids that the brake holds, in no order. */
   heldUids(folder: number, generation: number): number[];
   /** Uids that the origin should answer for: open and not held, quarantined, forgotten. Ascending. */
@@ -180,6 +182,7 @@ export function relinkQueries(connection: Connection): RelinkQueries {
       ),
     openUids,
     quarantinedUids: (folder, generation) => uids(QUARANTINED_UIDS, folder, generation),
+    forgottenUids: (folder, generation) => uids(FORGOTTEN_UIDS, folder, generation),
     heldUids: (folder, generation) => uids(HELD_UIDS, folder, generation),
     expectedUids(folder, generation) {
       const open = openUids(folder, generation);

@@ -27,6 +27,11 @@ export interface SyncFacts {
   readonly 'sync.marks-seen': { readonly host: string };
   /** Places of these mailboxes look gone, and too many at once: the brake keeps them current. */
   readonly 'sync.held': { readonly held: number; readonly mailboxes: readonly string[] };
+  /**
+   * What had been forgotten came again, and was in quarantine before it came whole and could be recognised: the log
+   * has what was listed of it, and perhaps a part of it.
+   */
+  readonly 'sync.forgotten-in-quarantine': { readonly id: string };
   /** Messages of these mailboxes could not be fetched whole; they are tried again. */
   readonly 'sync.quarantined': {
     readonly quarantined: number;

@@ -185,7 +185,7 @@ class Import {
       const flags = found.flags(head);
       const listing = listingOf(head, { uid: at.uid, size, received, modified, flags });
       const place = { ...this.#key, folder: file.folder, generation: 1, uid: at.uid };
-      await this.#committer.storeSource(place, listing, source, undefined, () => {
+      await this.#committer.storeSource(place, listing, source, {}, () => {
         at.underWay.delete(id);
         this.#added += 1;
         this.#bytes += size;

@@ -113,6 +113,7 @@ async function concerned(
   const blobs = new Map<BlobHash, MessageId>();
   const places = new Map<string, MessageId>();
   const kept = new Map<string, Set<BlobHash>>();
+  const quarantined = new Set<string>();
   const folders = new FolderIdentities();
   for await (const record of walkLog(files, dir, signal)) {
     const { segment, ordinal } = record;
@@ -128,9 +129,14 @@ async function concerned(
       kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));
     } else if (fact.fact === 'appeared' || fact.fact === 'verified') {
       if (wanted.messages.has(fact.message)) places.set(folders.keyOf(fact), fact.message);
+    } else if (fact.fact === 'purged' && fact.again === true && wanted.messages.has(fact.message)) {
+      // It came again: attempts that did not bring it whole are attempts to fetch it.
+      for (const place of fact.places ?? []) {
+        places.set(folders.keyOf(place), fact.message);
+        quarantined.add(folders.keyOf(place));
+      }
     }
   }
-  const quarantined = new Set<string>();
   for (const [id, place] of wanted.quarantined) {
     const key = folders.keyOf(place);
     quarantined.add(key);

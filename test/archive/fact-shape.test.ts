@@ -61,13 +61,13 @@ const samples: { readonly [Name in FactName]: Extract<Fact, { fact: Name }> } = 
     since: '2026-02-03T04:05:06Z',
   },
   missing: { fact: 'missing', kind: 'blob', hash: 'a'.repeat(64), size: 12 },
-  purged: { fact: 'purged', message: id, reason: 'forgotten', places: [place(7)] },
+  purged: { fact: 'purged', message: id, reason: 'forgotten', places: [place(7)], again: true },
 };
 
 const optional: Readonly<Record<string, readonly string[]>> = {
   appeared: ['accepted', 'assumedFrom'],
   quarantined: ['kept'],
-  purged: ['places'],
+  purged: ['places', 'again'],
 };
 
 test.each(Object.entries(samples))('%s is read as it was written', (_name, fact) => {

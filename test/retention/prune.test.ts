@@ -235,3 +235,22 @@ test('a daemon takes it out by the clock, and goes on; without a schedule it nev
   const shown = await mailkeep(['show', idOf(raw('old')), '--raw', '--data', data]);
   expect(shown.code).toBe(2);
 });
+
+test('what was pruned may be forgotten as well, so that it does not come back', async () => {
+  const catalog = () => openCatalog(data);
+  const id = idOf(raw('old'));
+  const reason = async () => {
+    const opened = await catalog();
+    try {
+      return opened.messages.purgedFor(id);
+    } finally {
+      opened.close();
+    }
+  };
+  expect((await run(POLICY, '--apply')).code).toBe(0);
+  expect(await reason()).toBe('pruned');
+  const forgotten = await mailkeep(['forget', id, '--yes', '--json', '--data', data]);
+  expect([forgotten.code, jsonLines(forgotten.stdout)]).toMatchObject([0, [{ forgotten: [id] }]]);
+  expect(await reason()).toBe('forgotten');
+  expect((await mailkeep(['verify', '--quiet', '--data', data])).code).toBe(0);
+});

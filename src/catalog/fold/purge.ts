@@ -25,6 +25,12 @@ const TOMBSTONE = query<{ id: Buffer; reason: string; commit: number }>()((db, p
       conflict.column('id').doUpdateSet({ reason: p.reason, commit_number: p.commit }),
     ),
 );
+const KNOWN_TOMBSTONE = query<{ id: Buffer; reason: string; commit: number }>()((db, p) =>
+  db
+    .insertInto('tombstones')
+    .values({ id: p.id, reason: p.reason, commit_number: p.commit })
+    .onConflict((conflict) => conflict.column('id').doNothing()),
+);
 const FIND = query<{ id: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
@@ -103,19 +109,27 @@ export class FoldedPurges {
 
   purged(fact: FactOf<'purged'>, commit: number): void {
     const id = Buffer.from(fact.message, 'hex');
-    this.connection.statement(TOMBSTONE).run({ id, reason: fact.reason, commit });
-    const docid = this.connection.statement(FIND).get({ id })?.docid ?? null;
-    if (docid !== null) this.#drop(docid);
-    this.connection.statement(DROP_RECORD).run({ kind: RECORD_MESSAGE, hash: id });
-    for (const blob of fact.blobs ?? []) {
-      const hash = Buffer.from(blob, 'hex');
-      this.connection.statement(DROP_RECORD).run({ kind: RECORD_BLOB, hash });
+    const tombstone = { id, reason: fact.reason, commit };
+    if (fact.again === true) this.connection.statement(KNOWN_TOMBSTONE).run(tombstone);
+    else {
+      this.connection.statement(TOMBSTONE).run(tombstone);
+      this.#removed(id, fact.blobs ?? []);
     }
     for (const place of fact.ended ?? []) this.#clear(this.#key(place, commit));
     for (const place of fact.places ?? []) {
       const key = this.#key(place, commit);
       this.#clear(key);
       this.connection.statement(FORGET_PLACE).run({ ...key, id });
+    }
+  }
+
+  #removed(id: Buffer, blobs: readonly string[]): void {
+    const docid = this.connection.statement(FIND).get({ id })?.docid ?? null;
+    if (docid !== null) this.#drop(docid);
+    this.connection.statement(DROP_RECORD).run({ kind: RECORD_MESSAGE, hash: id });
+    for (const blob of blobs) {
+      const hash = Buffer.from(blob, 'hex');
+      this.connection.statement(DROP_RECORD).run({ kind: RECORD_BLOB, hash });
     }
   }
 

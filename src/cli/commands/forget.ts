@@ -9,8 +9,9 @@ and every older file that has any of it. The catalog is made anew for that, whic
 that another message has as well stays, and that message is named.
 
 What is left is the id, when it was forgotten, and the places at which the service still shows it: there it is
-not fetched again, and counts as forgotten in the closing sentence of a sync. Exports, second copies, backups
-and snapshots are not reached: "mailkeep copy" removes it from a copy.
+not fetched again, and counts as forgotten in the closing sentence of a sync. At another place it is recognised by
+its hash and not stored. Exports, second copies, backups and snapshots are not reached: "mailkeep copy" removes it
+from a copy.
 
 --quarantine forgets what could not be fetched whole; choose by --mailbox, --folder and --uid.
 

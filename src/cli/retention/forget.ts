@@ -41,20 +41,22 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   try {
     const before = await finishPurge(context, writer);
     if (before?.closed === true) writer = await openWriter(context, dataDir);
-    const { facts, wanted, lines, already } = chosen(writer, options);
-    if (facts.length === 0) {
-      if (already.length === 0) throw retentionError('forget-nothing-chosen', {});
-      await context.output.object({ forgotten: already, shared: [] }, () => goneText(already));
-      return EXIT.done;
-    }
+    const { facts: fresh, wanted, lines, already } = chosen(writer, options);
+    if (fresh.length + already.length === 0) throw retentionError('forget-nothing-chosen', {});
     context.notices.say('Reading the log for what belongs to these messages.');
     const survey = await surveyPurge(realFiles, dataDir, wanted, context.signal);
+    // What had been forgotten can have been in quarantine since, when it came again.
+    const facts = fresh.length === 0 && survey.records.size === 0 ? [] : [...fresh, ...already];
+    const forgotten = [...already, ...fresh].map(({ message }) => message);
+    if (facts.length === 0) {
+      await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
+      return EXIT.done;
+    }
     const told = [...lines, ...sharedText(survey)];
     if (!options.yes && !(await confirmed(context, 'forget', told))) return EXIT.done;
     const { log, catalog } = writer;
     catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
     const done = await finishPurge(context, writer);
-    const forgotten = [...already, ...facts.map(({ message }) => message)];
     const atOrigin = facts.flatMap(({ places = [] }) => places);
     const result = { forgotten, shared: survey.shared, atOrigin, segments: done?.segments ?? 0 };
     await context.output.object(result, () =>
@@ -80,13 +82,18 @@ function chosen(writer: Writer, options: ForgetOptions) {
   const { catalog } = writer;
   const facts: PurgedFact[] = [];
   const lines: string[] = [];
-  const already: MessageId[] = [];
+  const already: PurgedFact[] = [];
   const messages = new Set<MessageId>();
   const quarantined = new Map<MessageId, Place>();
   for (const typed of options.ids) {
     const purged = purgedMessage(writer, typed);
     if (purged !== undefined) {
-      already.push(purged.id);
+      if (messages.has(purged.id)) continue;
+      messages.add(purged.id);
+      // What was pruned may come back, until it is forgotten.
+      const list = purged.reason === 'forgotten' ? already : facts;
+      list.push({ fact: 'purged', message: purged.id, reason: 'forgotten' });
+      if (list === facts) lines.push(`Forget ${purged.id.slice(0, SHORT)}  (pruned)`);
       continue;
     }
     const id = oneMessage(writer, typed);

@@ -45,6 +45,11 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
       `${counted(held, 'message')} of ${some(mailboxes)} seem to be gone, which is too many at once: the brake keeps them.`,
       'Look at the mailbox. If they are really gone, "mailkeep sync --accept-endings" lets go of them; nothing archived is deleted by it.',
     ),
+  'sync.forgotten-in-quarantine': ({ id }) =>
+    say(
+      `Message ${id} was forgotten and came again; before it came whole it was in quarantine, where its subject and perhaps a part of it were kept.`,
+      `Run: mailkeep forget ${id}`,
+    ),
   'sync.quarantined': ({ quarantined, mailboxes }) =>
     say(
       `${counted(quarantined, 'message')} of ${some(mailboxes)} could not be fetched whole.`,

@@ -89,6 +89,13 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
     },
     message: (id) => messages.find(id),
     hasBlob: (hash) => messages.hasBlob(hash),
+    isForgotten: (id) => messages.purgedFor(id) === 'forgotten',
+    forgottenUids(at, generation, { lo, hi }) {
+      const folder = numberOf(at);
+      if (folder === undefined) return [];
+      const all = relinking.forgottenUids(folder, generation);
+      return all.filter((uid) => uid >= lo && uid <= hi);
+    },
     docidFor: (base) => catalog.docidFor(base),
     fold: (batch) => catalog.foldBatch(batch),
   };

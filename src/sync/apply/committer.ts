@@ -13,10 +13,21 @@ const COMMITS_IN_FLIGHT = 1;
 
 type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
 
-export interface Stored {
-  readonly id: MessageId;
-  readonly size: number;
+interface StoreOptions {
+  readonly accepted?: Accepted;
+  /** The place was in quarantine until now. */
+  readonly wasQuarantined?: boolean;
 }
+
+/** What became of a source: `size` in bytes. What was forgotten before was not put anywhere. */
+export type PutSource =
+  | {
+      readonly is: 'stored';
+      readonly id: MessageId;
+      readonly docid: number;
+      readonly size: number;
+    }
+  | { readonly is: 'forgotten'; readonly id: MessageId };
 
 interface CommitterDeps {
   readonly log: Log;
@@ -54,15 +65,23 @@ export class Committer {
    * Puts a message and its appearance at a place into the current batch. Bytes that the archive or a batch
    * under way has already are not written again. Returns when there is room for more, which is usually before
    * they are durable; `onDurable` tells that.
+   *
+   * Bytes that were forgotten are not stored: their place is noted.
    */
   async storeSource(
     place: Place,
     listing: Listing,
     source: FetchedSource,
-    accepted: Accepted,
-    onDurable: () => void,
-  ): Promise<Stored> {
-    const { id, ...known } = await this.putSource(listing, source);
+    { accepted, wasQuarantined = false }: StoreOptions,
+    onDurable: (is: PutSource['is']) => void,
+  ): Promise<PutSource> {
+    const put = await this.putSource(listing, source);
+    const { id, is } = put;
+    if (put.is === 'forgotten') {
+      this.noteForgotten(id, place, () => onDurable(is));
+      return put;
+    }
+    if (wasQuarantined) this.addFact({ fact: 'released', ...place, reason: 'stored' });
     this.addFact(
       {
         fact: 'appeared',
@@ -72,36 +91,41 @@ export class Committer {
         generation: place.generation,
         uid: place.uid,
         listing,
-        docid: known.docid,
+        docid: put.docid,
         message: id,
-        size: known.size,
+        size: put.size,
         ...(accepted === undefined ? {} : { accepted }),
       },
-      onDurable,
+      () => onDurable(is),
     );
     await this.#room();
-    return { id, size: known.size };
+    return put;
   }
 
   /**
-   * Puts the bytes of a message into the current batch, unless the archive or a batch under way has them. What
-   * names them is the caller's to add.
+   * Puts the bytes of a message into the current batch, unless the archive or a batch under way has them, or they
+   * were forgotten. What names them is the caller's to add.
    */
-  async putSource(
-    listing: Listing,
-    source: FetchedSource,
-  ): Promise<Stored & { readonly docid: number }> {
+  async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;
     this.#throwIfFailed();
     let known = this.#deps.mirror.message(id) ?? this.#messages.get(id);
     if (known === undefined) {
+      if (this.#deps.mirror.isForgotten(id)) return { is: 'forgotten', id };
       const size = await this.#addBytes(id, source);
       const docid = this.#deps.mirror.docidFor(docidBase(listing.date, this.#deps.now()));
       known = { docid, size };
       this.#messages.set(id, known);
     }
-    return { id, docid: known.docid, size: known.size };
+    return { is: 'stored', id, docid: known.docid, size: known.size };
+  }
+
+  /** Notes a place that shows forgotten bytes, so that it is not asked for them again. */
+  noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
+    const { host, mailbox, folder, generation, uid } = place;
+    const places = [{ host, mailbox, folder, generation, uid }];
+    this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
   }
 
   /** Keeps bytes aside that are not (yet) the message: a blob that a quarantine fact refers to. */

@@ -7,6 +7,7 @@ import { heldSince, isDue, rememberHeld } from './held-memory.ts';
 import type { Renumbered } from './judge-folder.ts';
 import type { PassContext } from './pass-context.ts';
 import { placeKey } from './ports.ts';
+import { releaseForgotten } from './release-forgotten.ts';
 
 /** A folder of a mailbox whose open places may end: one that is listed, or one that went. */
 export interface EndingFolder {
@@ -93,7 +94,9 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
   if (pass.failed || renumbered !== undefined) return older;
   if (isDue(ctx, at)) for (const uid of ctx.mirror.heldUids(at, generation)) pass.missing.add(uid);
   if (pass.missing.size === 0) return older;
-  return [...older, ...of(generation, await confirmGone(ctx, pass), 'missing')];
+  const silent = new Set(await confirmGone(ctx, pass));
+  releaseForgotten(ctx, at, generation, 'missing', (uid) => silent.has(uid));
+  return [...older, ...of(generation, [...silent], 'missing')];
 }
 
 function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {

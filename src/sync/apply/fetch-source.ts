@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../../archive/facts.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { syncError } from '../../errors/sync.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, Listing, Place } from '../../mail/words.ts';
 import {
@@ -23,7 +24,10 @@ export interface FetchingFolder {
   readonly address: string;
   /** Messages that were listed, and gone when their source was asked for. */
   vanished: number;
-  /** Uids that this pass quarantined: a second look at the same page does not fetch them once more. */
+  /**
+   * Uids that this pass quarantined, or whose mail had been forgotten: a second look at the same page does not fetch
+   * them once more.
+   */
   readonly setAside: Set<number>;
   place(uid: number): Place;
 }
@@ -167,21 +171,26 @@ async function store(
   pass: FetchingFolder,
   listing: Listing,
   source: FetchedSource,
-  mark: 'shorter-twice' | 'longer-twice' | 'host-rule' | undefined,
+  accepted: 'shorter-twice' | 'longer-twice' | 'host-rule' | undefined,
   again: boolean,
   settled: () => void,
 ): Promise<void> {
   const place = pass.place(listing.uid);
-  if (again) {
-    ctx.committer.addFact({ fact: 'released', ...place, reason: 'stored' });
-    forgetTries(ctx, place);
-  }
+  if (again) forgetTries(ctx, place);
   const bytes = source.kind === 'buffer' ? source.bytes.length : source.size;
-  await ctx.committer.storeSource(place, listing, source, mark, () => {
-    ctx.ledger.count(pass.address, 'added', 1);
+  const options = { accepted, wasQuarantined: again };
+  const put = await ctx.committer.storeSource(place, listing, source, options, (is) => {
+    if (is === 'stored') ctx.ledger.count(pass.address, 'added', 1);
     ctx.ledger.count(pass.address, 'bytes', bytes);
     settled();
   });
+  if (put.is === 'stored') return;
+  pass.setAside.add(listing.uid);
+  // What it was listed with, and perhaps a part of it, lie in the log since it was quarantined.
+  if (again) {
+    const error = syncError('sync.forgotten-in-quarantine', { id: put.id });
+    ctx.ledger.fail(error, { mailbox: pass.address, place });
+  }
 }
 
 /** Records why a message is not stored. What was quarantined for the same reason already is not said again. */

@@ -60,7 +60,7 @@ export class FolderPass {
   answered: UidIntervals = [];
   /** Set when a page showed other flags than the archive had. */
   flagsMoved = false;
-  /** Uids of open places that an answered interval lacked: seen, not yet decided on. */
+  /** Uids of open or forgotten places that an answered interval lacked: seen, not yet decided on. */
   readonly missing = new Set<number>();
   /** Open places whose uid answered with another listing than the one they appeared with. */
   readonly contradicted = new Map<number, Listing>();
@@ -133,8 +133,9 @@ export class FolderPass {
 
   /** True when listing and archive agree that the folder is empty: nothing is worth a request. */
   isEmpty(ctx: PassContext): boolean {
-    const { stored, assumed, quarantined, held } = ctx.mirror.counts(this.at, this.generation);
-    return this.listed.messageCount === 0 && stored + assumed + quarantined + held === 0;
+    const counts = ctx.mirror.counts(this.at, this.generation);
+    const known = Object.values(counts).reduce((sum, count) => sum + count, 0);
+    return this.listed.messageCount === 0 && known === 0;
   }
 
   /** True when a backlog is to be walked oldest first: then the newest page waits for its turn. */
@@ -268,7 +269,9 @@ export class FolderPass {
   async #take(ctx: PassContext, interval: UidInterval, items: readonly Listing[]): Promise<void> {
     const open = ctx.mirror.openPlaces(this.at, this.generation, interval);
     const seen = observe(items, { open, settled: (uid) => this.#isSettled(ctx, uid) }, fingerprint);
-    for (const uid of seen.missing) if (!this.underWay.has(uid)) this.missing.add(uid);
+    const forgotten = ctx.mirror.forgottenUids(this.at, this.generation, interval);
+    const missing = [...seen.missing, ...forgotten];
+    for (const uid of missing) if (!this.underWay.has(uid)) this.missing.add(uid);
     for (const listing of seen.contradicted) this.contradicted.set(listing.uid, listing);
     for (const { uid } of items) {
       this.missing.delete(uid);
@@ -287,7 +290,8 @@ export class FolderPass {
     for (const listing of seen.appeared) await this.#appeared(ctx, listing, ticket);
     ticket.seal();
     this.saveCoverage(ctx);
-    const explained = seen.missing.length + seen.contradicted.length + this.odd.size === 0;
+    const lacking = missing.filter((uid) => this.missing.has(uid)).length;
+    const explained = lacking + seen.contradicted.length + this.odd.size === 0;
     if (explained) await rememberSwept(ctx, this.at, this.generation, answered);
   }
 

@@ -11,6 +11,7 @@ import {
 import { askByName } from './ask-by-name.ts';
 import { FolderPass } from './folder-pass.ts';
 import type { PassContext } from './pass-context.ts';
+import { releaseForgotten } from './release-forgotten.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
 
 /** A generation that was just declared, and what is left to prove of it. */
@@ -124,6 +125,7 @@ async function renumber(
   );
   const generation = old.generation + 1;
   releaseQuarantined(ctx, old.at, old.generation);
+  releaseForgotten(ctx, old.at, old.generation, 'renumbered');
   ctx.committer.addFact({ fact: 'generation', ...old.at, generation, reason: 'renumbered' });
   // The old pass waits no more: what its answers showed belongs to the new generation.
   for (const { ticket } of old.deferred.values()) ticket.settle();

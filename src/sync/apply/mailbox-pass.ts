@@ -13,6 +13,7 @@ import { noteQuota } from './note-quota.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox, OriginPage } from './ports.ts';
 import { noteProof } from './proof.ts';
+import { releaseForgotten } from './release-forgotten.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
 import { isQuiet } from './rhythm.ts';
 import { surveyMailbox, type Wanted } from './survey.ts';
@@ -137,6 +138,7 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   for (const { at, generation } of pass.gone) {
     if (ctx.mirror.openUids(at, generation).length > 0) continue;
     releaseQuarantined(ctx, at, generation);
+    releaseForgotten(ctx, at, generation, 'folder-gone');
     ctx.committer.addFact({ fact: 'folder-gone', ...at });
   }
   const current = pass.folders.map((folder) => renumbered.get(folder)?.pass ?? folder);

@@ -156,6 +156,10 @@ export interface Mirror {
   counts(at: FolderKey, generation: number): FolderCounts;
   message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
   hasBlob(hash: BlobHash): boolean;
+  /** True when the message was forgotten: whatever place shows it, its bytes are not to be stored again. */
+  isForgotten(id: MessageId): boolean;
+  /** Forgotten uids of a generation that lie in the interval, in no order. */
+  forgottenUids(at: FolderKey, generation: number, range: UidInterval): readonly number[];
   /** The first free docid at or above this one; handed out once. */
   docidFor(base: number): number;
   /** Folds a durable batch: after it, everything above answers with its facts. */

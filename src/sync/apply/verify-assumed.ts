@@ -80,7 +80,15 @@ async function verifyOne(
         noteTried(ctx, assumed);
         return;
       }
-      const { id, docid, size } = await ctx.committer.putSource(listing, source);
+      const put = await ctx.committer.putSource(listing, source);
+      if (put.is === 'forgotten') {
+        // It was taken for another message with the same listing, and is what is not to be stored.
+        ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });
+        ctx.committer.noteForgotten(put.id, place);
+        ctx.ledger.count(folder.address, 'corrected', 1);
+        return;
+      }
+      const { id, docid, size } = put;
       const corrected = id !== assumed.id;
       ctx.committer.addFact({ fact: 'verified', ...place, message: id, docid, size, corrected });
       ctx.ledger.count(folder.address, corrected ? 'corrected' : 'verified', 1);

@@ -19,7 +19,8 @@ export async function forgottenIn(files: FileLayer, dirs: readonly string[]): Pr
       const { number } = event.batch.commit;
       for (const record of event.batch.records) {
         if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
-        const { message, blobs = [] } = record.fact;
+        const { message, blobs = [], again = false } = record.fact;
+        if (again) continue;
         for (const name of [`message ${message}`, ...blobs.map((blob) => `blob ${blob}`)]) {
           until.set(name, Math.max(number, until.get(name) ?? 0));
         }
