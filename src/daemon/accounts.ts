@@ -21,6 +21,8 @@ interface Account {
   round: Round | undefined;
   /** From the start of one round to the start of the next: the freshness that is reached. */
   everyMs: number | undefined;
+  /** A sweep fell due and could not be begun yet. */
+  owesSweep: boolean;
 }
 
 /** The accounts of the configuration: which of them wait, and how fresh they are kept. */
@@ -51,6 +53,7 @@ export class Accounts {
         mailboxes: [],
         round: undefined,
         everyMs: undefined,
+        owesSweep: false,
       });
     }
   }
@@ -134,6 +137,21 @@ export class Accounts {
 
   close(name: string, kind: RunKind): void {
     this.#accounts.get(name)?.open.delete(kind);
+  }
+
+  /** A sweep is due; it is owed until it could be begun. */
+  oweSweep(name: string): void {
+    const account = this.#accounts.get(name);
+    if (account !== undefined) account.owesSweep = true;
+  }
+
+  /** True once where an account owes a sweep and does not wait. */
+  settleSweep(name: string): boolean {
+    const account = this.#accounts.get(name);
+    if (account === undefined || account.waiting !== undefined) return false;
+    const { owesSweep } = account;
+    account.owesSweep = false;
+    return owesSweep;
   }
 
   setMailboxes(name: string, mailboxes: readonly WatchedMailbox[]): void {

@@ -25,6 +25,7 @@ import { Run } from './run.ts';
 import { SharedTurn } from './shared-turn.ts';
 import type { DaemonStatus } from './status.ts';
 import { Tidying } from './tidying.ts';
+import { Timers } from './timers.ts';
 import type { Timetable } from './timetable.ts';
 
 /** A timer may be late by as much as the machine slept, and early never: so often the clock is looked at. */
@@ -43,7 +44,7 @@ export class Daemon {
   readonly #accounts: Accounts;
   readonly #awaited = new AwaitedMessages();
   readonly #stopping = new AbortController();
-  readonly #timers = new Set<() => void>();
+  readonly #timers: Timers;
   #timetable: Timetable;
   #nextRun = 1;
   #cancelWake: (() => void) | undefined;
@@ -62,6 +63,7 @@ export class Daemon {
     const { clock, observer, random } = options;
     this.#options = options;
     this.#timetable = options.timetable;
+    this.#timers = new Timers(clock);
     this.#startedAt = clock.now();
     this.#jumps = new ClockJumps(clock.now(), clock.monotonic());
     this.#tidying = new Tidying(
@@ -89,7 +91,7 @@ export class Daemon {
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#cancelWake?.();
-    for (const cancel of this.#timers) cancel();
+    this.#timers.cancel();
     await this.#dispatcher.close();
     await Promise.all([...this.#errands, ...this.#chores]);
   }
@@ -208,6 +210,7 @@ export class Daemon {
 
   /** A run by the clock over all mailboxes of an account, unless the last one is not over or the account waits. */
   async #round(kind: 'sync' | 'sweep', account: string, aim: Aim): Promise<void> {
+    if (kind === 'sweep') this.#accounts.oweSweep(account);
     if (!this.#accounts.isOpen(account)) return;
     if (!this.#accounts.open(account, kind)) {
       this.#tell({ event: 'skipped', kind, account });
@@ -223,6 +226,9 @@ export class Daemon {
       }
     });
     await this.#enqueue(run, account, aim, false, () => true);
+    // The sweep that was begun here is under way, or waits with its mailboxes; an earlier one could not begin.
+    const owed = this.#accounts.settleSweep(account);
+    if (owed && kind === 'sync') await this.#round('sweep', account, SWEEP);
   }
 
   /** Asks which mailboxes there are, and queues a pass for each. */
@@ -298,7 +304,7 @@ export class Daemon {
       const { account, resourceId } = mailbox;
       this.#tell({ event: 'hint-unseen', account, mailbox: resourceId });
     }
-    if (againMs !== null) this.#after(againMs, () => this.#look(mailbox));
+    if (againMs !== null) this.#timers.after(againMs, () => this.#look(mailbox));
   }
 
   #look(mailbox: WatchedMailbox): void {
@@ -327,7 +333,7 @@ export class Daemon {
     this.#tell({ event: 'archive-failed', code: error.code, retryAt });
     this.#errand(
       paused.then(() => {
-        this.#after(DISK_WAIT_MS, () => {
+        this.#timers.after(DISK_WAIT_MS, () => {
           this.#diskWaits = false;
           runner.recover();
           this.#dispatcher.resume();
@@ -342,7 +348,7 @@ export class Daemon {
     if (round === undefined) return;
     this.#errand(
       round.then((more) => {
-        if (more) this.#after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
+        if (more) this.#timers.after(TIDY_AGAIN_MS, () => this.#dispatcher.weigh());
       }),
     );
   }
@@ -384,14 +390,6 @@ export class Daemon {
     });
     among.add(errand);
     void errand.finally(() => among.delete(errand));
-  }
-
-  #after(ms: number, act: () => void): void {
-    const cancel = this.#options.clock.after(ms, () => {
-      this.#timers.delete(cancel);
-      act();
-    });
-    this.#timers.add(cancel);
   }
 
   #tell(event: DaemonEvent): void {

@@ -333,3 +333,14 @@ it('prunes while nothing passes: what was under way makes room, what comes waits
   expect((await handed.done).failures).toEqual([]);
   expect(events.filter(({ event }) => event === 'archive-failed')).toEqual([]);
 });
+
+it('makes up for the sweep that fell due while its account waited', async () => {
+  const { time, runner } = begin(['a'], { sync: '*/5 * * * *', sweep: '5 10 * * *' });
+  await time.pass(1000);
+  runner.trouble = failed('origin.unreachable', 'origin');
+  await time.pass(20 * MINUTE);
+  expect(runner.passes.filter((pass) => pass.endsWith('full'))).toEqual([]);
+  runner.trouble = undefined;
+  await time.pass(11 * MINUTE);
+  expect(runner.passes.filter((pass) => pass.endsWith('full'))).toEqual(['a full']);
+});
