@@ -12,9 +12,6 @@ export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2 } as const;
 /** Set on a record whose payload was removed on purpose: its identity stays, so that the chain still holds. */
 export const FLAG_PURGED = 1;
 
-/** No single payload may be larger; the largest there are by design are blobs of 4 MiB, and recipes of odd messages. */
-export const MAX_PAYLOAD_BYTES = 0x7fffffff;
-
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
 const MAGIC_NUMBER = MAGIC.readUInt32LE(0);
 

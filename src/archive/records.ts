@@ -3,8 +3,6 @@ import type { Fact } from './facts.ts';
 
 /** The kinds of records that carry something; the numbers are the bytes on disk. */
 export const RECORD_KIND = { blob: 1, message: 2, fact: 3, commit: 4 } as const;
-export type RecordKind = keyof typeof RECORD_KIND;
-
 /**
  * Where a record is. Segment and ordinal (the how-many-th record of the segment, from 0) hold for ever: sealing
  * and purging keep them. `offset` is the byte offset in generation 1 of the segment's file, and serves only

@@ -13,7 +13,6 @@ const IN_FORCE = query<{ time: number }>()((db, p) =>
 const BY_NUMBER = query<{ number: number }>()((db, p) =>
   db.selectFrom('commits').select('time').where('number', '=', p.number),
 );
-const LAST_TIME = query()((db) => db.selectFrom('meta').select('commit_time'));
 const LAST_NUMBER = query()((db) => db.selectFrom('meta').select('commit_number'));
 
 /** The commit in force at a time (milliseconds since the epoch): the last one that is not later; 0 before the first. */
@@ -24,11 +23,6 @@ export function commitAt(connection: Connection, time: number): number {
 /** The time of a commit, milliseconds since the epoch; undefined for one that was never folded. */
 export function timeOf(connection: Connection, number: number): number | undefined {
   return connection.statement(BY_NUMBER).get({ number })?.time;
-}
-
-/** The time of the reached commit; 0 before the first. */
-export function reachedTime(connection: Connection): number {
-  return connection.statement(LAST_TIME).get({})?.commit_time ?? 0;
 }
 
 /** The number of the reached commit; 0 before the first. */

@@ -30,8 +30,3 @@ export interface RunReport {
     readonly requests: number;
   };
 }
-
-/** Whoever wants to know what the daemon's runs came to. Must only take note. */
-export interface RunObserver {
-  onRun(report: RunReport): void;
-}

@@ -21,8 +21,3 @@ export function docidBase(received: string, firstSeenMs: number): number {
     Number.isNaN(parsed) || parsed < EARLIEST_SECOND || parsed > firstSeen + FUTURE_SLACK_SECONDS;
   return (odd ? firstSeen : parsed) * DOCIDS_PER_SECOND;
 }
-
-/** The second (since the epoch) a docid stands for. */
-export function docidSecond(docid: number): number {
-  return Math.floor(docid / DOCIDS_PER_SECOND);
-}

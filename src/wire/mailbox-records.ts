@@ -34,7 +34,6 @@ function leafName(folder: { readonly path: string; readonly delimiter: string })
 }
 
 export const addressRecord = z.looseObject({ name: text, address: text });
-export type AddressRecord = z.output<typeof addressRecord>;
 
 export const attachmentRecord = z.looseObject({
   id: z.string(),
@@ -44,7 +43,6 @@ export const attachmentRecord = z.looseObject({
   filename: textOrNull,
   contentId: textOrNull,
 });
-export type AttachmentRecord = z.output<typeof attachmentRecord>;
 
 /**
  * A message as listings, searches and `getMessage` show it. This schema is the shape for services, samples and
@@ -66,7 +64,6 @@ export const messageRecord = z.looseObject({
   inReplyTo: textOrNull,
   attachments: list(attachmentRecord),
 });
-export type MessageRecord = z.output<typeof messageRecord>;
 
 export const messageTextRecord = z.looseObject({ text: textOrNull, html: textOrNull });
 export type MessageTextRecord = z.output<typeof messageTextRecord>;
@@ -135,7 +132,6 @@ export const mailboxPagination = z.looseObject({
   total: z.int().min(0),
   totalPages: z.int().min(0).optional(),
 });
-export type MailboxPagination = z.output<typeof mailboxPagination>;
 
 /** Every 4xx and 5xx of the mailbox surface. Clients branch on `code`; `error` is for logs. */
 export const mailboxErrorRecord = z.looseObject({
@@ -147,4 +143,3 @@ export const mailboxErrorRecord = z.looseObject({
     .catch(undefined)
     .transform((value) => value ?? {}),
 });
-export type MailboxErrorRecord = z.output<typeof mailboxErrorRecord>;

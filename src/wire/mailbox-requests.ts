@@ -16,7 +16,6 @@ export type FeedbackRequest = z.input<typeof feedbackRequest>;
 
 /** Creates a folder by its full path, or renames one. */
 export const folderRequest = z.object({ name: z.string().trim().min(1).max(100) });
-export type FolderRequest = z.input<typeof folderRequest>;
 
 const flagName = z.string().min(1).max(255);
 const flagNames = z.array(flagName);
@@ -43,13 +42,10 @@ export type MessageFlagsRequest = z.input<typeof messageFlagsRequest>;
 const targetFolder = z.string().min(1).max(100);
 
 export const moveMessageRequest = z.object({ targetFolder });
-export type MoveMessageRequest = z.input<typeof moveMessageRequest>;
 
 export const moveMessagesRequest = z.object({ uids, targetFolder });
-export type MoveMessagesRequest = z.input<typeof moveMessagesRequest>;
 
 export const deleteMessagesRequest = z.object({ uids });
-export type DeleteMessagesRequest = z.input<typeof deleteMessagesRequest>;
 
 /** A day as `YYYY-MM-DD` that exists; compared with the received date. */
 const day = z.iso.date();

@@ -83,4 +83,3 @@ export const platformErrorRecord = z.looseObject({
   correlation_id: textOrNull,
   errors: z.record(z.string(), z.array(z.string())).optional().catch(undefined),
 });
-export type PlatformErrorRecord = z.output<typeof platformErrorRecord>;

@@ -8,6 +8,7 @@ export const root = fileURLToPath(new URL('../../', import.meta.url));
 export interface SourceFile {
   /** Path from the project's root, with forward slashes. */
   readonly file: string;
+  readonly text: string;
   readonly lines: number;
   /** Files of the project that it imports, in any form; type imports and dynamic ones included. */
   readonly imports: readonly string[];
@@ -30,6 +31,7 @@ function read(absolute: string): SourceFile {
     .filter((name) => name.startsWith('.'));
   return {
     file: fromRoot(absolute),
+    text,
     lines: text.split('\n').length - 1,
     imports: relative.map((name) => fromRoot(path.resolve(path.dirname(absolute), name))),
   };

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { sourceFiles } from './source-tree.ts';
+
+/** What programs import from the package: nobody here need use it. */
+const ENTRY = 'src/index.ts';
+const DECLARED =
+  /^export (?:abstract |async )?(?:const|function\*?|class|interface|type) (?<name>\w+)/gm;
+const NAME = /\b[A-Za-z_]\w*\b/g;
+
+test('whatever a file of src/ exports is used, by another file or by itself beside where it is declared', () => {
+  const files = sourceFiles(['src', 'test']);
+  const users = new Map<string, Set<string>>();
+  for (const { file, text } of files) {
+    for (const [name] of text.matchAll(NAME)) {
+      const known = users.get(name) ?? new Set();
+      users.set(name, known.add(file));
+    }
+  }
+  const dead = files
+    .filter(({ file }) => file.startsWith('src/') && file !== ENTRY)
+    .flatMap(({ file, text }) =>
+      [...text.matchAll(DECLARED)].flatMap(({ groups }) => {
+        const name = groups?.name ?? '';
+        const elsewhere = (users.get(name)?.size ?? 0) > 1;
+        const here = text.matchAll(new RegExp(`\\b${name}\\b`, 'g'));
+        return elsewhere || [...here].length > 1 ? [] : [`${file}: ${name}`];
+      }),
+    );
+  expect(dead).toEqual([]);
+});
