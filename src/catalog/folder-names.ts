@@ -13,6 +13,8 @@ export interface FolderName {
   readonly name: string;
   readonly delimiter: string;
   readonly specialUse: string | null;
+  /** How many folders that were met before had this path as well: 0 for the first, and nearly always. */
+  readonly namesake: number;
 }
 
 const CURRENT = query()((db) =>
@@ -45,16 +47,19 @@ export function folderNames(
     commit === undefined
       ? connection.statement(CURRENT).all({})
       : connection.statement(AT).all({ commit });
-  return new Map(
-    rows.map((row) => {
-      const { delimiter } = row;
-      const cut = delimiter === '' ? -1 : row.path.lastIndexOf(delimiter);
-      return [
-        row.id,
-        { ...row, name: cut < 0 ? row.path : row.path.slice(cut + delimiter.length) },
-      ];
-    }),
-  );
+  const met = new Map<string, number>();
+  const names = new Map<number, FolderName>();
+  // Of several spans of a folder, the last holds.
+  for (const row of new Map(rows.map((one) => [one.id, one])).values()) {
+    const { delimiter } = row;
+    const cut = delimiter === '' ? -1 : row.path.lastIndexOf(delimiter);
+    const name = cut < 0 ? row.path : row.path.slice(cut + delimiter.length);
+    const key = `${row.mailboxId}\0${row.path}`;
+    const namesake = met.get(key) ?? 0;
+    met.set(key, namesake + 1);
+    names.set(row.id, { ...row, name, namesake });
+  }
+  return names;
 }
 
 /** Which folders a filter means. Absent fields mean all. */

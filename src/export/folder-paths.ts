@@ -10,6 +10,8 @@ export interface NamedFolder extends MailboxKey {
   readonly path: string;
   /** What parts the levels of the path; empty where there are none. */
   readonly delimiter: string;
+  /** How many folders that were met before have this path as well; none if not said. */
+  readonly namesake?: number;
 }
 
 /** Levels of folders beyond these are put into one, so that the path stays one that systems can open. */
@@ -39,7 +41,7 @@ export class FolderPaths {
     );
     if (this.#format === 'maildir') {
       const name = maildirName(folder);
-      return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, folder.path, name)}`;
+      return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, originOf(folder), name)}`;
     }
     // Below a delimiter other than "/", the whole path is one name, as people know it.
     const levels = folder.delimiter === '/' ? folder.path.split('/') : [folder.path];
@@ -47,10 +49,17 @@ export class FolderPaths {
       levels.length <= MOST_LEVELS
         ? levels
         : [...levels.slice(0, MOST_LEVELS - 1), levels.slice(MOST_LEVELS - 1).join('/')];
-    return shown.reduce(
-      (parent, level) => `${parent}/${this.#within(parent, level, componentName(level))}`,
-      mailbox,
-    );
+    const parent = shown
+      .slice(0, -1)
+      .reduce(
+        (above, level) => `${above}/${this.#within(above, level, componentName(level))}`,
+        mailbox,
+      );
+    const last = shown.at(-1) ?? '';
+    const origin = originOf({ ...folder, path: last });
+    const name = componentName(last);
+    const given = (folder.namesake ?? 0) === 0 ? name : distinctName(name, origin);
+    return `${parent}/${this.#within(parent, origin, given)}`;
   }
 
   #within(parent: string, origin: string, name: string): string {
@@ -60,15 +69,20 @@ export class FolderPaths {
   }
 }
 
+/** What a name stands for: of folders with one path each has its own. */
+function originOf({ path, namesake = 0 }: Pick<NamedFolder, 'path' | 'namesake'>): string {
+  return namesake === 0 ? path : `${path}\0${namesake}`;
+}
+
 /** `.Lists.foo` for `INBOX.Lists.foo` as well as for `Lists/foo`; empty for INBOX. */
-function maildirName({ path, delimiter }: NamedFolder): string {
+function maildirName({ path, delimiter, namesake = 0 }: NamedFolder): string {
   const levels = delimiter === '' ? [path] : path.split(delimiter);
   const below = levels[0]?.toUpperCase() === 'INBOX' ? levels.slice(1) : levels;
-  if (below.length === 0) return '';
+  if (below.length === 0 && namesake === 0) return '';
   // A dot would part levels where there are none.
   const safe = below.map((level) => harmlessName(level).replace(/[./]/g, '_') || '_');
   const name = `.${encodeModifiedUtf7(safe.join('.'))}`;
-  const kept = safe.every((level, i) => level === below[i]);
+  const kept = namesake === 0 && safe.every((level, i) => level === below[i]);
   if (kept && Buffer.byteLength(name) <= MAILDIR_BYTES) return name;
-  return `.${encodeModifiedUtf7(distinctName(safe.join('.'), path).replace(/^\.+/, ''))}`;
+  return `.${encodeModifiedUtf7(distinctName(safe.join('.') || 'INBOX', originOf({ path, namesake })).replace(/^\.+/, ''))}`;
 }

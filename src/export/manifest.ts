@@ -37,6 +37,8 @@ export interface ManifestEntry {
   readonly host: string;
   readonly resourceId: string;
   readonly folder: string;
+  /** Where other folders had this path before: how many. */
+  readonly namesake?: number;
   readonly generation: number;
   readonly uid: number;
   readonly flags: readonly string[];
@@ -69,6 +71,8 @@ export interface MissingPlace {
   readonly id: string | null;
   readonly mailbox: string;
   readonly folder: string;
+  /** As in an entry. */
+  readonly namesake?: number;
   readonly generation: number;
   readonly uid: number;
   readonly reason: 'quarantined' | 'damaged' | 'purged';

@@ -1,10 +1,9 @@
-import { exportIncomplete } from '../errors/export.ts';
 import type { ExportOptions, ExportTarget } from './export-options.ts';
 import { FolderPaths } from './folder-paths.ts';
 import { maildirFileName } from './maildir-file-name.ts';
 import type { ManifestHead, MissingPlace } from './manifest.ts';
 import { messageName } from './names.ts';
-import { ExportPlan, type PlannedPlace } from './plan.ts';
+import { ExportPlan, namesakeOf, type PlannedPlace } from './plan.ts';
 
 /** Failures beyond these are counted, and named in the manifest only. */
 const MOST_NAMED = 10_000;
@@ -31,10 +30,7 @@ export async function planPlaces(options: ExportOptions, target: ExportTarget): 
     const earlier = plan.count();
     const read = options.catalog.snapshot(() => readPlaces(options, plan));
     plan.order();
-    const kept = earlier - read.known;
-    // Two folders whose names SQLite tells apart and a text does not: one message would stand for both.
-    if (kept < 0) throw exportIncomplete(read.places, read.places + kept);
-    return { plan, ...read, kept };
+    return { plan, ...read, kept: earlier - read.known };
   } catch (error) {
     plan.close();
     throw error;
@@ -63,7 +59,8 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
       places += 1;
       quarantined += 1;
       const { mailbox: address, folder: path, uid } = line;
-      const missing = { id, mailbox: address, folder: path, generation, uid };
+      const at = { mailbox: address, folder: path, ...namesakeOf(named), generation, uid };
+      const missing = { id, ...at };
       plan.addMissing({ ...missing, reason: 'quarantined' });
       if (failures.length < MOST_NAMED) failures.push({ ...missing, reason: 'quarantined' });
       continue;
@@ -74,6 +71,7 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
       line: { ...line, id },
       host: named.host,
       resourceId: named.mailbox,
+      namesake: named.namesake,
       generation,
       docid,
     };

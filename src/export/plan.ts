@@ -7,6 +7,8 @@ export interface PlannedPlace {
   readonly line: PlaceLine & { readonly id: string };
   readonly host: string;
   readonly resourceId: string;
+  /** How many folders that were met before have the path of this one as well. */
+  readonly namesake: number;
   readonly generation: number;
   readonly docid: number;
   /** The message's file, or the mbox it goes into. */
@@ -122,8 +124,7 @@ export class ExportPlan {
   }
 
   addMissing(place: MissingPlace): void {
-    const { mailbox, folder, generation, uid } = place;
-    this.#addMissing.run(JSON.stringify([mailbox, folder, generation, uid]), JSON.stringify(place));
+    this.#addMissing.run(keyOfMissing(place), JSON.stringify(place));
   }
 
   /** True when an earlier export has this place. */
@@ -132,10 +133,9 @@ export class ExportPlan {
   }
 
   add(place: Omit<PlannedPlace, 'before'>): void {
-    const { mailbox, folder, uid } = place.line;
     this.#db
       .prepare('DELETE FROM missing WHERE key = ?')
-      .run(JSON.stringify([mailbox, folder, place.generation, uid]));
+      .run(keyOfMissing({ ...place, ...place.line }));
     this.#add.run(
       keyOfPlanned(place),
       groupOf(place.path),
@@ -199,6 +199,18 @@ export class ExportPlan {
       .run(rank);
   }
 
+  /** How many places have each outcome. */
+  tally(): Readonly<Record<Outcome, number>> {
+    const tally = { due: 0, done: 0, earlier: 0, failed: 0 };
+    const rows = this.#db
+      .prepare<[], { outcome: Outcome; n: number }>(
+        'SELECT outcome, count(*) AS n FROM places GROUP BY outcome',
+      )
+      .iterate();
+    for (const { outcome, n } of rows) tally[outcome] = n;
+    return tally;
+  }
+
   /** Places added so far. */
   count(): number {
     return this.#db.prepare<[], { n: number }>('SELECT count(*) AS n FROM places').get()?.n ?? 0;
@@ -259,13 +271,24 @@ function keyOf(
     readonly host: string;
     readonly resourceId: string;
     readonly folder: string;
+    readonly namesake?: number;
     readonly generation: number;
     readonly uid: number;
   },
   id: string,
 ): string {
-  const { host, resourceId, folder, generation, uid } = place;
-  return JSON.stringify([host, resourceId, folder, generation, uid, id]);
+  const { host, resourceId, folder, namesake = 0, generation, uid } = place;
+  return JSON.stringify([host, resourceId, folder, namesake, generation, uid, id]);
+}
+
+function keyOfMissing(place: Omit<MissingPlace, 'reason' | 'id'>): string {
+  const { mailbox, folder, namesake = 0, generation, uid } = place;
+  return JSON.stringify([mailbox, folder, namesake, generation, uid]);
+}
+
+/** The field of a manifest that names one of several folders with one path. */
+export function namesakeOf({ namesake }: { readonly namesake: number }) {
+  return namesake === 0 ? {} : { namesake };
 }
 
 function keyOfPlanned(place: Omit<PlannedPlace, 'before' | 'path'>): string {
@@ -289,6 +312,7 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
     host: place.host,
     resourceId: place.resourceId,
     folder,
+    ...namesakeOf(place),
     generation: place.generation,
     uid,
     flags,

@@ -1,10 +1,11 @@
+import { exportIncomplete } from '../errors/export.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { realExportFiles } from './export-files.ts';
 import type { ExportFailure, ExportOptions, ExportResult } from './export-options.ts';
 import type { FormatWriter } from './format-writer.ts';
 import { MANIFEST_VERSION, type ManifestHead } from './manifest.ts';
-import type { ExportPlan, PlannedPlace } from './plan.ts';
-import { planPlaces } from './plan-places.ts';
+import { type ExportPlan, namesakeOf, type PlannedPlace } from './plan.ts';
+import { type Planned, planPlaces } from './plan-places.ts';
 import { openSource } from './source.ts';
 import { openFolderTarget } from './target-folder.ts';
 import { openZipTarget } from './target-zip.ts';
@@ -30,6 +31,7 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
     const run = new ExportRun(options, plan, writer);
     try {
       const finished = await run.all();
+      if (finished) mindSum(planned, run.counts(), plan);
       if (finished) await target.finish(writer, plan, headOf(options, planned));
       else await target.discard(writer);
     } catch (error) {
@@ -59,6 +61,27 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
   } finally {
     plan.close();
   }
+}
+
+/**
+ * Every place of the selection has to be accounted for, by what was counted and by what the plan has, before a manifest
+ * says that this is all.
+ */
+function mindSum(
+  { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
+  { exported, there, damaged, purged }: ReturnType<ExportRun['counts']>,
+  plan: ExportPlan,
+): void {
+  const counted = exported + there + skipped + damaged + purged + quarantined;
+  if (counted !== places) throw exportIncomplete(places, counted);
+  const { due, done, earlier, failed } = plan.tally();
+  const planned = due + done + earlier + failed + quarantined - kept;
+  const agrees =
+    due === 0 &&
+    done === exported + there &&
+    earlier === skipped + kept &&
+    failed === damaged + purged;
+  if (!agrees) throw exportIncomplete(places, planned);
 }
 
 function headOf(
@@ -152,9 +175,13 @@ class ExportRun {
     }
   }
 
-  #lose(rank: number, { line, generation }: PlannedPlace, reason: 'damaged' | 'purged'): void {
+  #lose(
+    rank: number,
+    { line, namesake, generation }: PlannedPlace,
+    reason: 'damaged' | 'purged',
+  ): void {
     const { id, mailbox, folder, uid } = line;
-    const place = { id, mailbox, folder, generation, uid, reason };
+    const place = { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
     this.#plan.failed(rank);
     this.#plan.addMissing(place);
     this.#lost[reason] += 1;

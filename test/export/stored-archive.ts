@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Fact } from '../../src/archive/facts.ts';
 import { type LogReader, openLogReader } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
@@ -23,6 +24,10 @@ export interface Letter {
   readonly from?: { readonly name: string; readonly address: string } | null;
   readonly generation?: number;
 }
+
+type InMailbox<F> = F extends { readonly mailbox: string } ? Omit<F, 'host' | 'mailbox'> : never;
+/** A fact without the mailbox it is about. */
+type Told = InMailbox<Extract<Fact, { fact: 'ended' | 'folder-gone' | 'folder-renamed' }>>;
 
 /** A real log with a catalog beside it, written as a sync writes them. */
 export class StoredArchive {
@@ -130,6 +135,17 @@ export class StoredArchive {
     await writer.close();
     this.sources = openLogReader({ dir: this.dir, locator: this.catalog.locator });
     return this.#now;
+  }
+
+  /** One commit of facts about a mailbox. */
+  async tell(facts: readonly Told[], mailbox = 'anna@example.org'): Promise<void> {
+    this.#now += 3_600_000;
+    const writer = await openLogWriter({ dir: this.dir, now: () => this.#now });
+    const batch = writer.newBatch();
+    const key = { host: 'mail.example.net', mailbox: `AC-${mailbox}` };
+    for (const fact of facts) batch.addFact({ ...fact, ...key });
+    this.catalog.foldBatch(await writer.commit(batch));
+    await writer.close();
   }
 
   remove(): void {

@@ -31,7 +31,7 @@ export function apiOrigin(
         const options = { page, signal, lane: lane() };
         const { items, perPage, total } = await client.listFolders(mailbox, options);
         const before = byPath.size;
-        for (const folder of items) byPath.set(folder.path, folder);
+        for (const folder of items) byPath.set(wellFormed(folder.path), named(folder));
         // A page that brings nothing new is followed by more of the same.
         const more = page * perPage < total && byPath.size > before;
         if (more && byPath.size < MOST_FOLDERS) continue;
@@ -63,6 +63,15 @@ export function apiOrigin(
       return client.getMessageSource({ ...at, uid }, options);
     },
   };
+}
+
+/** As texts are kept: half a surrogate pair is no text, and two names that differ in nothing else are one. */
+function named(folder: ListedFolder): ListedFolder {
+  return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
+}
+
+function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, '\ufffd');
 }
 
 function sortBy(order: UidOrder): 'uid' | '-uid' {

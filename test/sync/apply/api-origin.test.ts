@@ -45,3 +45,10 @@ test('all pages of an honest listing are complete', async () => {
   expect(folders).toHaveLength(300);
   expect(complete).toBe(true);
 });
+
+test('half a surrogate pair in a name is replaced: two folders that differ in nothing else are one', async () => {
+  const odd = [folder('a\ud800'), folder('a\udfff'), folder('a\u{1f600}')];
+  const { folders, complete } = await foldersOf(() => odd, 3);
+  expect(folders.map(({ path }) => path)).toEqual(['a\ufffd', 'a\u{1f600}']);
+  expect(complete).toBe(false);
+});
