@@ -2,6 +2,8 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { archiveRows, rebuildRow } from './archive-rows.ts';
+import { importArchive, measureArchive } from './archive-speed.ts';
 import { durableFilesPerSecond } from './disk-probe.ts';
 import { Entry } from './entry.ts';
 import { formatCount, formatMB, median } from './figures.ts';
@@ -51,6 +53,10 @@ async function main(options: BenchOptions): Promise<void> {
 }
 
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
+  if (options.archiveOnly) {
+    await archiveAlone(work, options);
+    return;
+  }
   const search = await searches(work, options);
   if (options.searchOnly) {
     process.stdout.write(
@@ -60,13 +66,7 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
       writeFileSync(options.json, `${JSON.stringify({ search }, null, 2)}\n`);
     return;
   }
-  say(`Working in ${work.folder}; making ${formatCount(options.messages)} messages …`);
-  const messages = makeMessageSet(
-    join(work.folder, 'maildir'),
-    stockOf(options.seed)(options.messages),
-    options.messages,
-    options.seed,
-  );
+  const messages = messagesOf(work, options);
   const run = {
     ...(await measure(work, messages, options)),
     ...(await webhook(work)),
@@ -76,6 +76,25 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   process.stdout.write(`${describe(messages, run)}\n\n${formatTable(rowsOf(run))}\n`);
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(run, null, 2)}\n`);
   if (options.keep) say(`Kept: ${work.folder}`);
+}
+
+function messagesOf(work: Workplace, { messages, seed }: BenchOptions): MessageSet {
+  say(`Working in ${work.folder}; making ${formatCount(messages)} messages …`);
+  return makeMessageSet(join(work.folder, 'maildir'), stockOf(seed)(messages), messages, seed);
+}
+
+async function archiveAlone(work: Workplace, options: BenchOptions): Promise<void> {
+  const messages = messagesOf(work, options);
+  say('Importing them …');
+  const data = await importArchive(work, program, messages);
+  say('Verifying, exporting and rebuilding …');
+  const archive = await measureArchive(work, program, data, options.runs);
+  const rows = [...archiveRows(archive), rebuildRow(archive)];
+  process.stdout.write(
+    `${describeMessages(messages)}\n${describeMachine()}.\n\n${formatTable(rows)}\n`,
+  );
+  if (options.json !== undefined)
+    writeFileSync(options.json, `${JSON.stringify({ archive }, null, 2)}\n`);
 }
 
 async function measure(
@@ -114,6 +133,8 @@ async function measure(
     notmuch: await notmuch.figures(),
     mailkeep: await mailkeep.figures(),
   };
+  const data = 'value' in figures.mailkeep ? ours?.data : undefined;
+  const archive = data === undefined ? {} : await archiveSpeed(work, data, runs);
   const searches: Record<string, Searches> = {};
   for (const name of ['mu', 'notmuch'] as const)
     if ('value' in figures[name])
@@ -130,8 +151,23 @@ async function measure(
     folderCounts: messages.folderCounts,
     durableFiles,
     ...figures,
+    ...archive,
     cold: { node, ...programs },
   };
+}
+
+async function archiveSpeed(
+  work: Workplace,
+  data: string,
+  runs: number,
+): Promise<Pick<Measurements, 'archive'>> {
+  say('Verification and exports …');
+  try {
+    return { archive: await measureArchive(work, program, data, runs) };
+  } catch (error) {
+    failed('verification and exports', error);
+    return {};
+  }
 }
 
 async function webhook(work: Workplace): Promise<Pick<Measurements, 'webhookMs'>> {
@@ -206,10 +242,14 @@ function describeSlowest(search: readonly SearchSpeed[]): string {
     .join('\n');
 }
 
+function describeMessages(messages: MessageSet): string {
+  return `${formatCount(messages.count)} messages from ${messages.origin}: ${formatMB(messages.rawBytes)}, mean ${formatCount(messages.rawBytes / messages.count)} B, median ${formatCount(messages.medianBytes)} B, largest ${formatMB(messages.largestBytes)}, ${(messages.attachmentShare * 100).toFixed(1)} % with attachments, ${messages.folderCounts.length} folders.`;
+}
+
 function describe(messages: MessageSet, { durableFiles, search }: Measurements): string {
   const peers = PEERS.map((peer) => peerVersion(peer) ?? `${peer} not installed`);
   return [
-    `${formatCount(messages.count)} messages from ${messages.origin}: ${formatMB(messages.rawBytes)}, mean ${formatCount(messages.rawBytes / messages.count)} B, median ${formatCount(messages.medianBytes)} B, largest ${formatMB(messages.largestBytes)}, ${(messages.attachmentShare * 100).toFixed(1)} % with attachments, ${messages.folderCounts.length} folders.`,
+    describeMessages(messages),
     `${describeMachine()}; ${peers.join('; ')}.`,
     `The disk makes ${formatCount(median(durableFiles))} small files a second durable (${durableFiles.map(formatCount).join(', ')} in the rounds).`,
     `Searched for: "${messages.terms.common}" (common), "${messages.terms.rare}" (rare), "${messages.terms.phrase}" (phrase).`,

@@ -79,6 +79,24 @@ export interface SearchSpeed {
   };
 }
 
+export interface ExportSpeed {
+  readonly format: string;
+  readonly ms: readonly number[];
+  /** What one export has. */
+  readonly messages: number;
+  readonly bytes: number;
+}
+
+/** Work with an archive that is there, sealed; whole processes. */
+export interface ArchiveSpeed {
+  /** Of the messages' sources. */
+  readonly rawBytes: number;
+  readonly verifyMs: readonly number[];
+  readonly verifyPeakBytes: number | undefined;
+  readonly exports: readonly ExportSpeed[];
+  readonly rebuildMs: readonly number[];
+}
+
 /** Everything one run measured. Lists hold one figure per repetition. */
 export interface Measurements {
   readonly messages: number;
@@ -92,6 +110,8 @@ export interface Measurements {
   readonly notmuch: Measured<IndexerFigures>;
   readonly mailkeep: Measured<MailkeepFigures>;
   readonly cold: ColdFigures;
+  /** Absent when it failed. */
+  readonly archive?: ArchiveSpeed;
   /** From a message's arrival until the daemon, told by a webhook, has it durable and searchable; by message. */
   readonly webhookMs?: readonly number[];
   /** Peak memory of a first sync by number of messages, with --full. */

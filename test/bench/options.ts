@@ -11,6 +11,8 @@ export interface BenchOptions {
   readonly large: boolean;
   /** Measures nothing but searches of made-up catalogs. */
   readonly searchOnly: boolean;
+  /** Measures nothing but verification, exports and rebuild, of an archive that is made by an import. */
+  readonly archiveOnly: boolean;
   /** Leaves the messages, the archive and the peers' databases where they are. */
   readonly keep: boolean;
   readonly parent: string | undefined;
@@ -24,6 +26,7 @@ export const USAGE = `npm run bench -- [options]
   --runs N       repetitions of each long step; the median is shown (3)
   --large        also searches a made-up catalog of 1,000,000 messages (half an hour to make)
   --search-only  nothing but the searches of made-up catalogs
+  --archive-only nothing but verification, exports and rebuild
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work
@@ -41,6 +44,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
       full: { type: 'boolean', default: false },
       large: { type: 'boolean', default: false },
       'search-only': { type: 'boolean', default: false },
+      'archive-only': { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       work: { type: 'string' },
       json: { type: 'string' },
@@ -55,6 +59,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
     full: values.full,
     large: values.large,
     searchOnly: values['search-only'],
+    archiveOnly: values['archive-only'],
     keep: values.keep,
     parent: values.work,
     json: values.json,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { MailkeepFigures, Measurements, SearchSpeed } from './measurements.ts';
+import type { ArchiveSpeed, MailkeepFigures, Measurements, SearchSpeed } from './measurements.ts';
 import { formatTable } from './report.ts';
 import { requestFloor, rowsOf } from './rows.ts';
 
@@ -89,6 +89,27 @@ test('a message is archived within two seconds of its webhook, 95 times of 100',
     met: true,
   });
   expect(last([...quick.slice(1), 2_000, 3_000])?.met).toBe(false);
+});
+
+test('verification and exports are told by what they made of an archive in a second', () => {
+  const archive = (verifyMs: readonly number[]): ArchiveSpeed => ({
+    rawBytes: 600e6,
+    verifyMs,
+    verifyPeakBytes: 310e6,
+    exports: [{ format: 'zip', ms: [4_000, 9_000, 5_000], messages: 1_000, bytes: 500e6 }],
+    rebuildMs: [3_000],
+  });
+  const line = (ms: readonly number[]) =>
+    new Map(rowsOf({ ...run, archive: archive(ms) }).map((row) => [row.work.split(',')[0], row]));
+  expect(line([1_900, 9_000, 2_000]).get('Full verification')).toMatchObject({
+    mailkeep: '2.00 s, 300 MB of raw mail a second, 310 MB peak',
+    ratio: 1,
+    met: true,
+  });
+  expect(line([2_001]).get('Full verification')?.met).toBe(false);
+  const exported = line([1]).get('Export');
+  expect(exported?.mailkeep).toBe('5.00 s, 200 msg/s, 100 MB/s');
+  expect(exported?.met).toBeUndefined();
 });
 
 test('a program that is not installed is said to be not measured, and nothing is compared with it', () => {

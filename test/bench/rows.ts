@@ -1,3 +1,4 @@
+import { archiveRows } from './archive-rows.ts';
 import { formatCount, formatMB, formatMs, median, percentile } from './figures.ts';
 import {
   type IndexerFigures,
@@ -31,6 +32,7 @@ export function rowsOf(run: Measurements): Row[] {
     deletionRequests(run),
     quietTime(run),
     rebuild(run),
+    ...(run.archive === undefined ? [] : archiveRows(run.archive)),
     ...webhook(run),
   ];
 }

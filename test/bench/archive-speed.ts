@@ -1,0 +1,84 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { sealLog } from './archive-sizes.ts';
+import { flush } from './measure-peers.ts';
+import type { ArchiveSpeed, ExportSpeed } from './measurements.ts';
+import type { MessageSet } from './message-set.ts';
+import { type Invocation, Peak } from './process-cost.ts';
+import type { Workplace } from './workplace.ts';
+
+const FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
+
+const verifiedSchema = z.looseObject({
+  ok: z.literal(true),
+  catalog: z.literal('equal'),
+  messages: z.number(),
+  rebuilt: z.number(),
+  rawBytes: z.number(),
+});
+const exportedSchema = z.looseObject({
+  exported: z.number().min(1),
+  bytes: z.number(),
+  failures: z.array(z.unknown()).max(0),
+});
+
+/** Brings the messages of the set into an archive without a service, and seals it. */
+export async function importArchive(
+  work: Workplace,
+  program: string,
+  { maildir }: MessageSet,
+): Promise<string> {
+  const data = work.fresh('imported');
+  await work.run(invocation(program, 'import', '--data', data, '--quiet', maildir));
+  await sealLog(data);
+  return data;
+}
+
+/**
+ * Full verification, exports and rebuild of a sealed archive: whole processes that take turns, `runs` times. Its files
+ * have been read before. Fails when the archive is not found whole.
+ */
+export async function measureArchive(
+  work: Workplace,
+  program: string,
+  data: string,
+  runs: number,
+): Promise<ArchiveSpeed> {
+  const verifyMs: number[] = [];
+  const rebuildMs: number[] = [];
+  const peak = new Peak();
+  const exports: ExportSpeed[] = FORMATS.map((format) => ({
+    format,
+    ms: [],
+    messages: 0,
+    bytes: 0,
+  }));
+  let rawBytes = 0;
+  for (let round = 0; round < runs; round++) {
+    flush();
+    const verified = await work.run(invocation(program, 'verify', '--data', data, '--json'));
+    const result = verifiedSchema.parse(JSON.parse(verified.stdout));
+    if (result.rebuilt !== result.messages)
+      throw new Error(`verify rebuilt ${result.rebuilt} of ${result.messages} messages`);
+    rawBytes = result.rawBytes;
+    verifyMs.push(verified.wallMs);
+    peak.note(verified.peakBytes);
+    for (const [index, { format, ms }] of exports.entries()) {
+      const to = join(work.fresh('export'), format === 'zip' ? 'mail.zip' : 'mail');
+      flush();
+      const run = await work.run(
+        invocation(program, 'export', '--data', data, '--to', to, '--format', format, '--json'),
+      );
+      const { exported, bytes } = exportedSchema.parse(JSON.parse(run.stdout));
+      exports[index] = { format, ms: [...ms, run.wallMs], messages: exported, bytes };
+    }
+    work.fresh('export');
+    flush();
+    rebuildMs.push((await work.run(invocation(program, 'rebuild', '--data', data))).wallMs);
+  }
+  return { rawBytes, verifyMs, verifyPeakBytes: peak.bytes, exports, rebuildMs };
+}
+
+function invocation(program: string, ...args: readonly string[]): Invocation {
+  return { command: process.execPath, args: [program, ...args] };
+}
