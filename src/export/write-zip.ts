@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
-import { ZipFile } from 'yazl';
 import { type NewFile, writing } from './export-files.ts';
 import type { FormatWriter } from './format-writer.ts';
+import { LongZip } from './long-zip.ts';
 import { MANIFEST_NAME, type ManifestEntry } from './manifest.ts';
 import { type ExportPlan, entryOf, type PlannedPlace } from './plan.ts';
 import type { Source } from './source.ts';
@@ -39,7 +39,7 @@ export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
   readonly #deps: ZipWriterDeps;
-  readonly #zip = new ZipFile();
+  readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
   #fail: (error: unknown) => void = () => {};
@@ -84,7 +84,7 @@ export class ZipWriter implements FormatWriter {
   }
 
   async finish(): Promise<void> {
-    this.#zip.end();
+    this.#zip.finish();
     await Promise.race([this.#written, this.#failed]);
   }
 
@@ -118,6 +118,7 @@ export class ZipWriter implements FormatWriter {
     };
     const turn = new Promise<void>((resolve) => {
       this.#zip.addReadStreamLazy(path, options, (take) => {
+        this.#zip.settle();
         const stream = Readable.from(pieces, { objectMode: false });
         stream.on('error', (error) => this.#fail(error));
         take(null, stream);
