@@ -221,6 +221,10 @@ test('a second copy has it purged as well', async () => {
   const raw = readFileSync(path.join(folder, 'mail', third ?? ''));
   expect((await run('copy', '--to', copy, '--rebuild')).code).toBe(0);
   expect(everything(copy)).toContain('hello 7');
+  // What a repair there put aside, and a tail.
+  for (const name of ['0000000001.1.seg.damaged', '0000000001.1.seg.damaged-2', 'tail-1.bin']) {
+    writeFileSync(path.join(copy, 'log', name), raw, { mode: 0o600 });
+  }
   expect((await run('forget', hash('sha256', raw), '--yes')).code).toBe(0);
   const level = await run('copy', '--to', copy, '--rebuild');
   expect([level.code, level.stderr]).toEqual([0, '']);

@@ -40,6 +40,7 @@ test('a checkpoint names the last commit, and the log still holds it when more h
     number: 3,
     hash: archive.known.reached?.hash,
     file: statement,
+    signer: fingerprintOf(readCheckpoint(statement).publicKey),
   });
   expect(statSync(join(archive.dir, 'checkpoint.key')).mode & 0o777).toBe(0o600);
   await archive.grow(
@@ -47,7 +48,12 @@ test('a checkpoint names the last commit, and the log still holds it when more h
     false,
   );
   const proof = await ran(['verify', '--data', archive.dir, '--checkpoint', statement, '--json']);
-  expect(JSON.parse(proof.stdout)).toMatchObject({ ok: true, findings: [], last: { number: 4 } });
+  expect(JSON.parse(proof.stdout)).toMatchObject({
+    ok: true,
+    findings: [],
+    last: { number: 4 },
+    checkpoint: { number: 3, signer: JSON.parse(made.stdout).signer, compared: false },
+  });
   expect(proof.code).toBe(0);
 });
 

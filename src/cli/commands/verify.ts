@@ -104,9 +104,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const { repair: mend } = await import('../verify/repair.ts');
           return mend(context, dataDir, from);
         }
-        const vouched =
-          checkpoint === undefined ? [] : [vouchedBy(context, checkpoint, options.publicKey)];
-        return verifyAll(context, dataDir, !quick, vouched);
+        const statement =
+          checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
+        return verifyAll(context, dataDir, !quick, statement);
       }),
     );
 }

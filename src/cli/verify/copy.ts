@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
+import { realFiles } from '../../archive/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { type Copied, copyLog } from '../../copy/copy-log.ts';
@@ -10,6 +11,7 @@ import { copyError } from '../../errors/copy.ts';
 import { usageError } from '../../errors/usage.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { dropAsides } from '../../retention/carry-out.ts';
 import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
@@ -40,6 +42,7 @@ export async function copyArchive(
       signal,
       forget: async () => {
         forgotten = (await removeCatalogs(to)) || forgotten;
+        await dropAsides(realFiles, to);
       },
     });
     const rebuild = options.rebuild ?? false;

@@ -8,7 +8,12 @@ import { openCatalogReader } from '../../catalog/catalog.ts';
 import { errnoOf } from '../../errors/archive.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
-import { newSigningKey, readSigningKey, signCheckpoint } from '../../verify/checkpoint.ts';
+import {
+  fingerprintOf,
+  newSigningKey,
+  readSigningKey,
+  signCheckpoint,
+} from '../../verify/checkpoint.ts';
 import { count } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
@@ -30,10 +35,12 @@ export async function makeCheckpoint(
       ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
       : path.resolve(surroundings.cwd, options.to);
   await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
-  await output.object({ ...checkpoint, file }, () =>
+  // As `verify --checkpoint` names the key.
+  const signer = fingerprintOf(checkpoint.publicKey);
+  await output.object({ ...checkpoint, signer, file }, () =>
     [
       `Commit ${count(head.number)}, ${head.hash}`,
-      `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${checkpoint.publicKey}`,
+      `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${signer} (${checkpoint.publicKey})`,
       checkpoint.signature,
       `written to ${file}; keep a copy where the archive is not.`,
     ].join('\n'),

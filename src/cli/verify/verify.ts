@@ -36,15 +36,24 @@ export function archiveOf({ globals, surroundings }: CommandContext): string {
   return dataDir;
 }
 
+/** A commit that a checkpoint vouches for, and who signed that: `compared` with a key that was given. */
+export interface SignedCommit extends VouchedCommit {
+  readonly signedAt: string;
+  /** See `fingerprintOf`. */
+  readonly signer: string;
+  readonly compared: boolean;
+}
+
 /** Reads the whole archive, tells what it found, and remembers when. */
 export async function verifyAll(
   context: CommandContext,
   dataDir: string,
   full: boolean,
-  vouched: readonly VouchedCommit[],
+  checkpoint: SignedCommit | null,
 ): Promise<ExitCode> {
   const { now, output } = context;
   const startedAt = now();
+  const vouched = checkpoint === null ? [] : [checkpoint];
   const result = await readArchive(context, dataDir, full, vouched);
   if (full) {
     const ok = result.found === 0;
@@ -53,10 +62,21 @@ export async function verifyAll(
   const durationMs = now() - startedAt;
   const mode = full ? 'full' : 'quick';
   await output.object(
-    { mode, ok: result.found === 0, ...result, durationMs, verifiedAt: isoTime(startedAt) },
+    {
+      mode,
+      ok: result.found === 0,
+      ...result,
+      checkpoint: checkpoint === null ? null : statementJson(checkpoint),
+      durationMs,
+      verifiedAt: isoTime(startedAt),
+    },
     () => verifyReport(result, mode, durationMs, output.colours),
   );
   return result.found === 0 ? EXIT.done : EXIT.damage;
+}
+
+function statementJson({ number, hash, signedAt, signer, compared }: SignedCommit) {
+  return { number, hash, signedAt, signer, compared };
 }
 
 /**
@@ -69,7 +89,7 @@ export function vouchedBy(
   { surroundings, notices }: CommandContext,
   file: string,
   publicKey: string | undefined,
-): VouchedCommit {
+): SignedCommit {
   const statement = readCheckpoint(path.resolve(surroundings.cwd, file));
   const signer = fingerprintOf(statement.publicKey);
   if (publicKey !== undefined) {
@@ -85,7 +105,8 @@ export function vouchedBy(
   const { archiveId, number, hash, signedAt } = statement;
   const pinned = publicKey === undefined ? ' (not compared: --public-key does that)' : '';
   notices.say(terminalLine(`The checkpoint was signed ${signedAt} with key ${signer}${pinned}.`));
-  return { by: 'checkpoint', archiveId, number, hash };
+  const compared = publicKey !== undefined;
+  return { by: 'checkpoint', archiveId, number, hash, signedAt, signer, compared };
 }
 
 export async function readArchive(
