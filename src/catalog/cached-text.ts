@@ -29,26 +29,35 @@ const GET = query<{ docid: number }>()((db, p) =>
   db.selectFrom('texts').select('text').where('docid', '=', p.docid),
 );
 
+/** The beginning of a message's text: empty where there is none, or none yet. */
+export function cachedText(connection: Connection, docid: number): string {
+  const packed = connection.statement(GET).get({ docid })?.text ?? null;
+  return unpackText(packed, connection.file);
+}
+
 /**
- * The beginning of a message's text: empty where there is none, or none yet.
+ * Unpacks what `packText` made. A larger text was not written by us.
  *
  * @throws `catalog-damaged` for what does not unpack: a rebuild makes it anew
  */
-export function cachedText(connection: Connection, docid: number): string {
-  const packed = connection.statement(GET).get({ docid })?.text ?? null;
+export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
   try {
-    return brotliDecompressSync(packed, UNPACKING).toString('utf8');
+    return brotliDecompressSync(packed, {
+      maxOutputLength: TEXT_BYTES_PER_MESSAGE,
+      chunkSize: Math.min(TEXT_BYTES_PER_MESSAGE + 1, LEAST_CHUNK + packed.length * USUAL_RATIO),
+    }).toString('utf8');
   } catch (error) {
-    throw catalogError('catalog-damaged', { file: connection.file, reason: 'text' }, error);
+    throw catalogError('catalog-damaged', { file, reason: 'text' }, error);
   }
 }
 
-/** A larger text was not written by us. The chunk is as large as a text, so that unpacking takes one step. */
-const UNPACKING = {
-  maxOutputLength: TEXT_BYTES_PER_MESSAGE,
-  chunkSize: TEXT_BYTES_PER_MESSAGE + 1,
-};
+/**
+ * Most texts pack to more than a quarter of their bytes: then unpacking takes one step, and no more memory than the
+ * text, which the collector would have to follow up on.
+ */
+const USUAL_RATIO = 4;
+const LEAST_CHUNK = 256;
 
 /** Cuts UTF-8 at the ceiling, on a character boundary. */
 function cut(bytes: Buffer): Buffer {

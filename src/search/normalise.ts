@@ -24,17 +24,18 @@ export function foldLetters(text: string): string {
 }
 
 /**
- * A word as comparisons outside of FTS5 want it: folded, in lower case and without marks on Latin, Greek and
- * Cyrillic letters, as `unicode61 remove_diacritics 2` has them.
+ * A word as comparisons outside of FTS5 want it: folded, in lower case and without marks on Latin and Greek letters,
+ * as `unicode61 remove_diacritics 2` has them. Marks that are part of other letters stay: й is not и.
  */
 export function foldWord(word: string): string {
+  if (isAscii(word)) return word.toLowerCase();
   // Lower case in JavaScript looks at neighbours: a capital sigma at the end of a word becomes the final one.
-  const lower = foldLetters(word).toLowerCase().replaceAll('ς', 'σ');
-  if (isAscii(lower)) return lower;
-  return lower
-    .normalize('NFD')
-    .replaceAll(/[\u0300-\u036f]/g, '')
-    .normalize('NFC');
+  return foldLetters(word)
+    .toLowerCase()
+    .normalize('NFC')
+    .replaceAll('ς', 'σ')
+    .replaceAll(LATIN, (letters) => letters.normalize('NFD'))
+    .replaceAll(MARKS, '');
 }
 
 /**
@@ -78,7 +79,8 @@ function clusters(run: string): string[] {
   return run.match(/.\p{M}*/gsu) ?? [];
 }
 
-function isAscii(text: string): boolean {
+/** True where no character lies beyond ASCII. */
+export function isAscii(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the whole of ASCII is meant
   return /^[\x00-\x7f]*$/.test(text);
 }
@@ -115,6 +117,8 @@ const BETWEEN_WORDS = /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu;
  * hide these from filters.
  */
 const INVISIBLE = /\p{Default_Ignorable_Code_Point}+/gu;
+/** Those of ASCII have no marks; five have marks that the tokenizer leaves on. */
+const LATIN = /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu;
 const MARKS = /[\u0300-\u036f]/g;
 /** Greek with accents and breathings, which the tokenizer leaves on. */
 const GREEK = /[\u0370-\u03ff\u1f00-\u1fff]+/gu;
@@ -122,7 +126,8 @@ const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 
 /** Scripts written without spaces, or, as Korean, with particles that stick to the word. */
 const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
-const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
+/** One character of such a script, as a piece of a regular expression. */
+export const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
 const RUN = new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu');
 /** Without `g`: `test` must not remember a place. */
 const RUNS = new RegExp(UNSPACED, 'u');

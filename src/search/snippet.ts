@@ -1,5 +1,5 @@
 import type { SearchNode, TextField, TextNode } from './ast.ts';
-import { foldLetters, foldWord, splitRuns } from './normalise.ts';
+import { foldLetters, foldWord, isAscii, splitRuns, UNSPACED } from './normalise.ts';
 
 /** A piece of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
 export interface Snippet {
@@ -17,8 +17,14 @@ interface Sought {
 const LENGTH = 160;
 /** How much of the text stands before the first match. */
 const LEAD = 50;
-const PART = /[\p{L}\p{N}\p{M}\p{Co}]/u;
-const WORD = /[\p{L}\p{N}\p{Co}][\p{L}\p{N}\p{M}\p{Co}]*/gu;
+const SPACED = `(?!${UNSPACED})`;
+const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
+const PART_BEFORE = new RegExp(`${SPACED}${PART}$`, 'u');
+/** A run of an unspaced script is a word of its own, also where it touches others. */
+const WORD = new RegExp(
+  `(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`,
+  'gu',
+);
 
 /**
  * The words and phrases of a query that a text may show, where they are looked for in one of these fields: those of
@@ -47,16 +53,20 @@ export function soughtWords(
  * nothing does.
  */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
+  const lower = foldWord(text);
+  // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
+  const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
+  if (present.length === 0) return undefined;
   const first =
-    words.length === 0
-      ? undefined
-      : (findPlain(text, words) ?? findFrom(text, words, 0, text.length));
+    findPlain(text, present, 0, text.length) ??
+    (isAscii(text) ? undefined : findFrom(text, present, 0, text.length));
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
   const end = wordEnd(text, Math.min(text.length, Math.max(start + LENGTH, first.end)));
+  const find = isAscii(text.slice(first.end, end)) ? findPlain : findFrom;
   const found = [first];
   for (let at = first.end; ; ) {
-    const next = findFrom(text, words, at, end);
+    const next = find(text, present, at, end);
     if (next === undefined) break;
     found.push(next);
     at = next.end;
@@ -83,20 +93,27 @@ function sought({ text, prefix }: TextNode): Sought[] {
 }
 
 /**
- * The first match that needs no folding but of case: nearly every one, found twenty times as fast. Undefined
- * says nothing; accents and unspaced scripts are for `findFrom`.
+ * The first match at or after `from`, beginning before `to`, that needs no folding but of case: nearly every one,
+ * found twenty times as fast. In ASCII there is no other; accents and unspaced scripts are for `findFrom`.
  */
-function findPlain(text: string, words: readonly Sought[]): Range | undefined {
-  const lower = text.toLowerCase();
-  if (lower.length !== text.length) return undefined;
+function findPlain(
+  text: string,
+  words: readonly Sought[],
+  from: number,
+  to: number,
+): Range | undefined {
+  const lower = text.slice(from, to).toLowerCase();
+  if (lower.length !== to - from) return undefined;
   let first: Range | undefined;
   for (const one of words) {
     const [head = ''] = one.words;
     if (one.loose) continue;
-    const before = first?.start ?? lower.length;
+    const before = (first?.start ?? to) - from;
     for (let at = lower.indexOf(head); at >= 0 && at < before; at = lower.indexOf(head, at + 1)) {
-      if (at > 0 && PART.test(lower[at - 1] ?? '')) continue;
-      const found = findFrom(text, [one], at, at + 1);
+      const start = from + at;
+      // Two units, since the letter before may be a pair of them.
+      if (PART_BEFORE.test(text.slice(Math.max(0, start - 2), start))) continue;
+      const found = findFrom(text, [one], start, start + 1);
       if (found === undefined) continue;
       first = found;
       break;
@@ -179,17 +196,18 @@ function whole(text: string, at: number): number {
 }
 
 /** White space becomes one space each, and the ranges move along. */
-function folded(text: string, start: number, end: number, found: readonly Range[]): Snippet {
-  let out = start > 0 ? '… ' : '';
+function folded(text: string, begin: number, end: number, found: readonly Range[]): Snippet {
+  let start = begin;
+  while (start < end && SPACE.test(text[start] ?? '')) start += 1;
+  let out = begin > 0 ? '… ' : '';
   const piece = text.slice(start, end);
-  // From where in `piece` to where in `out`: only runs of space move anything.
-  const shifts: { readonly from: number; readonly by: number }[] = [{ from: 0, by: out.length }];
+  // From where in `piece` to where in `out`: only gaps of more than one character move anything.
+  const shifts = [{ from: 0, by: out.length }];
   let at = 0;
-  SPACES.lastIndex = 0;
-  for (let gap = SPACES.exec(piece); gap !== null; gap = SPACES.exec(piece)) {
-    const [spaces] = gap;
-    const behind = gap.index + spaces.length;
-    out += gap.index === 0 ? '' : `${piece.slice(at, gap.index)} `;
+  GAPS.lastIndex = 0;
+  for (let gap = GAPS.exec(piece); gap !== null; gap = GAPS.exec(piece)) {
+    const behind = GAPS.lastIndex;
+    out += `${piece.slice(at, gap.index)} `;
     shifts.push({ from: behind, by: out.length - behind });
     at = behind;
   }
@@ -203,7 +221,9 @@ function folded(text: string, start: number, end: number, found: readonly Range[
   return { text: end < text.length ? `${out} …` : out, matches };
 }
 
-const SPACES = /\s+/gu;
+const SPACE = /\s/;
+/** White space that is not one blank. */
+const GAPS = /[^\S ]\s*| \s+/g;
 
 function moved(at: number, shifts: readonly { from: number; by: number }[]): number | undefined {
   const shift = shifts.findLast(({ from }) => from <= at);

@@ -7,6 +7,7 @@ import { foldWord, indexText } from '../../src/search/normalise.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { readSize } from '../../src/search/sizes.ts';
 import { beginning, snippet, soughtWords } from '../../src/search/snippet.ts';
+import { contains } from '../catalog/plain-scan.ts';
 
 describe('one form of text', () => {
   test('ASCII stays what it is', () => {
@@ -74,6 +75,48 @@ describe('snippets', () => {
     ['😀 rent 😀', 'rent', ['rent']],
   ])('in «%s» %s marks %j', (text, query, marked) => {
     expect(of(text, query)?.[1] ?? []).toEqual(marked);
+  });
+
+  test('й is not и, as in the index', () => {
+    expect(of('мои и мой', 'мой')?.[1]).toEqual(['мой']);
+    expect(of('мои', 'мой')).toBeUndefined();
+  });
+
+  test('a letter before a word makes it another, also one of two units', () => {
+    expect(of('parent 𝐚rent érent rent', 'rent')?.[1]).toEqual(['rent']);
+  });
+
+  test('marks something exactly where a plain scan finds it', () => {
+    const pieces = fc.constantFrom(
+      ...['rent', 'RENT', 'rents', 'Café', 'cafe', 'мой', 'мои', 'Straße', 'ОДОΣ', 'ὁδός', 'a1'],
+      ...[
+        '東京都',
+        'İstanbul',
+        'ﬁ',
+        'x',
+        ' ',
+        '\n',
+        '-',
+        '“',
+        '😀',
+        ' '.repeat(30),
+        'lorem '.repeat(60),
+      ],
+    );
+    const query = fc.constantFrom(
+      ...['rent', 'rent*', '"cafe rent"', 'café', 'мой', 'мои', 'strasse', 'οδος', '京', 'fi', 'x'],
+    );
+    fc.assert(
+      fc.property(fc.array(pieces, { maxLength: 30 }), query, (words, asked) => {
+        const text = words.join('');
+        const found = of(text, asked);
+        const plain = asked.replaceAll(/["*]/g, '');
+        expect(found !== undefined).toBe(contains(text, plain, asked.endsWith('*')));
+        for (const mark of (found?.[1] ?? []) as string[])
+          expect(contains(mark, plain, asked.endsWith('*'))).toBe(true);
+      }),
+      { numRuns: 2_000 },
+    );
   });
 
   test('a long text gives the piece around its first match', () => {
