@@ -120,7 +120,7 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
   const known = connection.statement(MEMBER).get({ docid: member.docid });
   if (known !== undefined) {
     if (isSame(known, member)) return;
-    leaveThread(connection, member.docid);
+    leaveThreads(connection, [member.docid]);
   }
   const joined = new Set(nodesOf(member));
   const before = neighbour(connection, member, BEFORE);
@@ -134,17 +134,23 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
   if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
 }
 
-/** Takes a message that is purged out of its thread, which may fall apart. */
-export function leaveThread(connection: Connection, docid: number): void {
-  const known = connection.statement(MEMBER).get({ docid });
-  if (known === undefined) return;
-  const threads = new Set([known.thread]);
-  // What was led here by its subject may be led further back now.
-  const before = neighbour(connection, known, BEFORE);
-  if (before !== undefined) threads.add(before.thread);
-  connection.statement(DROP).run({ docid });
-  for (const node of nodesOf(known)) connection.statement(DROP_NODE).run({ node });
-  settle(connection, threads);
+/**
+ * Takes messages that are purged, or change, out of their threads, which may fall apart: all at once, since each
+ * thread is worked out anew as a whole, once however many leave it.
+ */
+export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
+  const threads = new Set<number>();
+  for (const docid of docids) {
+    const known = connection.statement(MEMBER).get({ docid });
+    if (known === undefined) continue;
+    threads.add(known.thread);
+    // What was led here by its subject may be led further back now.
+    const before = neighbour(connection, known, BEFORE);
+    if (before !== undefined) threads.add(before.thread);
+    connection.statement(DROP).run({ docid });
+    for (const node of nodesOf(known)) connection.statement(DROP_NODE).run({ node });
+  }
+  if (threads.size > 0) settle(connection, threads);
 }
 
 /** The thread that a message is in; undefined before it is indexed. */

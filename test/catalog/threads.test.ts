@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/facts.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Extraction } from '../../src/mime/extraction.ts';
@@ -102,6 +103,7 @@ async function rowsAfter(
   all: readonly Letter[],
   order: readonly number[],
   purged: readonly number[],
+  purge: 'one by one' | 'at once',
   meanwhile: ReadonlyMap<number, Letter> = new Map(),
 ) {
   const room = temporaryDir();
@@ -125,10 +127,11 @@ async function rowsAfter(
   for (const i of order) index(i, meanwhile.get(i) ?? all[i]);
   // What an earlier extractor said about them is taken back.
   for (const i of meanwhile.keys()) index(i, all[i]);
-  for (const i of purged)
-    catalog.foldBatch(
-      history.commit([{ fact: 'purged', message: sha256(`letter ${i}`), reason: 'forgotten' }]),
-    );
+  const facts = purged.map(
+    (i): Fact => ({ fact: 'purged', message: sha256(`letter ${i}`), reason: 'forgotten' }),
+  );
+  for (const batch of purge === 'at once' ? [facts] : facts.map((fact) => [fact]))
+    catalog.foldBatch(history.commit(batch));
   catalog.close();
   const db = new Database(catalogFile(room.dir), { readonly: true });
   const members = db
@@ -159,7 +162,7 @@ test('threads are those of the definition, whatever the order of arrival', async
           const other = others[n % others.length];
           if (other !== undefined) meanwhile.set(i, other);
         }
-        const grown = await rowsAfter(all, order, purged, meanwhile);
+        const grown = await rowsAfter(all, order, purged, 'one by one', meanwhile);
         const left = all
           .map((letter, i) => [letter, i] as const)
           .filter(([, i]) => !purged.includes(i));
@@ -171,6 +174,7 @@ test('threads are those of the definition, whatever the order of arrival', async
           all,
           all.map((_, i) => i),
           purged,
+          'at once',
         );
         expect(grown).toEqual(straight);
       },

@@ -118,7 +118,8 @@ export class Fold {
         for (const batch of batches) this.#apply(batch, acrossGap);
       });
     } catch (error) {
-      for (const part of [this.#flagSets, this.#folders, this.#messages]) part.forget();
+      const parts = [this.#flagSets, this.#folders, this.#messages, this.#purges];
+      for (const part of parts) part.forget();
       throw error;
     }
   }
@@ -142,6 +143,7 @@ export class Fold {
         this.#messages.message(record.id, record.size, record.position);
       else if (!this.#fact(record.fact, commit.number, commit.time)) orphans += 1;
     }
+    this.#purges.finish();
     this.#messages.finish();
     this.#folders.finish();
     const hash = Buffer.from(commit.hash, 'hex');

@@ -4,7 +4,7 @@ import { dropAttachments } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
 import { query } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
-import { leaveThread } from '../threads.ts';
+import { leaveThreads } from '../threads.ts';
 import type { FoldedFolders } from './folders.ts';
 import type { FoldedMessages } from './messages.ts';
 
@@ -101,6 +101,9 @@ const DROP_RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
  * fact names. Half-way through, when only some of the facts are gone from the log, a rebuild gives the same rows. Terms and freed pages stay in the file until a rebuild into a new one.
  */
 export class FoldedPurges {
+  /** Messages that are gone and still in their threads. */
+  readonly #leaving: number[] = [];
+
   constructor(
     private readonly connection: Connection,
     private readonly folders: FoldedFolders,
@@ -121,6 +124,16 @@ export class FoldedPurges {
       this.#clear(key);
       this.connection.statement(FORGET_PLACE).run({ ...key, id });
     }
+  }
+
+  /** Works the threads of what was purged out anew, once for the batch. */
+  finish(): void {
+    leaveThreads(this.connection, this.#leaving.splice(0));
+  }
+
+  /** Nothing of the batch came to be. */
+  forget(): void {
+    this.#leaving.length = 0;
   }
 
   #removed(id: Buffer, blobs: readonly string[]): void {
@@ -154,7 +167,7 @@ export class FoldedPurges {
     // What was forgotten must not be unpacked again from a page that was freed.
     this.connection.statement(BLANK_TEXT).run({ docid });
     this.connection.statement(DROP_TEXT).run({ docid });
-    leaveThread(this.connection, docid);
+    this.#leaving.push(docid);
     dropAttachments(this.connection, docid);
     this.connection.statement(DROP_TERMS).run({ docid });
     const row = this.connection.statement(DROP_MESSAGE).get({ docid });
