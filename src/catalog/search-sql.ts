@@ -255,7 +255,7 @@ function filtersOf(conjunct: Conjunct, asOf: AsOf): string[] {
     ...together(conjunct.places).map((place) => atPlace(place, asOf)),
     ...members.map((some) => isMember(some)),
     ...noMembers.map((some) => `NOT ${isMember(some)}`),
-    ...noPlaces.map((place) => `NOT ${atPlace(place, asOf)}`),
+    ...apart(noPlaces).map((place) => `NOT ${atPlace(place, asOf)}`),
   ];
 }
 
@@ -275,6 +275,27 @@ function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] 
   if (inFolders.length === 0)
     return flagSets === null ? [] : [{ folders: null, flagSets, indexed: null }];
   return inFolders.map(({ folders }) => ({ folders, flagSets, indexed: null }));
+}
+
+/** In none of some folders is in none of all of them: each message is asked about its places once, not once a folder. */
+function apart(noPlaces: readonly PlaceCondition[]): readonly PlaceCondition[] {
+  const folders = noPlaces.flatMap((place) =>
+    place.flagSets === null ? (place.folders ?? []) : [],
+  );
+  const flagSets = noPlaces.flatMap((place) =>
+    place.folders === null ? (place.flagSets ?? []) : [],
+  );
+  return [
+    ...(folders.length === 0 ? [] : [{ folders: unique(folders), flagSets: null, indexed: null }]),
+    ...(flagSets.length === 0
+      ? []
+      : [{ folders: null, flagSets: unique(flagSets), indexed: null }]),
+    ...noPlaces.filter((place) => place.folders !== null && place.flagSets !== null),
+  ];
+}
+
+function unique(ids: readonly number[]): number[] {
+  return [...new Set(ids)];
 }
 
 function isMember({ column, values }: Members): string {

@@ -237,7 +237,7 @@ function describeSlowest(search: readonly SearchSpeed[]): string {
   return search
     .map(
       ({ messages, slowest }) =>
-        `Slowest of ${formatCount(slowest.queries)} odd queries, each asked in four ways (${formatCount(slowest.refused)} refused), in ${formatCount(messages)} messages: ${slowest.query}`,
+        `Slowest of ${formatCount(slowest.queries)} odd queries (seed ${slowest.seed}), each asked in four ways (${formatCount(slowest.refused)} refused), in ${formatCount(messages)} messages: ${slowest.query}`,
     )
     .join('\n');
 }

@@ -74,6 +74,8 @@ export interface SearchSpeed {
     readonly ms: number;
     readonly query: string;
     readonly queries: number;
+    /** Of what was put together by chance. */
+    readonly seed: number;
     /** Of four ways to ask each: newest, oldest, by relevance, counted. */
     readonly refused: number;
   };

@@ -9,7 +9,7 @@ import { wordOf } from './synthetic-catalog.ts';
 const SEARCHES = 200;
 const WARM_UP = 40;
 const RANKINGS = 20;
-const GENERATED = 300;
+const GENERATED = 2_000;
 const LIMIT = 20;
 /** Ranks of which the hits are counted until one has about as many as are to be ranked. */
 const RANKED_HITS = 25_000;
@@ -79,7 +79,7 @@ function slowest(catalog: Catalog, seed: number): SearchSpeed['slowest'] {
       if (ms > worst.ms) worst = { ms, query: `${query} (${way})` };
     }
   }
-  return { ...worst, queries: queries.length, refused };
+  return { ...worst, queries: queries.length, refused, seed };
 }
 
 /** Milliseconds of a search; undefined when it is refused. */
