@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -50,13 +51,14 @@ afterAll(() => expect(readdirSync(folder)).not.toContain('owned'));
 
 const has = (shell: string): boolean => spawnSync(shell, ['--version']).error === undefined;
 
-/** What bash offers for a line, by the script as a user has it. */
-function inBash(line: string): string[] {
+/** What bash offers for a line, by the script as a user has it; `words` as bash cuts it, where blanks are not all. */
+function inBash(line: string, words?: readonly string[]): string[] {
   const asked = `source <(mailkeep completion bash) && source <(mailkeep completion bash)
     COMP_LINE=$1; COMP_POINT=\${#1}; read -ra COMP_WORDS <<< "$1"; [[ $1 == *' ' ]] && COMP_WORDS+=("")
+    [[ $# -gt 1 ]] && COMP_WORDS=("\${@:2}")
     COMP_CWORD=$(( \${#COMP_WORDS[@]} - 1 )); compopt() { :; }
     __mailkeep_words; printf '%s\\n' "\${COMPREPLY[@]}"`;
-  const out = execFileSync('bash', ['--norc', '-c', asked, 'bash', line], {
+  const out = execFileSync('bash', ['--norc', '-c', asked, 'bash', line, ...(words ?? [])], {
     env,
     cwd: folder,
     encoding: 'utf8',
@@ -77,6 +79,16 @@ describe('bash', () => {
     expect(inBash('mailkeep search fro')).toEqual(['from:']);
     expect(inBash('mailkeep search is:unr')).toEqual(['unread']);
     expect(inBash(`mailkeep --data ${data} search in:Re`)).toEqual(['Rechnungen']);
+  });
+
+  test('takes a quoted blank for part of a word, and joins what is cut at a colon', () => {
+    const spaced = path.join(folder, 'a b');
+    symlinkSync(data, spaced);
+    const quoted = `'${spaced}'`;
+    const begun = ['mailkeep', '--data', quoted, 'search'];
+    expect(inBash(`${begun.join(' ')} in:Re`, [...begun, 'in', ':', 'Re'])).toEqual(['Rechnungen']);
+    expect(inBash(`${begun.join(' ')} in:`, [...begun, 'in', ':', ''])).toContain('Rechnungen');
+    expect(inBash(`${begun.join('  ')} in:`, [...begun, 'in', ':'])).toContain('Rechnungen');
   });
 
   test('offers no folder that a shell would obey', () => {

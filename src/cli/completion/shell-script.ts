@@ -64,12 +64,19 @@ __mailkeep_words() {
     if [[ \${#COMPREPLY[@]} -eq 1 && "\${COMPREPLY[0]}" == *: ]]; then compopt -o nospace; fi
 }
 if ! declare -F _get_comp_words_by_ref >/dev/null; then
-    # Where the package bash-completion is missing: words between blanks, up to the cursor.
+    # Where the package bash-completion is missing: the words as bash cut them, so that quoted blanks do not cut, up to
+    # the cursor, and together again where no blank stood between.
     _get_comp_words_by_ref() {
-        local line=\${COMP_LINE:0:COMP_POINT}
-        read -ra words <<< "$line"
-        [[ "$line" == *[[:space:]] ]] && words+=("")
-        cword=$(( \${#words[@]} - 1 )); cur=\${words[cword]}; prev=\${words[cword-1]}
+        local line=\${COMP_LINE:0:COMP_POINT} i word blank
+        words=(); cword=-1
+        for (( i = 0; i <= COMP_CWORD; i++ )); do
+            word=\${COMP_WORDS[i]} blank=''
+            while [[ "$line" == [[:space:]]* ]]; do line=\${line:1} blank=yes; done
+            if (( i == COMP_CWORD )); then word=$line; fi
+            line=\${line:\${#word}}
+            if (( cword < 1 )) || [[ -n "$blank" ]]; then words[++cword]=$word; else words[cword]+=$word; fi
+        done
+        cur=\${words[cword]}
     }
 fi
 complete -F __mailkeep_words mailkeep`;
