@@ -8,7 +8,7 @@ import { chooseDriver, type Drive } from './search-driver.ts';
 import { alternatives, type Conjunct } from './search-formula.ts';
 import { hitReader, type SearchHit } from './search-hit.ts';
 import { type Names, resolve, type UnknownName } from './search-resolve.ts';
-import { type AsOf, counted, needsMatch, ranked, walks } from './search-sql.ts';
+import { type AsOf, counted, ranked, walks } from './search-sql.ts';
 import { walkDrives } from './search-walk.ts';
 import { threadNaming, threadOf } from './threads.ts';
 
@@ -178,7 +178,9 @@ function checkRanked(drives: readonly Drive[]): void {
 }
 
 function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
-  return has.reduce((sum, expression) => sum + (expression.match(RANKED)?.length ?? 0), 0);
+  return has
+    .flatMap((expression) => expression.match(STRINGS) ?? [])
+    .filter((string) => !string.startsWith('meta')).length;
 }
 
 /** How many hits of an alternative are ranked: the fewer, the more words each is looked through for. */
@@ -194,8 +196,8 @@ const FEW_WORDS = 3;
 const STAR_WEIGHT = 3;
 const STARRED = /" \*/g;
 
-/** A word or phrase in an expression of ours, but for those of the meta column, which has no weight. */
-const RANKED = /(?<!meta : )"[^"]*"/g;
+/** Words and phrases in an expression of ours; those of the meta column, which has no weight, begin with its name. */
+const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
 
 /** The best of each alternative, put together: the lowest bm25 first, and the newest of equal ones. */
 function byRelevance(
@@ -208,7 +210,8 @@ function byRelevance(
   const ranks = new Map<number, number>();
   for (const drive of drives) {
     const { conjunct, driver } = drive;
-    if (needsMatch(conjunct)) {
+    // Without a word that is ranked all are equal, and the newest of equal ones come first.
+    if (rankedWords(conjunct) > 0) {
       const { sql, params } = ranked(
         conjunct,
         driver,
