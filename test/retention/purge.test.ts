@@ -87,7 +87,7 @@ test(`killed, or without power, at any act: what was committed is whole all the 
     }
   }
   console.info(`stopped at ${stops} moments`);
-}, 600_000);
+}, 600_000 + SEEDS * 60_000);
 
 test('no room at any write: a clear error, nothing lost, and it goes on when there is room', async () => {
   for (let k = 0; ; k += 1) {
