@@ -89,12 +89,12 @@ export function alternatives(formula: Formula): Conjunct[] {
 }
 
 function expand(formula: Formula, holds: boolean): Conjunct[] {
+  // Text that is excluded stays apart from text that is sought, by which hits are ranked.
+  if (formula.op === 'not') return expand(formula.part, !holds);
   const expression = ftsExpression(formula);
   if (expression !== undefined)
     return [holds ? { ...WHOLE, has: [expression] } : { ...WHOLE, lacks: [expression] }];
   switch (formula.op) {
-    case 'not':
-      return expand(formula.part, !holds);
     case 'and':
     case 'or': {
       const all = (formula.op === 'and') === holds;
