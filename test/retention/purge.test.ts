@@ -52,42 +52,46 @@ test('every copy, fact, kept byte and blob of a message goes, and nothing else',
 
 const SEEDS = Number(process.env.MAILKEEP_PURGE_SEEDS ?? 3);
 
-test(`killed, or without power, at any act: what was committed is whole all the while, and the same call finishes (${SEEDS} seeds)`, async () => {
-  const chance = (seed: number) => {
-    let state = seed;
-    return () => {
-      state = (state * 1103515245 + 12345) % 2147483648;
-      return state % 3 !== 0;
-    };
-  };
-  const ends = [
-    (disk: SimulatedDisk) => disk.afterKill(),
-    (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
-    ...Array.from(
-      { length: SEEDS },
-      (_, seed) => (disk: SimulatedDisk) => disk.afterPowerCut(chance(seed + 7)),
-    ),
-  ];
-  let stops = 0;
-  for (const end of ends) {
-    for (let k = 0; ; k += 1) {
-      const disk = archive.fresh();
-      disk.fault = (act, _path, count) => {
-        if (count === k) throw new Killed(act);
-        return undefined;
+test(
+  `killed, or without power, at any act: what was committed is whole all the while, and the same call finishes (${SEEDS} seeds)`,
+  async () => {
+    const chance = (seed: number) => {
+      let state = seed;
+      return () => {
+        state = (state * 1103515245 + 12345) % 2147483648;
+        return state % 3 !== 0;
       };
-      const outcome = await archive.purge(disk).catch((error: unknown) => error);
-      const next = end(disk);
-      const half = await verified(archive.dir, { files: next.files });
-      expect([k, half.found, half.findings]).toEqual([k, 0, []]);
-      await archive.purge(next);
-      await isPurged(next);
-      stops += 1;
-      if (!(outcome instanceof Error)) break;
+    };
+    const ends = [
+      (disk: SimulatedDisk) => disk.afterKill(),
+      (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
+      ...Array.from(
+        { length: SEEDS },
+        (_, seed) => (disk: SimulatedDisk) => disk.afterPowerCut(chance(seed + 7)),
+      ),
+    ];
+    let stops = 0;
+    for (const end of ends) {
+      for (let k = 0; ; k += 1) {
+        const disk = archive.fresh();
+        disk.fault = (act, _path, count) => {
+          if (count === k) throw new Killed(act);
+          return undefined;
+        };
+        const outcome = await archive.purge(disk).catch((error: unknown) => error);
+        const next = end(disk);
+        const half = await verified(archive.dir, { files: next.files });
+        expect([k, half.found, half.findings]).toEqual([k, 0, []]);
+        await archive.purge(next);
+        await isPurged(next);
+        stops += 1;
+        if (!(outcome instanceof Error)) break;
+      }
     }
-  }
-  console.info(`stopped at ${stops} moments`);
-}, 600_000 + SEEDS * 60_000);
+    console.info(`stopped at ${stops} moments`);
+  },
+  600_000 + SEEDS * 60_000,
+);
 
 test('no room at any write: a clear error, nothing lost, and it goes on when there is room', async () => {
   for (let k = 0; ; k += 1) {

@@ -3,6 +3,7 @@ import { realFiles } from '../../archive/real-files.ts';
 import type { QuarantineEntry } from '../../catalog/quarantine.ts';
 import { retentionError } from '../../errors/retention.ts';
 import { usageError } from '../../errors/usage.ts';
+import { isImported } from '../../mail/imported.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { MessageId, Place } from '../../mail/words.ts';
 import { journalPurge, type PurgedFact } from '../../retention/carry-out.ts';
@@ -57,10 +58,12 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     const { log, catalog } = writer;
     catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
     const done = await finishPurge(context, writer);
-    const atOrigin = facts.flatMap(({ places = [] }) => places);
+    const atOrigin = facts.flatMap(({ places = [] }) => places.filter((at) => !isImported(at)));
     const result = { forgotten, shared: survey.shared, atOrigin, segments: done?.segments ?? 0 };
     await context.output.object(result, () =>
-      [goneText(forgotten), ...sharedText(survey), ...originText(atOrigin)].join('\n'),
+      [goneText(forgotten), ...sharedText(survey), ...originText(atOrigin, facts.length)].join(
+        '\n',
+      ),
     );
     return EXIT.done;
   } finally {
@@ -137,10 +140,10 @@ function sharedText({ shared }: Survey): string[] {
   });
 }
 
-function originText(places: readonly Place[]): string[] {
+function originText(places: readonly Place[], messages: number): string[] {
   if (places.length === 0) return [];
-  const [it, where] = places.length === 1 ? ['it', '1 place'] : ['them', `${places.length} places`];
+  const it = messages === 1 ? 'it' : 'them';
   return [
-    `The service still has ${it} at ${where}, and will not be asked for ${it} again. Delete ${it} there as well.`,
+    `The service still has ${it} at ${counted(places.length, 'place')}, and will not be asked for ${it} again. Delete ${it} there as well.`,
   ];
 }
