@@ -46,7 +46,10 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
       meant(facts.instead, MANUAL),
     ),
   'search-missing-value': (facts) =>
-    say(`Something is missing ${at(facts)}: ${facts.expected}.`, MANUAL),
+    say(
+      `There is nothing to look for behind the operator ${at(facts)}.`,
+      'Write it without a blank between: from:anna, subject:"rent due".',
+    ),
   'search-bad-value': (facts) =>
     say(
       `${facts.operator} does not know what stands ${at(facts)}.`,
@@ -56,7 +59,7 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
   'search-ambiguous-date': (facts) =>
     say(
       `The date ${at(facts)} could be read in two ways.`,
-      `Write it as year-month-day: ${facts.operator}2026-03-01.`,
+      `Write it as year-month-day: ${facts.operator}:2026-03-01.`,
     ),
   'search-bad-size': (facts) =>
     say(
