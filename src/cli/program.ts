@@ -81,11 +81,18 @@ export async function parseCommandLine(
     }
     throw usageError('usage-invalid', {
       command: commands.some(({ name }) => name === named) ? (named ?? '') : '',
-      problem: `${error.message.replace(/^error: /, '').replace(/\.?$/, '')}.`,
+      problem: sentenced(error.message),
     });
   }
   if (body === undefined) return { kind: 'print', text: program.helpInformation().trimEnd() };
   return { kind: 'run', body, globals: globalsOf(program) };
+}
+
+/** Commander puts what was probably meant into brackets on a line of its own. */
+function sentenced(message: string): string {
+  const [what = '', ...meant] = message.replace(/^error: /, '').split('\n');
+  const asked = meant.map((line) => ` ${line.replace(/^\((.*)\)$/, '$1')}`).join('');
+  return `${what.replace(/\.?$/, '')}.${asked}`;
 }
 
 function globalsOf(program: Command): Globals {

@@ -41,6 +41,17 @@ test('a wrong line is exit 2, with a sentence on stderr and nothing on stdout', 
   }
 });
 
+test('a misspelt command or option is said in one line, with what was probably meant', async () => {
+  const command = await ran(['serch', 'anna']);
+  expect(command.stderr.split('\n')[0]).toBe(
+    "mailkeep: Unknown command 'serch'. Did you mean search?",
+  );
+  const option = await ran(['sync', '--ful']);
+  expect(option.stderr.split('\n')[0]).toBe(
+    "mailkeep: Unknown option '--ful'. Did you mean --full?",
+  );
+});
+
 test('with --json, before or after, the error is one object on stderr', async () => {
   for (const args of [
     ['--json', 'list', '--nonsense'],
