@@ -56,6 +56,8 @@ test('what is in order is said in a line each, and nothing is changed', async ()
   ]);
   const { stdout } = await mailkeep(['doctor', '--config', place.config]);
   expect(stdout.trimEnd().split('\n')).toHaveLength(8);
+  // Without a bound there is none to tell.
+  expect(stdout).toMatch(/^ok {6}free-space: \S+ \wB are free\.$/m);
   expect(stdout).not.toContain(here.served.sandbox.tokens.mailbox);
 });
 

@@ -43,7 +43,8 @@ async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check>
   if (free < minFreeBytes) {
     return failed(at.name, at.about, new MailkeepError('disk', 'disk.low', { free, minFreeBytes }));
   }
-  const message = `${bytes(free)} are free, and fetching stops below ${bytes(minFreeBytes)}.`;
+  const until = minFreeBytes > 0 ? `, and fetching stops below ${bytes(minFreeBytes)}` : '';
+  const message = `${bytes(free)} are free${until}.`;
   // A first sync, and rewriting the catalog, need room for a while.
   if (free < 2 * minFreeBytes) {
     return warned({ ...at, message, remedy: 'Make room, or lower minFreeBytes.' });
