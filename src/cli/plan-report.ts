@@ -36,6 +36,6 @@ export function planText(plan: SyncPlan): string {
   ]);
   return [
     ...folders,
-    `In all ${counted(plan.messages, 'message')} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. Nothing was fetched or written.`,
+    `In all ${counted(plan.messages, 'message')} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
   ].join('\n');
 }

@@ -3,7 +3,7 @@ import type { Memory, Mirror, Origin } from './apply/ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
 
-/** What a pass would do, and the requests it would cost. Nothing was fetched or written for it. */
+/** What a pass would do, and the requests it would cost. No message was fetched or written for it. */
 export interface SyncPlan {
   readonly mailboxes: readonly {
     readonly account: string;

@@ -8,7 +8,7 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'archive-in-use': ({ dir }) =>
     say(
       `The archive ${dir} is in use by another mailkeep.`,
-      'Wait until it has ended. Reading commands (list, search, show, status) work meanwhile.',
+      'Wait until it has ended; a daemon has to be stopped for this. Reading commands (list, search, show, status) work meanwhile.',
     ),
   'archive-lock-failed': ({ dir, errno }) =>
     say(
