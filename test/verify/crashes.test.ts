@@ -39,37 +39,41 @@ const mend = (disk: SimulatedDisk, known: Positions) =>
     expected: known.reached,
   });
 
-test('killed, or without power, at any act of mending: it can be mended again, and nothing is lost', async () => {
-  let seed = 7;
-  const chance = () => {
-    seed = (seed * 1103515245 + 12345) % 2147483648;
-    return seed % 3 !== 0;
-  };
-  const ends = [
-    (disk: SimulatedDisk) => disk.afterKill(),
-    (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
-    ...Array.from({ length: CUTS }, () => (disk: SimulatedDisk) => disk.afterPowerCut(chance)),
-  ];
-  for (const end of ends) {
-    for (let k = 0; ; k += 1) {
-      const { disk, known } = await damaged();
-      const start = disk.acts;
-      disk.fault = (act, _path, count) => {
-        if (count === start + k) throw new Killed(act);
-        return undefined;
-      };
-      const outcome = await mend(disk, known).catch((error: unknown) => error);
-      const next = end(disk);
-      await mend(next, known);
-      expect(await soundBatches(next.files)).toEqual(known.batches);
-      // The writer finds its way, and the damaged bytes are still there.
-      await (await openOn(next.files, { expected: known.reached })).close();
-      expect(next.paths().filter((path) => path.includes('.damaged')).length).toBeGreaterThan(1);
-      expect(next.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
-      if (!(outcome instanceof Error)) break;
+test(
+  'killed, or without power, at any act of mending: it can be mended again, and nothing is lost',
+  async () => {
+    let seed = 7;
+    const chance = () => {
+      seed = (seed * 1103515245 + 12345) % 2147483648;
+      return seed % 3 !== 0;
+    };
+    const ends = [
+      (disk: SimulatedDisk) => disk.afterKill(),
+      (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
+      ...Array.from({ length: CUTS }, () => (disk: SimulatedDisk) => disk.afterPowerCut(chance)),
+    ];
+    for (const end of ends) {
+      for (let k = 0; ; k += 1) {
+        const { disk, known } = await damaged();
+        const start = disk.acts;
+        disk.fault = (act, _path, count) => {
+          if (count === start + k) throw new Killed(act);
+          return undefined;
+        };
+        const outcome = await mend(disk, known).catch((error: unknown) => error);
+        const next = end(disk);
+        await mend(next, known);
+        expect(await soundBatches(next.files)).toEqual(known.batches);
+        // The writer finds its way, and the damaged bytes are still there.
+        await (await openOn(next.files, { expected: known.reached })).close();
+        expect(next.paths().filter((path) => path.includes('.damaged')).length).toBeGreaterThan(1);
+        expect(next.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+        if (!(outcome instanceof Error)) break;
+      }
     }
-  }
-}, 120_000 + CUTS * 30_000);
+  },
+  120_000 + CUTS * 30_000,
+);
 
 test('no room at any write of mending: a clear error, and it goes on when there is room', async () => {
   for (let k = 0; k < 8; k += 1) {
