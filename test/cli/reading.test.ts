@@ -308,6 +308,10 @@ test('a flipped bit in the log is exit 3, named, and nothing is changed', async 
   ]);
   expect(raw.code).toBe(3);
   expect(JSON.parse(raw.stderr)).toMatchObject({ error: { code: 'message-damaged' } });
+  const verified = await mailkeep(['verify', '--data', own.data]);
+  expect(verified.code).toBe(3);
+  expect(verified.stdout.trimEnd().split('\n').at(-1)).toContain('"mailkeep verify --repair"');
+  expect(verified.stdout).not.toContain('mailkeep rebuild');
   const rebuilt = await mailkeep(['rebuild', '--data', own.data]);
   expect(rebuilt.code).toBe(3);
   expect(rebuilt.stdout).toContain('DAMAGED');

@@ -22,13 +22,14 @@ export function verifyReport(
   return [
     `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
     ...(mode === 'full' ? [`Rebuilt and hashed ${counted(rebuilt, 'message')}.`] : []),
-    catalogText(result.catalog),
+    catalogText(result.catalog, inLog(findings)),
     ...(tail === null
       ? []
       : [
           `Behind the last commit are ${bytes(tail.bytes)} of a write that is under way or was cut off; they are no part of the archive.`,
         ]),
     ...verdict(found, findings, colours),
+    ...remedy(findings),
   ].join('\n');
 }
 
@@ -43,7 +44,19 @@ export function sampleReport(
       ? 'Some messages were never verified yet.'
       : `Every message was verified since ${new Date(oldest).toISOString()}.`,
     ...verdict(found, findings, colours),
+    ...remedy(findings),
   ].join('\n');
+}
+
+/** A catalog alone is made anew by a rebuild, which the line about it says. */
+function remedy(findings: readonly Finding[]): string[] {
+  return inLog(findings)
+    ? ['Nothing was changed; "mailkeep verify --repair" brings back what can be found.']
+    : [];
+}
+
+function inLog(findings: readonly Finding[]): boolean {
+  return findings.some(({ what }) => what === 'log' || what === 'message' || what === 'missing');
 }
 
 export function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
@@ -57,7 +70,7 @@ export function verdict(found: number, findings: readonly Finding[], colours: Co
   ];
 }
 
-function catalogText(state: CatalogState): string {
+function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   switch (state) {
     case 'equal':
       return 'The catalog says what the log says.';
@@ -68,7 +81,10 @@ function catalogText(state: CatalogState): string {
     case 'other-version':
       return 'The catalog is of another version and was not compared; "mailkeep rebuild" makes it anew.';
     case 'different':
-      return 'The catalog says something else than the log; "mailkeep rebuild" makes it anew.';
+      // From a damaged log a rebuild would leave out what the catalog may still tell.
+      return logIsDamaged
+        ? 'The catalog says something else than the log, which is damaged.'
+        : 'The catalog says something else than the log; "mailkeep rebuild" makes it anew.';
     case 'damaged':
       return 'The catalog is damaged; "mailkeep rebuild" makes it anew.';
   }
