@@ -14,6 +14,8 @@ export interface CopyFacts {
   readonly 'copy-ahead': { readonly to: string; readonly number: number; readonly here: number };
   /** The copy has another commit under a number: somebody wrote to it. */
   readonly 'copy-diverged': { readonly to: string; readonly number: number; readonly here: number };
+  /** The folder holds no archive, but other files. */
+  readonly 'copy-elsewhere': { readonly to: string; readonly stranger: string };
   /** The folder is the archive itself. */
   readonly 'copy-onto-itself': { readonly to: string };
 }

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -58,4 +58,20 @@ test('a purge takes the catalog of the copy with it, and those that repairs put 
 test('an archive is not copied onto itself', async () => {
   const refused = await ran(['copy', '--data', archive.dir, '--to', archive.dir]);
   expect(refused).toMatchObject({ code: 2, stdout: '' });
+});
+
+test('a folder with other files stays as it is; what a killed copy left there is gone on with', async () => {
+  const taken = join(top, 'taken');
+  mkdirSync(taken);
+  writeFileSync(join(taken, 'letters.zip'), '');
+  const refused = await ran(['copy', '--data', archive.dir, '--to', taken]);
+  expect(refused).toMatchObject({ code: 2, stdout: '' });
+  expect(refused.stderr).toContain('letters.zip');
+  expect(readdirSync(taken)).toEqual(['letters.zip']);
+
+  const begun = join(top, 'begun');
+  mkdirSync(join(begun, 'log'), { recursive: true });
+  for (const name of ['lock', 'FORMAT.tmp']) writeFileSync(join(begun, name), '');
+  const made = await ran(['copy', '--data', archive.dir, '--to', begun]);
+  expect(made).toMatchObject({ code: 0, stderr: '' });
 });

@@ -22,5 +22,10 @@ export const COPY_SENTENCES: Sentences<CopyFacts> = {
       `${to} has another commit ${number} than this archive: somebody wrote to it. Nothing was changed there.`,
       'A copy is only ever written by "mailkeep copy". Name an empty folder for a new one.',
     ),
+  'copy-elsewhere': ({ to, stranger }) =>
+    say(
+      `${to} holds something else than a copy of an archive: ${stranger}. Nothing was changed there.`,
+      'Name a folder that is empty or not there yet.',
+    ),
   'copy-onto-itself': ({ to }) => say(`${to} is the archive itself.`, 'Name another folder.'),
 };

@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, realpathSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { FOLDER_MODE } from '../../archive/layout.ts';
+import { isUnused } from '../../archive/format-file.ts';
+import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
@@ -18,7 +19,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { removeCatalogs } from './remove-catalogs.ts';
 import { archiveOf } from './verify.ts';
 
-/** `mailkeep copy`. @throws copy-onto-itself, copy-other-archive, copy-ahead, copy-diverged, archive-in-use */
+/** `mailkeep copy`. @throws copy-onto-itself, copy-elsewhere, copy-other-archive, copy-ahead, copy-diverged, archive-in-use */
 export async function copyArchive(
   context: CommandContext,
   options: { readonly to: string; readonly rebuild?: boolean },
@@ -32,6 +33,7 @@ export async function copyArchive(
     throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
   }
   if (realpathSync(to) === realpathSync(from)) throw copyError('copy-onto-itself', { to });
+  refuseElsewhere(to);
   const startedAt = now();
   const lock = acquireLock(to);
   try {
@@ -53,6 +55,21 @@ export async function copyArchive(
   } finally {
     lock.release();
   }
+}
+
+/** What a copy that was killed in its first moments leaves, and what a file system puts into every disk. */
+const NO_STRANGERS = new Set([
+  'lock',
+  path.basename(logFolder('.')),
+  path.basename(temporaryPath(formatPath('.'))),
+  'lost+found',
+]);
+
+/** An archive among the files of something else would be taken for a part of that, and removed with it. */
+function refuseElsewhere(to: string): void {
+  if (!isUnused(realFiles, to)) return;
+  const stranger = readdirSync(to).find((name) => !NO_STRANGERS.has(name));
+  if (stranger !== undefined) throw copyError('copy-elsewhere', { to, stranger });
 }
 
 type CatalogThere = 'rebuilt' | 'none' | 'removed' | 'as it was';
