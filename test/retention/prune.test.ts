@@ -190,6 +190,19 @@ test('--apply takes it out; the chain holds, and the rest is as it was', async (
   expect(gone(wholeMailbox.stdout)).toEqual([]);
 });
 
+test('without a policy nothing goes, which is all that is told', async () => {
+  const told = await mailkeep(['prune', '--apply', '--config', configure(undefined)]);
+  expect([told.code, told.stdout.split('\n').map((line) => line.trim())]).toEqual([
+    0,
+    [
+      'Pruned 0 messages, 0 B.',
+      'Keeps 5 messages that ended everywhere:',
+      '5      325 B  nothing lets go of them',
+      '',
+    ],
+  ]);
+});
+
 test('nothing goes from a mailbox that no account lists, nor by a clock that is off', async () => {
   const state = openState(data);
   state.set('account-mailboxes', JSON.stringify(['main', KEY.host]), [

@@ -59,9 +59,11 @@ export function planText(plan: PrunePlan, done: Done | undefined): string {
       ? prune.length === 0
         ? []
         : ['Nothing was changed; --apply removes them for good.']
-      : [
-          `${counted(done.segments, 'segment')} written anew, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
-        ]),
+      : done.segments === 0
+        ? []
+        : [
+            `${counted(done.segments, 'segment')} written anew, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
+          ]),
   ].join('\n');
 }
 
