@@ -51,6 +51,13 @@ export interface StoredCertificate {
 const MAILBOXES = query()((db) =>
   db.selectFrom('mailboxes').select(['id', 'host', 'mailbox', 'address']).orderBy('id'),
 );
+const MAILBOX = query<MailboxKey>()((db, p) =>
+  db
+    .selectFrom('mailboxes')
+    .select(['id', 'host', 'mailbox', 'address'])
+    .where('host', '=', p.host)
+    .where('mailbox', '=', p.mailbox),
+);
 const SHOWN = [
   'f.id',
   'm.host',
@@ -69,6 +76,16 @@ const FOLDERS = query()((db) =>
     .innerJoin('mailboxes as m', 'm.id', 'f.mailbox_id')
     .select(SHOWN)
     .orderBy('f.mailbox_id')
+    .orderBy('f.path')
+    .orderBy('f.id'),
+);
+const FOLDERS_OF = query<MailboxKey>()((db, p) =>
+  db
+    .selectFrom('mailboxes as m')
+    .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
+    .select(SHOWN)
+    .where('m.host', '=', p.host)
+    .where('m.mailbox', '=', p.mailbox)
     .orderBy('f.path')
     .orderBy('f.id'),
 );
@@ -170,6 +187,8 @@ const CERTIFICATE = query<{ folder: number }>()((db, p) =>
 
 export interface FolderQueries {
   mailboxes(): KnownMailbox[];
+  /** One of them, without a look at the others: there may be a thousand, and each asks. */
+  mailbox(key: MailboxKey): KnownMailbox | undefined;
   /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
   all(options?: { readonly mailbox?: MailboxKey; readonly gone?: boolean }): KnownFolder[];
   /** The live folder at a path. */
@@ -188,17 +207,15 @@ export interface FolderQueries {
 
 export function folderQueries(connection: Connection): FolderQueries {
   const all: FolderQueries['all'] = ({ mailbox, gone = false } = {}) =>
-    connection
-      .statement(FOLDERS)
-      .all({})
+    (mailbox === undefined
+      ? connection.statement(FOLDERS).all({})
+      : connection.statement(FOLDERS_OF).all({ host: mailbox.host, mailbox: mailbox.mailbox })
+    )
       .filter((row) => gone || row.gone_commit === null)
-      .filter(
-        (row) =>
-          mailbox === undefined || (row.host === mailbox.host && row.mailbox === mailbox.mailbox),
-      )
       .map(known);
   return {
     mailboxes: () => connection.statement(MAILBOXES).all({}),
+    mailbox: ({ host, mailbox }) => connection.statement(MAILBOX).get({ host, mailbox }),
     all,
     find({ host, mailbox, folder }) {
       const row = connection.statement(FIND).get({ host, mailbox, path: folder });

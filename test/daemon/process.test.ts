@@ -283,7 +283,7 @@ describe('the daemon', () => {
     expect(secret.filter((text) => log.includes(text))).toEqual([]);
   });
 
-  it('speaks to people on a terminal', async () => {
+  it('speaks to people on a terminal, and ends with it', async () => {
     const script = spawn(
       'script',
       ['-qec', `${process.execPath} ${program} daemon --config ${place.config}`, '/dev/null'],
@@ -304,5 +304,13 @@ describe('the daemon', () => {
     await once(script, 'close');
     expect(shown).toContain('INFO');
     expect(shown).not.toContain('{"level"');
+    // The terminal is gone. Nobody told the daemon but the terminal, and it must not go on unseen.
+    const pid = Number(/\((\d+)\): /.exec(shown)?.[1]);
+    const isRunning = (): boolean => {
+      const command = `/proc/${pid}/cmdline`;
+      return existsSync(command) && readFileSync(command, 'utf8').includes(place.config);
+    };
+    expect(pid).toBeGreaterThan(0);
+    while (isRunning()) await new Promise((resolve) => setImmediate(resolve));
   });
 });

@@ -136,7 +136,13 @@ async function amongNeighbours(
     log.say('info', 'the path of the archive is too long for a socket: control.path names it');
   }
   const reload = reloading(parts, daemon, passes, neighbours);
-  const watch = watchProcess({ hangup: reload, signal: context.signal, interrupted: end, log });
+  const watch = watchProcess({
+    hangup: reload,
+    onTerminal: context.output.interactive,
+    signal: context.signal,
+    interrupted: end,
+    log,
+  });
   try {
     await neighbours.ready(
       (hint) => daemon.hint(hint),

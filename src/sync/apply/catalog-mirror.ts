@@ -9,9 +9,7 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
   const { folders, places, quarantine, messages, relinking } = catalog;
   const numberOf = (at: FolderKey): number | undefined => folders.find(at)?.id;
   return {
-    mailboxAddress: (at) =>
-      folders.mailboxes().find(({ host, mailbox }) => host === at.host && mailbox === at.mailbox)
-        ?.address,
+    mailboxAddress: (at) => folders.mailbox(at)?.address,
     folder: (at) => folders.find(at),
     openPlaces(at, generation, range) {
       const known = new Map<number, KnownPlace>();
@@ -63,10 +61,7 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
       if (folder === undefined) return [];
       return places.openGenerations(folder.id).filter((number) => number !== folder.generation);
     },
-    folders: (mailbox) =>
-      folders
-        .all({ mailbox: { host: mailbox.host, mailbox: mailbox.mailbox } })
-        .filter(({ gone }) => !gone),
+    folders: (mailbox) => folders.all({ mailbox }),
     settledAs(at, generation, uid) {
       const folder = numberOf(at);
       if (folder === undefined) return undefined;
