@@ -41,6 +41,9 @@ export const REASONS: Readonly<
       );
     return kind === 'to' && /["()\\:;]|=\?|undisclosed/i.test(fields(source, /^(?:to|cc|bcc)$/i));
   },
+  /** Accents do not count here; for notmuch they do. */
+  accents: ({ kind, word }, { fields: text }, ours) =>
+    ours && kind in text && !asWritten(text[kind as keyof typeof text] ?? '').includes(word),
   /** notmuch knows names of parts with `Content-Disposition: attachment` alone. */
   'names of inline parts': ({ kind }, _message, ours) => kind === 'filename' && ours,
   /** A text encoded in the body itself (uuencode), which notmuch leaves out. */
@@ -76,7 +79,18 @@ function fields(source: Buffer, name: RegExp): string {
     .join('\n');
 }
 
-/** Words that both programs see alike: letters of ASCII, short enough for a term. */
+/** Words that both programs see alike: letters of ASCII, also before accents are taken off, short enough for a term. */
 export function plainAsciiWords(text: string): string[] {
-  return plainWords(text).filter((word) => /^[a-z]{3,20}$/.test(word));
+  const written = new Set(asWritten(text));
+  return plainWords(text).filter((word) => /^[a-z]{3,20}$/.test(word) && written.has(word));
+}
+
+/** The words of a text in lower case, accents and all. */
+function asWritten(text: string): string[] {
+  return (
+    text
+      .normalize('NFKC')
+      .toLowerCase()
+      .match(/[\p{L}\p{N}\p{M}]+/gu) ?? []
+  );
 }
