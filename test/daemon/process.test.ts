@@ -69,6 +69,27 @@ describe('the daemon', () => {
     expect(existsSync(path.join(place.data, 'control.sock'))).toBe(false);
   });
 
+  it('makes up once for what it missed while the machine slept', async () => {
+    place = daemonWorkplace(sandbox, (config) => ({
+      ...config,
+      schedule: { ...config.schedule, sync: EVERY_SECOND, sweep: '0 3 * * *' },
+    }));
+    const at = daemon();
+    await at.run('sync');
+    const from = at.lines.length;
+    at.sleep(26 * 3_600_000);
+    const jumped = await at.message('the clock jumped, or the machine slept', from);
+    expect(Math.round(Number(jumped.ms) / 3_600_000)).toBe(26);
+    expect(await at.run('sweep', from)).toMatchObject({ level: 'info', failures: 0 });
+    arrive('after the sleep');
+    await at.line((line) => line.kind === 'sync' && line.added === 1, from);
+    const sweeps = at.lines.slice(from).filter(({ msg, kind }) => {
+      return msg === 'run finished' && kind === 'sweep';
+    });
+    expect(sweeps).toHaveLength(1);
+    expect(await at.end()).toBe(0);
+  });
+
   it('looks at a mailbox at once on a hint, and again until the message is there', async () => {
     const at = daemon();
     await at.run('sync');

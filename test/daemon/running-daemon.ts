@@ -11,6 +11,8 @@ import { daemonStatus } from '../../src/daemon/status.ts';
 import type { Sandbox } from '../../src/service/sandbox.ts';
 import { program, type Workplace, workplace } from '../cli/child.ts';
 
+const SHIFTING_CLOCK = new URL('shifting-clock.mjs', import.meta.url).href;
+
 const line = z.looseObject({ level: z.string(), msg: z.string() });
 export type LogLine = z.output<typeof line>;
 
@@ -43,19 +45,22 @@ export class RunningDaemon {
   constructor(place: Workplace, args: readonly string[] = []) {
     this.#place = place;
     this.#news.setMaxListeners(0);
-    const child = spawn(process.execPath, [program, 'daemon', '--config', place.config, ...args], {
+    const command = ['--import', SHIFTING_CLOCK, program, 'daemon', '--config', place.config];
+    const child = spawn(process.execPath, [...command, ...args], {
       cwd: place.folder,
       env: { PATH: process.env.PATH ?? '', HOME: place.folder, TMPDIR: path.dirname(place.folder) },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     this.child = child;
+    if (child.stdout === null || child.stderr === null) throw new Error('a daemon without output');
+    const { stderr } = child;
     createInterface({ input: child.stdout }).on('line', (said) => {
       this.lines.push(line.parse(JSON.parse(said)));
       this.#news.emit('line');
     });
-    this.ended = Promise.all([text(child.stderr), once(child, 'close')]).then(([stderr]) => {
+    this.ended = Promise.all([text(stderr), once(child, 'close')]).then(([said]) => {
       this.#news.emit('line');
-      return { code: child.exitCode, stderr };
+      return { code: child.exitCode, stderr: said };
     });
   }
 
@@ -96,6 +101,11 @@ export class RunningDaemon {
 
   async hint(hint: object): Promise<void> {
     await this.#ask('POST', '/hint', hint);
+  }
+
+  /** Its wall clock goes on by so much at once, as if the machine had slept. */
+  sleep(ms: number): void {
+    this.child.send({ sleptMs: ms });
   }
 
   signal(name: NodeJS.Signals): void {
