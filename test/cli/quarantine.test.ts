@@ -55,6 +55,8 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   expect((await mailkeep(ack)).stdout).toContain('1 message');
   const text = (await mailkeep(['quarantine', '--data', data])).stdout;
   expect(text).toContain('acknowledged');
+  const elsewhere = ['quarantine', '--folder', 'Nowhere', '--data', data];
+  expect((await mailkeep(elsewhere)).stderr).toBe('Nothing in quarantine is what you chose.\n');
 
   const quiet = await mailkeep(['sync', '--config', config]);
   expect(quiet.stdout).toContain('1 quarantined');
@@ -64,7 +66,8 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   const stored = await mailkeep(['sync', '--config', config]);
   expect(stored.code).toBe(0);
   expect(stored.stdout).not.toContain('quarantined');
-  expect((await mailkeep(['quarantine', '--data', data])).stdout).toBe('');
+  const none = await mailkeep(['quarantine', '--data', data]);
+  expect([none.code, none.stdout, none.stderr]).toEqual([0, '', 'Nothing is in quarantine.\n']);
   const status = (await mailkeep(['status', '--data', data])).stdout;
   expect(status).toMatch(/INBOX .*compared [\d.]+ m?s ago/);
 });

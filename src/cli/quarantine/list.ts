@@ -14,9 +14,13 @@ export async function listQuarantine(
 ): Promise<ExitCode> {
   const reader = openReader(context);
   try {
-    for (const entry of reader.catalog.quarantine.open().filter((item) => isChosen(item, choice))) {
+    const all = reader.catalog.quarantine.open();
+    const chosen = all.filter((item) => isChosen(item, choice));
+    for (const entry of chosen) {
       await context.output.line(lineOf(entry), () => textOf(entry));
     }
+    if (all.length === 0) context.notices.say('Nothing is in quarantine.');
+    else if (chosen.length === 0) context.notices.say('Nothing in quarantine is what you chose.');
     return EXIT.done;
   } finally {
     reader.close();
