@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ErrorFamily, Facts } from '../errors/mailkeep-error.ts';
+import { ERROR_FAMILIES, type ErrorFamily, type Facts } from '../errors/mailkeep-error.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { SyncProgress } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
@@ -8,18 +8,7 @@ import type { SyncResult } from '../sync/result.ts';
 const count = z.number();
 const name = z.string();
 
-export const errorFamily: z.ZodType<ErrorFamily> = z.enum([
-  'usage',
-  'config',
-  'damage',
-  'held',
-  'in-use',
-  'auth',
-  'origin',
-  'disk',
-  'mail',
-  'interrupted',
-]);
+export const errorFamily: z.ZodType<ErrorFamily> = z.enum(ERROR_FAMILIES);
 
 export const errorFacts: z.ZodType<Facts> = z.record(
   z.string(),

@@ -2,17 +2,20 @@
  * What a program may branch on. A family decides the exit code of a command; the code names the one
  * condition; the facts fill the sentence that `cli/` writes. Nothing else writes sentences.
  */
-export type ErrorFamily =
-  | 'usage'
-  | 'config'
-  | 'damage'
-  | 'held'
-  | 'in-use'
-  | 'auth'
-  | 'origin'
-  | 'disk'
-  | 'mail'
-  | 'interrupted';
+export const ERROR_FAMILIES = [
+  'usage',
+  'config',
+  'damage',
+  'held',
+  'in-use',
+  'auth',
+  'origin',
+  'disk',
+  'mail',
+  'interrupted',
+] as const;
+
+export type ErrorFamily = (typeof ERROR_FAMILIES)[number];
 
 /** Facts are plain values: they are printed, logged and sent as JSON, so never put a secret or mail text in one. */
 export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;

@@ -1,18 +1,8 @@
 import { z } from 'zod';
+import { ERROR_FAMILIES } from '../errors/mailkeep-error.ts';
 import { NOTHING_TOLD, type Told } from './plan.ts';
 
-const family = z.enum([
-  'usage',
-  'config',
-  'damage',
-  'held',
-  'in-use',
-  'auth',
-  'origin',
-  'disk',
-  'mail',
-  'interrupted',
-]);
+const family = z.enum(ERROR_FAMILIES);
 const told = z.object({
   troubles: z.record(
     z.string(),
