@@ -226,13 +226,22 @@ test('a daemon takes it out by the clock, and goes on; without a schedule it nev
   // Nobody answers there: what is pruned was known before.
   const accounts = [{ name: 'main', baseUrl: 'http://127.0.0.1:1', token: 'secret' }];
   const config = configure(POLICY, { accounts, schedule: never });
+  expect((await mailkeep(['rebuild', '--data', data])).code).toBe(0);
   const daemon = new RunningDaemon({ folder, config, data });
   try {
     await daemon.run('sync');
     expect((await daemon.status()).schedule.find(({ name }) => name === 'prune')?.nextAt).toBe(
       null,
     );
-    configure(POLICY, { accounts, schedule: { ...never, prune: EVERY_SECOND } });
+    // What keeps it from pruning is told, and nobody's name: the query of a hold has some.
+    const schedule = { ...never, prune: EVERY_SECOND };
+    const hold = [{ query: 'from:ada@example.org asof:2026-01-01' }];
+    configure({ ...POLICY, hold }, { accounts, schedule });
+    daemon.signal('SIGHUP');
+    const kept = await daemon.line(({ msg }) => msg.startsWith('nothing more could be pruned'));
+    expect(kept).toMatchObject({ level: 'error', code: 'retention-bad-hold' });
+    expect(JSON.stringify(daemon.lines)).not.toContain('ada@example.org');
+    configure(POLICY, { accounts, schedule });
     daemon.signal('SIGHUP');
     const first = await daemon.message('pruning finished');
     expect(first).toMatchObject({ level: 'info', messages: 3, segments: 1 });
