@@ -14,6 +14,12 @@ export interface RowDifference {
   readonly position: { readonly segment: number; readonly ordinal: number } | null;
 }
 
+/** Comes between rows now and then: a long comparison is no reason for everything else to wait. */
+export type Turn = 'turn';
+
+/** Rows of both sides between turns: about 20 ms. */
+const ROWS_A_TURN = 4_096;
+
 type Value = string | number | null;
 type Row = readonly Value[];
 
@@ -202,7 +208,7 @@ function nameOf(field: string): string {
 export function* compareRows(
   implied: Connection,
   grown: Connection,
-): Generator<RowDifference, void, undefined> {
+): Generator<RowDifference | Turn, void, undefined> {
   for (const compared of COMPARED) {
     const ours = rows(implied, compared.sql);
     const theirs = rows(grown, compared.sql);
@@ -219,10 +225,13 @@ function* walk(
   compared: Compared,
   ours: IterableIterator<Row>,
   theirs: IterableIterator<Row>,
-): Generator<RowDifference, void, undefined> {
+): Generator<RowDifference | Turn, void, undefined> {
+  let rows = 0;
   let a = next(ours);
   let b = next(theirs);
   while (a !== undefined || b !== undefined) {
+    rows += 1;
+    if (rows % ROWS_A_TURN === 0) yield 'turn';
     const order = a === undefined ? 1 : b === undefined ? -1 : keyOrder(a, b, compared.keys);
     if (order < 0 && a !== undefined) {
       yield told(compared, 'lacking', a);

@@ -1,5 +1,5 @@
 import type { CommittedBatch, Locator } from '../archive/records.ts';
-import { compareRows, type RowDifference } from './comparison.ts';
+import { compareRows, type RowDifference, type Turn } from './comparison.ts';
 import { type Concerns, concerns, type SpannedRecord } from './concerned.ts';
 import type { Connection } from './connection.ts';
 import { Fold, type Reached, reached } from './fold/batch.ts';
@@ -69,7 +69,7 @@ export interface ImpliedCatalog extends Concerns {
   /** Messages and blobs that facts name and of which no readable record has the bytes. */
   withoutBytes(): IterableIterator<SpannedRecord>;
   /** What is different in the catalog that is looked at, or contradicts itself there; both must have reached the same commit. */
-  differences(grown: ComparedCatalog): Generator<RowDifference, void, undefined>;
+  differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined>;
   close(): void;
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { SegmentCache } from '../archive/segment-cache.ts';
 import type { RowDifference } from '../catalog/comparison.ts';
@@ -5,19 +6,30 @@ import type { ComparedCatalog, ImpliedCatalog } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Findings } from './findings.ts';
 
-/** Compares the catalog with what the log implies, row by row, and returns how many rows differ. */
-export function compareCatalog(options: {
+/**
+ * Compares the catalog with what the log implies, row by row, and returns how many rows differ. Lets others have their
+ * turn now and then.
+ *
+ * @throws AbortError; `catalog-damaged`
+ */
+export async function compareCatalog(options: {
   readonly dir: string;
   readonly files: FileLayer;
   readonly implied: ImpliedCatalog;
   readonly catalog: ComparedCatalog;
   readonly findings: Findings;
-}): number {
-  const { dir, files, implied, catalog, findings } = options;
+  readonly signal: AbortSignal;
+}): Promise<number> {
+  const { dir, files, implied, catalog, findings, signal } = options;
   const segments = new SegmentCache(files, dir);
   let differing = 0;
   try {
     for (const row of implied.differences(catalog)) {
+      if (row === 'turn') {
+        await nextTurn();
+        signal.throwIfAborted();
+        continue;
+      }
       if (isPurged(segments, row)) continue;
       differing += 1;
       const message = findings.keeps ? concerned(row, [catalog, implied]) : null;

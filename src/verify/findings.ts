@@ -64,6 +64,12 @@ export class Findings {
     if (this.kept.length < MOST_FINDINGS) this.kept.push(finding);
   }
 
+  /** Adds what others found, behind what is here. */
+  take({ kept, count }: Findings): void {
+    for (const finding of kept) this.add(finding);
+    this.count += count - kept.length;
+  }
+
   /** False once more would only be counted: not worth looking anything up for. */
   get keeps(): boolean {
     return this.kept.length < MOST_FINDINGS;

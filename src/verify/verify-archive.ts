@@ -122,9 +122,7 @@ class Verifying {
     const { dir, checker, full, vouched = [], progress } = this.options;
     const { catalog } = this.grown;
     const reached = catalog?.reached();
-    const structure = full && catalog !== undefined ? checker.structure(dir) : Promise.resolve([]);
-    // Its failure is met when it is asked for; until then it must not count as unhandled.
-    structure.catch(() => undefined);
+    let structure: Promise<readonly string[]> = Promise.resolve([]);
     const totals = await readLog({
       dir,
       files: this.files,
@@ -136,6 +134,13 @@ class Verifying {
         ...vouched,
       ],
       listener: {
+        // Behind the log, so that a thread looks at the catalog's file while this one compares its rows.
+        handedOut: () => {
+          if (!full || catalog === undefined) return;
+          structure = checker.structure(dir);
+          // Its failure is met when it is asked for; until then it must not count as unhandled.
+          structure.catch(() => undefined);
+        },
         batches: (batches) => this.#fold(batches),
         damage: (damage) => {
           this.#damages.push(damage);
@@ -157,9 +162,15 @@ class Verifying {
       const messages = this.findings.keeps ? this.#concernedIn(damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
-    await this.#rebuildDeferred(signal);
+    // Threads rebuild while this one compares; what they found is told first.
+    const rebuilding = this.#rebuildDeferred(signal);
+    rebuilding.catch(() => undefined);
+    const compared = new Findings();
+    const state = await this.#compare(totals, structure, compared, signal).finally(
+      () => rebuilding,
+    );
     this.#tellMissing();
-    const state = await this.#compare(totals, structure);
+    this.findings.take(compared);
     const rebuilt = full ? totals.messages - this.#unsound.size : 0;
     const { kept, count } = this.findings;
     return { ...totals, catalog: state, rebuilt, found: count, findings: kept };
@@ -277,32 +288,49 @@ class Verifying {
     }
   }
 
+  /** What is wrong with the file goes before what its rows say, which may come of it. */
   async #compare(
-    { last }: LogTotals,
+    totals: LogTotals,
     structure: Promise<readonly string[]>,
+    findings: Findings,
+    signal: AbortSignal,
   ): Promise<CatalogState> {
     const { catalog, state } = this.grown;
     if (catalog === undefined) return state ?? 'missing';
+    const rows = new Findings();
+    const found = await this.#compareRows(catalog, totals, rows, signal);
+    const wrong = await structure.catch(reasonOfDamage);
+    if (wrong.length === 0) {
+      findings.take(rows);
+      return found;
+    }
+    for (const detail of wrong) findings.add({ what: 'catalog-file', detail });
+    return 'damaged';
+  }
+
+  async #compareRows(
+    catalog: ComparedCatalog,
+    { last }: LogTotals,
+    findings: Findings,
+    signal: AbortSignal,
+  ): Promise<CatalogState> {
     const { dir } = this.options;
     try {
       catalog.freeze();
       const now = catalog.reached();
-      const wrong = await structure;
-      for (const detail of wrong) this.#tell({ what: 'catalog-file', detail });
-      if (wrong.length > 0) return 'damaged';
       await this.#foldUpTo(now.number);
-      const differing = compareCatalog({
+      const differing = await compareCatalog({
         dir,
         files: this.files,
         implied: this.implied,
         catalog,
-        findings: this.findings,
+        findings,
+        signal,
       });
       if (differing > 0) return 'different';
       return now.number < (last?.number ?? 0) ? 'behind' : 'equal';
     } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-      this.#tell({ what: 'catalog-file', detail: String(error.facts.reason ?? error.code) });
+      for (const detail of reasonOfDamage(error)) findings.add({ what: 'catalog-file', detail });
       return 'damaged';
     }
   }
@@ -317,6 +345,12 @@ class Verifying {
       this.implied.fold([event.batch], false);
     }
   }
+}
+
+/** Why a catalog cannot be read, when it is damaged; other errors go on. */
+function reasonOfDamage(error: unknown): readonly string[] {
+  if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
+  return [String(error.facts.reason ?? error.code)];
 }
 
 /** Where bytes are that the fold does not know yet. */
