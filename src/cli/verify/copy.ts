@@ -60,6 +60,8 @@ export async function copyArchive(
 /** What a copy that was killed in its first moments leaves, and what a file system puts into every disk. */
 const NO_STRANGERS = new Set([
   'lock',
+  // SQLite has one while the lock is held.
+  'lock-journal',
   path.basename(logFolder('.')),
   path.basename(temporaryPath(formatPath('.'))),
   'lost+found',
