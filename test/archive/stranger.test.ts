@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,14 +9,13 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/archive/facts.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
+import { absent } from '../peers/programs.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { appeared, DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
 const reader = fileURLToPath(new URL('../../docs/read_archive.py', import.meta.url));
-const hasPython = spawnSync('python3', ['--version']).status === 0;
-if (!hasPython) console.warn('python3 is not here: the format is not read by a stranger');
 
 const top = mkdtempSync(join(tmpdir(), 'mailkeep-stranger-'));
 afterAll(() => rmSync(top, { recursive: true }));
@@ -40,7 +39,7 @@ async function readByStranger(disk: SimulatedDisk, name: string) {
   return { said: lines.slice(0, -1), whole: lines.at(-1) };
 }
 
-describe.skipIf(!hasPython)('a stranger with the format document reads', () => {
+describe.skipIf(absent('python3'))('a stranger with the format document reads', () => {
   test('hot and sealed segments alike, down to purged records and a torn tail', async () => {
     const disk = new SimulatedDisk();
     const writer = await openOn(disk.files);

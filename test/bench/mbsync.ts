@@ -1,6 +1,6 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import type { ImapServer } from './dovecot.ts';
+import type { ImapServer } from '../peers/dovecot.ts';
 import type { ProcessCost } from './process-cost.ts';
 import type { Workplace } from './workplace.ts';
 

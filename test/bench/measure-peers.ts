@@ -1,4 +1,4 @@
-import { serveImap } from './dovecot.ts';
+import { serveImap } from '../peers/dovecot.ts';
 import type { Participant } from './entry.ts';
 import { allottedBytes, type Indexer } from './indexer.ts';
 import { mbsyncStored, prepareMbsync } from './mbsync.ts';
@@ -29,7 +29,14 @@ export async function openMbsync(
 ): Promise<Opened<MirrorFigures>> {
   const absent = missingPeer('dovecot', 'doveadm', 'mbsync');
   if (absent !== undefined) return absent;
-  const server = await serveImap(work, messages);
+  const server = await serveImap(work.fresh('dovecot'), messages.maildir, (child) =>
+    work.adopt(child),
+  );
+  // Its index is built before anything is measured.
+  await work.run({
+    command: 'doveadm',
+    args: ['-c', server.config, 'fetch', '-u', server.user, 'uid flags size.virtual', 'all'],
+  });
   const mbsync = prepareMbsync(work, server);
   const firstMs: number[] = [];
   const againMs: number[] = [];

@@ -21,8 +21,3 @@ export function peerVersion(peer: Peer): string | undefined {
   const version = /\d+(?:\.\d+)+/.exec(result.stdout.toString())?.[0] ?? '';
   return `${peer} ${version}`.trim();
 }
-
-/** Debian keeps dovecot where only root looks. */
-export function extendPath(): void {
-  process.env.PATH = `${process.env.PATH ?? ''}:/usr/sbin:/sbin`;
-}

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { resourceIdOf } from '../../src/service/store/store.ts';
-import { stopServer, type Workplace } from './workplace.ts';
+import { stopServer } from '../peers/stop-server.ts';
+import type { Workplace } from './workplace.ts';
 
 const factsSchema = z.looseObject({
   mailboxUrl: z.string(),

@@ -3,10 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { stopServer } from '../peers/stop-server.ts';
 import { type Invocation, type ProcessCost, runProgram } from './process-cost.ts';
-
-/** How long a server may take to end before it is made to. */
-const GRACE_MS = 5_000;
 
 /**
  * The folder a run works in, and the programs it has running. Whatever way the run ends, short of SIGKILL, these are
@@ -58,14 +56,4 @@ export class Workplace {
     await Promise.all([...this.#running].map(stopServer));
     if (!this.#keep) await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
-}
-
-/** Asks a program to end, and makes it end when it does not; waits until it has. */
-export async function stopServer(server: ChildProcess): Promise<void> {
-  if (server.exitCode !== null || server.signalCode !== null) return;
-  const gone = new Promise<void>((resolve) => server.once('exit', () => resolve()));
-  server.kill('SIGTERM');
-  const impatient = setTimeout(() => server.kill('SIGKILL'), GRACE_MS);
-  await gone;
-  clearTimeout(impatient);
 }

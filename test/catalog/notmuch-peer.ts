@@ -3,16 +3,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SearchedMessage } from './searched-mail.ts';
 
-/** True where notmuch can be run. */
-export function hasNotmuch(): boolean {
-  try {
-    execFileSync('notmuch', ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** A notmuch index over messages, each in its folder and with its flags; it answers with docids. */
 export class NotmuchPeer {
   readonly #env: NodeJS.ProcessEnv;

@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import type { SearchNode } from '../../src/search/ast.ts';
 import { parseQuery } from '../../src/search/parse.ts';
+import { absent } from '../peers/programs.ts';
 import { START, temporaryDir } from './history.ts';
 import { type Asked, plainAsciiWords, reasonFor } from './notmuch-differences.ts';
-import { hasNotmuch, NotmuchPeer } from './notmuch-peer.ts';
+import { NotmuchPeer } from './notmuch-peer.ts';
 import { matches } from './plain-scan.ts';
 import { QueryMaker } from './query-maker.ts';
 import { indexMail, type SearchedMail, type SearchedMessage } from './searched-mail.ts';
@@ -65,7 +66,7 @@ describe('search over mail against a plain scan of what was extracted', () => {
     expect(finding).toBeGreaterThan(QUERIES / 2);
   });
 
-  test.skipIf(!hasNotmuch())(
+  test.skipIf(absent('notmuch'))(
     `notmuch finds the same, or there is a reason, seed ${SEED}`,
     { timeout: TIMEOUT },
     () => {

@@ -4,70 +4,89 @@ import { connect, createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { MessageSet } from './message-set.ts';
-import { stopServer, type Workplace } from './workplace.ts';
+import { stopServer } from './stop-server.ts';
 
 export interface ImapServer {
   readonly port: number;
   readonly user: string;
   readonly password: string;
+  /** Its configuration file, for doveadm. */
+  readonly config: string;
   stop(): Promise<void>;
 }
 
-const PASSWORD = 'bench';
+const USER = 'peer';
+const PASSWORD = 'peer';
 const STARTUP_MS = 20_000;
 
 /**
- * Serves the messages over IMAP on a free loopback port: Dovecot with a configuration of its own, the same files
- * (hard links) in a Maildir of its own, its index built before anything is measured.
+ * Serves a Maildir++ over IMAP on a free loopback port: Dovecot with a configuration of its own, the same files (hard
+ * links) in a Maildir of its own. It is to be found in PATH.
+ *
+ * @param base a folder that is empty and stays until the server is stopped; those above it can be entered by anybody
+ * @param adopt is given the process, to end it should this one be ended
  */
-export async function serveImap(work: Workplace, messages: MessageSet): Promise<ImapServer> {
-  const base = work.fresh('dovecot');
+export async function serveImap(
+  base: string,
+  maildir: string,
+  adopt: (server: ChildProcess) => void,
+): Promise<ImapServer> {
   const mail = join(base, 'mail');
   const owner = mailOwner();
   chownSync(base, owner.uid, owner.gid);
-  linkTree(messages.maildir, mail, owner);
+  linkTree(maildir, mail, owner);
   const port = await freePort();
   const config = join(base, 'dovecot.conf');
   const log = join(base, 'dovecot.log');
   writeFileSync(config, dovecotConfig({ base, mail, log, port, owner }));
   const server = spawn('dovecot', ['-F', '-c', config], { stdio: 'ignore' });
-  work.adopt(server);
-  await listening(server, port, log);
-  await work.run({
-    command: 'doveadm',
-    args: ['-c', config, 'fetch', '-u', 'bench', 'uid flags size.virtual', 'all'],
-  });
-  return { port, user: 'bench', password: PASSWORD, stop: () => stopServer(server) };
+  adopt(server);
+  try {
+    await listening(server, port, log);
+  } catch (error) {
+    await stopServer(server);
+    throw error;
+  }
+  return { port, user: USER, password: PASSWORD, config, stop: () => stopServer(server) };
 }
 
 interface Owner {
   readonly uid: number;
   readonly gid: number;
-  /** Who the rest of Dovecot runs as, for a server that was not started by root. */
-  readonly self?: string;
+  /** Who the rest of Dovecot runs as, for a server that was not started by root: user and group, by name. */
+  readonly self?: { readonly user: string; readonly group: string };
 }
 
-/** The same files in folders of another owner. */
+/** The same files, theirs and their folders' owner another. */
 function linkTree(from: string, to: string, owner: Owner): void {
   mkdirSync(to);
   chownSync(to, owner.uid, owner.gid);
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, target] = [join(from, entry.name), join(to, entry.name)];
     if (entry.isDirectory()) linkTree(source, target, owner);
-    else linkSync(source, target);
+    else {
+      linkSync(source, target);
+      chownSync(target, owner.uid, owner.gid);
+    }
   }
 }
 
 /** Dovecot gives no mail to root: there it is `nobody`, who owns nothing else. */
 function mailOwner(): Owner {
   const { uid, gid, username } = userInfo();
-  if (uid !== 0) return { uid, gid, self: username };
-  const nobody = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .map((line) => line.split(':'))
-    .find(([name]) => name === 'nobody');
+  if (uid !== 0) {
+    const [group = String(gid)] = rows('/etc/group').find(([, , id]) => id === String(gid)) ?? [];
+    return { uid, gid, self: { user: username, group } };
+  }
+  const nobody = rows('/etc/passwd').find(([name]) => name === 'nobody');
   return { uid: Number(nobody?.[2] ?? 65534), gid: Number(nobody?.[3] ?? 65534) };
+}
+
+/** The lines of a file of users or groups, as fields. */
+function rows(file: string): string[][] {
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'));
 }
 
 function dovecotConfig(facts: {
@@ -78,9 +97,9 @@ function dovecotConfig(facts: {
   readonly owner: Owner;
 }): string {
   const { uid, gid, self } = facts.owner;
-  const unprivileged = `default_internal_user=${self}
-default_login_user=${self}
-default_internal_group=${gid}
+  const unprivileged = `default_internal_user=${self?.user}
+default_login_user=${self?.user}
+default_internal_group=${self?.group}
 service anvil {
   chroot=
 }
@@ -89,7 +108,7 @@ service stats {
 }`;
   return `base_dir=${facts.base}/run
 state_dir=${facts.base}/state
-instance_name=mailkeep-bench
+instance_name=mailkeep-peer
 log_path=${facts.log}
 protocols=imap
 listen=127.0.0.1
@@ -125,7 +144,7 @@ namespace inbox {
 }
 
 /** A loopback port nobody listens on just now. */
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -1,0 +1,36 @@
+import { accessSync, constants } from 'node:fs';
+import path from 'node:path';
+
+/** Debian keeps Dovecot where only root looks. */
+export function extendPath(): void {
+  process.env.PATH = `${process.env.PATH ?? ''}${path.delimiter}/usr/sbin:/sbin`;
+}
+
+/** Set by the project's own checks, which install these programs: there a comparison that is left out is a failure. */
+const REQUIRED = process.env.MAILKEEP_PEERS === 'required';
+
+/**
+ * True where one of these programs of others is not installed: a test that compares with them is skipped, and it is said
+ * why.
+ *
+ * @throws Error if MAILKEEP_PEERS=required
+ */
+export function absent(...programs: readonly string[]): boolean {
+  const missing = programs.filter((program) => !isInPath(program));
+  if (missing.length === 0) return false;
+  const reason = `not compared: ${missing.join(' and ')} cannot be found in PATH`;
+  if (REQUIRED) throw new Error(reason);
+  console.warn(reason);
+  return true;
+}
+
+function isInPath(program: string): boolean {
+  return (process.env.PATH ?? '').split(path.delimiter).some((folder) => {
+    try {
+      accessSync(path.join(folder, program), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
