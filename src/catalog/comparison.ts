@@ -210,21 +210,21 @@ export function* compareRows(
   grown: Connection,
 ): Generator<RowDifference | Turn, void, undefined> {
   for (const compared of COMPARED) {
-    const ours = rows(implied, compared.sql);
-    const theirs = rows(grown, compared.sql);
+    const ours = implied.values<Row>(compared.sql);
+    const theirs = grown.values<Row>(compared.sql);
     try {
       yield* walk(compared, ours, theirs);
     } finally {
-      ours.return?.();
-      theirs.return?.();
+      ours.return();
+      theirs.return();
     }
   }
 }
 
 function* walk(
   compared: Compared,
-  ours: IterableIterator<Row>,
-  theirs: IterableIterator<Row>,
+  ours: Generator<Row, void, undefined>,
+  theirs: Generator<Row, void, undefined>,
 ): Generator<RowDifference | Turn, void, undefined> {
   let rows = 0;
   let a = next(ours);
@@ -249,11 +249,7 @@ function* walk(
   }
 }
 
-function rows(connection: Connection, sql: string): IterableIterator<Row> {
-  return connection.guard(() => connection.db.prepare<unknown[], Row>(sql).raw().iterate());
-}
-
-function next(from: IterableIterator<Row>): Row | undefined {
+function next(from: Generator<Row, void, undefined>): Row | undefined {
   const step = from.next();
   return step.done === true ? undefined : step.value;
 }

@@ -65,6 +65,11 @@ export class Connection {
     }
   }
 
+  /** Walks rows of SQL as lists of their columns' values; return it when it is not drained. */
+  values<R>(sql: string): Generator<R, void, undefined> {
+    return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
+  }
+
   *#walk<R>(open: () => IterableIterator<R>): Generator<R, void, undefined> {
     const rows = this.guard(open);
     try {
@@ -135,13 +140,24 @@ export class Connection {
   }
 }
 
+/**
+ * What SQLite says under its general code when the schema or the index's own settings were damaged: the catalog has
+ * the right version, so everything that our statements name should be there.
+ */
+const DAMAGE =
+  /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column)/;
+
+function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>): boolean {
+  return code === 'SQLITE_ERROR' && DAMAGE.test(message);
+}
+
 /** The catalog error for an error of SQLite, or undefined for one that only a bug can cause. */
 export function translate(error: unknown, file: string): MailkeepError | undefined {
   if (!(error instanceof Database.SqliteError)) return undefined;
   const { code } = error;
   if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);
   if (code === 'SQLITE_FULL') return catalogError('catalog-disk-full', { file }, error);
-  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB')
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB' || isOfDamage(error))
     return catalogError('catalog-damaged', { file, reason: code }, error);
   if (
     code.startsWith('SQLITE_IOERR') ||

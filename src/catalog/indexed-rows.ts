@@ -90,10 +90,7 @@ const RULES: readonly Rule[] = [
  */
 export function* contradictions(grown: Connection): Generator<RowDifference, void, undefined> {
   for (const { table, difference, columns, key, sql } of RULES) {
-    const rows = grown.guard(() =>
-      grown.db.prepare<unknown[], [number | null, number]>(sql).raw().iterate(),
-    );
-    for (const [docid, name] of rows) {
+    for (const [docid, name] of grown.values<[number | null, number]>(sql)) {
       yield { table, difference, columns, key: { [key]: name }, docid, position: null };
     }
   }

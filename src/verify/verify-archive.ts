@@ -5,12 +5,20 @@ import { realFiles } from '../archive/real-files.ts';
 import type { CommittedBatch, Locator, Position } from '../archive/records.ts';
 import { scanLog } from '../archive/scan-log.ts';
 import type { ImpliedCatalog } from '../catalog/implied.ts';
-import { type ComparedCatalog, openCompared, openImplied } from '../catalog/implied.ts';
+import { type ComparedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
+import { Beyond } from './beyond.ts';
 import { compareCatalog } from './compare-catalog.ts';
 import { concernedIn, messageFinding } from './concern.ts';
 import { type Finding, Findings } from './findings.ts';
+import {
+  type CatalogState,
+  type Grown,
+  openGrown,
+  reasonOfDamage,
+  Witness,
+} from './grown-catalog.ts';
 import { type LogTotals, readLog, type VouchedCommit } from './read-log.ts';
 import type { MessagesJob, SegmentDamage } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
@@ -33,15 +41,6 @@ export interface VerifyOptions {
     readonly rawBytes: number;
   }) => void;
 }
-
-/** How the catalog was compared: `missing` and `other-version` are no damage, since it can be made again. */
-export type CatalogState =
-  | 'equal'
-  | 'different'
-  | 'missing'
-  | 'other-version'
-  | 'damaged'
-  | 'behind';
 
 export interface Verification extends LogTotals {
   readonly catalog: CatalogState;
@@ -79,24 +78,6 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
   }
 }
 
-interface Grown {
-  readonly catalog: ComparedCatalog | undefined;
-  readonly state: CatalogState | undefined;
-}
-
-/** The catalog to look at; what keeps it from being opened is told, and damage is a finding. */
-function openGrown(dir: string, findings: Findings): Grown {
-  try {
-    return { catalog: openCompared(dir), state: undefined };
-  } catch (error) {
-    if (hasCode(error, 'catalog-missing')) return { catalog: undefined, state: 'missing' };
-    if (hasCode(error, 'catalog-version')) return { catalog: undefined, state: 'other-version' };
-    if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-    findings.add({ what: 'catalog-file', detail: String(error.facts.reason ?? error.code) });
-    return { catalog: undefined, state: 'damaged' };
-  }
-}
-
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
   readonly #unsound = new Map<MessageId, Extract<Finding, { what: 'message' }>['reason']>();
@@ -105,6 +86,7 @@ class Verifying {
   /** Positions in batches that the catalog had not reached when reading began: they are compared next time. */
   readonly #beyond = new Beyond();
   readonly #upTo: number;
+  readonly #witness: Witness | undefined;
   #acrossGap = false;
 
   constructor(
@@ -114,14 +96,13 @@ class Verifying {
     private readonly grown: Grown,
     private readonly findings: Findings,
   ) {
-    // Asked before the log is listed: whatever the catalog has reached by now, the log has to hold.
-    this.#upTo = grown.catalog?.reached().number ?? Number.POSITIVE_INFINITY;
+    this.#upTo = grown.reached?.number ?? Number.POSITIVE_INFINITY;
+    this.#witness = grown.catalog && new Witness(grown.catalog);
   }
 
   async run(signal: AbortSignal): Promise<Verification> {
     const { dir, checker, full, vouched = [], progress } = this.options;
-    const { catalog } = this.grown;
-    const reached = catalog?.reached();
+    const { catalog, reached } = this.grown;
     let structure: Promise<readonly string[]> = Promise.resolve([]);
     const totals = await readLog({
       dir,
@@ -190,7 +171,7 @@ class Verifying {
   }
 
   #concernedIn(damage: SegmentDamage) {
-    return concernedIn([this.grown.catalog, this.implied], damage);
+    return concernedIn(this.#concerns(), damage);
   }
 
   /** Messages that need bytes from elsewhere in the log. */
@@ -269,7 +250,7 @@ class Verifying {
   }
 
   #concerns() {
-    return [this.grown.catalog, this.implied];
+    return [this.#witness, this.implied];
   }
 
   #named(id: MessageId) {
@@ -299,7 +280,9 @@ class Verifying {
     if (catalog === undefined) return state ?? 'missing';
     const rows = new Findings();
     const found = await this.#compareRows(catalog, totals, rows, signal);
-    const wrong = await structure.catch(reasonOfDamage);
+    const told = found === 'damaged' ? [] : (this.#witness?.damage ?? []);
+    const inFile = await structure.catch(reasonOfDamage);
+    const wrong = inFile.length > 0 ? inFile : told;
     if (wrong.length === 0) {
       findings.take(rows);
       return found;
@@ -344,36 +327,6 @@ class Verifying {
       if (event.what !== 'batch' || event.batch.commit.number > number) break;
       this.implied.fold([event.batch], false);
     }
-  }
-}
-
-/** Why a catalog cannot be read, when it is damaged; other errors go on. */
-function reasonOfDamage(error: unknown): readonly string[] {
-  if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-  return [String(error.facts.reason ?? error.code)];
-}
-
-/** Where bytes are that the fold does not know yet. */
-class Beyond {
-  readonly #blobs = new Map<string, Position>();
-  readonly #messages = new Map<string, Position>();
-
-  note({ records }: CommittedBatch): void {
-    for (const record of records) {
-      if (record.kind === 'blob') this.#blobs.set(record.hash, record.position);
-      else if (record.kind === 'message') this.#messages.set(record.id, record.position);
-    }
-  }
-
-  has(kind: 'message' | 'blob', hash: string): boolean {
-    return (kind === 'message' ? this.#messages : this.#blobs).has(hash);
-  }
-
-  over(locator: Locator): Locator {
-    return {
-      blob: (hash) => this.#blobs.get(hash) ?? locator.blob(hash),
-      message: (id) => this.#messages.get(id) ?? locator.message(id),
-    };
   }
 }
 

@@ -1,8 +1,9 @@
 import type { ConcernedMessage } from '../../catalog/concerned.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { Finding } from '../../verify/findings.ts';
+import type { CatalogState } from '../../verify/grown-catalog.ts';
 import type { Sampling } from '../../verify/sample.ts';
-import type { CatalogState, Verification } from '../../verify/verify-archive.ts';
+import type { Verification } from '../../verify/verify-archive.ts';
 import { bytes, count, counted, span } from '../amounts.ts';
 import type { Colours } from '../output.ts';
 
