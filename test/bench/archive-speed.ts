@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { sealLog } from './archive-sizes.ts';
+import { makeHeavyMail } from './heavy-mail.ts';
 import { flush } from './measure-peers.ts';
-import type { ArchiveSpeed, ExportSpeed } from './measurements.ts';
+import type { ArchiveSpeed, ExportSpeed, VerifySpeed } from './measurements.ts';
 import type { MessageSet } from './message-set.ts';
 import { type Invocation, Peak } from './process-cost.ts';
 import type { Workplace } from './workplace.ts';
@@ -26,9 +27,10 @@ const exportedSchema = z.looseObject({
 export async function importArchive(
   work: Workplace,
   program: string,
-  { maildir }: MessageSet,
+  { maildir }: Pick<MessageSet, 'maildir'>,
+  folder = 'imported',
 ): Promise<string> {
-  const data = work.fresh('imported');
+  const data = work.fresh(folder);
   await work.run(invocation(program, 'import', '--data', data, '--quiet', maildir));
   await sealLog(data);
   return data;
@@ -55,14 +57,7 @@ export async function measureArchive(
   }));
   let rawBytes = 0;
   for (let round = 0; round < runs; round++) {
-    flush();
-    const verified = await work.run(invocation(program, 'verify', '--data', data, '--json'));
-    const result = verifiedSchema.parse(JSON.parse(verified.stdout));
-    if (result.rebuilt !== result.messages)
-      throw new Error(`verify rebuilt ${result.rebuilt} of ${result.messages} messages`);
-    rawBytes = result.rawBytes;
-    verifyMs.push(verified.wallMs);
-    peak.note(verified.peakBytes);
+    rawBytes = await verifyOnce(work, program, data, verifyMs, peak);
     for (const [index, { format, ms }] of exports.entries()) {
       const to = join(work.fresh('export'), format === 'zip' ? 'mail.zip' : 'mail');
       flush();
@@ -77,6 +72,46 @@ export async function measureArchive(
     rebuildMs.push((await work.run(invocation(program, 'rebuild', '--data', data))).wallMs);
   }
   return { rawBytes, verifyMs, verifyPeakBytes: peak.bytes, exports, rebuildMs };
+}
+
+const HEAVY_MESSAGES = 2_000;
+
+/** Full verification of an archive of messages that are nearly all attachment, made for this and removed. */
+export async function measureHeavy(
+  work: Workplace,
+  program: string,
+  seed: number,
+  runs: number,
+): Promise<VerifySpeed> {
+  const maildir = work.fresh('heavy');
+  makeHeavyMail(maildir, HEAVY_MESSAGES, seed);
+  const data = await importArchive(work, program, { maildir }, 'heavy-archive');
+  work.fresh('heavy');
+  const verifyMs: number[] = [];
+  const peak = new Peak();
+  let rawBytes = 0;
+  for (let round = 0; round < runs; round++)
+    rawBytes = await verifyOnce(work, program, data, verifyMs, peak);
+  work.fresh('heavy-archive');
+  return { rawBytes, verifyMs, verifyPeakBytes: peak.bytes };
+}
+
+/** Returns the bytes of raw mail. @throws when not every message was rebuilt, or the archive is not sound */
+async function verifyOnce(
+  work: Workplace,
+  program: string,
+  data: string,
+  verifyMs: number[],
+  peak: Peak,
+): Promise<number> {
+  flush();
+  const verified = await work.run(invocation(program, 'verify', '--data', data, '--json'));
+  const result = verifiedSchema.parse(JSON.parse(verified.stdout));
+  if (result.rebuilt !== result.messages)
+    throw new Error(`verify rebuilt ${result.rebuilt} of ${result.messages} messages`);
+  verifyMs.push(verified.wallMs);
+  peak.note(verified.peakBytes);
+  return result.rawBytes;
 }
 
 function invocation(program: string, ...args: readonly string[]): Invocation {

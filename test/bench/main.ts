@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { extendPath } from '../peers/programs.ts';
 import { archiveRows, rebuildRow } from './archive-rows.ts';
-import { importArchive, measureArchive } from './archive-speed.ts';
+import { importArchive, measureArchive, measureHeavy } from './archive-speed.ts';
 import { durableFilesPerSecond } from './disk-probe.ts';
 import { Entry } from './entry.ts';
 import { formatCount, formatMB, median } from './figures.ts';
@@ -89,7 +89,9 @@ async function archiveAlone(work: Workplace, options: BenchOptions): Promise<voi
   say('Importing them …');
   const data = await importArchive(work, program, messages);
   say('Verifying, exporting and rebuilding …');
-  const archive = await measureArchive(work, program, data, options.runs);
+  const own = await measureArchive(work, program, data, options.runs);
+  say('Verifying mail with large attachments …');
+  const archive = { ...own, heavy: await measureHeavy(work, program, options.seed, options.runs) };
   const rows = [...archiveRows(archive), rebuildRow(archive)];
   process.stdout.write(
     `${describeMessages(messages)}\n${describeMachine()}.\n\n${formatTable(rows)}\n`,
@@ -101,7 +103,7 @@ async function archiveAlone(work: Workplace, options: BenchOptions): Promise<voi
 async function measure(
   work: Workplace,
   messages: MessageSet,
-  { runs }: BenchOptions,
+  { runs, seed }: BenchOptions,
 ): Promise<Omit<Measurements, 'search'>> {
   const { maildir, terms } = messages;
   const indexers = { mu: prepareMu(work, maildir), notmuch: prepareNotmuch(work, maildir) };
@@ -135,7 +137,7 @@ async function measure(
     mailkeep: await mailkeep.figures(),
   };
   const data = 'value' in figures.mailkeep ? ours?.data : undefined;
-  const archive = data === undefined ? {} : await archiveSpeed(work, data, runs);
+  const archive = data === undefined ? {} : await archiveSpeed(work, data, seed, runs);
   const searches: Record<string, Searches> = {};
   for (const name of ['mu', 'notmuch'] as const)
     if ('value' in figures[name])
@@ -160,11 +162,13 @@ async function measure(
 async function archiveSpeed(
   work: Workplace,
   data: string,
+  seed: number,
   runs: number,
 ): Promise<Pick<Measurements, 'archive'>> {
   say('Verification and exports …');
   try {
-    return { archive: await measureArchive(work, program, data, runs) };
+    const own = await measureArchive(work, program, data, runs);
+    return { archive: { ...own, heavy: await measureHeavy(work, program, seed, runs) } };
   } catch (error) {
     failed('verification and exports', error);
     return {};

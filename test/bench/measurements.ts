@@ -90,13 +90,19 @@ export interface ExportSpeed {
 }
 
 /** Work with an archive that is there, sealed; whole processes. */
-export interface ArchiveSpeed {
+export interface ArchiveSpeed extends VerifySpeed {
+  readonly exports: readonly ExportSpeed[];
+  readonly rebuildMs: readonly number[];
+  /** Full verification of another archive, of messages that are nearly all attachment. */
+  readonly heavy?: VerifySpeed;
+}
+
+/** Full verification of a sealed archive; whole processes. */
+export interface VerifySpeed {
   /** Of the messages' sources. */
   readonly rawBytes: number;
   readonly verifyMs: readonly number[];
   readonly verifyPeakBytes: number | undefined;
-  readonly exports: readonly ExportSpeed[];
-  readonly rebuildMs: readonly number[];
 }
 
 /** Everything one run measured. Lists hold one figure per repetition. */

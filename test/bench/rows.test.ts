@@ -107,6 +107,12 @@ test('verification and exports are told by what they made of an archive in a sec
     met: true,
   });
   expect(line([2_001]).get('Full verification')?.met).toBe(false);
+  const heavy = { rawBytes: 600e6, verifyMs: [1_500], verifyPeakBytes: undefined };
+  const rows = rowsOf({ ...run, archive: { ...archive([2_001]), heavy } });
+  expect(rows.find(({ work }) => work.endsWith('large attachments'))).toMatchObject({
+    mailkeep: '1.50 s, 400 MB of raw mail a second',
+    met: true,
+  });
   const exported = line([1]).get('Export');
   expect(exported?.mailkeep).toBe('5.00 s, 200 msg/s, 100 MB/s');
   expect(exported?.met).toBeUndefined();
