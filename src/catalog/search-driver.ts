@@ -1,11 +1,12 @@
 import type { Connection } from './connection.ts';
-import type { Conjunct } from './search-formula.ts';
+import { type Conjunct, hasStar } from './search-formula.ts';
 import {
   type AsOf,
   type Direction,
   type Driver,
   needsMatch,
   newestOf,
+  type Range,
   type Side,
 } from './search-sql.ts';
 
@@ -98,6 +99,41 @@ export function chooseDriver(
   return { conjunct: { ...conjunct, low }, driver, stretch: { low, high } };
 }
 
+/** A walk asks each candidate, which takes some twenty times as long as having a message in a set or not. */
+const SPARSE = 16;
+
+/**
+ * True when few messages are candidates of any of the drives, so that walks are done before sets would be made. Of
+ * words with a star the lists would be merged for each alternative that has them.
+ */
+export function isSparse(
+  connection: Connection,
+  drives: readonly Drive[],
+  direction: Direction,
+): boolean {
+  const [first] = drives;
+  if (first === undefined) return true;
+  const all = rateOf(connection, first.conjunct, { by: 'all' }, direction);
+  let candidates = 0;
+  for (const { conjunct, driver } of drives) {
+    const side = driver.by === 'both' ? driver.rare : driver;
+    const merges = hasPrefix(conjunct) && (side.by === 'match' || drives.length > 1);
+    if (side.by === 'all' || merges) return false;
+    candidates += rateOf(connection, conjunct, side, direction);
+    if (candidates * SPARSE > all) return false;
+  }
+  return true;
+}
+
+function rateOf(
+  connection: Connection,
+  conjunct: Conjunct,
+  side: { readonly by: 'match' } | Side,
+  direction: Direction,
+): number {
+  return density(connection, conjunct, side, direction, rangeOf(connection, conjunct)).rate;
+}
+
 /**
  * Before it gives the first hit of a word with a star, FTS5 merges the lists of all words that begin so. It is
  * asked once, for everything there is, and never about single messages.
@@ -118,11 +154,8 @@ function inOneGo(
 }
 
 function hasPrefix({ has, lacks }: Conjunct): boolean {
-  return [...has, ...lacks].some((expression) => PREFIX.test(expression));
+  return [...has, ...lacks].some(hasStar);
 }
-
-/** A string of ours with a star behind it: no quote stands within one. */
-const PREFIX = /" \*/;
 
 function rivalsOf({ places, members, deleted }: Conjunct, asOf: AsOf): Side[] {
   const rivals: Side[] = members
@@ -137,11 +170,6 @@ function rivalsOf({ places, members, deleted }: Conjunct, asOf: AsOf): Side[] {
       rivals.push({ by: 'flags', flagSets });
   }
   return rivals;
-}
-
-interface Range {
-  readonly low: number;
-  readonly high: number;
 }
 
 /** The docids among which a conjunct is looked for. */

@@ -55,7 +55,16 @@ const CONJUNCT_LIMIT = 32;
 /** Words with a star in all alternatives together: the index merges the lists of all words that begin so for each. */
 const STAR_LIMIT = 6;
 /** A string of ours with a star behind it: no quote stands within one. */
-const STAR = /" \*/g;
+const STARS = /" \*/g;
+
+/** True when an expression has a word with a star. */
+export function hasStar(expression: string): boolean {
+  return starsIn(expression) > 0;
+}
+
+export function starsIn(expression: string): number {
+  return expression.match(STARS)?.length ?? 0;
+}
 
 const WHOLE: Conjunct = {
   has: [],
@@ -82,7 +91,7 @@ export function alternatives(formula: Formula): Conjunct[] {
   const found = expand(formula, true).filter(isPossible);
   const stars = found
     .flatMap(({ has, lacks }) => [...has, ...lacks])
-    .reduce((sum, expression) => sum + (expression.match(STAR)?.length ?? 0), 0);
+    .reduce((sum, expression) => sum + starsIn(expression), 0);
   if (found.length > 1 && stars > STAR_LIMIT)
     throw searchError('search-too-complex', { limit: STAR_LIMIT, of: 'stars' });
   return found;

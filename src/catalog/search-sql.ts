@@ -64,29 +64,17 @@ export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, 
   });
 }
 
-/**
- * Counts the messages of alternatives: by the full-text index alone, where it alone answers; else each message is
- * asked for one alternative after the other.
- */
-export function counted(conjuncts: readonly Conjunct[], asOf: AsOf): Sql {
-  const [only] = conjuncts;
-  if (only !== undefined && conjuncts.length === 1 && needsMatch(only)) {
-    const { from, where, params } = matched(only, { by: 'match' }, asOf);
+/** Counts the messages of a conjunct that one index answers; undefined where each message would have to be asked. */
+export function counted(conjunct: Conjunct, asOf: AsOf): Sql | undefined {
+  if (filtersOf(conjunct, asOf).length > 0) return undefined;
+  if (needsMatch(conjunct)) {
+    const { from, where, params } = matched(conjunct, { by: 'match' }, asOf);
     return { sql: `SELECT count(*) AS n FROM ${from} WHERE ${where}`, params };
   }
-  const parts = conjuncts.map((conjunct) => {
-    const within = bounds('m.docid', conjunct);
-    const match = needsMatch(conjunct) ? [matchOf(conjunct.has, conjunct.lacks)] : [];
-    const listed = match.map(() => 'm.docid IN (SELECT rowid FROM msg_fts WHERE msg_fts MATCH ?)');
-    return {
-      where: [...within.where, ...listed, ...filtersOf(conjunct, asOf)].join(' AND ') || '1',
-      params: [...within.params, ...match],
-    };
-  });
+  const { where, params } = bounds('m.docid', conjunct);
   return {
-    // Listed in brackets of their own: SQLite must not make a search by alternatives of it, which sorts out doubles.
-    sql: `SELECT count(*) AS n FROM messages m WHERE +(${parts.map(({ where }) => `(${where})`).join(' OR ') || '0'})`,
-    params: parts.flatMap(({ params }) => params),
+    sql: `SELECT count(*) AS n FROM messages m WHERE ${where.join(' AND ') || '1'}`,
+    params,
   };
 }
 
@@ -182,6 +170,15 @@ export function ranked(
   };
 }
 
+/** The best `limit` of some docids by an expression that all of them match. */
+export function rankedAmong(expression: string, docids: readonly number[], limit: number): Sql {
+  return {
+    // The plus: see `matched`. Without the inner limit FTS5 would be asked for its own order, and rank all that it has.
+    sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
+    params: [expression, JSON.stringify(docids)],
+  };
+}
+
 /** True when the full-text index has to be asked at all. */
 export function needsMatch({ has, lacks }: Conjunct): boolean {
   return has.length > 0 || lacks.length > 0;
@@ -232,9 +229,15 @@ function sources(driver: Side, joined = true): readonly Source[] {
   }
 }
 
-function bounds(
+/** Docids from `low` (included) to `high` (excluded). */
+export interface Range {
+  readonly low: number;
+  readonly high: number;
+}
+
+export function bounds(
   docid: string,
-  { low, high }: Conjunct,
+  { low, high }: Range,
 ): { readonly where: readonly string[]; readonly params: readonly bigint[] } {
   const from = low > 0;
   const to = high < Number.MAX_SAFE_INTEGER;
@@ -263,7 +266,7 @@ function filtersOf(conjunct: Conjunct, asOf: AsOf): string[] {
  * Conditions on places that stand together mean one place: `in:INBOX is:unread` is unread in INBOX. Two
  * folders ask for a place in each, with the states that were asked for.
  */
-function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
+export function together(places: readonly PlaceCondition[]): readonly PlaceCondition[] {
   const states = places.filter(({ folders }) => folders === null);
   const inFolders = places.filter(({ folders }) => folders !== null);
   const flagSets = states
@@ -302,19 +305,28 @@ function isMember({ column, values }: Members): string {
   return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
 }
 
-function isCurrent(asOf: AsOf): string {
+export function isCurrent(asOf: AsOf): string {
   return asOf === null ? '(m.open_places > 0)' : openAt(asOf, '');
 }
 
 /** The condition holds at a current place; or, for a message that has none, at its last. */
-function atPlace({ folders, flagSets }: PlaceCondition, asOf: AsOf): string {
-  const condition = [
+export function atPlace(place: PlaceCondition, asOf: AsOf): string {
+  const condition = ofPlace(place);
+  if (asOf !== null)
+    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, '')} AND EXISTS (SELECT 1 FROM (${lastAt(asOf)}) q WHERE 1${condition})))`;
+  return `(EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit IS NULL${condition}) OR (m.open_places = 0 AND ${lastPlaceIs(place)}))`;
+}
+
+/** Of a message without a current place: it holds at the last. */
+export function lastPlaceIs(place: PlaceCondition): string {
+  return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (SELECT max(z.to_commit) FROM places z WHERE z.docid = m.docid)${ofPlace(place)})`;
+}
+
+function ofPlace({ folders, flagSets }: PlaceCondition): string {
+  return [
     ...(folders === null ? [] : [` AND q.folder_id IN (${folders.join(', ')})`]),
     ...(flagSets === null ? [] : [` AND q.flag_set IN (${flagSets.join(', ')})`]),
   ].join('');
-  if (asOf !== null)
-    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, '')} AND EXISTS (SELECT 1 FROM (${lastAt(asOf)}) q WHERE 1${condition})))`;
-  return `(EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit IS NULL${condition}) OR (m.open_places = 0 AND EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (SELECT max(z.to_commit) FROM places z WHERE z.docid = m.docid)${condition})))`;
 }
 
 function openAt(commit: number, condition: string): string {

@@ -4,11 +4,20 @@ import { archiveNames } from './archive-names.ts';
 import type { Connection } from './connection.ts';
 import { commitAt } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
-import { chooseDriver, type Drive } from './search-driver.ts';
-import { alternatives, type Conjunct } from './search-formula.ts';
+import { chooseDriver, type Drive, isSparse } from './search-driver.ts';
+import { alternatives, type Conjunct, starsIn } from './search-formula.ts';
 import { hitReader, type SearchHit } from './search-hit.ts';
 import { type Names, resolve, type UnknownName } from './search-resolve.ts';
-import { type AsOf, counted, ranked, walks } from './search-sql.ts';
+import { SetSearch } from './search-sets.ts';
+import {
+  type AsOf,
+  counted,
+  type Direction,
+  ranked,
+  rankedAmong,
+  type Sql,
+  walks,
+} from './search-sql.ts';
 import { walkDrives } from './search-walk.ts';
 import { threadNaming, threadOf } from './threads.ts';
 
@@ -71,17 +80,12 @@ export function search(
 export function countHits(connection: Connection, ids: IdLookup, request: CountRequest): number {
   return connection.snapshot(() => {
     const { drives, asOf } = prepared(connection, ids, request);
-    // One selective side is walked; what is not selective, or mixed, SQLite counts without telling us each message.
-    if (
-      drives.length !== 1 ||
-      drives.every(({ driver }) => driver.by === 'match' || driver.by === 'all')
-    ) {
-      const { sql, params } = counted(
-        drives.map(({ conjunct }) => conjunct),
-        asOf,
-      );
-      for (const { n } of connection.text<{ n: number }>(sql, params)) return n;
-    }
+    const [only] = drives;
+    if (only === undefined) return 0;
+    const byIndex = drives.length === 1 ? counted(only.conjunct, asOf) : undefined;
+    if (byIndex !== undefined)
+      for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params)) return n;
+    if (!isSparse(connection, drives, 'newest')) return setsOf(connection, drives, asOf).count();
     let count = 0;
     for (const docid of walkDrives(connection, drives, 'newest', asOf)) count += docid > 0 ? 1 : 0;
     return count;
@@ -106,19 +110,26 @@ export function explainSearch(
 ): SearchPlan {
   const { drives, unknown, asOf } = prepared(connection, ids, request);
   const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
+  if (!isWalked(connection, drives, direction))
+    return {
+      unknown,
+      drives: [{ driver: 'sets', sql: setsOf(connection, drives, asOf).lists().map(shown) }],
+    };
   return {
     unknown,
     drives: drives.map(({ conjunct, driver, stretch }) => ({
       driver: driver.by === 'both' ? `match and ${driver.rare.by}` : driver.by,
-      sql: walks({ ...conjunct, ...stretch }, driver, direction, asOf).map(({ sql, params }) =>
-        params.reduce<string>(
-          (text, param) =>
-            text.replace('?', () => (typeof param === 'bigint' ? `${param}` : `'${param}'`)),
-          sql,
-        ),
-      ),
+      sql: walks({ ...conjunct, ...stretch }, driver, direction, asOf).map(shown),
     })),
   };
+}
+
+function shown({ sql, params }: Sql): string {
+  return params.reduce<string>(
+    (text, param) =>
+      text.replace('?', () => (typeof param === 'bigint' ? `${param}` : `'${param}'`)),
+    sql,
+  );
 }
 
 function prepared(
@@ -162,20 +173,42 @@ function docids(
 ): Iterable<number> {
   return sort === 'relevance'
     ? byRelevance(connection, drives, limit, asOf)
-    : walkDrives(connection, drives, sort, asOf);
+    : inOrder(connection, drives, sort, asOf);
+}
+
+function inOrder(
+  connection: Connection,
+  drives: readonly Drive[],
+  direction: Direction,
+  asOf: AsOf,
+): Iterable<number> {
+  return isWalked(connection, drives, direction)
+    ? walkDrives(connection, drives, direction, asOf)
+    : setsOf(connection, drives, asOf).walk(direction);
+}
+
+/**
+ * One alternative is walked. Several are walked side by side where they have few candidates; else each would look for
+ * its next hit, however far that is, and ask about the same messages again.
+ */
+function isWalked(connection: Connection, drives: readonly Drive[], direction: Direction): boolean {
+  return drives.length < 2 || isSparse(connection, drives, direction);
+}
+
+function setsOf(connection: Connection, drives: readonly Drive[], asOf: AsOf): SetSearch {
+  return new SetSearch(
+    connection,
+    drives.map(({ conjunct }) => conjunct),
+    asOf,
+  );
 }
 
 /** Words that are ranked by: each costs a look at all its places in every hit. */
 const RANKED_LIMIT = 16;
-/** Hits that are ranked in all, the newest of each alternative: what ranking takes must not grow with the archive. */
+/** Hits that are ranked, the newest: what ranking takes must not grow with the archive. */
 const RANKED_HITS = 50_000;
-
-/** @throws `search-too-complex` */
-function checkRanked(drives: readonly Drive[]): void {
-  const words = drives.reduce((sum, { conjunct }) => sum + rankedWords(conjunct), 0);
-  if (words > RANKED_LIMIT)
-    throw searchError('search-too-complex', { limit: RANKED_LIMIT, of: 'ranked' });
-}
+/** The same of several alternatives, whose hits have to be found before, and listed to be ranked. */
+const RANKED_AMONG = 25_000;
 
 function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
   return has
@@ -183,55 +216,69 @@ function rankedWords({ has }: Pick<Conjunct, 'has'>): number {
     .filter((string) => !string.startsWith('meta')).length;
 }
 
-/** How many hits of an alternative are ranked: the fewer, the more words each is looked through for. */
-function rankedHits({ has }: Conjunct, alternatives: number): number {
-  const stars = has.reduce((sum, expression) => sum + (expression.match(STARRED)?.length ?? 0), 0);
+/** How many hits are ranked: the fewer, the more words each is looked through for. */
+function rankedHits(has: readonly string[], most: number): number {
+  const stars = has.reduce((sum, expression) => sum + starsIn(expression), 0);
   const words = rankedWords({ has }) + STAR_WEIGHT * stars;
-  return Math.ceil(RANKED_HITS / alternatives / Math.max(1, words / FEW_WORDS));
+  return Math.ceil(most / Math.max(1, words / FEW_WORDS));
 }
 
 /** Up to here words cost about the same, since a hit itself has a cost. */
 const FEW_WORDS = 3;
 /** Words that one with a star counts for besides. */
 const STAR_WEIGHT = 3;
-const STARRED = /" \*/g;
 
 /** Words and phrases in an expression of ours; those of the meta column, which has no weight, begin with its name. */
 const STRINGS = /(?:- )?(?:meta : )?"[^"]*"/g;
 
-/** The best of each alternative, put together: the lowest bm25 first, and the newest of equal ones. */
+/**
+ * The lowest bm25 first, and the newest of equal ones. What several alternatives find is ranked together, by the words
+ * of all of them: as it is by those of one expression.
+ *
+ * @throws `search-too-complex`
+ */
 function byRelevance(
   connection: Connection,
   drives: readonly Drive[],
   limit: number,
   asOf: AsOf,
 ): number[] {
-  checkRanked(drives);
-  const ranks = new Map<number, number>();
-  for (const drive of drives) {
-    const { conjunct, driver } = drive;
-    // Without a word that is ranked all are equal, and the newest of equal ones come first.
-    if (rankedWords(conjunct) > 0) {
-      const { sql, params } = ranked(
-        conjunct,
-        driver,
-        limit,
-        rankedHits(conjunct, drives.length),
-        asOf,
-      );
-      for (const { docid, rank } of connection.text<{ docid: number; rank: number }>(sql, params))
-        ranks.set(docid, Math.min(rank, ranks.get(docid) ?? 0));
-      continue;
-    }
-    let left = limit;
-    for (const docid of walkDrives(connection, [drive], 'newest', asOf)) {
-      if (left === 0) break;
-      left -= 1;
-      ranks.set(docid, ranks.get(docid) ?? 0);
-    }
+  const has = [...new Set(drives.flatMap(({ conjunct }) => conjunct.has))].filter(
+    (expression) => rankedWords({ has: [expression] }) > 0,
+  );
+  if (rankedWords({ has }) > RANKED_LIMIT)
+    throw searchError('search-too-complex', { limit: RANKED_LIMIT, of: 'ranked' });
+  const [only] = drives;
+  const most = rankedHits(has, drives.length > 1 ? RANKED_AMONG : RANKED_HITS);
+  if (only !== undefined && drives.length === 1 && has.length > 0) {
+    const { sql, params } = ranked(only.conjunct, only.driver, limit, most, asOf);
+    return inRank(connection.text<RankRow>(sql, params));
   }
-  return [...ranks]
-    .sort(([a, rankA], [b, rankB]) => rankA - rankB || b - a)
-    .slice(0, limit)
-    .map(([docid]) => docid);
+  const newest = firstOf(
+    inOrder(connection, drives, 'newest', asOf),
+    has.length > 0 ? most : limit,
+  );
+  if (has.length === 0) return newest;
+  const { sql, params } = rankedAmong(`(${has.join(' OR ')})`, newest, limit);
+  const best = inRank(connection.text<RankRow>(sql, params));
+  // Those that have none of the words come last, and have a place only where all others are on the page.
+  return best.length < limit ? [...new Set([...best, ...newest])].slice(0, limit) : best;
+}
+
+interface RankRow {
+  readonly docid: number;
+  readonly rank: number;
+}
+
+function inRank(rows: Iterable<RankRow>): number[] {
+  return [...rows].sort((a, b) => a.rank - b.rank || b.docid - a.docid).map(({ docid }) => docid);
+}
+
+function firstOf(docids: Iterable<number>, most: number): number[] {
+  const first: number[] = [];
+  for (const docid of docids) {
+    if (first.length >= most) break;
+    first.push(docid);
+  }
+  return first;
 }

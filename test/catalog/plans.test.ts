@@ -137,8 +137,22 @@ describe('query plans', () => {
     ['id:30@example.org common', 'message-id'],
     ['id:30@example.org OR id:31@example.org', 'message-id'],
     ['larger:5', 'all'],
+    ['common OR in:Other', 'sets'],
+    ['(common OR in:Other) larger:5', 'sets'],
   ])('searching %s is driven by %s', (query, driver) => {
     expect(drivenBy(query).map((drive) => drive.driver)).toEqual([driver]);
+  });
+
+  test('alternatives with few candidates are walked side by side', () => {
+    expect(drivenBy('flag:rare OR is:deleted').map(({ driver }) => driver)).toEqual([
+      'flags',
+      'ended',
+    ]);
+  });
+
+  test('conditions that alternatives share are listed once', () => {
+    const [sets] = drivenBy('(common OR in:Other) (comm* OR is:deleted)');
+    expect(sets?.sql.length).toBe(4);
   });
 
   test('a word that stands nowhere leaves nothing to walk', () => {
