@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { LogWriter } from '../../src/archive/log-writer.ts';
+import { powerCuts } from './endings.ts';
 import { Positions } from './positions.ts';
 import {
   DIR,
@@ -246,7 +247,9 @@ describe('nothing that was committed is lost', () => {
     }
   });
 
-  test('when the power goes at any act, and pages are lost in any order', async () => {
+  test('when the power goes at any act, and pages are lost in any order', {
+    timeout: 120_000 + powerCuts(10) * 10_000,
+  }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.nat({ max: 40 }),
@@ -268,7 +271,8 @@ describe('nothing that was committed is lost', () => {
           await expectKept(next, known);
         },
       ),
-      { numRuns: 400 },
+      // One seed is a cut at each act.
+      { numRuns: powerCuts(10) * 41 },
     );
   });
 });

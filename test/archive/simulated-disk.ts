@@ -92,8 +92,9 @@ export class SimulatedDisk {
       const inode = this.#names.get(from);
       if (inode === undefined) throw systemError('ENOENT', from);
       this.#act('rename', to, 0);
-      this.#name(from, undefined);
+      // A file system that does not journal both as one has the new name first: a cut may leave both, never neither.
       this.#name(to, inode);
+      this.#name(from, undefined);
     },
     remove: async (path) => {
       if (!this.#names.has(path)) throw systemError('ENOENT', path);

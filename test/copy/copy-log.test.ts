@@ -5,6 +5,7 @@ import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
 import { sealClosedSegments, sealSegment } from '../../src/archive/seal-segment.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';
+import { endings, powerCuts } from '../archive/endings.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, fill, openOn, writeBatches } from '../archive/sample-log.ts';
@@ -202,40 +203,39 @@ async function twice(
   await copy(disk);
 }
 
-test('killed, or without power, at any act: nothing half-written, and the same command goes on', async () => {
-  let turn = 0;
-  const ends = [
-    (disk: SimulatedDisk) => disk.afterKill(),
-    (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
-    (disk: SimulatedDisk) => disk.afterPowerCut(() => turn++ % 3 !== 1),
-    (disk: SimulatedDisk) => disk.afterPowerCut(() => turn++ % 2 === 0),
-  ];
-  for (const end of ends) {
-    for (let k = 0; ; k += 1) {
-      const { disk, writer, known } = await grown();
-      const start = disk.acts;
-      disk.fault = (act, _path, count) => {
-        if (count === start + k) throw new Killed(act);
-        return undefined;
-      };
-      const outcome = await twice(disk, writer, known).catch((error: unknown) => error);
-      const next = end(disk);
-      const names = next.paths().filter((path) => path.startsWith(TO) && path.endsWith('.seg'));
-      if (names.length > 0) await commitsOf(next, TO);
-      await copy(next);
-      const there = await commitsOf(next, TO);
-      expect(there).toEqual(await commitsOf(next, DIR));
-      expect(there.slice(0, 7)).toEqual(known.batches.slice(0, 7));
-      expect(next.paths().filter((path) => path.startsWith(TO) && path.endsWith('.tmp'))).toEqual(
-        [],
-      );
-      if (!(outcome instanceof Error)) break;
+const CUTS = powerCuts(2);
+
+test(
+  `killed, or without power, at any act: nothing half-written, and the same command goes on (${CUTS} seeds)`,
+  async () => {
+    for (const { name, after } of endings(CUTS)) {
+      for (let k = 0; ; k += 1) {
+        const { disk, writer, known } = await grown();
+        const start = disk.acts;
+        disk.fault = (act, _path, count) => {
+          if (count === start + k) throw new Killed(act);
+          return undefined;
+        };
+        const outcome = await twice(disk, writer, known).catch((error: unknown) => error);
+        const next = after(disk);
+        const names = next.paths().filter((path) => path.startsWith(TO) && path.endsWith('.seg'));
+        if (names.length > 0) await commitsOf(next, TO);
+        await copy(next);
+        const there = await commitsOf(next, TO);
+        expect(there, `${name}, act ${k}`).toEqual(await commitsOf(next, DIR));
+        expect(there.slice(0, 7)).toEqual(known.batches.slice(0, 7));
+        expect(next.paths().filter((path) => path.startsWith(TO) && path.endsWith('.tmp'))).toEqual(
+          [],
+        );
+        if (!(outcome instanceof Error)) break;
+      }
     }
-  }
-});
+  },
+  120_000 + CUTS * 30_000,
+);
 
 test('no room at any write: a clear error, nothing lost, and it goes on when there is room', async () => {
-  for (let k = 0; k < 12; k += 1) {
+  for (let k = 0; ; k += 1) {
     const { disk, known } = await grown();
     let writes = 0;
     disk.fault = (act, path) => {
@@ -247,5 +247,6 @@ test('no room at any write: a clear error, nothing lost, and it goes on when the
     disk.fault = () => undefined;
     await copy(disk);
     expect(await commitsOf(disk, TO)).toEqual(known.batches);
+    if (!(outcome instanceof Error)) break;
   }
 });

@@ -2,8 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ExportFiles } from '../../src/export/export-files.ts';
 import type { ExportFormat } from '../../src/export/format.ts';
 import { runExport } from '../../src/export/run-export.ts';
+import { endings, powerCuts } from '../archive/endings.ts';
 import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
 import { exporting, StoredArchive, sampleSources } from './stored-archive.ts';
+
+const CUTS = powerCuts(1);
 
 let archive: StoredArchive;
 beforeAll(async () => {
@@ -52,34 +55,55 @@ const finals = (disk: SimulatedDisk) =>
   contents(disk).filter(([path]) => !/\.tmp$|unfinished\.json$/.test(path ?? ''));
 
 describe.each(['eml', 'mbox', 'maildir', 'zip'] as const)('%s', (format) => {
-  it('killed at any act, or cut off the power, leaves whole files only, and the same command finishes it', async () => {
+  it(`killed, or without power, at any act: whole files only, and the same command finishes it (${CUTS} seeds)`, {
+    timeout: 120_000 + CUTS * 30_000,
+  }, async () => {
     const undisturbed = new SimulatedDisk();
     await exportTo(undisturbed, format);
     const whole = new Map(contents(undisturbed).map(([path, bytes]) => [path, bytes]));
     expect([...whole.keys()].some((path) => /tmp$|unfinished/.test(path ?? ''))).toBe(false);
-    for (let act = 0; act < undisturbed.acts; act += 1) {
-      const disk = new SimulatedDisk();
-      disk.fault = (_act, _path, count) => {
-        if (count === act) throw new Killed(`at act ${act}`);
-        return undefined;
-      };
-      await expect(exportTo(disk, format)).rejects.toThrow();
-      let chance = act;
-      const survives = () => {
-        chance = (chance * 1103515245 + 12345) % 2147483648;
-        return chance % 3 !== 0;
-      };
-      const next = act % 2 === 0 ? disk.afterKill() : disk.afterPowerCut(survives);
-      // A zip is opened through the system, which knows no simulated disk: it has none before the end.
-      for (const [path, bytes] of finals(next))
-        expect(bytes, `act ${act}: ${path}`).toBe(whole.get(path));
-      if (format === 'zip' && next.paths().includes(target.zip)) continue;
-      await exportTo(next, format);
-      expect(contents(next), `act ${act}`).toEqual(contents(undisturbed));
+    for (const { name, after } of endings(CUTS)) {
+      for (let act = 0; act < undisturbed.acts; act += 1) {
+        const disk = new SimulatedDisk();
+        disk.fault = (_act, _path, count) => {
+          if (count === act) throw new Killed(`at act ${act}`);
+          return undefined;
+        };
+        await expect(exportTo(disk, format)).rejects.toThrow();
+        const next = after(disk);
+        // A zip is opened through the system, which knows no simulated disk: it has none before the end.
+        for (const [path, bytes] of finals(next))
+          expect(bytes, `${name}, act ${act}: ${path}`).toBe(whole.get(path));
+        if (format === 'zip' && next.paths().includes(target.zip)) continue;
+        await exportTo(next, format);
+        expect(contents(next), `${name}, act ${act}`).toEqual(contents(undisturbed));
+      }
     }
   });
 
-  it('says that the disk is full, leaves nothing half-written, and goes on when there is room', async () => {
+  it('no room at any write: says so, leaves nothing half-written, and goes on when there is room', async () => {
+    const undisturbed = new SimulatedDisk();
+    await exportTo(undisturbed, format);
+    let failures = 0;
+    for (let k = 0; ; k += 1) {
+      const disk = new SimulatedDisk();
+      let writes = 0;
+      disk.fault = (act, path) => {
+        if (act === 'write' && writes++ === k) throw systemError('ENOSPC', path);
+        return undefined;
+      };
+      const outcome = await exportTo(disk, format).catch((error: unknown) => error);
+      if (!(outcome instanceof Error)) break;
+      failures += 1;
+      expect(outcome).toMatchObject({ code: 'export-disk-full' });
+      expect(disk.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+      await exportTo(disk, format);
+      expect(contents(disk)).toEqual(contents(undisturbed));
+    }
+    expect(failures).toBeGreaterThan(0);
+  });
+
+  it('no room after any share of it: the same', async () => {
     const undisturbed = new SimulatedDisk();
     await exportTo(undisturbed, format);
     const total = contents(undisturbed).reduce((sum, [, bytes]) => sum + (bytes?.length ?? 0), 0);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { endings } from '../archive/endings.ts';
 import { Killed, type SimulatedDisk, systemError } from '../archive/simulated-disk.ts';
 import { verified } from '../verify/grown-archive.ts';
 import { inflated } from './inflated.ts';
@@ -55,23 +56,8 @@ const SEEDS = Number(process.env.MAILKEEP_PURGE_SEEDS ?? 3);
 test(
   `killed, or without power, at any act: what was committed is whole all the while, and the same call finishes (${SEEDS} seeds)`,
   async () => {
-    const chance = (seed: number) => {
-      let state = seed;
-      return () => {
-        state = (state * 1103515245 + 12345) % 2147483648;
-        return state % 3 !== 0;
-      };
-    };
-    const ends = [
-      (disk: SimulatedDisk) => disk.afterKill(),
-      (disk: SimulatedDisk) => disk.afterPowerCut(() => false),
-      ...Array.from(
-        { length: SEEDS },
-        (_, seed) => (disk: SimulatedDisk) => disk.afterPowerCut(chance(seed + 7)),
-      ),
-    ];
     let stops = 0;
-    for (const end of ends) {
+    for (const { name, after } of endings(SEEDS)) {
       for (let k = 0; ; k += 1) {
         const disk = archive.fresh();
         disk.fault = (act, _path, count) => {
@@ -79,9 +65,9 @@ test(
           return undefined;
         };
         const outcome = await archive.purge(disk).catch((error: unknown) => error);
-        const next = end(disk);
+        const next = after(disk);
         const half = await verified(archive.dir, { files: next.files });
-        expect([k, half.found, half.findings]).toEqual([k, 0, []]);
+        expect([name, k, half.found, half.findings]).toEqual([name, k, 0, []]);
         await archive.purge(next);
         await isPurged(next);
         stops += 1;
