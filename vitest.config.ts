@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // The program is built once: worker threads and child processes run from dist/.
-    globalSetup: ['test/build-once.ts'],
+    globalSetup: ['test/build-once.ts', 'test/one-folder.ts'],
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
     testTimeout: 120_000,
     hookTimeout: 120_000,
