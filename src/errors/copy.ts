@@ -16,7 +16,7 @@ export interface CopyFacts {
   readonly 'copy-diverged': { readonly to: string; readonly number: number; readonly here: number };
   /** The folder holds no archive, but other files. */
   readonly 'copy-elsewhere': { readonly to: string; readonly stranger: string };
-  /** The folder is the archive itself. */
+  /** The folder is the archive itself, or lies in it. */
   readonly 'copy-onto-itself': { readonly to: string };
 }
 

@@ -15,6 +15,11 @@ export function exportTargetForeign(target: string, expected: 'file' | 'folder')
   return new MailkeepError('usage', 'export-target-foreign', { target, expected });
 }
 
+/** The target is the archive's own folder, or lies in it: what stands there is the archive's alone. */
+export function exportTargetInside(target: string, archive: string) {
+  return new MailkeepError('usage', 'export-target-inside', { target, archive });
+}
+
 /** The target holds an export of another format. */
 export function exportFormatDiffers(target: string, found: string, wanted: string) {
   return new MailkeepError('usage', 'export-format-differs', { target, found, wanted });

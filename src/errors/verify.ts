@@ -2,8 +2,8 @@ import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
 
 /** Codes of verification, checkpoints and copies, with the facts that fill their sentences. */
 export interface VerifyFacts {
-  /** The file is no checkpoint of mailkeep's. */
-  readonly 'checkpoint-unreadable': { readonly file: string };
+  /** The file is no checkpoint of mailkeep's, or, with a reason of the system, cannot be read. */
+  readonly 'checkpoint-unreadable': { readonly file: string; readonly reason?: string };
   /** The checkpoint's signature does not hold: the file was changed. */
   readonly 'checkpoint-forged': { readonly file: string };
   /** A checkpoint was signed with another key than the one that was named; fingerprints. */

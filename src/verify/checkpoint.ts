@@ -11,6 +11,7 @@ import { readFileSync } from 'node:fs';
 import { canonicalJson } from '../archive/facts.ts';
 import { isCount, isHash, isObject, parseJson } from '../archive/json-shape.ts';
 import type { LogHead } from '../archive/log-head.ts';
+import { errnoOf } from '../errors/archive.ts';
 import { verifyError } from '../errors/verify.ts';
 
 const DOMAIN = 'mailkeep checkpoint 1\n';
@@ -74,7 +75,7 @@ export function readCheckpoint(file: string): Checkpoint {
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw verifyError('checkpoint-unreadable', { file }, error);
+    throw verifyError('checkpoint-unreadable', { file, reason: errnoOf(error) }, error);
   }
   const value = parseJson(text);
   if (!isObject(value)) throw verifyError('checkpoint-unreadable', { file });

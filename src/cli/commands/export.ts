@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { type Command, Option } from 'commander';
+import { exportTargetInside } from '../../errors/export.ts';
 import { usageError } from '../../errors/usage.ts';
 import type { ExportProgress, ExportSelection } from '../../export/export-options.ts';
 import { EXPORT_FORMATS, type ExportFormat } from '../../export/format.ts';
@@ -12,6 +13,7 @@ import type { CommandContext } from '../context.ts';
 import { exitOfExport, exportText } from '../export-report.ts';
 import { moment } from '../moment.ts';
 import { unknownNames } from '../unknown-names.ts';
+import { isWithin } from '../within.ts';
 
 interface ExportLine {
   readonly to: string;
@@ -64,7 +66,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 }
 
 async function exportPlaces(context: CommandContext, options: ExportLine) {
-  const { output, notices, signal, surroundings } = context;
+  const { output, signal, surroundings } = context;
   if (options.statusHeaders === true && options.format !== 'mbox') {
     throw usageError('usage-invalid', {
       command: 'export',
@@ -74,9 +76,15 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
   const selection = selectionOf(context, options);
   const reader = openReader(context);
   try {
-    for (const name of unknownNames(reader, options)) notices.warn(name);
+    const unknown = unknownNames(reader, options);
+    if (unknown.length > 0) {
+      const problem = `${unknown.join(', and ')}. Nothing was exported.`;
+      throw usageError('usage-invalid', { command: 'export', problem });
+    }
+    const to = path.resolve(surroundings.cwd, options.to);
+    if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
     const result = await runExport({
-      to: path.resolve(surroundings.cwd, options.to),
+      to,
       format: options.format,
       selection,
       incremental: options.incremental ?? false,

@@ -27,5 +27,6 @@ export const COPY_SENTENCES: Sentences<CopyFacts> = {
       `${to} holds something else than a copy of an archive: ${stranger}. Nothing was changed there.`,
       'Name a folder that is empty or not there yet.',
     ),
-  'copy-onto-itself': ({ to }) => say(`${to} is the archive itself.`, 'Name another folder.'),
+  'copy-onto-itself': ({ to }) =>
+    say(`${to} is the archive itself, or lies in it.`, 'Name another folder.'),
 };

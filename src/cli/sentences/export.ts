@@ -19,6 +19,11 @@ export const EXPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
         : `${target} is no zip file that mailkeep exported. Nothing was changed.`,
       `Name a ${expected} that is not there yet with --to.`,
     ),
+  'export-target-inside': ({ target, archive }) =>
+    say(
+      `${target} lies in the archive ${archive}, whose folder is for nothing else.`,
+      'Name another place with --to.',
+    ),
   'export-format-differs': ({ target, found, wanted }) =>
     say(
       `${target} holds an export of format ${found}, and this one would be ${wanted}. Nothing was changed.`,

@@ -2,8 +2,10 @@ import type { VerifyFacts } from '../../errors/verify.ts';
 import { reasonText, type Sentences, say } from './sentence.ts';
 
 export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
-  'checkpoint-unreadable': ({ file }) =>
-    say(`${file} is no checkpoint.`, '"mailkeep checkpoint" writes one.'),
+  'checkpoint-unreadable': ({ file, reason }) =>
+    reason === undefined
+      ? say(`${file} is no checkpoint.`, '"mailkeep checkpoint" writes one.')
+      : say(`The checkpoint ${file} cannot be read: ${reasonText(reason)}.`),
   'checkpoint-forged': ({ file }) =>
     say(
       `The signature of the checkpoint ${file} does not hold: the file was changed.`,

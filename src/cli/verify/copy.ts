@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { isUnused } from '../../archive/format-file.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/layout.ts';
@@ -16,6 +16,7 @@ import { dropAsides } from '../../retention/carry-out.ts';
 import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { isWithin } from '../within.ts';
 import { removeCatalogs } from './remove-catalogs.ts';
 import { archiveOf } from './verify.ts';
 
@@ -27,12 +28,12 @@ export async function copyArchive(
   const { surroundings, signal, output, now } = context;
   const from = archiveOf(context);
   const to = path.resolve(surroundings.cwd, options.to);
+  if (isWithin(to, from)) throw copyError('copy-onto-itself', { to });
   try {
     mkdirSync(to, { recursive: true, mode: FOLDER_MODE });
   } catch (error) {
     throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
   }
-  if (realpathSync(to) === realpathSync(from)) throw copyError('copy-onto-itself', { to });
   refuseElsewhere(to);
   const startedAt = now();
   const lock = acquireLock(to);

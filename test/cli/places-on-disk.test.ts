@@ -1,0 +1,71 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sampleMail } from '../archive/sample-log.ts';
+import { mailkeep } from './child.ts';
+
+const top = mkdtempSync(path.join(tmpdir(), 'mailkeep-places-'));
+const data = path.join(top, 'archive');
+/** But for what SQLite has beside a database while it is read. */
+const own = () =>
+  readdirSync(data)
+    .filter((name) => !/-(?:wal|shm)$/.test(name))
+    .sort();
+
+beforeAll(async () => {
+  const mail = path.join(top, 'one.eml');
+  writeFileSync(mail, sampleMail(1));
+  expect(await mailkeep(['import', '--data', data, mail])).toMatchObject({ code: 0 });
+  symlinkSync(data, path.join(top, 'link'));
+});
+afterAll(() => rmSync(top, { recursive: true, force: true }));
+
+test.each(['archive', 'archive/out', 'archive/log/deep/out', 'link/out', 'link/../archive/out'])(
+  'nothing is exported or copied into the archive: %s',
+  async (place) => {
+    const before = own();
+    const to = path.join(top, place);
+    const exported = await mailkeep(['export', '--data', data, '--format', 'eml', '--to', to]);
+    expect(exported).toMatchObject({ code: 2, stderr: expect.stringContaining('archive') });
+    const copied = await mailkeep(['copy', '--data', data, '--to', to]);
+    expect(copied).toMatchObject({ code: 2, stderr: expect.stringContaining('archive itself') });
+    expect(own()).toEqual(before);
+  },
+);
+
+test('beside the archive there is room, whatever its name begins with', async () => {
+  for (const name of ['archive-export', '..export', 'archive2']) {
+    const to = path.join(top, name);
+    mkdirSync(to);
+    const exported = await mailkeep(['export', '--data', data, '--format', 'eml', '--to', to]);
+    expect(exported).toMatchObject({ code: 0, stdout: expect.stringContaining('exported 1 ') });
+  }
+});
+
+test('an export from a folder or mailbox that never was is an error, and makes nothing', async () => {
+  const to = path.join(top, 'never');
+  for (const names of [
+    ['--folder', 'Nope'],
+    ['--mailbox', 'nobody'],
+  ]) {
+    const line = ['export', '--data', data, '--format', 'eml', '--to', to, ...names];
+    expect(await mailkeep(line)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`"${names[1]}". Nothing was exported.`),
+    });
+  }
+  expect(readdirSync(top)).not.toContain('never');
+});
+
+test('a checkpoint that is not there is told from a file that is none', async () => {
+  const verify = (file: string) => mailkeep(['verify', '--data', data, '--checkpoint', file]);
+  expect(await verify(path.join(top, 'gone'))).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('no such file'),
+  });
+  expect(await verify(path.join(top, 'one.eml'))).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('is no checkpoint'),
+  });
+});
