@@ -1,4 +1,9 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { isUnused } from '../archive/format-file.ts';
 import { freeBytes } from '../archive/free-space.ts';
+import { realFiles } from '../archive/real-files.ts';
 import type { Settings } from '../config/settings.ts';
 import { createIndexer } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
@@ -36,16 +41,28 @@ export async function synchronise(
   const chosen = chosenAccounts(settings, command.account);
   const handed = await handOver(context, settings, chosen, command);
   if (handed !== null) return handed;
-  const writer = await openWriter(context, settings.dataDir);
+  const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
   try {
-    return await withOrigins(context, settings, chosen, command, writer, command.log, (open) =>
-      command.dryRun
-        ? planned(context, settings, open, command, writer)
-        : passed(context, settings, open, command, writer),
-    );
+    const writer = await openWriter(context, place.dir);
+    try {
+      return await withOrigins(context, settings, chosen, command, writer, command.log, (open) =>
+        command.dryRun
+          ? planned(context, settings, open, command, writer)
+          : passed(context, settings, open, command, writer),
+      );
+    } finally {
+      await writer.close();
+    }
   } finally {
-    await writer.close();
+    place.leave?.();
   }
+}
+
+/** Where there is no archive yet, a plan leaves none: it is made against an empty one elsewhere. */
+function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
+  if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
+  const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));
+  return { dir, leave: () => rmSync(dir, { recursive: true, force: true }) };
 }
 
 async function planned(

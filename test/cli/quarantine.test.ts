@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
@@ -36,6 +36,7 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   const planned = await mailkeep(['sync', '--dry-run', '--json', '--config', config]);
   const before = plan.parse(JSON.parse(planned.stdout));
   expect(before.messages).toBe(30);
+  expect(existsSync(data)).toBe(false);
   expect(before.requests).toBeGreaterThan(30);
   expect(before.mailboxes[0]?.folders[0]).toMatchObject({ action: 'walk', reason: 'new-folder' });
   sandbox.fault({ kind: 'status', status: 404, operation: 'getMessageSource', times: 1 });
