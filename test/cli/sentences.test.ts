@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/cli/sentences.ts';
 import { configError } from '../../src/errors/config.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { parseQuery } from '../../src/search/parse.ts';
 import { root, sourceFiles } from '../architecture/source-tree.ts';
 
 const codes = SENTENCE_TABLES.flatMap((table) => Object.keys(table));
@@ -49,4 +50,23 @@ test('facts that came from elsewhere cannot steer a terminal', () => {
   expect(sentenceOf(new MailkeepError('mail', 'nobody-knows', { evil })).message).not.toContain(
     '\u001b',
   );
+});
+
+test.each([
+  ['newer_than:3m', 'Write 3min for minutes, 3mo for months.'],
+  ['after:90M', 'Write 90min for minutes, 90mo for months.'],
+  ['older_than:soon', 'A span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.'],
+  [
+    'before:soon',
+    'A date is 2026-03-01, 2026-03 or 2026; a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.',
+  ],
+])('%s is told how to write it', (query, hint) => {
+  let thrown: unknown;
+  try {
+    parseQuery(query, { now: 0 });
+  } catch (error) {
+    thrown = error;
+  }
+  expect(thrown).toBeInstanceOf(MailkeepError);
+  if (thrown instanceof MailkeepError) expect(sentenceOf(thrown).hint).toBe(hint);
 });

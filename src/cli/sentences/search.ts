@@ -13,10 +13,19 @@ function meant(suggestion: string | null, otherwise: string): string {
   return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
 }
 
+const SPANS = 'a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.';
+
 function badDate(facts: { operator: string; position: number; found: string }): Said {
+  const span = facts.operator === 'older_than' || facts.operator === 'newer_than';
+  // Other programs take it for either.
+  const [, count] = /^(\d{1,6})m$/i.exec(facts.found) ?? [];
   return say(
-    `${facts.operator} takes a date, ${at(facts)} is none.`,
-    'A date is 2026-03-01, 2026-03 or 2026; a span is 3d, 2w, 6mo or 1y.',
+    `${facts.operator} takes a ${span ? 'span' : 'date'}, ${at(facts)} is none.`,
+    count !== undefined
+      ? `Write ${count}min for minutes, ${count}mo for months.`
+      : span
+        ? SPANS.replace('a', 'A')
+        : `A date is 2026-03-01, 2026-03 or 2026; ${SPANS}`,
   );
 }
 
