@@ -1,7 +1,13 @@
-import { bigrams, foldLetters, queryBigrams, splitRuns } from './normalise.ts';
+import { bigrams, foldLetters, isAscii, once, queryBigrams, splitRuns } from './normalise.ts';
 
 /** What the tokenizer of the index takes for part of a word. */
-const WORD = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
+const WORD = once(() => /[\p{L}\p{N}\p{M}\p{Co}]+/gu);
+/** The same in ASCII. */
+const ASCII_WORD = /[0-9A-Za-z]+/g;
+
+function wordsIn(text: string): readonly string[] {
+  return text.match(isAscii(text) ? ASCII_WORD : WORD()) ?? [];
+}
 
 /**
  * A word or phrase of a query as an FTS5 string, quoted, or undefined when it holds nothing that is indexed.
@@ -11,10 +17,10 @@ const WORD = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 export function ftsString(text: string, prefix: boolean): string | undefined {
   const words: string[] = [];
   let star = prefix;
-  const parts = splitRuns(foldLetters(text)).filter((part) => part.text.match(WORD) !== null);
+  const parts = splitRuns(foldLetters(text)).filter((part) => wordsIn(part.text).length > 0);
   for (const [index, part] of parts.entries()) {
     const last = index === parts.length - 1;
-    if (!part.unspaced) words.push(...(part.text.match(WORD) ?? []));
+    if (!part.unspaced) words.push(...wordsIn(part.text));
     else if (!last) words.push(...bigrams(part.text));
     else {
       // The run may go on in the message: pairs match inside it, a single character at the head of any pair.

@@ -7,8 +7,8 @@
 export function indexText(text: string): string {
   if (isAscii(text)) return text;
   const folded = foldLetters(text);
-  return RUNS.test(folded)
-    ? folded.replaceAll(RUN, (run) => ` ${bigrams(run).join(' ')} `)
+  return RUNS().test(folded)
+    ? folded.replaceAll(RUN(), (run) => ` ${bigrams(run).join(' ')} `)
     : folded;
 }
 
@@ -16,9 +16,9 @@ export function indexText(text: string): string {
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
   return text
-    .replaceAll(INVISIBLE, '')
+    .replaceAll(INVISIBLE(), '')
     .normalize('NFKC')
-    .replaceAll(BETWEEN_WORDS, ' ')
+    .replaceAll(BETWEEN_WORDS(), ' ')
     .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)
     .replaceAll(GREEK, (letters) => letters.normalize('NFD').replaceAll(MARKS, ''));
 }
@@ -34,7 +34,7 @@ export function foldWord(word: string): string {
     .toLowerCase()
     .normalize('NFC')
     .replaceAll('ς', 'σ')
-    .replaceAll(LATIN, (letters) => letters.normalize('NFD'))
+    .replaceAll(LATIN(), (letters) => letters.normalize('NFD'))
     .replaceAll(MARKS, '');
 }
 
@@ -56,9 +56,10 @@ export function queryBigrams(run: string): string[] {
 
 /** Splits folded text into unspaced runs and the rest, in order. */
 export function splitRuns(text: string): { readonly text: string; readonly unspaced: boolean }[] {
+  if (isAscii(text)) return text === '' ? [] : [{ text, unspaced: false }];
   const parts: { readonly text: string; readonly unspaced: boolean }[] = [];
   let end = 0;
-  for (const match of text.matchAll(RUN)) {
+  for (const match of text.matchAll(RUN())) {
     if (match.index > end) parts.push({ text: text.slice(end, match.index), unspaced: false });
     parts.push({ text: match[0], unspaced: true });
     end = match.index + match[0].length;
@@ -83,6 +84,18 @@ function clusters(run: string): string[] {
 export function isAscii(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the whole of ASCII is meant
   return /^[\x00-\x7f]*$/.test(text);
+}
+
+/**
+ * Makes something when it is first asked for. Regular expressions with properties of characters take one to three
+ * milliseconds each to make, which a search of ASCII from the command line need not wait for.
+ */
+export function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
 }
 
 const LETTERS: Readonly<Record<string, string>> = {
@@ -111,14 +124,14 @@ const LETTERS: Readonly<Record<string, string>> = {
   ς: 'σ',
 };
 /** FTS5 takes signs that are younger than its tables, as most emoji are, for letters. */
-const BETWEEN_WORDS = /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu;
+const BETWEEN_WORDS = once(() => /[^\p{L}\p{N}\p{M}\p{Co}\0-\x7f]+/gu);
 /**
  * Soft hyphens, joiners, direction marks: nobody sees them, so nobody looks for them. Fraud puts them into words to
  * hide these from filters.
  */
-const INVISIBLE = /\p{Default_Ignorable_Code_Point}+/gu;
+const INVISIBLE = once(() => /\p{Default_Ignorable_Code_Point}+/gu);
 /** Those of ASCII have no marks; five have marks that the tokenizer leaves on. */
-const LATIN = /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu;
+const LATIN = once(() => /[^\P{Script=Latin}\0-\x7fǡǣǯǽǿ]+/gu);
 const MARKS = /[\u0300-\u036f]/g;
 /** Greek with accents and breathings, which the tokenizer leaves on. */
 const GREEK = /[\u0370-\u03ff\u1f00-\u1fff]+/gu;
@@ -128,6 +141,6 @@ const SPECIAL = new RegExp(`[${Object.keys(LETTERS).join('')}]`, 'gu');
 const SCRIPTS = ['Han', 'Hira', 'Kana', 'Hang', 'Bopo', 'Thai', 'Laoo', 'Khmr', 'Mymr'];
 /** One character of such a script, as a piece of a regular expression. */
 export const UNSPACED = `(?=[\\p{L}\\p{M}\\p{N}])[${SCRIPTS.map((script) => `\\p{scx=${script}}`).join('')}]`;
-const RUN = new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu');
+const RUN = once(() => new RegExp(`(?:${UNSPACED}\\p{M}*)+`, 'gu'));
 /** Without `g`: `test` must not remember a place. */
-const RUNS = new RegExp(UNSPACED, 'u');
+const RUNS = once(() => new RegExp(UNSPACED, 'u'));

@@ -1,6 +1,7 @@
 import { searchError } from '../errors/search.ts';
 import type { ParseContext, SearchNode, SearchQuery, Span, TextNode } from './ast.ts';
 import { type Token, tokenize } from './lexer.ts';
+import { once } from './normalise.ts';
 import { AS_OF, asOfMoment, OPERATORS, type OperatorValue, unknownOperator } from './operators.ts';
 
 /** Brackets and exclusions within each other. */
@@ -13,8 +14,10 @@ const PREFIX_LIMIT = 6;
 const PREFIX_LEAST = 2;
 /** Words and phrases that one NEAR joins. */
 const NEAR_LIMIT = 5;
-const UNSPACED =
-  /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u;
+const UNSPACED = once(
+  () =>
+    /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}]/u,
+);
 
 /**
  * Understands a query. Words stand side by side with AND; precedence falls from brackets over `-` and NOT,
@@ -248,7 +251,7 @@ class Parser {
 
   #checkPrefix({ text }: TextNode, token: Token): void {
     const last = text.match(/[\p{L}\p{N}\p{M}\p{Co}]+/gu)?.at(-1) ?? '';
-    if (last !== '' && [...last].length < PREFIX_LEAST && !UNSPACED.test(last))
+    if (last !== '' && [...last].length < PREFIX_LEAST && !UNSPACED().test(last))
       throw searchError('search-short-prefix', {
         position: token.start,
         found: this.text.slice(token.start, token.end),

@@ -1,5 +1,5 @@
 import type { SearchNode, TextField, TextNode } from './ast.ts';
-import { foldLetters, foldWord, isAscii, splitRuns, UNSPACED } from './normalise.ts';
+import { foldLetters, foldWord, isAscii, once, splitRuns, UNSPACED } from './normalise.ts';
 
 /** A piece of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
 export interface Snippet {
@@ -19,11 +19,11 @@ const LENGTH = 160;
 const LEAD = 50;
 const SPACED = `(?!${UNSPACED})`;
 const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
-const PART_BEFORE = new RegExp(`${SPACED}${PART}$`, 'u');
+const PART_BEFORE = once(() => new RegExp(`${SPACED}${PART}$`, 'u'));
 /** A run of an unspaced script is a word of its own, also where it touches others. */
-const WORD = new RegExp(
-  `(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`,
-  'gu',
+const WORD = once(
+  () =>
+    new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
 );
 
 /**
@@ -86,7 +86,7 @@ interface Range {
 
 function sought({ text, prefix }: TextNode): Sought[] {
   return splitRuns(foldLetters(text)).flatMap((part, index, parts): Sought[] => {
-    const words = part.text.match(WORD)?.map(foldWord) ?? [];
+    const words = wordsIn(part.text).map(foldWord);
     if (words.length === 0) return [];
     return [{ words, prefix: prefix && index === parts.length - 1, loose: part.unspaced }];
   });
@@ -112,7 +112,7 @@ function findPlain(
     for (let at = lower.indexOf(head); at >= 0 && at < before; at = lower.indexOf(head, at + 1)) {
       const start = from + at;
       // Two units, since the letter before may be a pair of them.
-      if (PART_BEFORE.test(text.slice(Math.max(0, start - 2), start))) continue;
+      if (endsInWord(text.slice(Math.max(0, start - 2), start))) continue;
       const found = findFrom(text, [one], start, start + 1);
       if (found === undefined) continue;
       first = found;
@@ -131,13 +131,12 @@ function findFrom(
 ): Range | undefined {
   const window: { readonly word: string; readonly start: number; readonly end: number }[] = [];
   const longest = Math.max(...words.map((one) => (one.loose ? 1 : one.words.length)));
-  WORD.lastIndex = from;
-  let ahead = WORD.exec(text);
+  let ahead = nextWord(text, from);
   for (;;) {
-    while (ahead !== null && window.length < longest) {
-      const [shown] = ahead;
-      window.push({ word: foldWord(shown), start: ahead.index, end: ahead.index + shown.length });
-      ahead = WORD.exec(text);
+    while (ahead !== undefined && window.length < longest) {
+      const shown = text.slice(ahead.start, ahead.end);
+      window.push({ word: foldWord(shown), ...ahead });
+      ahead = nextWord(text, ahead.end);
     }
     const [first] = window;
     if (first === undefined || first.start >= to) return undefined;
@@ -147,6 +146,45 @@ function findFrom(
     }
     window.shift();
   }
+}
+
+function wordsIn(text: string): string[] {
+  const words: string[] = [];
+  for (let word = nextWord(text, 0); word !== undefined; word = nextWord(text, word.end))
+    words.push(text.slice(word.start, word.end));
+  return words;
+}
+
+/** The first word at or after a position. A word of ASCII, with none but ASCII beside it, is found without `WORD`. */
+function nextWord(text: string, from: number): Range | undefined {
+  let start = from;
+  while (isAsciiSign(text.charCodeAt(start))) start += 1;
+  let end = start;
+  while (isAsciiPart(text.charCodeAt(end))) end += 1;
+  if (start === text.length) return undefined;
+  if (end > start && !(text.charCodeAt(end) >= 0x80)) return { start, end };
+  const word = WORD();
+  word.lastIndex = start;
+  const found = word.exec(text);
+  return found === null ? undefined : { start: found.index, end: found.index + found[0].length };
+}
+
+function endsInWord(text: string): boolean {
+  const last = text.charCodeAt(text.length - 1);
+  return last >= 0x80 ? PART_BEFORE().test(text) : isAsciiPart(last);
+}
+
+function isAsciiSign(code: number): boolean {
+  return code < 0x80 && !isAsciiPart(code);
+}
+
+/** Letters and digits of ASCII; not a number, as behind the end of a text, is neither. */
+function isAsciiPart(code: number): boolean {
+  return (
+    (code >= 0x30 && code <= 0x39) ||
+    (code >= 0x41 && code <= 0x5a) ||
+    (code >= 0x61 && code <= 0x7a)
+  );
 }
 
 function matchEnd(
