@@ -15,6 +15,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -23,12 +24,25 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { program, root } from './needs.mjs';
 
 const dist = path.join(root, 'dist');
+/** With letters beyond ASCII, which are folded by code of their own. */
+const LETTER = [
+  'Message-ID: <1@example.org>',
+  'Date: Mon, 02 Feb 2026 10:00:00 +0000',
+  'From: Anna Berg <anna@example.org>',
+  'To: bob@example.org',
+  'Subject: Ferry',
+  'Content-Type: text/plain; charset=utf-8',
+  '',
+  'When does the ferry leave? At noon – says the café.',
+  '',
+].join('\r\n');
 const common = {
   absWorkingDir: root,
   write: false,
@@ -46,10 +60,13 @@ const common = {
 if (process.argv.includes('--clean')) rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist, { recursive: true });
 const startedAt = new Date();
+const parts = await modules();
+for (const { name, contents } of parts) put(name, contents);
 const script = await readingScript();
 const code = codeOf(script);
-const written = [...(await modules()), script, code, await launcher(script.name, code.name)];
-for (const { name, contents } of written) put(name, contents);
+const reading = [script, code, await launcher(script.name, code.name)];
+for (const { name, contents } of reading) put(name, contents);
+const written = [...parts, ...reading];
 for (const file of [program, path.join(dist, 'mailkeep.js')]) chmodSync(file, 0o755);
 // The age of the build, whether or not this file changed: see needs.mjs.
 utimesSync(program, startedAt, startedAt);
@@ -92,22 +109,44 @@ async function readingScript() {
     },
     footer: { js: '})' },
   });
-  return { name: 'reading.script', contents: outputFiles[0].contents };
+  // In ASCII, which the launcher need not decode: what the bundler leaves as it is stands in regular expressions.
+  const text = outputFiles[0].text.replace(
+    /[^\0-\x7f]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return { name: 'reading.script', contents: Buffer.from(text, 'latin1') };
 }
 
-/** The script's compiled code, after a run that touches what every reading command needs. */
+/** The script's compiled code, after a run that searches an archive of one message: it holds what was run. */
 function codeOf({ name, contents }) {
+  const work = mkdtempSync(path.join(tmpdir(), 'mailkeep-build-'));
   const file = path.join(dist, `${name}.${process.pid}.tmp`);
   const output = `${file}.code`;
-  writeFileSync(file, contents);
-  const compiler = fileURLToPath(new URL('./compile-script.cjs', import.meta.url));
-  const { status, stderr } = spawnSync(process.execPath, [compiler, file, output]);
-  if (status !== 0) throw new Error(`compiling ${name} failed: ${stderr}`);
-  const code = readFileSync(output);
-  for (const temporary of [file, output]) rmSync(temporary);
-  // Compiled code is checked by the length of its source only: its name says which source it is of.
-  const hash = createHash('sha256').update(contents).digest('hex').slice(0, 12);
-  return { name: `reading-${hash}.code`, contents: code };
+  try {
+    writeFileSync(file, contents);
+    const letters = path.join(work, 'letters');
+    mkdirSync(letters);
+    writeFileSync(path.join(letters, 'letter.eml'), LETTER);
+    const archive = path.join(work, 'archive');
+    const run = (...args) => runIn(work, args);
+    run(path.join(dist, 'mailkeep.js'), 'import', '--data', archive, '--quiet', letters);
+    const compiler = fileURLToPath(new URL('./compile-script.cjs', import.meta.url));
+    run(compiler, file, output, 'search', '--data', archive, 'ferry');
+    // Compiled code is checked by the length of its source only: its name says which source it is of.
+    const hash = createHash('sha256').update(contents).digest('hex').slice(0, 12);
+    return { name: `reading-${hash}.code`, contents: readFileSync(output) };
+  } finally {
+    for (const temporary of [file, output, work])
+      rmSync(temporary, { recursive: true, force: true });
+  }
+}
+
+/** Where nothing that is configured for a user or in this folder is found. */
+function runIn(cwd, args) {
+  const { PATH = '' } = process.env;
+  const env = { PATH, HOME: cwd };
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd, env, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`node ${args.join(' ')} failed: ${stderr}`);
 }
 
 async function launcher(scriptName, codeName) {

@@ -17,7 +17,8 @@ declare const READING_CODE: string;
 const source =
   readingCommand(commandName(process.argv.slice(2))) === undefined
     ? undefined
-    : contentOf(READING_SCRIPT)?.toString('utf8');
+    : // The build writes ASCII alone.
+      contentOf(READING_SCRIPT)?.toString('latin1');
 if (source === undefined) {
   import('./main.ts').catch((error: unknown) => {
     setImmediate(() => {
