@@ -53,20 +53,14 @@ export function soughtWords(
  * nothing does.
  */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
-  const lower = foldWord(text);
-  // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
-  const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
-  if (present.length === 0) return undefined;
-  const first =
-    findPlain(text, present, 0, text.length) ??
-    (isAscii(text) ? undefined : findFrom(text, present, 0, text.length));
+  const first = findPlain(text, words, 0, text.length) ?? findFolded(text, words);
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
   const end = wordEnd(text, Math.min(text.length, Math.max(start + LENGTH, first.end)));
   const find = isAscii(text.slice(first.end, end)) ? findPlain : findFrom;
   const found = [first];
   for (let at = first.end; ; ) {
-    const next = find(text, present, at, end);
+    const next = find(text, words, at, end);
     if (next === undefined) break;
     found.push(next);
     at = next.end;
@@ -120,6 +114,15 @@ function findPlain(
     }
   }
   return first;
+}
+
+/** The first match with accents, or in an unspaced script. Folding all of a text takes as long as unpacking it. */
+function findFolded(text: string, words: readonly Sought[]): Range | undefined {
+  if (isAscii(text)) return undefined;
+  const lower = foldWord(text);
+  // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
+  const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
+  return present.length === 0 ? undefined : findFrom(text, present, 0, text.length);
 }
 
 /** The first range at or after `from`, beginning before `to`, where anything sought stands. */
