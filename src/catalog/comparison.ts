@@ -278,8 +278,13 @@ function told(
     table,
     difference,
     columns: differing,
-    key: Object.fromEntries(columns.slice(0, keys).map((name, i) => [name, row[i] ?? null])),
+    key: Object.fromEntries(columns.slice(0, keys).map((name, i) => [name, named(row[i] ?? null)])),
     docid: field('docid'),
     position: segment === null || ordinal === null ? null : { segment, ordinal },
   };
+}
+
+/** Hashes as they are written everywhere else; SQLite's hex() gives capitals. */
+function named(value: Value): Value {
+  return typeof value === 'string' ? value.toLowerCase() : value;
 }

@@ -71,6 +71,9 @@ export function verdict(found: number, findings: readonly Finding[], colours: Co
   ];
 }
 
+/** Told as elsewhere, by its beginning. */
+const HASH = /^[0-9a-f]{64}$/;
+
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   switch (state) {
     case 'equal':
@@ -118,7 +121,10 @@ export function findingText(finding: Finding): string {
       const { table, difference, columns, key, message } = finding;
       const what = columns.length > 0 ? ` (${columns.join(', ')})` : '';
       const name = Object.entries(key)
-        .map(([column, value]) => `${column} ${value}`)
+        .map(
+          ([column, value]) =>
+            `${column} ${HASH.test(`${value}`) ? `${value}`.slice(0, 12) : value}`,
+        )
         .join(', ');
       const about = message === null ? '' : `, about ${messageText(message)}`;
       return terminalLine(`the catalog: ${difference} in ${table}${what}: ${name}${about}`);
