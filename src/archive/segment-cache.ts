@@ -42,9 +42,11 @@ export class SegmentCache {
   readonly #open = new Recent<number, OpenSegment>(OPEN_SEGMENTS, ({ file }) => file.close());
   readonly #blocks = new Recent<string, Buffer>(CACHED_BLOCKS, () => {});
 
-  constructor(files: FileLayer, dir: string) {
+  /** @param listing what the folder is known to hold, for somebody who has just looked */
+  constructor(files: FileLayer, dir: string, listing?: SegmentListing) {
     this.#files = files;
     this.#dir = dir;
+    this.#listing = listing;
   }
 
   /** The payload may be a view of memory that is shared: it must not be written to. */

@@ -1,7 +1,14 @@
+import { basename } from 'node:path';
 import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
 import { checkFormat, isUnused, writeFormat } from '../archive/format-file.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
-import { isTemporary, logFolder, segmentPath, temporaryPath } from '../archive/layout.ts';
+import {
+  formatPath,
+  isTemporary,
+  logFolder,
+  segmentPath,
+  temporaryPath,
+} from '../archive/layout.ts';
 import { mendSegment } from '../archive/mend-segment.ts';
 import { realFiles } from '../archive/real-files.ts';
 import { type ChainState, segmentBatches } from '../archive/segment-batches.ts';
@@ -10,6 +17,7 @@ import {
   type OpenSegment,
   openInForce,
   openSegment,
+  type SegmentListing,
 } from '../archive/segment-files.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { copyError } from '../errors/copy.ts';
@@ -57,29 +65,33 @@ const CHUNK_BYTES = 1024 * 1024;
 export async function copyLog(options: CopyOptions): Promise<Copied> {
   const { from, to, files = realFiles, signal, forget, progress } = options;
   checkFormat(files, from);
-  const segments = [...listSegments(files, from).keys()];
+  const ours = listSegments(files, from);
   await prepare(files, to);
   const states = new Map<number, SegmentState>();
-  for (const segment of segments) {
-    const state = segmentState(files, from, segment);
-    if (state === undefined || state.damaged) throw damagedHere(files, from, segment, state);
+  for (const segment of ours.keys()) {
+    const state = segmentState(files, from, segment, ours);
+    if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
-  refuseStrangers(files, to, from, states);
+  // Looked at once each: folders of many segments are long. Whatever is written looks again.
+  const theirs = listSegments(files, to);
+  refuseStrangers(files, to, theirs, from, states);
   await tidy(files, to);
   const dropped: string[] = [];
   let [written, bytes, purged, done] = [0, 0, 0, 0];
   for (const [segment, here] of states) {
     signal.throwIfAborted();
-    const there = segmentState(files, to, segment);
-    if (isBehind(here, there)) {
+    const there = segmentState(files, to, segment, theirs);
+    const behind = isBehind(here, there);
+    if (behind) {
       // Of a segment that cannot be read there, nobody knows what was purged there before.
       if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
       bytes += await transfer(files, from, to, segment, here);
       written += 1;
       purged += [...here.purged].filter((at) => there?.purged.has(at) === false).length;
     }
-    dropped.push(...(await dropReplaced(files, to, segment)));
+    if (behind || (theirs.get(segment)?.length ?? 0) > 1)
+      dropped.push(...(await dropReplaced(files, to, segment)));
     done += 1;
     progress?.({ segments: done, of: states.size });
   }
@@ -109,20 +121,25 @@ async function tidy(files: FileLayer, to: string): Promise<void> {
   for (const name of files.list(folder).filter(isTemporary)) {
     await writing(folder, 0, () => files.remove(`${folder}/${name}`));
   }
+  const format = temporaryPath(formatPath(to));
+  if (files.list(to).includes(basename(format))) {
+    await writing(format, 0, () => files.remove(format));
+  }
 }
 
 /** Looks at everything there before anything is changed. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
+  theirs: SegmentListing,
   from: string,
   states: ReadonlyMap<number, SegmentState>,
 ): void {
   const last = [...states.values()].at(-1);
   let known = false;
   let unreadable: number | undefined;
-  for (const segment of listSegments(files, to).keys()) {
-    const there = segmentState(files, to, segment);
+  for (const segment of theirs.keys()) {
+    const there = segmentState(files, to, segment, theirs);
     const here = states.get(segment);
     if (there === undefined) {
       unreadable ??= segment;
@@ -289,12 +306,12 @@ function unsound({ path, name }: OpenSegment) {
 }
 
 function damagedHere(
-  files: FileLayer,
   dir: string,
   segment: number,
   state: SegmentState | undefined,
+  listing: SegmentListing,
 ) {
-  const [generation = 1] = listSegments(files, dir).get(segment) ?? [];
+  const [generation = 1] = listing.get(segment) ?? [];
   return logDamaged({
     file: segmentPath(dir, { segment, generation }),
     segment,

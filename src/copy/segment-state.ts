@@ -2,8 +2,14 @@ import { type CommitRecord, decodeCommit } from '../archive/commit-record.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { type ChainState, segmentBatches } from '../archive/segment-batches.ts';
 import { SegmentCache } from '../archive/segment-cache.ts';
-import { listSegments, type OpenSegment, openInForce } from '../archive/segment-files.ts';
+import {
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+} from '../archive/segment-files.ts';
 import { SEGMENT_HEADER_BYTES } from '../archive/segment-header.ts';
+import { errnoOf } from '../errors/archive.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 
 /** How far a segment goes in one archive, and what is left of it. */
@@ -20,13 +26,32 @@ export interface SegmentState {
   readonly damaged: boolean;
 }
 
-/** Undefined where the segment is not there, or no file of it has an intact header. */
+/**
+ * Undefined where the segment is not there, or no file of it has an intact header.
+ *
+ * @param listing what the folder held a moment ago; a file that went away since is looked for again
+ */
 export function segmentState(
   files: FileLayer,
   dir: string,
   segment: number,
+  listing: SegmentListing,
 ): SegmentState | undefined {
-  const generations = listSegments(files, dir).get(segment) ?? [];
+  try {
+    return stateIn(files, dir, segment, listing);
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+    return stateIn(files, dir, segment, listSegments(files, dir));
+  }
+}
+
+function stateIn(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing: SegmentListing,
+): SegmentState | undefined {
+  const generations = listing.get(segment) ?? [];
   if (generations.length === 0) return undefined;
   let opened: OpenSegment;
   try {
@@ -36,20 +61,26 @@ export function segmentState(
     throw error;
   }
   try {
-    return stateOf(files, dir, opened);
+    return stateOf(files, dir, opened, listing);
   } finally {
     opened.file.close();
   }
 }
 
-function stateOf(files: FileLayer, dir: string, opened: OpenSegment): SegmentState {
+function stateOf(
+  files: FileLayer,
+  dir: string,
+  opened: OpenSegment,
+  listing: SegmentListing,
+): SegmentState {
   const { header, name, sealed, file } = opened;
   const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
   if (sealed !== undefined) {
     const purged = new Set<number>();
     for (let at = 0; at < sealed.index.records; at += 1)
       if (sealed.index.isPurged(at)) purged.add(at);
-    const commit = lastCommit(files, dir, name.segment, sealed.index.records - 1);
+    const cache = new SegmentCache(files, dir, listing);
+    const commit = lastCommit(cache, name.segment, sealed.index.records - 1);
     if (commit !== undefined) {
       return { ...known, end: commit, bytes: file.size(), purged, damaged: false };
     }
@@ -68,12 +99,10 @@ function stateOf(files: FileLayer, dir: string, opened: OpenSegment): SegmentSta
 
 /** A sealed segment ends with a commit. */
 function lastCommit(
-  files: FileLayer,
-  dir: string,
+  cache: SegmentCache,
   segment: number,
   ordinal: number,
 ): CommitRecord | undefined {
-  const cache = new SegmentCache(files, dir);
   try {
     const found = cache.fetch({ segment, ordinal, offset: 0 });
     return found.state === 'present' ? decodeCommit(found.payload) : undefined;

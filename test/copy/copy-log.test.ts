@@ -58,6 +58,34 @@ test('a copy has the same batches, and again costs nothing', async () => {
   expect(await commitsOf(disk, TO)).toEqual(known.batches);
 });
 
+test('folders are listed as often for many segments as for few, when nothing is new', async () => {
+  const { disk, writer, known } = await grown();
+  const looks = async () => {
+    await copy(disk);
+    let count = 0;
+    const list = (folder: string) => {
+      count += 1;
+      return disk.files.list(folder);
+    };
+    await copyLog({
+      from: DIR,
+      to: TO,
+      files: { ...disk.files, list },
+      signal,
+      forget: async () => {},
+    });
+    return count;
+  };
+  const few = await looks();
+  for (let n = 0; n < 20; n += 1) {
+    await writeBatches(writer, known, 1, 400 + n * 10);
+    await writer.rollIfLarger(0);
+  }
+  await sealClosedSegments({ dir: DIR, before: writer.segment - 5, files: disk.files });
+  await dropOldGenerations({ dir: DIR, now: 1e15, keepMs: 0, files: disk.files });
+  expect(await looks()).toBe(few);
+});
+
 test('what a writer has not committed is not copied', async () => {
   const { disk, known } = await grown();
   const hot = `${DIR}/log/0000000003.1.seg`;
