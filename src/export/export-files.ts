@@ -210,7 +210,9 @@ export class ExportFolder {
         await file.discard().catch(() => {});
         throw error;
       }
+      // The new name first: where both are one folder after the other, the file is never without any.
       this.#touched.add(this.absolute(folder));
+      this.#touched.add(temporaryIn);
     });
   }
 
