@@ -172,7 +172,9 @@ export function translate(error: unknown, file: string): MailkeepError | undefin
   if (!(error instanceof Database.SqliteError)) return undefined;
   const { code } = error;
   if (code.startsWith('SQLITE_BUSY')) return catalogError('catalog-busy', { file }, error);
-  if (code === 'SQLITE_FULL') return catalogError('catalog-disk-full', { file }, error);
+  // Its shared memory is a file as well, whose size it takes beforehand.
+  if (code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_SHMSIZE')
+    return catalogError('catalog-disk-full', { file }, error);
   if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB' || isOfDamage(error))
     return catalogError('catalog-damaged', { file, reason: code }, error);
   if (

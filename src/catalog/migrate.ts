@@ -1,12 +1,13 @@
 import { Kysely, SqliteDialect } from 'kysely';
 import { migrations } from '../../migrations/index.ts';
-import type { Connection } from './connection.ts';
+import { type Connection, translate } from './connection.ts';
 
 /**
  * Runs the migrations a database has not seen, each in a transaction of its own together with the version it
  * reaches: kysely's migrator does not wrap those of SQLite.
  *
  * @param from the database's version: the number of migrations it has seen
+ * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`, `catalog-damaged`: what earlier migrations did stays
  */
 export async function migrate(connection: Connection, from: number): Promise<void> {
   const { db } = connection;
@@ -22,7 +23,7 @@ export async function migrate(connection: Connection, from: number): Promise<voi
       db.exec('COMMIT');
     } catch (error) {
       if (db.inTransaction) db.exec('ROLLBACK');
-      throw error;
+      throw translate(error, connection.file) ?? error;
     }
   }
 }

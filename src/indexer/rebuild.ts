@@ -1,4 +1,13 @@
-import { copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { type LogReader, openLogReader } from '../archive/log-reader.ts';
 import { realFiles } from '../archive/real-files.ts';
@@ -7,6 +16,8 @@ import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { openCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/open.ts';
+import { errnoOf } from '../errors/archive.ts';
+import { catalogError } from '../errors/catalog.ts';
 import { rebuildInterrupted } from '../errors/indexer.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Extractor } from '../mime/extraction.ts';
@@ -44,26 +55,28 @@ export interface RebuildResult extends FoldProgress {
  * Makes the catalog anew from the log, texts included, beside the old one, and puts it in its place when it is
  * whole. Works with a damaged log, of which it folds what can be read.
  *
- * @throws `rebuild-interrupted` when aborted: then, as after any error, the old catalog is as it was
+ * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`: then, as after any error, the old catalog is as it was
  */
 export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildResult> {
   const { dir, signal } = options;
   const file = catalogFile(dir);
   const fresh = `${file}.rebuild`;
   removeDatabase(fresh);
-  const catalog = await openCatalog(dir, fresh);
+  let catalog: WritableCatalog | undefined;
   let result: RebuildResult;
   try {
+    catalog = await openCatalog(dir, fresh);
     result = await fill(catalog, options);
     if (signal.aborted) throw rebuildInterrupted(result.commits);
     catalog.checkpoint();
+    if (options.keepAs !== undefined && existsSync(file)) copyDatabase(file, options.keepAs);
   } catch (error) {
-    catalog.close();
+    catalog?.close();
     removeDatabase(fresh);
     throw error;
   }
   catalog.close();
-  await swap(fresh, file, options.keepAs);
+  await swap(fresh, file);
   return result;
 }
 
@@ -122,8 +135,7 @@ async function attachmentsRead(
  * drops a log without a database, but would replay one that lies beside a database it does not belong to. A crash
  * in between leaves no catalog, which opening makes anew from the log.
  */
-async function swap(fresh: string, file: string, keepAs: string | undefined): Promise<void> {
-  if (keepAs !== undefined && existsSync(file)) copyDatabase(file, keepAs);
+async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
   const logged = existsSync(log) && statSync(log).size > 0;
   if (logged) removeDatabase(file);
@@ -132,9 +144,27 @@ async function swap(fresh: string, file: string, keepAs: string | undefined): Pr
   await realFiles.syncFolder(dirname(file));
 }
 
+/** Durable before the old one goes: it may be the only one that knows what the log has lost. */
 function copyDatabase(file: string, to: string): void {
-  for (const suffix of ['', '-wal']) {
-    if (existsSync(`${file}${suffix}`)) copyFileSync(`${file}${suffix}`, `${to}${suffix}`);
+  try {
+    for (const suffix of ['', '-wal']) {
+      if (existsSync(`${file}${suffix}`)) copyDurably(`${file}${suffix}`, `${to}${suffix}`);
+    }
+  } catch (error) {
+    removeDatabase(to);
+    const errno = errnoOf(error);
+    if (errno !== 'ENOSPC' && errno !== 'EDQUOT') throw error;
+    throw catalogError('catalog-disk-full', { file: to }, error);
+  }
+}
+
+function copyDurably(from: string, to: string): void {
+  copyFileSync(from, to);
+  const copy = openSync(to, 'r+');
+  try {
+    fsyncSync(copy);
+  } finally {
+    closeSync(copy);
   }
 }
 

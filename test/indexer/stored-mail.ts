@@ -32,9 +32,10 @@ function listing(uid: number, size: number): Listing {
 
 /** A mailbox written to a real log, one message a uid, in batches of ten. */
 export class StoredMail {
-  readonly dir = mkdtempSync(join(tmpdir(), 'mailkeep-indexer-'));
   readonly ids: string[] = [];
   readonly #docids: number[] = [];
+
+  constructor(readonly dir = mkdtempSync(join(tmpdir(), 'mailkeep-indexer-'))) {}
 
   remove(): void {
     rmSync(this.dir, { recursive: true, force: true });
