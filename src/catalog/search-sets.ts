@@ -14,7 +14,7 @@ import { type AsOf, type Direction, type Range, type Sql, together } from './sea
 
 /** Messages of the first stretch: as many as fill a page where one of fifty is found. */
 const FIRST = 1_000;
-const GROWTH = 8;
+const GROWTH = 4;
 /** Messages of the longest stretch: a list of docids takes some 16 bytes for each. */
 const LONGEST = 65_536;
 

@@ -170,12 +170,12 @@ export function ranked(
   };
 }
 
-/** The best `limit` of some docids by an expression that all of them match. */
+/** The best `limit` of some docids, newest first, by an expression; those that do not match it are left out. */
 export function rankedAmong(expression: string, docids: readonly number[], limit: number): Sql {
   return {
     // The plus: see `matched`. Without the inner limit FTS5 would be asked for its own order, and rank all that it has.
-    sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
-    params: [expression, JSON.stringify(docids)],
+    sql: `SELECT docid, best AS rank FROM (SELECT rowid AS docid, rank AS best FROM msg_fts WHERE msg_fts MATCH ? AND rowid >= ? AND +rowid IN (SELECT value FROM json_each(?)) ORDER BY rowid DESC LIMIT ${docids.length}) ORDER BY best LIMIT ${limit}`,
+    params: [expression, BigInt(docids.at(-1) ?? 0), JSON.stringify(docids)],
   };
 }
 
