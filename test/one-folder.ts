@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -10,6 +10,8 @@ let folder: string | undefined;
  */
 export function setup(): void {
   folder = mkdtempSync(join(tmpdir(), 'mk-'));
+  // A mail server that a test starts reads as a user of its own, and has to come through.
+  chmodSync(folder, 0o711);
   process.env.TMPDIR = folder;
 }
 

@@ -42,19 +42,11 @@ export class ZipWriter implements FormatWriter {
   readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
-  #fail: (error: unknown) => void = () => {};
-  readonly #failed: Promise<never>;
+  /** Those who wait for a turn or for the end: they are told of a failure. */
+  readonly #waiting = new Set<(error: unknown) => void>();
 
   constructor(deps: ZipWriterDeps) {
     this.#deps = deps;
-    this.#failed = new Promise<never>((_, reject) => {
-      this.#fail = (error) => {
-        this.#failure ??= { error };
-        reject(error);
-      };
-    });
-    // Whoever waits is told; nobody may be waiting just then.
-    this.#failed.catch(() => {});
     this.#zip.on('error', (error) => this.#fail(error));
     this.#zip.outputStream.on('error', (error) => this.#fail(error));
     this.#written = this.#drain();
@@ -85,7 +77,7 @@ export class ZipWriter implements FormatWriter {
 
   async finish(): Promise<void> {
     this.#zip.finish();
-    await Promise.race([this.#written, this.#failed]);
+    await this.#unlessFailed((resolve) => this.#written.then(resolve, () => {}));
   }
 
   async discard(): Promise<void> {
@@ -109,14 +101,13 @@ export class ZipWriter implements FormatWriter {
     size: number | undefined,
     pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
   ): Promise<void> {
-    if (this.#failure !== undefined) throw this.#failure.error;
     const time = Math.min(LATEST, Math.max(EARLIEST, date === null ? EARLIEST : Date.parse(date)));
     const options = {
       mtime: new UtcDate(time),
       mode: 0o100600,
       ...(size !== undefined && { size }),
     };
-    const turn = new Promise<void>((resolve) => {
+    await this.#unlessFailed((resolve) => {
       this.#zip.addReadStreamLazy(path, options, (take) => {
         this.#zip.settle();
         const stream = Readable.from(pieces, { objectMode: false });
@@ -125,7 +116,26 @@ export class ZipWriter implements FormatWriter {
         resolve();
       });
     });
-    await Promise.race([turn, this.#failed]);
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= { error };
+    for (const tell of this.#waiting) tell(error);
+  }
+
+  /** A race against one promise of failure would keep something of every wait until the end. */
+  async #unlessFailed(wait: (resolve: () => void) => void): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.error;
+    let tell: ((error: unknown) => void) | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        tell = reject;
+        this.#waiting.add(reject);
+        wait(resolve);
+      });
+    } finally {
+      if (tell !== undefined) this.#waiting.delete(tell);
+    }
   }
 
   async #drain(): Promise<void> {

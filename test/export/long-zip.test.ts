@@ -1,5 +1,8 @@
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import yauzl from 'yauzl';
 import { LongZip } from '../../src/export/long-zip.ts';
@@ -30,4 +33,29 @@ test('no more than two entries are ever walked, and the directory has them all i
     found.push(entry.fileName);
   }
   expect(found).toEqual(NAMES);
+});
+
+test('nothing of what was written is held but its line in the directory', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect: unknown = runInNewContext('gc');
+  if (typeof collect !== 'function') throw new Error('no garbage collector');
+  const zip = new LongZip();
+  zip.outputStream.resume();
+  const sources: WeakRef<Buffer>[] = [];
+  const add = (name: string) =>
+    new Promise<void>((resolve) => {
+      const source = Buffer.alloc(64 * 1024, name);
+      sources.push(new WeakRef(source));
+      zip.addReadStreamLazy(name, { mtime: new Date(0) }, (take) => {
+        zip.settle();
+        take(null, Readable.from([source], { objectMode: false }));
+        resolve();
+      });
+    });
+  for (const name of NAMES) await add(name);
+  await setImmediate();
+  collect();
+  const held = sources.filter((source) => source.deref() !== undefined);
+  expect(held.length).toBeLessThan(NAMES.length / 10);
+  zip.finish();
 });
