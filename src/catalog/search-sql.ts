@@ -313,7 +313,7 @@ export function isCurrent(asOf: AsOf): string {
 export function atPlace(place: PlaceCondition, asOf: AsOf): string {
   const condition = ofPlace(place);
   if (asOf !== null)
-    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, '')} AND EXISTS (SELECT 1 FROM (${lastAt(asOf)}) q WHERE 1${condition})))`;
+    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, '')} AND ${lastWas(asOf, condition)}))`;
   return `(EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit IS NULL${condition}) OR (m.open_places = 0 AND ${lastPlaceIs(place)}))`;
 }
 
@@ -334,9 +334,10 @@ function openAt(commit: number, condition: string): string {
   return `(EXISTS (SELECT 1 FROM places q WHERE ${within} AND (q.to_commit IS NULL OR q.to_commit > ${commit})${condition}) OR EXISTS (SELECT 1 FROM spans q WHERE ${within} AND q.to_commit > ${commit}${condition}))`;
 }
 
-/** Places whose interval was the last to close before a commit. */
-function lastAt(commit: number): string {
+/** It held at one of the places that were the last to end by a commit; `resumed` tells when a place came back. */
+function lastWas(commit: number, condition: string): string {
   const closed = (table: string) =>
     `SELECT folder_id, flag_set, to_commit FROM ${table} WHERE docid = m.docid AND to_commit <= ${commit}`;
-  return `${closed('places')} UNION ALL ${closed('spans')} ORDER BY to_commit DESC LIMIT 1`;
+  const ended = `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
+  return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
 }
