@@ -68,7 +68,7 @@ export interface Catalog {
   search(request: SearchRequest): SearchResult;
   countHits(request: CountRequest): number;
   /** Docids of all messages that a query finds, newest first. */
-  foundDocids(request: Pick<SearchRequest, 'node' | 'asOf'>): IterableIterator<number>;
+  foundDocids(request: CountRequest): IterableIterator<number>;
   explainSearch(request: SearchRequest): SearchPlan;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId): MessageId[];

@@ -32,7 +32,7 @@ export interface SearchResult {
   readonly unknown: readonly UnknownName[];
 }
 
-/** What counting needs to know. */
+/** What counting, or finding all there is, needs to know. */
 export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts'>;
 
 /** How a search is run, for `--explain`. */
@@ -88,7 +88,7 @@ export function countHits(connection: Connection, ids: IdLookup, request: CountR
 export function* foundDocids(
   connection: Connection,
   ids: IdLookup,
-  request: Pick<SearchRequest, 'node' | 'asOf'>,
+  request: CountRequest,
 ): Generator<number, void, undefined> {
   const { drives, asOf } = prepared(connection, ids, request);
   yield* walkDrives(connection, drives, 'newest', asOf);

@@ -1,5 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import type { SearchNode } from '../search/ast.ts';
+import type { SearchRequest } from '../catalog/search.ts';
 import type { ExportFiles } from './export-files.ts';
 import type { ExportFormat } from './format.ts';
 import type { FormatWriter } from './format-writer.ts';
@@ -8,8 +8,8 @@ import type { ExportPlan } from './plan.ts';
 import type { SourceReader } from './source.ts';
 
 export interface ExportSelection {
-  /** Text and syntax tree of a query; null for all messages. */
-  readonly query: { readonly text: string; readonly node: SearchNode } | null;
+  /** Text and syntax tree of a query, with the hosts of accounts that it may name; null for all messages. */
+  readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
   readonly mailbox: string | null;
   readonly folder: string | null;
   /** Ended places in the place of current ones. */

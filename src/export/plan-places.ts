@@ -41,7 +41,10 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
   const { catalog, selection, incremental, format } = options;
   const { query, mailbox, folder, deleted, asOf } = selection;
   const moment = asOf === null ? {} : { asOf };
-  if (query !== null) plan.narrow(catalog.foundDocids({ node: query.node, ...moment }));
+  if (query !== null) {
+    const { text: _, ...asked } = query;
+    plan.narrow(catalog.foundDocids({ ...asked, ...moment }));
+  }
   const pathOf = pathsOf(options);
   let [places, skipped, known, quarantined] = [0, 0, 0, 0];
   const failures: MissingPlace[] = [];

@@ -101,6 +101,31 @@ test('accounts go by their name in the configuration, and by their host', async 
   expect(none.stdout).toBe('0\n');
 });
 
+test.each([
+  ['account:main', 5],
+  ['account:main tickets', 1],
+  ['@bookings', 1],
+  ['-@bookings', 4],
+])('an export takes what a search takes: %s', async (query, found) => {
+  expect((await search('--save', 'bookings', 'subject:tickets')).code).toBe(0);
+  const to = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-export-')), 'out');
+  const line = ['export', '--query', query, '--format', 'eml', '--to', to];
+  const { stdout, stderr } = await ran([...line, '--config', work.config, '--json']);
+  rmSync(path.dirname(to), { recursive: true });
+  expect(stderr).toBe('');
+  expect(jsonLines(stdout)).toMatchObject([{ places: found, exported: found }]);
+  expect((await search('--forget', 'bookings')).code).toBe(0);
+});
+
+test('an export says which names of its query the archive does not have', async () => {
+  const to = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-export-')), 'out');
+  const line = ['export', '--query', 'ferry -in:Recieved', '--format', 'eml', '--to', to];
+  const { code, stderr } = await ran([...line, '--data', work.data]);
+  rmSync(path.dirname(to), { recursive: true });
+  expect(code).toBe(0);
+  expect(stderr).toContain('the archive has no folder "Recieved"');
+});
+
 test('saved searches are kept, listed, used, combined and forgotten', async () => {
   expect((await search('--save', 'trip', 'ferry OR lighthouse')).code).toBe(0);
   expect((await search('--save', 'recent', '@trip after:2026-02-03')).code).toBe(0);

@@ -6,12 +6,15 @@ import type { ExportProgress, ExportSelection } from '../../export/export-option
 import { EXPORT_FORMATS, type ExportFormat } from '../../export/format.ts';
 import { runExport } from '../../export/run-export.ts';
 import { parseQuery } from '../../search/parse.ts';
+import { accountHosts } from '../account-hosts.ts';
 import { bytes, count } from '../amounts.ts';
 import type { Body } from '../command-file.ts';
-import { openReader } from '../compose/reader.ts';
+import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { exitOfExport, exportText } from '../export-report.ts';
 import { moment } from '../moment.ts';
+import { savedSearches, withSaved } from '../saved-searches.ts';
+import { unknownText } from '../search-report.ts';
 import { unknownNames } from '../unknown-names.ts';
 import { isWithin } from '../within.ts';
 
@@ -37,8 +40,8 @@ Writes the exact source of every message, one for each place. Without network, a
   maildir  a folder: a Maildir++ for each mailbox, flags in the names, received dates as times of files
 
 Beside the messages there is a manifest, mailkeep-export.json, with the hash of each of them. An export that was
-interrupted goes on when the same command is run again. --query takes what search takes, and means all places of
-the messages it finds; --mailbox and --folder narrow the places.
+interrupted goes on when the same command is run again. --query takes what search takes, saved searches as well, and
+means all places of the messages it finds; --mailbox and --folder narrow the places.
 
 EXAMPLES
   mailkeep export --to backup --format eml
@@ -66,21 +69,22 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 }
 
 async function exportPlaces(context: CommandContext, options: ExportLine) {
-  const { output, signal, surroundings } = context;
+  const { output, notices, signal, surroundings } = context;
   if (options.statusHeaders === true && options.format !== 'mbox') {
     throw usageError('usage-invalid', {
       command: 'export',
       problem: '--status-headers is for --format mbox only.',
     });
   }
-  const selection = selectionOf(context, options);
   const reader = openReader(context);
   try {
+    const selection = selectionOf(context, reader, options);
     const unknown = unknownNames(reader, options);
     if (unknown.length > 0) {
       const problem = `${unknown.join(', and ')}. Nothing was exported.`;
       throw usageError('usage-invalid', { command: 'export', problem });
     }
+    for (const name of unknownInQuery(reader, selection)) notices.warn(unknownText(name));
     const to = path.resolve(surroundings.cwd, options.to);
     if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
     const result = await runExport({
@@ -102,11 +106,28 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
   }
 }
 
-function selectionOf({ now }: CommandContext, options: ExportLine): ExportSelection {
-  const at = now();
-  const query = options.query === undefined ? null : parseQuery(options.query, { now: at });
+/** What a query names may have been there before, or come yet: that is said, as a search says it, and no error. */
+function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
+  if (query === null) return [];
+  const { text: _, ...asked } = query;
+  const moment = asOf === null ? {} : { asOf };
+  return catalog.explainSearch({ ...asked, ...moment, limit: 1, sort: 'newest' }).unknown;
+}
+
+function selectionOf(
+  context: CommandContext,
+  { dataDir }: Reader,
+  options: ExportLine,
+): ExportSelection {
+  const at = context.now();
+  const text =
+    options.query === undefined ? null : withSaved(options.query, () => savedSearches(dataDir));
+  const query = text === null ? null : parseQuery(text, { now: at });
   return {
-    query: query === null ? null : { text: options.query ?? '', node: query.node },
+    query:
+      text === null || query === null
+        ? null
+        : { text, node: query.node, accounts: accountHosts(query.node, context) },
     mailbox: options.mailbox ?? null,
     folder: options.folder ?? null,
     deleted: options.deleted ?? false,
