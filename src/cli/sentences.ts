@@ -64,5 +64,8 @@ export function sayFacts(code: string, facts: MailkeepError['facts']): Said {
   const sentence = SENTENCES.get(code);
   if (typeof sentence !== 'function') return say(`${code} ${JSON.stringify(facts)}`, BUG_HINT);
   const said: Said = sentence(facts);
-  return { message: terminalSafe(said.message), hint: said.hint };
+  return {
+    message: terminalSafe(said.message),
+    hint: said.hint === null ? null : terminalSafe(said.hint),
+  };
 }

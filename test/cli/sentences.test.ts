@@ -46,6 +46,8 @@ test('facts that came from elsewhere cannot steer a terminal', () => {
   const evil = '\u001b]0;owned\u0007\u001b[2J';
   const { message } = sayFacts('config-not-found', { searched: [`/tmp/${evil}`] });
   expect(message).not.toContain('\u001b');
+  const differs = { target: '/tmp', found: evil, wanted: 'eml' };
+  expect(sayFacts('export-format-differs', differs).hint).not.toContain('\u001b');
   expect(sentenceOf(new Error(evil)).message).not.toContain('\u001b');
   expect(sentenceOf(new MailkeepError('mail', 'nobody-knows', { evil })).message).not.toContain(
     '\u001b',

@@ -5,6 +5,7 @@ import { openCompared } from '../../catalog/implied.ts';
 import { locateConfig } from '../../config/locate.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { Limiter } from '../../limiter/limiter.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { MessageId, Place } from '../../mail/words.ts';
 import type { FetchAgain } from '../../verify/repair/repair-archive.ts';
 import { type OpenOrigin, openOrigin } from '../compose/origin.ts';
@@ -46,7 +47,9 @@ export function fetchingAgain(
         return bytes;
       } catch (error) {
         if (!(error instanceof MailkeepError)) throw error;
-        notices.warn(`${place.folder} uid ${place.uid}: ${sentenceOf(error).message}`);
+        notices.warn(
+          `${terminalLine(place.folder)} uid ${place.uid}: ${sentenceOf(error).message}`,
+        );
       }
     }
     return undefined;
