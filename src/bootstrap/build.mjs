@@ -144,7 +144,8 @@ function codeOf({ name, contents }) {
 /** Where nothing that is configured for a user or in this folder is found. */
 function runIn(cwd, args) {
   const { PATH = '' } = process.env;
-  const env = { PATH, HOME: cwd };
+  // The archive is thrown away: it may lie on a network file system.
+  const env = { PATH, HOME: cwd, MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' };
   const { status, stderr } = spawnSync(process.execPath, args, { cwd, env, encoding: 'utf8' });
   if (status !== 0) throw new Error(`node ${args.join(' ')} failed: ${stderr}`);
 }
