@@ -1,5 +1,6 @@
 import {
   closeSync,
+  constants,
   fdatasync,
   fstatSync,
   ftruncate,
@@ -18,7 +19,12 @@ import { FILE_MODE, FOLDER_MODE } from './layout.ts';
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
 
-const FLAGS = { read: 'r', write: 'r+', create: 'wx+' } as const;
+const FLAGS = {
+  // In an archive or export of somebody else's making a pipe may stand for a file: it is not waited for.
+  read: constants.O_RDONLY | (constants.O_NONBLOCK ?? 0),
+  write: 'r+',
+  create: 'wx+',
+} as const;
 
 /** The disk itself. */
 export const realFiles: FileLayer = {

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { catalogError } from '../errors/catalog.ts';
+import { errnoOf } from '../errors/errno.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { Connection, translate } from './connection.ts';
 import { makePrivateFile } from './private-file.ts';
@@ -59,14 +60,17 @@ export async function openForWriting(file: string): Promise<Connection> {
  * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
  */
 export function openForReading(file: string): Connection {
-  if (!existsSync(file)) throw catalogError('catalog-missing', { file });
+  const stats = statOf(file);
+  if (stats === undefined) throw catalogError('catalog-missing', { file });
+  // SQLite would wait for a pipe's other end for ever.
+  if (!stats.isFile()) throw catalogError('catalog-damaged', { file, reason: 'not a file' });
   let connection = connect(file, true);
   try {
     let found: number;
     try {
       found = versionOf(connection);
     } catch (error) {
-      if (!hasCode(error, 'catalog-io') || statSync(file).size > MEMORY_LIMIT) throw error;
+      if (!hasCode(error, 'catalog-io') || stats.size > MEMORY_LIMIT) throw error;
       connection.close();
       connection = inMemory(file);
       found = versionOf(connection);
@@ -77,6 +81,14 @@ export function openForReading(file: string): Connection {
   } catch (error) {
     connection.close();
     throw error;
+  }
+}
+
+function statOf(file: string): Stats | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false });
+  } catch (error) {
+    throw catalogError('catalog-io', { file, reason: errnoOf(error) ?? 'unknown' }, error);
   }
 }
 

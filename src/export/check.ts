@@ -76,7 +76,7 @@ export interface CheckOptions {
  */
 export async function checkExport(options: CheckOptions): Promise<ExportCheck> {
   const stats = statSync(options.at, { throwIfNoEntry: false });
-  if (stats === undefined) throw exportMissing(options.at);
+  if (!(stats?.isDirectory() || stats?.isFile())) throw exportMissing(options.at);
   const check = new Check(options);
   await (stats.isDirectory() ? check.folder() : check.zip());
   return check.result();
@@ -227,7 +227,9 @@ class Check {
       this.#cur = new Map([[folder, names]]);
     }
     const name = names.get(uniquePart(path.basename(absolute)));
-    return name === undefined ? undefined : path.join(folder, name);
+    if (name === undefined) return undefined;
+    const there = path.join(folder, name);
+    return this.#files.kindOf(there) === 'file' ? there : undefined;
   }
   #cur: Map<string, Map<string, string>> | undefined;
 

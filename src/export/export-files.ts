@@ -8,8 +8,8 @@ import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors
 
 /** What an export asks of the disk beside what the archive does. */
 export interface ExportFiles extends FileLayer {
-  /** What a path leads to, links followed. */
-  kindOf(path: string): 'file' | 'folder' | undefined;
+  /** What a path leads to, links followed; `other` is a pipe, a socket or a device, which may not end. */
+  kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
   /** True for a link, which may lead out of the export. */
   isLink(path: string): boolean;
   /** Sets when a file was last written, milliseconds since the epoch. */
@@ -25,7 +25,8 @@ export const realExportFiles: ExportFiles = {
   kindOf(file) {
     const stats = statSync(file, { throwIfNoEntry: false });
     if (stats === undefined) return undefined;
-    return stats.isDirectory() ? 'folder' : 'file';
+    if (stats.isDirectory()) return 'folder';
+    return stats.isFile() ? 'file' : 'other';
   },
   isLink: (file) => lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() ?? false,
   async setModified(file, time) {

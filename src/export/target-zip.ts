@@ -90,7 +90,7 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
 async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
   const kind = files.kindOf(to);
   if (kind === undefined) return undefined;
-  if (kind === 'folder') throw exportTargetForeign(to, 'file');
+  if (kind !== 'file') throw exportTargetForeign(to, 'file');
   try {
     const zip = await writing(to, () => ZipReader.open(to));
     if (zip.hasManifest) return zip;

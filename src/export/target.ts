@@ -8,13 +8,8 @@ import {
 import { type ExportFiles, isRunning, writerOf, writing } from './export-files.ts';
 import type { ExportFormat } from './format.ts';
 import { filePieces } from './hash-file.ts';
-import {
-  MANIFEST_NAME,
-  ManifestDamaged,
-  type ManifestEvent,
-  readManifest,
-  UNFINISHED_NAME,
-} from './manifest.ts';
+import { MANIFEST_NAME, UNFINISHED_NAME } from './manifest.ts';
+import { ManifestDamaged, type ManifestEvent, readManifest } from './read-manifest.ts';
 
 /** Names in a folder that belong to the system, not to anybody's export. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;
@@ -35,8 +30,8 @@ export interface FolderTarget {
 export async function lookAtFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
   return await writing(folder, async () => {
     const kind = files.kindOf(folder);
-    if (kind === 'file') throw exportTargetForeign(folder, 'folder');
     if (kind === undefined) return { finished: false, unfinished: false };
+    if (kind !== 'folder') throw exportTargetForeign(folder, 'folder');
     const finished = files.kindOf(path.join(folder, MANIFEST_NAME)) === 'file';
     const unfinished = files.kindOf(path.join(folder, UNFINISHED_NAME)) === 'file';
     // The marker is the first file of an export: before it there is nothing, or an unfinished one of itself.

@@ -1,4 +1,14 @@
-import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -91,6 +101,34 @@ test('a catalog with any damage keeps nobody from being told of the log', async 
     overwrite(flipped, log.subarray(flipped, flipped + 1), segment);
   }
 }, 120_000);
+
+test('what is no file in the place of the catalog keeps nobody from being told of the log', async () => {
+  const aside = `${file}.aside`;
+  renameSync(file, aside);
+  try {
+    mkdirSync(file);
+    const inFolder = await verified(archive.dir);
+    rmSync(file, { recursive: true });
+    const made = [inFolder];
+    if (process.platform !== 'win32') {
+      // SQLite would wait for somebody to write to it.
+      execFileSync('mkfifo', [file]);
+      made.push(await verified(archive.dir));
+      rmSync(file);
+    }
+    for (const { catalog, findings, messages, rebuilt } of made) {
+      expect({ catalog, messages, rebuilt }).toEqual({
+        catalog: 'damaged',
+        messages: 8,
+        rebuilt: 8,
+      });
+      expect(findings).toEqual([{ what: 'catalog-file', detail: 'not a file' }]);
+    }
+  } finally {
+    rmSync(file, { recursive: true, force: true });
+    renameSync(aside, file);
+  }
+}, 60_000);
 
 test('a rebuild makes any damaged catalog anew', async () => {
   for (let at = 0; at < whole.length; at += page) {
