@@ -4,8 +4,7 @@ import { openLogReader } from '../archive/log-reader.ts';
 import { realFiles } from '../archive/real-files.ts';
 import type { CommittedBatch, Locator, Position } from '../archive/records.ts';
 import { scanLog } from '../archive/scan-log.ts';
-import type { ImpliedCatalog } from '../catalog/implied.ts';
-import { type ComparedCatalog, openImplied } from '../catalog/implied.ts';
+import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import { Beyond } from './beyond.ts';
@@ -146,12 +145,10 @@ class Verifying {
     // Threads rebuild while this one compares; what they found is told first.
     const rebuilding = this.#rebuildDeferred(signal);
     rebuilding.catch(() => undefined);
-    const compared = new Findings();
-    const state = await this.#compare(totals, structure, compared, signal).finally(
-      () => rebuilding,
-    );
+    const rows = new Findings();
+    const compared = await this.#compareRows(totals, rows, signal).finally(() => rebuilding);
     this.#tellMissing();
-    this.findings.take(compared);
+    const state = await this.#judged(compared, rows, structure);
     const rebuilt = full ? totals.messages - this.#unsound.size : 0;
     const { kept, count } = this.findings;
     return { ...totals, catalog: state, rebuilt, found: count, findings: kept };
@@ -269,34 +266,13 @@ class Verifying {
     }
   }
 
-  /** What is wrong with the file goes before what its rows say, which may come of it. */
-  async #compare(
-    totals: LogTotals,
-    structure: Promise<readonly string[]>,
+  async #compareRows(
+    { last }: LogTotals,
     findings: Findings,
     signal: AbortSignal,
   ): Promise<CatalogState> {
     const { catalog, state } = this.grown;
     if (catalog === undefined) return state ?? 'missing';
-    const rows = new Findings();
-    const found = await this.#compareRows(catalog, totals, rows, signal);
-    const told = found === 'damaged' ? [] : (this.#witness?.damage ?? []);
-    const inFile = await structure.catch(reasonOfDamage);
-    const wrong = inFile.length > 0 ? inFile : told;
-    if (wrong.length === 0) {
-      findings.take(rows);
-      return found;
-    }
-    for (const detail of wrong) findings.add({ what: 'catalog-file', detail });
-    return 'damaged';
-  }
-
-  async #compareRows(
-    catalog: ComparedCatalog,
-    { last }: LogTotals,
-    findings: Findings,
-    signal: AbortSignal,
-  ): Promise<CatalogState> {
     const { dir } = this.options;
     try {
       catalog.freeze();
@@ -316,6 +292,24 @@ class Verifying {
       for (const detail of reasonOfDamage(error)) findings.add({ what: 'catalog-file', detail });
       return 'damaged';
     }
+  }
+
+  /**
+   * What is wrong with the file goes before what its rows say, which may come of it. Judged last: until then the
+   * catalog is asked for names, and whatever is met there counts.
+   */
+  async #judged(
+    compared: CatalogState,
+    rows: Findings,
+    structure: Promise<readonly string[]>,
+  ): Promise<CatalogState> {
+    const inFile = await structure.catch(reasonOfDamage);
+    const told = compared === 'damaged' ? [] : (this.#witness?.damage ?? []);
+    const wrong = inFile.length > 0 ? inFile : told;
+    for (const detail of wrong) this.#tell({ what: 'catalog-file', detail });
+    if (wrong.length > 0) return 'damaged';
+    this.findings.take(rows);
+    return compared;
   }
 
   /** What a writer has committed and folded while we read. */

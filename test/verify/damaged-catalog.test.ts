@@ -130,6 +130,36 @@ test('what is no file in the place of the catalog keeps nobody from being told o
   }
 }, 60_000);
 
+test('damage that is met only when a missing message is to be named is told as well', async () => {
+  const other = new GrownArchive();
+  try {
+    const lost = sampleMail(1);
+    await other.grow([lost, sampleMail(2)], false);
+    await other.lose(lost);
+    const catalog = join(other.dir, 'catalog.sqlite');
+    const db = new Database(catalog);
+    db.pragma('journal_mode = DELETE');
+    // Neither folding nor comparing asks it.
+    const root = db
+      .prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE name = 'places_by_docid'")
+      .pluck()
+      .get();
+    db.close();
+    const missing = { what: 'missing', kind: 'message' };
+    expect(await verified(other.dir, { full: false })).toMatchObject({
+      catalog: 'equal',
+      findings: [{ ...missing, message: { places: [{ folder: 'INBOX' }] } }],
+    });
+    overwrite(((root ?? 0) - 1) * page, Buffer.alloc(page), catalog);
+    expect(await verified(other.dir, { full: false })).toMatchObject({
+      catalog: 'damaged',
+      findings: [missing, { what: 'catalog-file' }],
+    });
+  } finally {
+    other.remove();
+  }
+});
+
 test('a rebuild makes any damaged catalog anew', async () => {
   for (let at = 0; at < whole.length; at += page) {
     overwrite(at, Buffer.alloc(page, 0xa5));

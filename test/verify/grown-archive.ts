@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,6 +23,18 @@ export class GrownArchive {
 
   remove(): void {
     rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  /** Says of a message that was stored here that its bytes are nowhere any more, as a repair does. */
+  async lose(raw: Buffer): Promise<void> {
+    const catalog = await openCatalog(this.dir);
+    const writer = await openLogWriter({ dir: this.dir, now: () => START });
+    const batch = writer.newBatch();
+    const id = hash('sha256', raw);
+    batch.addFact({ fact: 'missing', kind: 'message', hash: id, size: raw.length });
+    catalog.foldBatch(this.known.fold(await writer.commit(batch)));
+    await writer.close();
+    catalog.close();
   }
 
   /** Stores and folds messages, three a batch; with `seal`, the segment is closed and sealed afterwards. */
