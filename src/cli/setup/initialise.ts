@@ -1,6 +1,7 @@
 import path from 'node:path';
 import type { ConfigInput } from '../../config/schema.ts';
 import { readToken } from '../../config/token.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
 import { type Forecast, forecast } from '../../sync/plan/forecast.ts';
 import { counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
@@ -55,7 +56,7 @@ function whatIsAhead(reach: readonly Reach[]): Forecast {
 function reachText(reach: readonly Reach[]): string {
   const lines = reach.map(({ address, folders }) => {
     const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
-    return `  ${address}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
+    return `  ${terminalLine(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
   });
   return [
     `The token is good. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
