@@ -1,4 +1,4 @@
-import { openState, readState } from '../catalog/state.ts';
+import { openState, readState, type StateFile } from '../catalog/state.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearest } from '../search/nearest.ts';
 
@@ -17,12 +17,17 @@ const USED = /(?<=^|[\s({-])@([\p{L}\p{N}][\p{L}\p{N}_-]*)(?=$|[\s)}])/gu;
 export function savedSearches(dataDir: string): SavedSearch[] {
   const state = readState(dataDir);
   try {
-    return (state?.entries(SCOPE) ?? []).flatMap(({ key, value }) =>
-      typeof value === 'string' ? [{ name: key, query: value }] : [],
-    );
+    return savedIn(state);
   } finally {
     state?.close();
   }
+}
+
+/** The same, where the state is open; none where there is no state yet. */
+export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
+  return (state?.entries(SCOPE) ?? []).flatMap(({ key, value }) =>
+    typeof value === 'string' ? [{ name: key, query: value }] : [],
+  );
 }
 
 /**

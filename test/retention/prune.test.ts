@@ -158,14 +158,16 @@ test('--apply takes it out; the chain holds, and the rest is as it was', async (
   expect((await run(POLICY, '--apply')).code).toBe(5);
   lock.release();
   // A hold that asks a query waits until everything can be searched.
-  const hold = [{ query: 'subject:legalsubject' }];
+  const hold = [{ query: '@case' }];
+  const save = ['search', '--save', 'case', 'subject:legalsubject', '--data', data];
+  expect((await mailkeep(save)).code).toBe(0);
   const early = await run({ ...POLICY, hold }, '--apply');
   expect([early.code, early.stderr]).toMatchObject([
     4,
     expect.stringContaining('retention-not-indexed'),
   ]);
   expect((await mailkeep(['rebuild', '--data', data])).code).toBe(0);
-  for (const query of ['subject:(', 'in:Nowhere']) {
+  for (const query of ['subject:(', 'in:Nowhere', '@unsaved']) {
     const wrong = await run({ ...POLICY, hold: [{ query }] }, '--apply');
     expect([query, wrong.code, wrong.stderr]).toMatchObject([
       query,

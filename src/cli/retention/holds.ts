@@ -8,6 +8,7 @@ import { clockTrouble } from '../../retention/plan-prune.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { accountHosts } from '../account-hosts.ts';
 import type { CommandContext } from '../context.ts';
+import { savedIn, withSaved } from '../saved-searches.ts';
 import { sentenceOf } from '../sentences.ts';
 
 /** Where a pass remembers which mailboxes each account listed. */
@@ -38,7 +39,7 @@ export function plannedPrune(
   return planPrune(settings, {
     ended: catalog.ended,
     now,
-    held: heldByQueries(context, catalog, settings.hold),
+    held: heldByQueries(context, catalog, state, settings.hold),
     heldMailboxes: settings.hold.flatMap((hold) => ('mailbox' in hold ? [hold.mailbox] : [])),
     isReachable: (host, mailbox) => reachable.has(`${host}\0${mailbox}`),
   });
@@ -48,6 +49,7 @@ export function plannedPrune(
 function heldByQueries(
   context: CommandContext,
   catalog: Catalog,
+  state: Pick<StateFile, 'entries'> | undefined,
   holds: RetentionSettings['hold'],
 ): ReadonlySet<number> {
   const held = new Set<number>();
@@ -57,7 +59,10 @@ function heldByQueries(
   if (pending > 0) throw retentionError('retention-not-indexed', { pending });
   for (const query of queries) {
     try {
-      const { node, asOf } = parseQuery(query, { now: context.now() });
+      const { node, asOf } = parseQuery(
+        withSaved(query, () => savedIn(state)),
+        { now: context.now() },
+      );
       const request = { node, accounts: accountHosts(node, context) };
       const [unknown] = catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
       if (unknown !== undefined || asOf !== null) {
