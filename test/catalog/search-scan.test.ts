@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Fact } from '../../src/archive/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import type { SearchRequest } from '../../src/catalog/search.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import type { SearchNode } from '../../src/search/ast.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
@@ -18,6 +17,7 @@ import {
   temporaryDir,
 } from './history.ts';
 import { matches, type ScannedDocument, UNSPACED } from './plain-scan.ts';
+import { unlessRefused } from './unless-refused.ts';
 
 const SECOND = { ...INBOX, mailbox: 'AC2' };
 const ARCHIVE = { ...INBOX, folder: 'Archive' };
@@ -188,13 +188,3 @@ describe('search against a plain scan', () => {
     expect(refused.length).toBeLessThan(6);
   });
 });
-
-/** What a search gives, or undefined where it is refused as taking too long. */
-function unlessRefused<T>(act: () => T): T | undefined {
-  try {
-    return act();
-  } catch (error) {
-    if (error instanceof MailkeepError && error.code === 'search-too-complex') return undefined;
-    throw error;
-  }
-}

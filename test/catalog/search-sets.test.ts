@@ -11,7 +11,6 @@ import { alternatives } from '../../src/catalog/search-formula.ts';
 import { resolve } from '../../src/catalog/search-resolve.ts';
 import { SetSearch } from '../../src/catalog/search-sets.ts';
 import { threadNaming, threadOf } from '../../src/catalog/threads.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import type { FolderKey, Place } from '../../src/mail/words.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
@@ -26,6 +25,7 @@ import {
   START,
   temporaryDir,
 } from './history.ts';
+import { unlessRefused } from './unless-refused.ts';
 
 const FOLDERS: readonly FolderKey[] = [
   INBOX,
@@ -253,13 +253,3 @@ test('an empty archive has nothing, however it is asked', async () => {
     room.remove();
   }
 });
-
-/** What a search gives, or undefined where it is refused as taking too long. */
-function unlessRefused<T>(act: () => T): T | undefined {
-  try {
-    return act();
-  } catch (error) {
-    if (error instanceof MailkeepError && error.code === 'search-too-complex') return undefined;
-    throw error;
-  }
-}

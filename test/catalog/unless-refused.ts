@@ -1,0 +1,11 @@
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+
+/** What a search gives, or undefined where it is refused as taking too long. */
+export function unlessRefused<T>(act: () => T): T | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (error instanceof MailkeepError && error.code === 'search-too-complex') return undefined;
+    throw error;
+  }
+}
