@@ -175,7 +175,13 @@ export function translate(error: unknown, file: string): MailkeepError | undefin
   // Its shared memory is a file as well, whose size it takes beforehand.
   if (code === 'SQLITE_FULL' || code === 'SQLITE_IOERR_SHMSIZE')
     return catalogError('catalog-disk-full', { file }, error);
-  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB' || isOfDamage(error))
+  if (
+    code.startsWith('SQLITE_CORRUPT') ||
+    code === 'SQLITE_NOTADB' ||
+    // The disk does not give back what was written to it.
+    code === 'SQLITE_IOERR_CORRUPTFS' ||
+    isOfDamage(error)
+  )
     return catalogError('catalog-damaged', { file, reason: code }, error);
   if (
     code.startsWith('SQLITE_IOERR') ||

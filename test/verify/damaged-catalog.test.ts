@@ -5,8 +5,10 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -159,6 +161,37 @@ test('damage that is met only when a missing message is to be named is told as w
     other.remove();
   }
 });
+
+test.skipIf(process.platform !== 'linux')(
+  'a catalog that the disk does not give back is damage as well, and made anew',
+  async () => {
+    const aside = `${file}.aside`;
+    renameSync(file, aside);
+    try {
+      // Nothing lies at the beginning of a process's memory: reading it fails as a bad sector does.
+      symlinkSync('/proc/self/mem', file);
+      expect(() => readFirstByte(file)).toThrow('EIO');
+      const { catalog, findings, messages, rebuilt: whole } = await verified(archive.dir);
+      expect({ catalog, messages, whole }).toEqual({ catalog: 'damaged', messages: 8, whole: 8 });
+      expect(findings).toEqual([{ what: 'catalog-file', detail: 'SQLITE_IOERR_CORRUPTFS' }]);
+      await rebuilt();
+      expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
+    } finally {
+      rmSync(file, { force: true });
+      renameSync(aside, file);
+    }
+  },
+  60_000,
+);
+
+function readFirstByte(from: string): void {
+  const fd = openSync(from, 'r');
+  try {
+    readSync(fd, Buffer.alloc(1), 0, 1, 0);
+  } finally {
+    closeSync(fd);
+  }
+}
 
 test('a rebuild makes any damaged catalog anew', async () => {
   for (let at = 0; at < whole.length; at += page) {
