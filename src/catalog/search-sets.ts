@@ -59,9 +59,10 @@ export class SetSearch {
   lists(): Sql[] {
     const found = new Map<string, Sql>();
     for (const conjunct of this.conjuncts)
-      for (const condition of conditionsOf(conjunct, this.asOf))
-        if (condition.of === 'list' || condition.of === 'starred')
-          found.set(condition.key, condition.list(this.#range));
+      for (const condition of conditionsOf(conjunct, this.asOf)) {
+        if (condition.of === 'list') found.set(condition.key, condition.list(this.#range));
+        if (condition.of === 'starred') found.set(condition.key, condition.list(WHOLE));
+      }
     return [...found.values()];
   }
 

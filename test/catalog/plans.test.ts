@@ -155,6 +155,14 @@ describe('query plans', () => {
     expect(sets?.sql.length).toBe(4);
   });
 
+  test('what words with a star find is listed once, for everything there is', () => {
+    const [sets] = drivenBy('((comm* in:Other) OR other) after:2000');
+    const bounded = sets?.sql.map((sql) => [sql.includes('*'), / >= '?\d/.test(sql)]);
+    expect(bounded).toContainEqual([true, false]);
+    expect(bounded).not.toContainEqual([true, true]);
+    expect(bounded).toContainEqual([false, true]);
+  });
+
   test('a word that stands nowhere leaves nothing to walk', () => {
     expect(drivenBy('nowhere in:Other')).toEqual([]);
   });
