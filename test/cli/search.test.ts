@@ -126,6 +126,17 @@ test('an export says which names of its query the archive does not have', async 
   expect(stderr).toContain('the archive has no folder "Recieved"');
 });
 
+test('a count says as a page does which names the archive does not have', async () => {
+  for (const how of [[], ['--count']]) {
+    const { code, stderr } = await search('in:Recieved', ...how);
+    expect([how, code, stderr]).toMatchObject([
+      how,
+      0,
+      expect.stringContaining('the archive has no folder "Recieved"'),
+    ]);
+  }
+});
+
 test('saved searches are kept, listed, used, combined and forgotten', async () => {
   expect((await search('--save', 'trip', 'ferry OR lighthouse')).code).toBe(0);
   expect((await search('--save', 'recent', '@trip after:2026-02-03')).code).toBe(0);

@@ -5,6 +5,7 @@ import { parseQuery } from '../../search/parse.ts';
 import { accountHosts } from '../account-hosts.ts';
 import type { Body } from '../command-file.ts';
 import { openReader, type Reader } from '../compose/reader.ts';
+import type { CommandContext } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
 import { oneMessage } from '../one-message.ts';
@@ -125,7 +126,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           }
           if (count === true) {
             const found = reader.catalog.countHits(request);
+            for (const name of reader.catalog.explainSearch(request).unknown)
+              notices.warn(unknownText(name));
             await output.object({ count: found }, () => String(found));
+            warnOfPending(reader, notices);
             return EXIT.done;
           }
           const { hits, unknown } = reader.catalog.search(request);
@@ -135,14 +139,18 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           if (last === undefined) notices.say('Nothing found.');
           else if (hits.length === limit && sort !== 'relevance' && output.interactive)
             notices.say(`For more, add --after ${shortId(last.line.id)}`);
-          const pending = reader.catalog.index.pendingCount();
-          if (pending > 0) notices.warn(notSearchableText(pending));
+          warnOfPending(reader, notices);
           return EXIT.done;
         } finally {
           reader.close();
         }
       }),
     );
+}
+
+function warnOfPending({ catalog }: Reader, notices: CommandContext['notices']): void {
+  const pending = catalog.index.pendingCount();
+  if (pending > 0) notices.warn(notSearchableText(pending));
 }
 
 /** Where a page begins: behind the message that an id, or its beginning, names. */
