@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { type FileLayer, readFully } from './file-layer.ts';
+import { errnoOf } from '../errors/archive.ts';
+import type { FileLayer, LogFile } from './file-layer.ts';
 import {
   FLAG_PURGED,
   RECORD_HEADER_BYTES,
@@ -112,7 +113,7 @@ function readStored(
   offset: number,
 ): { readonly header: RecordHeader; readonly stored: Buffer } | undefined {
   const first = Buffer.allocUnsafe(FIRST_READ_BYTES);
-  const got = first.subarray(0, readFully(file, first, offset));
+  const got = first.subarray(0, readReadable(file, first, offset));
   const header = readRecordHeader(got, 0, space, offset);
   if (header === undefined) return undefined;
   const end = RECORD_HEADER_BYTES + header.storedLength;
@@ -122,11 +123,26 @@ function readStored(
     if (offset + end > file.size()) return undefined;
     const whole = Buffer.allocUnsafe(header.storedLength);
     const had = stored.copy(whole);
-    const rest = readFully(file, whole.subarray(had), offset + got.length);
+    const rest = readReadable(file, whole.subarray(had), offset + got.length);
     if (had + rest < whole.length) return undefined;
     stored = whole;
   }
   return crc32(stored) === header.crc ? { header, stored } : undefined;
+}
+
+/** Bytes up to the first that the disk does not give back: what needs those is damaged, and nothing else. */
+function readReadable(file: LogFile, target: Uint8Array, position: number): number {
+  let done = 0;
+  try {
+    while (done < target.length) {
+      const got = file.read(target.subarray(done), position + done);
+      if (got === 0) break;
+      done += got;
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'EIO') throw error;
+  }
+  return done;
 }
 
 /** Keeps the values used last. */
