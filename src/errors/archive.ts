@@ -70,6 +70,8 @@ export type DamageReason =
   | 'segment-header'
   | 'segment-missing'
   | 'bytes'
+  /** The disk does not give the bytes back. */
+  | 'unreadable'
   | 'payload'
   | 'commit'
   | 'chain'

@@ -6,6 +6,7 @@ import { openAgain } from '../archive/scan-log.ts';
 import { type Problem, type ReadBatch, segmentBatches } from '../archive/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
 import { errnoOf } from '../errors/archive.ts';
+import { type BadStretch, filesOverBadSectors } from './bad-sectors.ts';
 import { type Meaning, MessageCheck } from './message-check.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
@@ -20,7 +21,8 @@ export function* checkSegment(
   files: FileLayer,
   job: SegmentJob,
 ): Generator<SegmentReport, void, undefined> {
-  const opened = open(files, job);
+  const bad: BadStretch[] = [];
+  const opened = open(filesOverBadSectors(files, bad), job);
   if (opened === 'gone') return;
   if (opened === undefined) {
     const { dir, segment } = job;
@@ -32,7 +34,7 @@ export function* checkSegment(
     return;
   }
   try {
-    yield* check(opened, job);
+    yield* check(opened, job, bad);
   } finally {
     opened.file.close();
   }
@@ -51,7 +53,11 @@ function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
   }
 }
 
-function* check(opened: OpenSegment, job: SegmentJob): Generator<SegmentReport, void, undefined> {
+function* check(
+  opened: OpenSegment,
+  job: SegmentJob,
+  bad: readonly BadStretch[],
+): Generator<SegmentReport, void, undefined> {
   const messages = new MessageCheck(job.full);
   let gathered: CommittedBatch[] = [];
   let records = 0;
@@ -62,7 +68,12 @@ function* check(opened: OpenSegment, job: SegmentJob): Generator<SegmentReport, 
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
     const item = step.value;
-    const tail = item.what === 'remainder' && job.last && opened.name.generation === 1;
+    // Zeros in the place of what the disk does not give back may have been commits.
+    const tail =
+      item.what === 'remainder' &&
+      job.last &&
+      opened.name.generation === 1 &&
+      bad.every(({ end }) => end <= item.offset);
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {
       records += item.commit.ordinal + 1 - records;
@@ -85,6 +96,7 @@ function* check(opened: OpenSegment, job: SegmentJob): Generator<SegmentReport, 
   }
   if (gathered.length > 0) yield { what: 'batches', batches: gathered };
   if (job.full) for (const problem of checkFooter(opened)) yield damage(opened, problem);
+  for (const { offset, end } of bad) yield damage(opened, { reason: 'unreadable', offset, end });
   const { archiveId, previousNumber, previousHash } = opened.header;
   yield {
     what: 'end',

@@ -2,6 +2,7 @@ import type { FileLayer } from '../archive/file-layer.ts';
 import { openLogReader } from '../archive/log-reader.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
+import { filesOverBadSectors } from './bad-sectors.ts';
 import type { MessagesJob } from './segment-report.ts';
 
 /**
@@ -17,7 +18,7 @@ export async function rebuildMessages(
   const failed: MessageId[] = [];
   const reader = openLogReader({
     dir,
-    files,
+    files: filesOverBadSectors(files),
     locator: { message: (id) => messages.get(id), blob: (hash) => blobs.get(hash) },
   });
   try {

@@ -7,6 +7,7 @@ import { scanLog } from '../archive/scan-log.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
+import { filesOverBadSectors } from './bad-sectors.ts';
 import { Beyond } from './beyond.ts';
 import { compareCatalog } from './compare-catalog.ts';
 import { concernedIn, messageFinding } from './concern.ts';
@@ -57,7 +58,8 @@ export interface Verification extends LogTotals {
  * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown.
  */
 export async function verifyArchive(options: VerifyOptions): Promise<Verification> {
-  const { dir, files = realFiles, signal } = options;
+  const { dir, signal } = options;
+  const files = filesOverBadSectors(options.files ?? realFiles);
   const findings = new Findings();
   try {
     checkFormat(files, dir);
