@@ -9,3 +9,8 @@ export function importUnreadable(path: string, errno: string) {
 export function importNameTaken(name: string) {
   return new MailkeepError('usage', 'import-name-taken', { name });
 }
+
+/** A file that was named is no mbox, has no name of a message, and does not begin like one. Nothing was imported. */
+export function importNoMail(path: string) {
+  return new MailkeepError('usage', 'import-no-mail', { path });
+}

@@ -63,12 +63,16 @@ export async function writing<T>(file: string, act: () => Promise<T>): Promise<T
   try {
     return await act();
   } catch (error) {
-    const errno = errnoOf(error);
-    if (errno === undefined) throw error;
-    throw errno === 'ENOSPC' || errno === 'EDQUOT'
-      ? exportDiskFull(file, error)
-      : exportWriteFailed(file, errno, error);
+    throw failureOf(file, error);
   }
+}
+
+function failureOf(file: string, error: unknown): unknown {
+  const errno = errnoOf(error);
+  if (errno === undefined) return error;
+  return errno === 'ENOSPC' || errno === 'EDQUOT'
+    ? exportDiskFull(file, error)
+    : exportWriteFailed(file, errno, error);
 }
 
 const BUFFERED_BYTES = 1024 * 1024;
@@ -157,7 +161,7 @@ export class ExportFolder {
   /**
    * Makes a folder (relative path) with its parents. The root may be a link, what is below it is the export's own.
    *
-   * @throws export-target-linked
+   * @throws export-target-linked, export-disk-full, export-write-failed
    */
   makeFolder(relative: string): void {
     if (this.#made.has(relative)) return;
@@ -168,7 +172,11 @@ export class ExportFolder {
       if (this.#made.has(at)) continue;
       const folder = this.absolute(at);
       if (this.files.kindOf(folder) === undefined) {
-        this.files.makeFolder(folder);
+        try {
+          this.files.makeFolder(folder);
+        } catch (error) {
+          throw failureOf(folder, error);
+        }
         this.#touched.add(path.dirname(folder));
       }
       this.#made.add(at);

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { errnoOf } from '../errors/errno.ts';
-import { importUnreadable } from '../errors/import.ts';
+import { importNoMail, importUnreadable } from '../errors/import.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { decodeModifiedUtf7 } from '../mailfiles/maildir-names.ts';
 
@@ -41,19 +41,21 @@ export type FoundFile = MailFile | OtherFile | UnreadableFile;
 /**
  * Finds the mail at a path. A folder with `cur/` and `new/` is a Maildir, and its Maildir++ folders go with it; any
  * other folder is walked. `.eml` files are messages, files that begin with "From " are mboxes whatever their name;
- * of what is named on the command line itself, anything else is a message too. Hidden files and links are passed
+ * of what is named on the command line itself, whatever begins with a header field is a message too. Hidden files and links are passed
  * over. The order is that of the names, so that it is the same every time.
  *
  * A folder's path below `given` is its name in the archive; what lies in `given` itself goes to INBOX. An mbox is a
  * folder of its name.
  *
- * @throws import-unreadable for the path itself; what cannot be read below it is told as such, and passed by
+ * @throws import-unreadable, import-no-mail for the path itself; what cannot be read below it is told as such, and passed by
  */
 export function* findMail(given: string): Generator<FoundFile, void, undefined> {
   if (!reading(given, () => statSync(given)).isDirectory()) {
     const name = path.basename(given);
     if (isMbox(given, name)) yield mboxAt(given, '', name);
-    else yield { path: given, kind: 'eml', folder: 'INBOX', delimiter: '/' };
+    else if (/\.eml$/i.test(name) || BEGINS_WITH_FIELD.test(startOf(given, FIRST_BYTES))) {
+      yield { path: given, kind: 'eml', folder: 'INBOX', delimiter: '/' };
+    } else throw importNoMail(given);
     return;
   }
   yield* inFolder(given, '');
@@ -135,15 +137,24 @@ function isMaildir(dir: string): boolean {
   );
 }
 
+/** RFC 5322, section 2.2, but for characters that no program puts into names of fields; a mark of UTF-8 may come first. */
+const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
+const FIRST_BYTES = 256;
+
 /** By its name, or by its first bytes: many programs name their mboxes without an ending. */
 function isMbox(file: string, name: string): boolean {
   if (/\.mbox$/i.test(name)) return true;
   if (/\.eml$/i.test(name)) return false;
-  const start = Buffer.alloc(5);
+  return startOf(file, 5) === 'From ';
+}
+
+/** The first bytes of a file, a character each. */
+function startOf(file: string, length: number): string {
+  const start = Buffer.alloc(length);
   const fd = reading(file, () => openSync(file, 'r'));
   try {
-    const got = reading(file, () => readSync(fd, start, 0, 5, 0));
-    return got === 5 && start.toString('latin1') === 'From ';
+    const got = reading(file, () => readSync(fd, start, 0, length, 0));
+    return start.toString('latin1', 0, got);
   } finally {
     closeSync(fd);
   }

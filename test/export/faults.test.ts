@@ -130,3 +130,19 @@ describe.each(['eml', 'mbox', 'maildir', 'zip'] as const)('%s', (format) => {
     });
   });
 });
+
+it.each(['eml', 'mbox', 'maildir', 'zip'] as const)(
+  'a folder that cannot be made is told with the reason of the system (%s)',
+  async (format) => {
+    const files = filesOf(new SimulatedDisk());
+    const refusing = {
+      ...files,
+      makeFolder(folder: string): void {
+        throw systemError('EACCES', folder);
+      },
+    };
+    await expect(
+      runExport({ ...exporting(archive, target[format], format), files: refusing }),
+    ).rejects.toMatchObject({ code: 'export-write-failed', facts: { errno: 'EACCES' } });
+  },
+);

@@ -234,6 +234,31 @@ describe('an import', () => {
       code: 'import-unreadable',
     });
   });
+
+  it('takes nothing for a message that does not begin like one, unless its name says so', async () => {
+    const named = (name: string, content: string | Buffer) => {
+      const file = path.join(work, name);
+      writeFileSync(file, content);
+      return file;
+    };
+    const zip = named('mail.zip', Buffer.from('PK\x03\x04 whatever: it is', 'latin1'));
+    for (const other of [zip, named('config.json', '{"dataDir": "x"}'), named('empty', '')]) {
+      await expect(
+        importing(from, [named('a.txt', 'Subject: a\n\na\n'), other]),
+      ).rejects.toMatchObject({
+        code: 'import-no-mail',
+        facts: { path: other },
+      });
+    }
+    const taken = [
+      'Subject: b\r\n\r\nb',
+      '\r\nReceived: c\r\n\r\n',
+      '\u00ef\u00bb\u00bfX-Own_Field : d\n',
+    ];
+    const files = taken.map((text, i) => named(`taken${i}`, Buffer.from(text, 'latin1')));
+    const odd = named('odd.eml', 'no header at all');
+    expect(await importing(from, [...files, odd], 'odd ones')).toMatchObject({ added: 4 });
+  });
 });
 
 it('follows no link to a folder of mail, those of a Maildir included', () => {

@@ -26,7 +26,8 @@ off every line of ">"s followed by "From ". For mboxo files that is right as wel
 ">From " before they were quoted.
 
 What cannot be read is named, the rest is imported, and the command ends with 1; so it does for an mbox without
-a "From " line, and for one with bytes before the first.
+a "From " line, and for one with bytes before the first. A path that is not there, and a file that is neither an
+mbox nor a message (ending in .eml, or beginning with a header field), end it before anything is imported.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
@@ -95,7 +96,9 @@ function importText(result: ImportResult): string {
     `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     ...(known > 0 ? [`${counted(known, 'message')} were there already`] : []),
     ...(forgotten > 0
-      ? [`${counted(forgotten, 'message')} had been removed on purpose and stay away`]
+      ? [
+          `${counted(forgotten, 'message')} ${forgotten === 1 ? 'was' : 'were'} removed on purpose, and not brought back`,
+        ]
       : []),
     ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
     ...failures

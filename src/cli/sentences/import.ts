@@ -2,6 +2,11 @@ import type * as errors from '../../errors/import.ts';
 import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.ts';
 
 export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
+  'import-no-mail': ({ path }) =>
+    say(
+      `${path} is no message and no mbox. Nothing was imported.`,
+      'Messages end in .eml or begin with a header field; a zip has to be unpacked before.',
+    ),
   'import-unreadable': ({ path, errno }) => say(`${path} cannot be read: ${reasonText(errno)}.`),
   'import-name-taken': ({ name }) =>
     say(
