@@ -1,8 +1,9 @@
-import { chmodSync, existsSync, mkdirSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { archiveInUse, archiveLockFailed } from '../errors/archive.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
+import { makeFolders } from './make-folders.ts';
 
 /** The right to write to an archive, held until released or until the process ends, however it ends. */
 export interface ArchiveLock {
@@ -21,7 +22,7 @@ export interface ArchiveLock {
 export function acquireLock(dir: string): ArchiveLock {
   let database: Database.Database | undefined;
   try {
-    mkdirSync(dir, { recursive: true, mode: FOLDER_MODE });
+    makeFolders(dir, FOLDER_MODE);
     const path = join(dir, 'lock');
     const isNew = !existsSync(path);
     database = new Database(path, { timeout: 0 });

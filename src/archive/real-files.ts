@@ -4,7 +4,6 @@ import {
   fdatasync,
   fstatSync,
   ftruncate,
-  mkdirSync,
   openSync,
   readdirSync,
   readSync,
@@ -15,6 +14,7 @@ import { open as openHandle, rename, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import type { FileLayer, LogFile } from './file-layer.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
+import { makeFolders } from './make-folders.ts';
 
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
@@ -30,9 +30,7 @@ const FLAGS = {
 export const realFiles: FileLayer = {
   open: (path, access) => realFile(openSync(path, FLAGS[access], FILE_MODE)),
   list: (folder) => readdirSync(folder),
-  makeFolder: (folder) => {
-    mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
-  },
+  makeFolder: (folder) => makeFolders(folder, FOLDER_MODE),
   rename,
   remove: unlink,
   syncFolder,

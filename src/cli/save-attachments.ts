@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { makeFolders } from '../archive/make-folders.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { hasCode, type MailkeepError } from '../errors/mailkeep-error.ts';
 import { usageError } from '../errors/usage.ts';
@@ -29,7 +30,7 @@ export async function saveAttachments(
 ): Promise<SavedAttachments> {
   const taken = new Set<string>();
   saving(folder, () => {
-    mkdirSync(folder, { recursive: true });
+    makeFolders(folder, 0o777);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   });
   const files: NewFile[] = [];

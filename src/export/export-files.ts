@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync, statSync } from 'node:fs';
+import { lstatSync, statSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/file-layer.ts';
@@ -19,9 +19,6 @@ export interface ExportFiles extends FileLayer {
 /** The disk itself. */
 export const realExportFiles: ExportFiles = {
   ...realFiles,
-  makeFolder: (folder) => {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-  },
   kindOf(file) {
     const stats = statSync(file, { throwIfNoEntry: false });
     if (stats === undefined) return undefined;

@@ -88,7 +88,7 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
 
 /** The zip at a path that an earlier export made, or undefined for none. @throws export-target-foreign */
 async function lookAtZip(files: ExportFiles, to: string): Promise<ZipReader | undefined> {
-  const kind = files.kindOf(to);
+  const kind = await writing(to, async () => files.kindOf(to));
   if (kind === undefined) return undefined;
   if (kind !== 'file') throw exportTargetForeign(to, 'file');
   try {

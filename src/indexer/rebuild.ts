@@ -69,7 +69,10 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
     result = await fill(catalog, options);
     if (signal.aborted) throw rebuildInterrupted(result.commits);
     catalog.checkpoint();
-    if (options.keepAs !== undefined && existsSync(file)) copyDatabase(file, options.keepAs);
+    if (options.keepAs !== undefined && existsSync(file)) {
+      copyDatabase(file, options.keepAs);
+      await realFiles.syncFolder(dirname(options.keepAs));
+    }
   } catch (error) {
     catalog?.close();
     removeDatabase(fresh);

@@ -58,6 +58,33 @@ test('an export from a folder or mailbox that never was is an error, and makes n
   expect(readdirSync(top)).not.toContain('never');
 });
 
+test.skipIf(process.platform !== 'linux')(
+  'a place where the system makes no folder is told, and nothing turns in circles',
+  async () => {
+    const nowhere = '/proc/nowhere/below';
+    for (const line of [
+      ...['eml', 'mbox', 'maildir'].map((format) => [
+        'export',
+        '--format',
+        format,
+        '--to',
+        nowhere,
+      ]),
+      ['export', '--format', 'zip', '--to', `${nowhere}/mail.zip`],
+      ['export', '--format', 'zip', '--to', path.join(top, 'one.eml', 'mail.zip')],
+      ['export', '--format', 'eml', '--to', path.join(top, 'one.eml', 'mail')],
+      ['copy', '--to', nowhere],
+    ]) {
+      const { code, stderr } = await mailkeep([...line, '--data', data]);
+      expect({ line, code, stderr }).toMatchObject({
+        code: expect.toSatisfy((given) => given === 1 || given === 2),
+        stderr: expect.stringMatching(/cannot be (?:written|made)|no such file|no folder/),
+      });
+      expect(stderr).not.toContain('mistake of mailkeep');
+    }
+  },
+);
+
 test('a checkpoint that is not there is told from a file that is none', async () => {
   const verify = (file: string) => mailkeep(['verify', '--data', data, '--checkpoint', file]);
   expect(await verify(path.join(top, 'gone'))).toMatchObject({

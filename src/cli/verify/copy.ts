@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { isUnused } from '../../archive/format-file.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
+import { makeFolders } from '../../archive/make-folders.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
@@ -30,7 +31,7 @@ export async function copyArchive(
   const to = path.resolve(surroundings.cwd, options.to);
   if (isWithin(to, from)) throw copyError('copy-onto-itself', { to });
   try {
-    mkdirSync(to, { recursive: true, mode: FOLDER_MODE });
+    makeFolders(to, FOLDER_MODE);
   } catch (error) {
     throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
   }
