@@ -148,7 +148,10 @@ test('it tells what may go and why the rest stays, and changes nothing', async (
       ]),
     },
   ]);
-  expect((await run(undefined)).stdout).toContain('"messages":0');
+  expect(await run(undefined)).toMatchObject({
+    stdout: expect.stringContaining('"messages":0'),
+    stderr: 'warning: the configuration has no retention policy: everything is kept\n',
+  });
   expect(gone((await run({ draftsAfterDays: 30 })).stdout)).toEqual(['drafted']);
   expect(gone((await run({ ...POLICY, keepAtLeast: 2 })).stdout)).toEqual(['old']);
 });

@@ -1,4 +1,5 @@
 import { readState } from '../../catalog/state.ts';
+import type { RetentionSettings } from '../../config/settings.ts';
 import type { PrunePlan } from '../../retention/collect.ts';
 import { openReader } from '../compose/reader.ts';
 import { settingsOf } from '../compose/settings.ts';
@@ -21,6 +22,9 @@ export async function prune(
   { apply }: { readonly apply: boolean },
 ): Promise<ExitCode> {
   const settings = settingsOf(context);
+  if (!hasPolicy(settings.retention)) {
+    context.notices.warn('the configuration has no retention policy: everything is kept');
+  }
   if (!apply) {
     const reader = openReader({
       ...context,
@@ -50,6 +54,12 @@ export async function prune(
   } finally {
     await writer.close();
   }
+}
+
+function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings): boolean {
+  return [endedAfterDays, draftsAfterDays, ...rules.map((rule) => rule.endedAfterDays)].some(
+    (days) => days !== null,
+  );
 }
 
 async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
