@@ -148,10 +148,9 @@ test('it tells what may go and why the rest stays, and changes nothing', async (
       ]),
     },
   ]);
-  expect(await run(undefined)).toMatchObject({
-    stdout: expect.stringContaining('"messages":0'),
-    stderr: 'warning: the configuration has no retention policy: everything is kept\n',
-  });
+  expect((await run(undefined)).stdout).toContain('"messages":0');
+  const unasked = await mailkeep(['prune', '--config', configure(undefined)]);
+  expect(unasked.stderr).toContain('no retention policy: everything is kept');
   expect(gone((await run({ draftsAfterDays: 30 })).stdout)).toEqual(['drafted']);
   expect(gone((await run({ ...POLICY, keepAtLeast: 2 })).stdout)).toEqual(['old']);
 });
