@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { filesWithDamage } from '../archive/bad-sectors.ts';
 import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
 import { checkFormat, isUnused, writeFormat } from '../archive/format-file.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
@@ -63,7 +64,8 @@ const CHUNK_BYTES = 1024 * 1024;
  *   command goes on
  */
 export async function copyLog(options: CopyOptions): Promise<Copied> {
-  const { from, to, files = realFiles, signal, forget, progress } = options;
+  const { from, to, signal, forget, progress } = options;
+  const files = filesWithDamage(options.files ?? realFiles);
   checkFormat(files, from);
   const ours = listSegments(files, from);
   await prepare(files, to);

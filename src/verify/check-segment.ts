@@ -1,3 +1,4 @@
+import { BadSectors, filesOverBadSectors } from '../archive/bad-sectors.ts';
 import { checkFooter } from '../archive/check-footer.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { segmentPath } from '../archive/layout.ts';
@@ -6,7 +7,6 @@ import { openAgain } from '../archive/scan-log.ts';
 import { type Problem, type ReadBatch, segmentBatches } from '../archive/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
 import { errnoOf } from '../errors/archive.ts';
-import { type BadStretch, filesOverBadSectors } from './bad-sectors.ts';
 import { type Meaning, MessageCheck } from './message-check.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
@@ -21,7 +21,7 @@ export function* checkSegment(
   files: FileLayer,
   job: SegmentJob,
 ): Generator<SegmentReport, void, undefined> {
-  const bad: BadStretch[] = [];
+  const bad = new BadSectors();
   const opened = open(filesOverBadSectors(files, bad), job);
   if (opened === 'gone') return;
   if (opened === undefined) {
@@ -56,7 +56,7 @@ function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
 function* check(
   opened: OpenSegment,
   job: SegmentJob,
-  bad: readonly BadStretch[],
+  bad: BadSectors,
 ): Generator<SegmentReport, void, undefined> {
   const messages = new MessageCheck(job.full);
   let gathered: CommittedBatch[] = [];
@@ -73,7 +73,7 @@ function* check(
       item.what === 'remainder' &&
       job.last &&
       opened.name.generation === 1 &&
-      bad.every(({ end }) => end <= item.offset);
+      bad.stretches().every(({ end }) => end <= item.offset);
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {
       records += item.commit.ordinal + 1 - records;
@@ -96,7 +96,10 @@ function* check(
   }
   if (gathered.length > 0) yield { what: 'batches', batches: gathered };
   if (job.full) for (const problem of checkFooter(opened)) yield damage(opened, problem);
-  for (const { offset, end } of bad) yield damage(opened, { reason: 'unreadable', offset, end });
+  for (const { offset, end } of bad.stretches()) {
+    const within = Math.min(end, opened.file.size());
+    yield damage(opened, { reason: 'unreadable', offset, end: within });
+  }
   const { archiveId, previousNumber, previousHash } = opened.header;
   yield {
     what: 'end',

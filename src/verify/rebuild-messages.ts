@@ -1,8 +1,8 @@
+import { filesOverBadSectors } from '../archive/bad-sectors.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { openLogReader } from '../archive/log-reader.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
-import { filesOverBadSectors } from './bad-sectors.ts';
 import type { MessagesJob } from './segment-report.ts';
 
 /**

@@ -1,3 +1,4 @@
+import { filesOverBadSectors } from '../archive/bad-sectors.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { checkFormat } from '../archive/format-file.ts';
 import { openLogReader } from '../archive/log-reader.ts';
@@ -7,7 +8,6 @@ import { scanLog } from '../archive/scan-log.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
-import { filesOverBadSectors } from './bad-sectors.ts';
 import { Beyond } from './beyond.ts';
 import { compareCatalog } from './compare-catalog.ts';
 import { concernedIn, messageFinding } from './concern.ts';

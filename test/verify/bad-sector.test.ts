@@ -1,29 +1,16 @@
+import { cpSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { FileLayer } from '../../src/archive/file-layer.ts';
-import { realFiles } from '../../src/archive/real-files.ts';
+import { segmentPath } from '../../src/archive/layout.ts';
+import { copyLog } from '../../src/copy/copy-log.ts';
+import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
+import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { verifyArchive } from '../../src/verify/verify-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
-import { systemError } from '../archive/simulated-disk.ts';
-import { GrownArchive, verified } from './grown-archive.ts';
+import { SECTOR, withoutSector } from '../archive/without-sector.ts';
+import { GrownArchive, START, verified } from './grown-archive.ts';
 
-const SECTOR = 4_096;
-
-/** A disk that does not give back one sector of each segment: whole reads that touch it fail. */
-function withoutSector(bad: number): FileLayer {
-  const [from, to] = [bad * SECTOR, (bad + 1) * SECTOR];
-  return {
-    ...realFiles,
-    open(file, access) {
-      const opened = realFiles.open(file, access);
-      if (!file.endsWith('.seg')) return opened;
-      return {
-        ...opened,
-        read(target, position) {
-          if (position < to && position + target.length > from) throw systemError('EIO', file);
-          return opened.read(target, position);
-        },
-      };
-    },
-  };
+function segmentOf({ dir }: GrownArchive, sealed: boolean): string {
+  return segmentPath(dir, { segment: 1, generation: sealed ? 2 : 1 });
 }
 
 test.each([true, false])(
@@ -33,27 +20,90 @@ test.each([true, false])(
     try {
       const mail = Array.from({ length: 12 }, (_, i) => sampleMail(i + 1));
       await archive.grow(mail, seal);
-      const { fileBytes, messages } = await verified(archive.dir);
-      expect(messages).toBe(12);
-      for (let bad = 0; bad * SECTOR < fileBytes; bad += 1) {
+      expect(await verified(archive.dir)).toMatchObject({ messages: 12, found: 0 });
+      const { size } = statSync(segmentOf(archive, seal));
+      for (let bad = 0; bad * SECTOR < size; bad += 1) {
         for (const full of [true, false]) {
-          const found = await verified(archive.dir, { files: withoutSector(bad), full });
-          const unreadable = found.findings.filter(
-            (finding) => finding.what === 'log' && finding.reason === 'unreadable',
+          const found = await verified(archive.dir, { files: withoutSector(bad, 'whole'), full });
+          const told = found.findings.flatMap((finding) =>
+            finding.what === 'log' && finding.reason === 'unreadable'
+              ? [[finding.offset, finding.end]]
+              : [],
           );
           const first = found.findings.some(
             (finding) => finding.what === 'log' && finding.reason === 'segment-header',
           );
-          expect({ bad, full, told: unreadable.length > 0 || first }).toEqual({
+          const end = Math.min((bad + 1) * SECTOR, size);
+          expect({ bad, full, told, first }).toEqual({
             bad,
             full,
-            told: true,
+            told: bad === 0 ? [] : [[bad * SECTOR, end]],
+            first: bad === 0,
           });
           expect(found.tail).toBeNull();
         }
       }
     } finally {
       archive.remove();
+    }
+  },
+);
+
+test.each([true, false])(
+  'what a bad sector took is brought back from a copy (sealed: %s)',
+  async (seal) => {
+    const archive = new GrownArchive();
+    const copy = `${archive.dir}-copy`;
+    try {
+      const mail = Array.from({ length: 12 }, (_, i) => sampleMail(i + 1));
+      await archive.grow(mail, seal);
+      cpSync(archive.dir, copy, { recursive: true });
+      const segment = segmentOf(archive, seal);
+      for (let bad = 0; bad * SECTOR < statSync(segment).size; bad += 1) {
+        const files = withoutSector(bad, 'whole', (path) => path === segment);
+        const options = { dir: archive.dir, files, checker: checkerInProcess(files) };
+        const { signal } = new AbortController();
+        const { mended } = await repairArchive({
+          ...options,
+          copies: [copy],
+          now: () => START,
+          signal,
+        });
+        // Where the last commit is lost, nobody can tell that the next segment follows: it is written anew as well.
+        expect(mended.map((it) => it.segment)).toContain(1);
+        const after = await verifyArchive({ ...options, full: true, signal });
+        expect(after).toMatchObject({ messages: 12, rebuilt: 12 });
+        expect(after.findings.filter(({ what }) => what !== 'catalog')).toEqual([]);
+        rmSync(archive.dir, { recursive: true });
+        cpSync(copy, archive.dir, { recursive: true });
+      }
+    } finally {
+      archive.remove();
+      rmSync(copy, { recursive: true, force: true });
+    }
+  },
+);
+
+test.each([true, false])(
+  'nothing is copied over a bad sector: it is told as damage (sealed: %s)',
+  async (seal) => {
+    const archive = new GrownArchive();
+    const to = `${archive.dir}-copy`;
+    try {
+      const mail = Array.from({ length: 12 }, (_, i) => sampleMail(i + 1));
+      await archive.grow(mail, seal);
+      const segment = segmentOf(archive, seal);
+      for (let bad = 0; bad * SECTOR < statSync(segment).size; bad += 1) {
+        mkdirSync(to);
+        const files = withoutSector(bad, 'whole', (path) => path === segment);
+        const { signal } = new AbortController();
+        const copying = copyLog({ from: archive.dir, to, files, signal, forget: async () => {} });
+        await expect(copying, `sector ${bad}`).rejects.toMatchObject({ code: 'log-damaged' });
+        rmSync(to, { recursive: true });
+      }
+    } finally {
+      archive.remove();
+      rmSync(to, { recursive: true, force: true });
     }
   },
 );

@@ -1,4 +1,5 @@
 import { hash as digest } from 'node:crypto';
+import { filesOverBadSectors } from '../../archive/bad-sectors.ts';
 import type { Batch } from '../../archive/batch.ts';
 import type { FileLayer } from '../../archive/file-layer.ts';
 import { openLogReader } from '../../archive/log-reader.ts';
@@ -59,13 +60,24 @@ const BATCH_MESSAGES = 128;
  */
 export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const { dir, files = realFiles, checker, copies, signal } = options;
+  // What the disk does not give back is damage like any other; only the writer has to know of it.
+  const readable = filesOverBadSectors(files);
   const verify = () => verifyArchive({ dir, files, checker, full: true, signal });
   const before = await verify();
   const expected = reachedBy(dir);
-  const archiveId = archiveIdOf(files, dir, copies, expected);
+  const archiveId = archiveIdOf(readable, dir, copies, expected);
   const damaged = damagedSegments(before);
-  const isForgotten = damaged.length === 0 ? undefined : await forgottenIn(files, [dir, ...copies]);
-  const mended = await mendLog({ dir, files, copies, damaged, expected, archiveId, isForgotten });
+  const isForgotten =
+    damaged.length === 0 ? undefined : await forgottenIn(readable, [dir, ...copies]);
+  const mended = await mendLog({
+    dir,
+    files: readable,
+    copies,
+    damaged,
+    expected,
+    archiveId,
+    isForgotten,
+  });
   const after = mended.length > 0 ? await verify() : before;
   const wanted = wantedOf(after);
   const done = { before, mended, restored: [], missing: [], unwritable: null };
@@ -77,9 +89,9 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { ...done, unwritable: error.code };
   }
-  const others = await openCopies(files, copies);
+  const others = await openCopies(readable, copies);
   try {
-    const appended = await append(options, writer, others, wanted, await declared(files, dir));
+    const appended = await append(options, writer, others, wanted, await declared(readable, dir));
     return { ...done, ...appended };
   } finally {
     for (const { close } of others) close();
