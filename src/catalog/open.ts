@@ -1,4 +1,4 @@
-import { readFileSync, type Stats, statSync } from 'node:fs';
+import { accessSync, constants, readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { catalogError } from '../errors/catalog.ts';
@@ -112,7 +112,22 @@ function connect(file: string, readonly: boolean): Connection {
     const db = new Database(file, { readonly, fileMustExist: readonly, timeout: BUSY_TIMEOUT });
     return new Connection(db, file);
   } catch (error) {
-    throw translate(error, file) ?? error;
+    const known = translate(error, file) ?? error;
+    const reason = hasCode(known, 'catalog-io') ? whyNot(file) : undefined;
+    throw reason === undefined ? known : catalogError('catalog-io', { file, reason }, error);
+  }
+}
+
+/**
+ * The system's reason why a file cannot be read: SQLite tells only that it cannot be opened. Asked without opening it:
+ * closing it again would take away the locks of this process's connections.
+ */
+function whyNot(file: string): string | undefined {
+  try {
+    accessSync(file, constants.R_OK);
+    return undefined;
+  } catch (error) {
+    return errnoOf(error);
   }
 }
 

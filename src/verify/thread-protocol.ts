@@ -1,4 +1,5 @@
 import { errnoOf } from '../errors/archive.ts';
+import { type ErrorFamily, type Facts, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessagesJob, SegmentJob, SegmentReport } from './segment-report.ts';
 
 /** What a thread is asked for, one at a time. */
@@ -11,6 +12,8 @@ export type ThreadJob =
 export interface Thrown {
   readonly message: string;
   readonly code: string;
+  /** Of an error of ours. */
+  readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
 }
 
 /** Reports come one by one while a segment is read; what a job found ends it, and so does an error. */
@@ -20,10 +23,17 @@ export type ThreadAnswer =
   | { readonly thrown: Thrown };
 
 export function thrownBy(error: unknown): Thrown {
-  return { message: error instanceof Error ? error.message : String(error), code: errnoOf(error) };
+  const thrown = {
+    message: error instanceof Error ? error.message : String(error),
+    code: errnoOf(error),
+  };
+  if (!(error instanceof MailkeepError)) return thrown;
+  const { family, facts } = error;
+  return { ...thrown, ours: { family, facts } };
 }
 
-/** The error as the system's own are: with its message and code. */
-export function rethrown({ message, code }: Thrown): Error {
+/** An error of ours again, or one as the system's own are: with its message and code. */
+export function rethrown({ message, code, ours }: Thrown): Error {
+  if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
   return Object.assign(new Error(message), { code });
 }

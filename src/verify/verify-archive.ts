@@ -14,9 +14,10 @@ import { concernedIn, messageFinding } from './concern.ts';
 import { type Finding, Findings } from './findings.ts';
 import {
   type CatalogState,
+  type CatalogTrouble,
   type Grown,
   openGrown,
-  reasonOfDamage,
+  troubleOf,
   Witness,
 } from './grown-catalog.ts';
 import { type LogTotals, readLog, type VouchedCommit } from './read-log.ts';
@@ -44,6 +45,8 @@ export interface VerifyOptions {
 
 export interface Verification extends LogTotals {
   readonly catalog: CatalogState;
+  /** Why the catalog could not be read, where it is `unreadable`: a name of the system's or of SQLite's. */
+  readonly catalogError: string | null;
   /** Messages whose source was rebuilt and hashed. */
   readonly rebuilt: number;
   /** All of them; `findings` holds the first ones. */
@@ -55,7 +58,8 @@ export interface Verification extends LogTotals {
  * Reads the archive and compares it with itself: the log with its checks, every message with its id, and the catalog
  * with what the log implies. Changes nothing, and works beside a writer.
  *
- * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown.
+ * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown, nor
+ *   what keeps the catalog from being read.
  */
 export async function verifyArchive(options: VerifyOptions): Promise<Verification> {
   const { dir, signal } = options;
@@ -88,6 +92,8 @@ class Verifying {
   readonly #beyond = new Beyond();
   readonly #upTo: number;
   readonly #witness: Witness | undefined;
+  /** Why the catalog could not be read. */
+  #unread: string | null;
   #acrossGap = false;
 
   constructor(
@@ -99,6 +105,7 @@ class Verifying {
   ) {
     this.#upTo = grown.reached?.number ?? Number.POSITIVE_INFINITY;
     this.#witness = grown.catalog && new Witness(grown.catalog);
+    this.#unread = grown.unread;
   }
 
   async run(signal: AbortSignal): Promise<Verification> {
@@ -153,7 +160,8 @@ class Verifying {
     const state = await this.#judged(compared, rows, structure);
     const rebuilt = full ? totals.messages - this.#unsound.size : 0;
     const { kept, count } = this.findings;
-    return { ...totals, catalog: state, rebuilt, found: count, findings: kept };
+    const catalogError = state === 'unreadable' ? this.#unread : null;
+    return { ...totals, catalog: state, catalogError, rebuilt, found: count, findings: kept };
   }
 
   #fold(batches: readonly CommittedBatch[]): void {
@@ -291,9 +299,16 @@ class Verifying {
       if (differing > 0) return 'different';
       return now.number < (last?.number ?? 0) ? 'behind' : 'equal';
     } catch (error) {
-      for (const detail of reasonOfDamage(error)) findings.add({ what: 'catalog-file', detail });
+      const trouble = troubleOf(error);
+      if (trouble.state === 'unreadable') return this.#notRead(trouble);
+      findings.add({ what: 'catalog-file', detail: trouble.detail });
       return 'damaged';
     }
+  }
+
+  #notRead({ detail }: CatalogTrouble): CatalogState {
+    this.#unread = detail;
+    return 'unreadable';
   }
 
   /**
@@ -305,13 +320,20 @@ class Verifying {
     rows: Findings,
     structure: Promise<readonly string[]>,
   ): Promise<CatalogState> {
-    const inFile = await structure.catch(reasonOfDamage);
-    const told = compared === 'damaged' ? [] : (this.#witness?.damage ?? []);
-    const wrong = inFile.length > 0 ? inFile : told;
-    for (const detail of wrong) this.#tell({ what: 'catalog-file', detail });
-    if (wrong.length > 0) return 'damaged';
+    const inFile = await structure.then(
+      (found) => found.map((detail): CatalogTrouble => ({ state: 'damaged', detail })),
+      (error: unknown) => [troubleOf(error)],
+    );
+    const damaged = inFile.some(({ state }) => state === 'damaged') || compared === 'damaged';
+    const met = this.#witness?.trouble;
+    const troubles = damaged || met === undefined ? inFile : [...inFile, met];
+    const damage = troubles.filter(({ state }) => state === 'damaged');
+    for (const { detail } of damage) this.#tell({ what: 'catalog-file', detail });
+    if (damage.length > 0) return 'damaged';
     this.findings.take(rows);
-    return compared;
+    const [unread] = troubles;
+    const known = unread === undefined || compared === 'damaged' || compared === 'different';
+    return known ? compared : this.#notRead(unread);
   }
 
   /** What a writer has committed and folded while we read. */
@@ -337,6 +359,7 @@ function nothingRead({ kept, count }: Findings): Verification {
     fileBytes: 0,
     tail: null,
     catalog: 'missing',
+    catalogError: null,
     rebuilt: 0,
     found: count,
     findings: kept,

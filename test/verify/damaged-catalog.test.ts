@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import {
+  chmodSync,
   closeSync,
   mkdirSync,
   openSync,
@@ -14,10 +15,17 @@ import {
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openStateBeside } from '../../src/catalog/state.ts';
+import { EXIT } from '../../src/cli/exit-codes.ts';
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { recalledVerification } from '../../src/health/verification.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { checkerOnThreads, type SegmentChecker } from '../../src/verify/segment-threads.ts';
+import { rethrown, thrownBy } from '../../src/verify/thread-protocol.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { seeded } from '../bench/seeded.ts';
+import { ran } from '../cli/surface.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
 /** By hand, hundreds: MAILKEEP_DAMAGES=2000 npx vitest run test/verify/damaged-catalog */
@@ -131,6 +139,95 @@ test('what is no file in the place of the catalog keeps nobody from being told o
     renameSync(aside, file);
   }
 }, 60_000);
+
+/** In the place of the catalog, what nobody can read, while this runs. */
+async function withUnreadable(act: () => Promise<void>): Promise<void> {
+  const aside = `${file}.aside`;
+  renameSync(file, aside);
+  try {
+    symlinkSync('catalog.sqlite', file);
+    await act();
+  } finally {
+    rmSync(file, { force: true });
+    renameSync(aside, file);
+  }
+}
+
+test('a catalog that cannot be read keeps nobody from being told of the log, and is not called damaged', () =>
+  withUnreadable(async () => {
+    const unread = { catalog: 'unreadable', catalogError: 'ELOOP' };
+    expect(await verified(archive.dir)).toMatchObject({
+      ...unread,
+      ...{ messages: 8, rebuilt: 8, found: 0, findings: [] },
+    });
+    const told = await ran(['verify', '--data', archive.dir]);
+    expect(told).toMatchObject({ code: EXIT.failures });
+    expect(told.stdout).toContain('The catalog could not be read and was not compared.');
+    expect(told.stdout).toContain('The log is as it was written.');
+    expect(told.stdout).not.toMatch(/Everything|DAMAGED/);
+    expect(told.stderr).toContain(`The catalog ${file} cannot be read or written: ELOOP.`);
+    const json = await ran(['verify', '--quick', '--json', '--data', archive.dir]);
+    expect(json.code).toBe(EXIT.failures);
+    expect(JSON.parse(json.stdout)).toMatchObject({ ok: false, found: 0, ...unread });
+    expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'catalog-io' } });
+    const state = openStateBeside(archive.dir);
+    expect(recalledVerification(state)).toBeNull();
+    state?.close();
+    const segment = join(archive.dir, 'log', readdirSync(join(archive.dir, 'log'))[0] ?? '');
+    const [byte = 0] = readFileSync(segment).subarray(200);
+    overwrite(200, Buffer.of(byte ^ 1), segment);
+    try {
+      const damaged = await ran(['verify', '--json', '--data', archive.dir]);
+      expect(damaged.code).toBe(EXIT.damage);
+      expect(JSON.parse(damaged.stdout)).toMatchObject({ ok: false, ...unread });
+    } finally {
+      overwrite(200, Buffer.of(byte), segment);
+    }
+  }));
+
+test.skipIf(process.platform === 'win32')(
+  'a catalog that another user may not read is told with the reason of the system',
+  async () => {
+    const { geteuid, seteuid } = process;
+    const other = new GrownArchive();
+    try {
+      await other.grow([sampleMail(1)], false);
+      execFileSync('chmod', ['-R', 'a+rX', other.dir]);
+      chmodSync(join(other.dir, 'catalog.sqlite'), 0);
+      const isRoot = geteuid?.() === 0;
+      // Nothing is kept from root.
+      if (isRoot) seteuid?.(65_534);
+      expect(await verified(other.dir)).toMatchObject({
+        catalog: 'unreadable',
+        // The system tells what keeps the real user away, who is root still.
+        catalogError: isRoot ? 'SQLITE_CANTOPEN' : 'EACCES',
+        ...{ messages: 1, rebuilt: 1, found: 0 },
+      });
+    } finally {
+      if (process.getuid?.() === 0) seteuid?.(0);
+      other.remove();
+    }
+  },
+);
+
+test('a catalog that cannot be read any more while it is compared is not called damaged either', async () => {
+  const io = () => new MailkeepError('disk', 'catalog-io', { file, reason: 'SQLITE_IOERR_READ' });
+  const checker = checkerOnThreads();
+  const failing: SegmentChecker = {
+    ...checker,
+    structure: async () => {
+      throw rethrown(structuredClone(thrownBy(io())));
+    },
+  };
+  try {
+    expect(await verified(archive.dir, { checker: failing })).toMatchObject({
+      ...{ catalog: 'unreadable', catalogError: 'SQLITE_IOERR_READ' },
+      ...{ messages: 8, rebuilt: 8, found: 0 },
+    });
+  } finally {
+    await checker.close();
+  }
+});
 
 test('damage that is met only when a missing message is to be named is told as well', async () => {
   const other = new GrownArchive();

@@ -1,5 +1,5 @@
 import type { CatalogFacts } from '../../errors/catalog.ts';
-import { type Sentences, say } from './sentence.ts';
+import { reasonText, type Sentences, say } from './sentence.ts';
 
 const REBUILD = '"mailkeep rebuild" makes it anew from the log, which is not touched by this.';
 
@@ -26,6 +26,9 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
       'Make room and run the command again.',
     ),
   'catalog-io': ({ file, reason }) =>
-    say(`The catalog ${file} cannot be read or written (${reason}).`),
+    say(
+      `The catalog ${file} cannot be read or written: ${reasonText(reason)}.`,
+      'Look at its permissions and at the disk. The log is not touched by this.',
+    ),
   'catalog-unknown-folder': ({ folder }) => say(`The archive knows no folder ${folder}.`),
 };

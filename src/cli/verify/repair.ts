@@ -16,7 +16,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { fetchingAgain } from './fetch-again.ts';
 import { verdict } from './report.ts';
-import { readArchive } from './verify.ts';
+import { exitOfVerification, readArchive, tellUnread } from './verify.ts';
 
 /** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
 export async function repair(
@@ -35,10 +35,11 @@ export async function repair(
     const repaired = await mendAll(context, dataDir, copies);
     const catalogRebuilt = await catalogAnew(context, dataDir, repaired);
     const after = await readArchive(context, dataDir, true, []);
+    const exit = exitOfVerification(after);
     const { before, ...done } = repaired;
     const result = {
       mode: 'repair',
-      ok: after.found === 0,
+      ok: exit === EXIT.done,
       foundBefore: before.found,
       ...done,
       catalogRebuilt,
@@ -48,7 +49,8 @@ export async function repair(
     await output.object(result, () =>
       repairReport(repaired, catalogRebuilt, after, output.colours),
     );
-    return after.found === 0 ? EXIT.done : EXIT.damage;
+    tellUnread(context, dataDir, after);
+    return exit;
   } finally {
     lock.release();
   }

@@ -29,7 +29,9 @@ export function verifyReport(
       : [
           `Behind the last commit are ${bytes(tail.bytes)} of a write that is under way or was cut off; they are no part of the archive.`,
         ]),
-    ...verdict(found, findings, colours),
+    ...(found === 0 && result.catalog === 'unreadable'
+      ? ['The log is as it was written.']
+      : verdict(found, findings, colours)),
     ...remedy(findings),
   ].join('\n');
 }
@@ -91,6 +93,8 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
         : 'The catalog says something else than the log; "mailkeep rebuild" makes it anew.';
     case 'damaged':
       return 'The catalog is damaged; "mailkeep rebuild" makes it anew.';
+    case 'unreadable':
+      return 'The catalog could not be read and was not compared.';
   }
 }
 

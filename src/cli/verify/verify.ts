@@ -3,8 +3,10 @@ import path from 'node:path';
 import { formatPath, logFolder } from '../../archive/layout.ts';
 import { openLogReader } from '../../archive/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
+import { catalogFile } from '../../catalog/open.ts';
 import { openStateBeside } from '../../catalog/state.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
+import { catalogError } from '../../errors/catalog.ts';
 import { usageError } from '../../errors/usage.ts';
 import { verifyError } from '../../errors/verify.ts';
 import type { VerificationFacts } from '../../health/facts.ts';
@@ -18,6 +20,8 @@ import { type Verification, verifyArchive } from '../../verify/verify-archive.ts
 import { bytes } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { sentenceOf } from '../sentences.ts';
+import { tell } from '../tell.ts';
 import { sampleReport, verifyReport } from './report.ts';
 
 /** How many messages: a number, or a share of all. */
@@ -44,7 +48,7 @@ export interface SignedCommit extends VouchedCommit {
   readonly compared: boolean;
 }
 
-/** Reads the whole archive, tells what it found, and remembers when. */
+/** Reads the whole archive, tells what it found, and remembers when, unless the catalog was not looked at. */
 export async function verifyAll(
   context: CommandContext,
   dataDir: string,
@@ -57,14 +61,17 @@ export async function verifyAll(
   const result = await readArchive(context, dataDir, full, vouched);
   if (full) {
     const ok = result.found === 0;
-    remember(dataDir, { at: startedAt, ok }, ok && result.catalog === 'equal');
+    if (!ok || result.catalog !== 'unreadable') {
+      remember(dataDir, { at: startedAt, ok }, ok && result.catalog === 'equal');
+    }
   }
   const durationMs = now() - startedAt;
   const mode = full ? 'full' : 'quick';
+  const exit = exitOfVerification(result);
   await output.object(
     {
       mode,
-      ok: result.found === 0,
+      ok: exit === EXIT.done,
       ...result,
       checkpoint: checkpoint === null ? null : statementJson(checkpoint),
       durationMs,
@@ -72,7 +79,25 @@ export async function verifyAll(
     },
     () => verifyReport(result, mode, durationMs, output.colours),
   );
-  return result.found === 0 ? EXIT.done : EXIT.damage;
+  tellUnread(context, dataDir, result);
+  return exit;
+}
+
+/** What was not looked at is no damage, and not sound either. */
+export function exitOfVerification({ found, catalog }: Verification): ExitCode {
+  if (found > 0) return EXIT.damage;
+  return catalog === 'unreadable' ? EXIT.failures : EXIT.done;
+}
+
+/** Says why the catalog was not looked at. */
+export function tellUnread(
+  { notices, globals }: CommandContext,
+  dataDir: string,
+  { catalogError: reason }: Verification,
+): void {
+  if (reason === null) return;
+  const error = catalogError('catalog-io', { file: catalogFile(dataDir), reason });
+  tell(notices.stream, globals.json, sentenceOf(error));
 }
 
 function statementJson({ number, hash, signedAt, signer, compared }: SignedCommit) {
