@@ -107,7 +107,7 @@ export function messageByDocid(
   if (row === undefined) return undefined;
   const places = connection.statement(PLACES).all({ docid, limit: PLACES_TOLD });
   return {
-    id: row.id.toString('hex'),
+    id: connection.hex(row.id),
     subject: row.subject,
     places: places.map(({ address, path, uid }) => ({ mailbox: address, folder: path, uid })),
   };
@@ -142,7 +142,7 @@ export function recordsIn(
       : connection.statement(BETWEEN_OFFSETS).all({ ...span, limit });
   return found.map(({ kind, hash, docid }) => ({
     kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
-    hash: hash.toString('hex'),
+    hash: connection.hex(hash),
     docid,
   }));
 }

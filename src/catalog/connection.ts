@@ -149,6 +149,16 @@ export class Connection {
     return this.guard(() => this.db.transaction(act).immediate());
   }
 
+  /**
+   * A column's bytes in hex.
+   *
+   * @throws `catalog-damaged` for anything else, as a damaged page may have it in their place
+   */
+  hex(bytes: Buffer): string {
+    if (Buffer.isBuffer(bytes)) return bytes.toString('hex');
+    throw catalogError('catalog-damaged', { file: this.file, reason: 'a row without its hash' });
+  }
+
   close(): void {
     this.#statements.clear();
     this.#idle.clear();

@@ -151,7 +151,7 @@ export function openCompared(dataDir: string): ComparedCatalog {
       connection
         .statement(MESSAGES_IN)
         .all({ segment, from })
-        .map(({ hash, ordinal }) => ({ id: hash.toString('hex'), ordinal: ordinal ?? 0 })),
+        .map(({ hash, ordinal }) => ({ id: connection.hex(hash), ordinal: ordinal ?? 0 })),
     close: () => connection.close(),
     connection,
   };

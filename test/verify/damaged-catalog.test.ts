@@ -10,6 +10,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -226,6 +227,37 @@ test('a catalog that cannot be read any more while it is compared is not called 
     });
   } finally {
     await checker.close();
+  }
+});
+
+test('a row that has no hash where one should be is damage, wherever it is met', async () => {
+  const other = new GrownArchive();
+  try {
+    await other.grow([sampleMail(1), sampleMail(2)], false);
+    const catalog = join(other.dir, 'catalog.sqlite');
+    const sound = readFileSync(catalog);
+    for (const [table, column, also] of [
+      ['messages', 'id', ', size = 1'],
+      ['meta', 'commit_hash', ''],
+    ] as const) {
+      const db = new Database(catalog).unsafeMode();
+      db.pragma('writable_schema = ON');
+      db.exec(
+        `UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '') WHERE name = '${table}'`,
+      );
+      db.pragma('writable_schema = RESET');
+      db.exec(`UPDATE ${table} SET ${column} = NULL${also}`);
+      db.close();
+      expect(await verified(other.dir, { full: false }), table).toMatchObject({
+        ...{ catalog: 'damaged', messages: 2 },
+        findings: expect.arrayContaining([
+          { what: 'catalog-file', detail: 'a row without its hash' },
+        ]),
+      });
+      writeFileSync(catalog, sound);
+    }
+  } finally {
+    other.remove();
   }
 });
 

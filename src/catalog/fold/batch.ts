@@ -76,7 +76,7 @@ export function reached(connection: Connection): Reached {
     throw catalogError('catalog-damaged', { file: connection.file, reason: 'no meta row' });
   return {
     number: row.commit_number,
-    hash: row.commit_hash.toString('hex'),
+    hash: connection.hex(row.commit_hash),
     time: row.commit_time,
     orphans: row.orphans,
   };
