@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { errnoOf, logEndsEarly, logSyncFailed } from '../errors/archive.ts';
+import { filesWithDamage } from './bad-sectors.ts';
 import type { FileLayer } from './file-layer.ts';
 import { checkFormat, isUnused, writeFormat } from './format-file.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
@@ -41,11 +42,13 @@ export interface LogWriterOptions {
  * Opens the log for writing, and lays out a new archive where there is none. Removes unfinished files, makes the last
  * segment durable before it trusts its commits, and puts a torn tail aside.
  *
- * @throws errors of family `damage` when the log is not what was written: then nothing was changed
+ * @throws errors of family `damage` when the log is not what was written, or the disk does not give it back: then
+ *   nothing was changed
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
-  const { dir, now, files = realFiles, segmentBytes } = options;
+  const { dir, now, segmentBytes } = options;
+  const files = filesWithDamage(options.files ?? realFiles);
   const settings: WriterSettings = { dir, now, files, segmentBytes };
   const folder = logFolder(dir);
   await writing(folder, 0, async () => files.makeFolder(folder));

@@ -84,18 +84,18 @@ export function openSegment(
   path = segmentPath(dir, name),
 ): OpenSegment | undefined {
   const file = files.open(path, 'read');
-  const header = readSegmentHeader(file, name);
-  if (header === undefined) {
+  try {
+    const header = readSegmentHeader(file, name);
+    if (header !== undefined) {
+      const sealed = name.generation === 1 ? undefined : readFooter(file, header);
+      return { file, name, path, header, sealed };
+    }
+  } catch (error) {
     file.close();
-    return undefined;
+    throw error;
   }
-  return {
-    file,
-    name,
-    path,
-    header,
-    sealed: name.generation === 1 ? undefined : readFooter(file, header),
-  };
+  file.close();
+  return undefined;
 }
 
 export function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | undefined {

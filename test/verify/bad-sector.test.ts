@@ -1,6 +1,7 @@
 import { cpSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { segmentPath } from '../../src/archive/layout.ts';
+import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';
@@ -83,6 +84,39 @@ test.each([true, false])(
     }
   },
 );
+
+test('what a bad sector took and nobody has is told, and nothing is written behind it', async () => {
+  const archive = new GrownArchive();
+  const whole = `${archive.dir}-whole`;
+  try {
+    const mail = Array.from({ length: 12 }, (_, i) => sampleMail(i + 1));
+    await archive.grow(mail, false);
+    cpSync(archive.dir, whole, { recursive: true });
+    const { dir } = archive;
+    const segment = segmentOf(archive, false);
+    let unwritable = 0;
+    for (let bad = 0; bad * SECTOR < statSync(segment).size; bad += 1) {
+      const files = withoutSector(bad, 'whole', (path) => path === segment);
+      const { signal } = new AbortController();
+      const damaged = { code: 'log-damaged', facts: { file: segment, offset: expect.any(Number) } };
+      await expect(
+        openLogWriter({ dir, files, now: () => START }),
+        `sector ${bad}`,
+      ).rejects.toMatchObject(damaged);
+      const checker = checkerInProcess(files);
+      const options = { dir, files, checker, copies: [], now: () => START, signal };
+      const repaired = await repairArchive(options);
+      expect(repaired.before.found).toBeGreaterThan(0);
+      if (repaired.unwritable !== null) unwritable += 1;
+      rmSync(dir, { recursive: true });
+      cpSync(whole, dir, { recursive: true });
+    }
+    expect(unwritable).toBeGreaterThan(0);
+  } finally {
+    archive.remove();
+    rmSync(whole, { recursive: true, force: true });
+  }
+});
 
 test.each([true, false])(
   'nothing is copied over a bad sector: it is told as damage (sealed: %s)',
