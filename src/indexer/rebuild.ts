@@ -49,13 +49,16 @@ export interface RebuildResult extends FoldProgress {
   readonly damage: readonly LogDamage[];
   /** Messages whose bytes are damaged. */
   readonly damagedMessages: readonly MessageId[];
+  /** Why the old catalog could not be copied to `keepAs`, an errno or `not a file`: then it was moved there as it is. */
+  readonly unread: string | null;
 }
 
 /**
  * Makes the catalog anew from the log, texts included, beside the old one, and puts it in its place when it is
  * whole. Works with a damaged log, of which it folds what can be read.
  *
- * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`: then, as after any error, the old catalog is as it was
+ * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`, `catalog-io`: then, as after any error, the old catalog
+ *   is as it was, or where it was to be kept
  */
 export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildResult> {
   const { dir, signal } = options;
@@ -63,14 +66,15 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
   const fresh = `${file}.rebuild`;
   removeDatabase(fresh);
   let catalog: WritableCatalog | undefined;
-  let result: RebuildResult;
+  let result: Omit<RebuildResult, 'unread'>;
+  let unread: string | null = null;
   try {
     catalog = await openCatalog(dir, fresh);
     result = await fill(catalog, options);
     if (signal.aborted) throw rebuildInterrupted(result.commits);
     catalog.checkpoint();
     if (options.keepAs !== undefined && existsSync(file)) {
-      copyDatabase(file, options.keepAs);
+      unread = keepDatabase(file, options.keepAs);
       await realFiles.syncFolder(dirname(options.keepAs));
     }
   } catch (error) {
@@ -80,10 +84,13 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
   }
   catalog.close();
   await swap(fresh, file);
-  return result;
+  return { ...result, unread };
 }
 
-async function fill(catalog: WritableCatalog, options: RebuildOptions): Promise<RebuildResult> {
+async function fill(
+  catalog: WritableCatalog,
+  options: RebuildOptions,
+): Promise<Omit<RebuildResult, 'unread'>> {
   const { dir, extractor, signal, onFold, onIndex } = options;
   const damage: LogDamage[] = [];
   const folded = await foldLog({
@@ -142,22 +149,47 @@ async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
   const logged = existsSync(log) && statSync(log).size > 0;
   if (logged) removeDatabase(file);
-  renameSync(fresh, file);
+  moved(fresh, file);
   for (const name of [log, `${file}-shm`]) rmSync(name, { force: true });
   await realFiles.syncFolder(dirname(file));
 }
 
-/** Durable before the old one goes: it may be the only one that knows what the log has lost. */
-function copyDatabase(file: string, to: string): void {
+/**
+ * Durable before the old one goes: it may be the only one that knows what the log has lost. What cannot be copied, as
+ * when the disk does not give it back, is moved: whatever is left of it goes on under the new name.
+ *
+ * @returns why it was moved, an errno or `not a file`; null for a copy
+ */
+function keepDatabase(file: string, to: string): string | null {
+  // In this order: see `swap`.
+  const suffixes = ['', '-wal'].filter((suffix) => existsSync(`${file}${suffix}`));
+  const move = (): void => {
+    for (const suffix of suffixes) moved(`${file}${suffix}`, `${to}${suffix}`);
+  };
+  // Copying a pipe would wait for its other end for ever.
+  if (!statSync(file).isFile()) {
+    move();
+    return 'not a file';
+  }
   try {
-    for (const suffix of ['', '-wal']) {
-      if (existsSync(`${file}${suffix}`)) copyDurably(`${file}${suffix}`, `${to}${suffix}`);
-    }
+    for (const suffix of suffixes) copyDurably(`${file}${suffix}`, `${to}${suffix}`);
+    return null;
   } catch (error) {
     removeDatabase(to);
     const errno = errnoOf(error);
-    if (errno !== 'ENOSPC' && errno !== 'EDQUOT') throw error;
-    throw catalogError('catalog-disk-full', { file: to }, error);
+    if (errno === 'ENOSPC' || errno === 'EDQUOT') {
+      throw catalogError('catalog-disk-full', { file: to }, error);
+    }
+    move();
+    return errno;
+  }
+}
+
+function moved(from: string, to: string): void {
+  try {
+    renameSync(from, to);
+  } catch (error) {
+    throw catalogError('catalog-io', { file: to, reason: errnoOf(error) }, error);
   }
 }
 

@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   closeSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -9,6 +11,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
   writeSync,
@@ -321,6 +324,65 @@ function readFirstByte(from: string): void {
     closeSync(fd);
   }
 }
+
+test.skipIf(process.platform !== 'linux')(
+  'a repair puts aside as it is what cannot be copied in the place of the catalog',
+  async () => {
+    const aside = `${file}.aside`;
+    renameSync(file, aside);
+    try {
+      for (const put of [() => execFileSync('mkfifo', [file]), () => mkdirSync(file)]) {
+        put();
+        const kept = `${file}.before-repair-1`;
+        const told = await ran(['verify', '--repair', '--data', archive.dir]);
+        expect(told, told.stdout).toMatchObject({ code: EXIT.done });
+        expect(told.stdout).toContain('The catalog was made anew.');
+        expect(told.stdout).toContain(`(not a file); what is left of it: ${kept}`);
+        expect(lstatSync(kept).isFile()).toBe(false);
+        expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
+        rmSync(kept, { recursive: true });
+        rmSync(file);
+      }
+      // Nothing is known to be lost: what cannot be read goes.
+      symlinkSync('catalog.sqlite', file);
+      const told = await ran(['verify', '--repair', '--json', '--data', archive.dir]);
+      expect(told).toMatchObject({ code: EXIT.done, stderr: '' });
+      expect(JSON.parse(told.stdout)).toMatchObject({
+        ...{ ok: true, catalogRebuilt: true, unreadCatalog: null, catalog: 'equal' },
+      });
+    } finally {
+      rmSync(file, { recursive: true, force: true });
+      renameSync(aside, file);
+    }
+  },
+  60_000,
+);
+
+test.skipIf(process.platform === 'win32')(
+  'a catalog that may not be read is put aside as it is when it is made anew',
+  async () => {
+    const { geteuid, seteuid } = process;
+    const kept = `${file}.before-repair-1`;
+    // The extractor's threads load what they need while they may.
+    await rebuilt();
+    try {
+      chmodSync(file, 0);
+      if (geteuid?.() === 0) {
+        execFileSync('chown', ['-R', '65534', archive.dir]);
+        chownSync(file, 0, 0);
+        seteuid?.(65_534);
+      }
+      const { signal } = new AbortController();
+      const made = await rebuildCatalog({ dir: archive.dir, extractor, signal, keepAs: kept });
+      expect(made.unread).toBe('EACCES');
+      expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
+    } finally {
+      if (process.getuid?.() === 0) seteuid?.(0);
+    }
+    expect(statSync(kept).mode & 0o777).toBe(0);
+    rmSync(kept);
+  },
+);
 
 test('a rebuild makes any damaged catalog anew', async () => {
   for (let at = 0; at < whole.length; at += page) {

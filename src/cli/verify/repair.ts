@@ -14,6 +14,7 @@ import { counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
+import { reasonText } from '../sentences/sentence.ts';
 import { fetchingAgain } from './fetch-again.ts';
 import { verdict } from './report.ts';
 import { exitOfVerification, readArchive, tellUnread } from './verify.ts';
@@ -33,7 +34,7 @@ export async function repair(
   const lock = acquireLock(dataDir);
   try {
     const repaired = await mendAll(context, dataDir, copies);
-    const catalogRebuilt = await catalogAnew(context, dataDir, repaired);
+    const { catalogRebuilt, unread } = await catalogAnew(context, dataDir, repaired);
     const after = await readArchive(context, dataDir, true, []);
     const exit = exitOfVerification(after);
     const { before, ...done } = repaired;
@@ -43,11 +44,12 @@ export async function repair(
       foundBefore: before.found,
       ...done,
       catalogRebuilt,
+      unreadCatalog: unread,
       ...after,
       durationMs: now() - startedAt,
     };
     await output.object(result, () =>
-      repairReport(repaired, catalogRebuilt, after, output.colours),
+      repairReport(repaired, { catalogRebuilt, unread }, after, output.colours),
     );
     tellUnread(context, dataDir, after);
     return exit;
@@ -72,24 +74,34 @@ async function mendAll(
   }
 }
 
+interface CatalogAnew {
+  readonly catalogRebuilt: boolean;
+  /** Where the old one was moved to, because it could not be copied there, and why: an errno or `not a file`. */
+  readonly unread: { readonly file: string; readonly reason: string } | null;
+}
+
 /** Makes the catalog anew where it is not what the log implies, and keeps the old one where the log lost facts. */
 async function catalogAnew(
   { signal, notices }: CommandContext,
   dir: string,
   { before, mended, restored, missing }: Repaired,
-): Promise<boolean> {
+): Promise<CatalogAnew> {
   const untouched = mended.length + restored.length + missing.length === 0;
-  if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) return false;
+  if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) {
+    return { catalogRebuilt: false, unread: null };
+  }
   const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
   notices.say('Making the catalog anew.');
   const extractor = openExtractorPool();
   const attachments = openAttachmentExtractor();
   try {
-    await rebuildCatalog({ dir, extractor, attachments, signal, keepAs });
+    const rebuilt = await rebuildCatalog({ dir, extractor, attachments, signal, keepAs });
+    const { unread: reason } = rebuilt;
+    const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
+    return { catalogRebuilt: true, unread: moved };
   } finally {
     await Promise.all([extractor.close(), attachments.close()]);
   }
-  return true;
 }
 
 function freeName(stem: string): string {
@@ -98,7 +110,7 @@ function freeName(stem: string): string {
 
 function repairReport(
   { before, mended, restored, missing, unwritable }: Repaired,
-  catalogRebuilt: boolean,
+  { catalogRebuilt, unread }: CatalogAnew,
   after: Verification,
   colours: Colours,
 ): string {
@@ -116,6 +128,11 @@ function repairReport(
           'The last segment is damaged beyond mending: nothing can be appended. Use a second copy.',
         ]),
     ...(catalogRebuilt ? ['The catalog was made anew.'] : []),
+    ...(unread === null
+      ? []
+      : [
+          `The old one could not be read (${reasonText(unread.reason)}); what is left of it: ${unread.file}`,
+        ]),
     ...verdict(after.found, after.findings, colours),
   ].join('\n');
 }
