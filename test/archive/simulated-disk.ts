@@ -121,6 +121,16 @@ export class SimulatedDisk {
     return [...this.#names.keys()].sort();
   }
 
+  /** Paths of all folders. */
+  folders(): string[] {
+    return [...this.#folders].sort();
+  }
+
+  /** At once, and durably. */
+  removeFolder(folder: string): void {
+    this.#folders.delete(folder);
+  }
+
   read(path: string): Buffer {
     const inode = this.#names.get(path);
     if (inode === undefined) throw systemError('ENOENT', path);
@@ -178,6 +188,11 @@ export class SimulatedDisk {
   /** The disk as the machine finds it after a power cut. Folders are taken to be durable. */
   afterPowerCut(survives: Survives): SimulatedDisk {
     this.#dead = true;
+    return this.leftByPowerCut(survives);
+  }
+
+  /** What a power cut would leave at this moment; this disk goes on. */
+  leftByPowerCut(survives: Survives): SimulatedDisk {
     const next = new SimulatedDisk();
     next.now = this.now;
     for (const folder of this.#folders) next.#folders.add(folder);
@@ -230,7 +245,9 @@ export class SimulatedDisk {
       },
       truncate: async (length) => {
         change('truncate', length);
-        inode.bytes = Buffer.from(inode.bytes.subarray(0, length));
+        const resized = Buffer.alloc(length);
+        inode.bytes.copy(resized);
+        inode.bytes = resized;
         inode.dirty.add(Math.floor(length / PAGE_BYTES));
       },
       close: () => {},

@@ -23,12 +23,15 @@ export interface Spawned {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
+  /** A command that runs the program for us, such as one that watches it. */
+  readonly under?: readonly string[];
 }
 
 /** Starts the built program; nothing of the tests' own environment reaches it but PATH and HOME. */
-export function start(args: readonly string[], { cwd, env = {}, input }: Spawned = {}) {
+export function start(args: readonly string[], { cwd, env = {}, input, under = [] }: Spawned = {}) {
   const home = mkdtempSync(path.join(tmpdir(), 'mailkeep-home-'));
-  const child = spawn(process.execPath, [program, ...args], {
+  const [command = process.execPath, ...rest] = [...under, process.execPath, program, ...args];
+  const child = spawn(command, rest, {
     cwd: cwd ?? home,
     env: { PATH: process.env.PATH ?? '', HOME: home, XDG_CONFIG_HOME: home, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],

@@ -1,0 +1,100 @@
+import path from 'node:path';
+import { scanLog } from '../../../src/archive/scan-log.ts';
+import { type Random, randomFrom } from '../../../src/service/seed/random.ts';
+import type { SimulatedDisk } from '../../archive/simulated-disk.ts';
+import { type FolderTree, treeOf } from './folder-tree.ts';
+import type { Recording } from './recording.ts';
+import { type DiskChange, Replay } from './replay.ts';
+
+/** Where the power goes, and how much of what was not synced it leaves. */
+export interface Cut {
+  /** Changes of the disk that came before. */
+  readonly after: number;
+  /** How likely each unsynced thing is to be left: 0 is the worst cut, 1 a mere kill. */
+  readonly share: number;
+  readonly seed: number;
+}
+
+/** What a power cut left. */
+export interface Left {
+  readonly cut: Cut;
+  readonly tree: FolderTree;
+  /** Whether the command is to be run again, or only what is there looked at. */
+  readonly goesOn: boolean;
+  /** The last change before it, for messages of failures. */
+  readonly last: DiskChange;
+  /** Commits of the log in `data` that were synced before it: none of them may be missing. */
+  readonly committed: number;
+}
+
+/**
+ * Draws cuts of a recording: half of them at any change, and half beside those that are no mere writes, one after the
+ * other, where something is made durable, named or removed. The second comes at the very end.
+ */
+export function drawCuts({ changes }: Recording, count: number, seed: number): Cut[] {
+  const random = randomFrom(seed, 'power cuts');
+  const turning = changes.flatMap(({ what }, at) => (what === 'write' ? [] : [at, at + 1]));
+  const beside = shuffled([...new Set(turning)], random);
+  const cuts = Array.from({ length: count }, (_, n): Cut => {
+    const at = n % 2 === 0 ? beside[(n / 2) % beside.length] : random.below(changes.length + 1);
+    return {
+      after: n === 1 ? changes.length : (at ?? 0),
+      share: random.pick([0, 0.1, 0.5, 0.67, 0.9, 1]),
+      seed: random.below(2 ** 31),
+    };
+  });
+  return cuts.sort((a, b) => a.after - b.after);
+}
+
+function shuffled<T>(list: readonly T[], random: Random): T[] {
+  const keyed = list.map((item) => ({ item, key: random.unit() }));
+  return keyed.sort((a, b) => a.key - b.key).map(({ item }) => item);
+}
+
+/**
+ * What each cut leaves, in the order of the cuts, which has to be that of the changes. Before it comes, only to be looked
+ * at, what a cut at the same moment leaves that loses all, and one that loses nothing.
+ */
+export async function* leftByCuts(
+  { root, cwd, before, calls }: Recording,
+  cuts: readonly Cut[],
+): AsyncGenerator<Left, void, undefined> {
+  const replay = new Replay(root, before, cwd);
+  let last: DiskChange;
+  let done = 0;
+  let next = 0;
+  const data = path.join(root, 'data');
+  let committed = await commitsOf(replay.disk, data);
+  const due = function* (): Generator<Left> {
+    for (let cut = cuts[next]; cut?.after === done; cut = cuts[next]) {
+      const others = [0, 1].filter((share) => share !== cut.share);
+      for (const share of [...others, cut.share]) {
+        const random = randomFrom(cut.seed, 'what is left');
+        const disk = replay.disk.leftByPowerCut(() => random.unit() < share);
+        const goesOn = share === cut.share;
+        yield { cut: { ...cut, share }, tree: treeOf(disk, root), goesOn, last, committed };
+      }
+      next += 1;
+    }
+  };
+  yield* due();
+  for (const call of calls) {
+    const change = await replay.apply(call);
+    if (change === undefined) continue;
+    last = change;
+    done += 1;
+    if (change.what === 'sync' && change.path.startsWith(`${data}/log/`)) {
+      committed = Math.max(committed, await commitsOf(replay.disk, data));
+    }
+    yield* due();
+  }
+}
+
+async function commitsOf(disk: SimulatedDisk, dir: string): Promise<number> {
+  if (!disk.paths().includes(path.join(dir, 'FORMAT'))) return 0;
+  let last = 0;
+  for await (const event of scanLog({ dir, files: disk.files })) {
+    if (event.what === 'batch') last = event.batch.commit.number;
+  }
+  return last;
+}

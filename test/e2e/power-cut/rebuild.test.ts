@@ -1,0 +1,51 @@
+import { statSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { catalogFile } from '../../../src/catalog/open.ts';
+import { absent } from '../../peers/programs.ts';
+import { killedWriter, SomeArchive } from './some-archive.ts';
+import { commitsIn, verified } from './sound-archive.ts';
+import { powerCuts, WATCHDOG } from './trial.ts';
+
+describe.skipIf(absent('strace'))('a rebuild that loses its power', () => {
+  let archive: SomeArchive;
+  beforeAll(async () => {
+    archive = await SomeArchive.create();
+  });
+  afterAll(() => archive.remove());
+
+  const rebuilding = (name: string, prepare: (data: string) => void, between: RegExp) =>
+    powerCuts({
+      name,
+      prepare: (work) => prepare(archive.copyTo(work)),
+      args: (work) => ['rebuild', '--data', `${work}/data`],
+      async afterCut(work) {
+        const { found, findings, catalog } = await verified(`${work}/data`);
+        expect({ found, findings }).toEqual({ found: 0, findings: [] });
+        expect(catalog).toMatch(between);
+        expect(await commitsIn(`${work}/data`)).toEqual(archive.commits);
+      },
+      async afterEnd(work) {
+        expect(await verified(`${work}/data`)).toMatchObject({ found: 0, catalog: 'equal' });
+      },
+    });
+
+  test(
+    'leaves the old catalog or the new one, whole',
+    () => rebuilding('rebuild', () => {}, /^equal$/),
+    WATCHDOG,
+  );
+
+  test(
+    'leaves a catalog or none where the old one has a write-ahead log',
+    () =>
+      rebuilding(
+        'rebuild after a kill',
+        (data) => {
+          killedWriter(data);
+          expect(statSync(`${catalogFile(data)}-wal`).size).toBeGreaterThan(0);
+        },
+        /^(?:equal|missing)$/,
+      ),
+    WATCHDOG,
+  );
+});
