@@ -344,12 +344,31 @@ function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-test('list names a mailbox or a folder that the archive does not have, and is content with an empty one', async () => {
+test('list names a mailbox or a folder that the archive does not have, and says that an empty one is empty', async () => {
   const list = (...more: string[]) => mailkeep(['list', ...more, '--data', work.data]);
   expect(await list('--folder', 'Nope', '--mailbox', 'nobody@example.org')).toMatchObject({
     code: 0,
     stdout: '',
     stderr: expect.stringMatching(/no mailbox "nobody@example.org"[\s\S]*no folder "Nope"/),
   });
-  expect(await list('--folder', 'INBOX.Drafts')).toMatchObject({ code: 0, stdout: '', stderr: '' });
+  const empty = { code: 0, stdout: '' };
+  const drafts = ['--folder', 'INBOX.Drafts'];
+  expect(await list(...drafts)).toMatchObject({ ...empty, stderr: 'No message is there.\n' });
+  expect(await list(...drafts, '--quiet')).toMatchObject({ ...empty, stderr: '' });
+  expect(await list(...drafts, '--json')).toMatchObject({ ...empty, stderr: '' });
+  expect((await list('--deleted')).stderr).toBe('No deleted message is there.\n');
+});
+
+test('list prints as many places as it is asked for, the newest', async () => {
+  const list = async (...more: string[]) => {
+    const { stdout } = await mailkeep(['list', ...more, '--json', '--data', work.data]);
+    return jsonLines(stdout);
+  };
+  const all = await list();
+  expect(all).toHaveLength(2);
+  expect(await list('--limit', '1')).toEqual(all.slice(0, 1));
+  expect(await list('--limit', '1', '--folder', 'INBOX')).toEqual(all.slice(0, 1));
+  expect(await list('--limit', '5')).toEqual(all);
+  const none = await mailkeep(['list', '--limit', '0', '--data', work.data]);
+  expect(none.code).toBe(2);
 });

@@ -3,6 +3,7 @@ import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
+import { wholeNumber } from '../option-values.ts';
 import { placeText } from '../place-line.ts';
 import { unknownNames } from '../unknown-names.ts';
 
@@ -11,6 +12,7 @@ interface ListLine {
   readonly folder?: string;
   readonly deleted?: boolean;
   readonly asOf?: string;
+  readonly limit?: number;
 }
 
 const HELP = `
@@ -21,7 +23,7 @@ T is a date (2026-03-01, which is its end), an ISO time, or a span such as 3d, s
 what is listed is what the archive had observed until then.
 
 EXAMPLES
-  mailkeep list --folder INBOX
+  mailkeep list --folder INBOX --limit 20
   mailkeep list --mailbox anna@example.org --deleted
   mailkeep list --as-of 2026-03-01 --json`;
 
@@ -31,6 +33,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--folder <path>', 'only this folder')
     .option('--deleted', 'what is no longer at the service, in place of what is')
     .option('--as-of <T>', 'what there was at that time')
+    .option('--limit <n>', 'how many places to print; all, if not said', wholeNumber(1, 1_000_000))
     .addHelpText('after', HELP)
     .action((options: ListLine) =>
       chosen(async (context) => {
@@ -50,9 +53,15 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             if (context.signal.aborted) return EXIT.interrupted;
             listed += 1;
             await output.line(place, () => placeText(place, output));
+            if (listed === options.limit) break;
           }
-          // Nothing is an answer; a name that was mistyped should not look like one.
-          if (listed === 0) for (const name of unknownNames(reader, options)) notices.warn(name);
+          if (listed === 0) {
+            // Nothing is an answer; a name that was mistyped should not look like one.
+            for (const name of unknownNames(reader, options)) notices.warn(name);
+            notices.say(
+              options.deleted === true ? 'No deleted message is there.' : 'No message is there.',
+            );
+          }
           return EXIT.done;
         } finally {
           reader.close();
