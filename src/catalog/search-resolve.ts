@@ -11,6 +11,7 @@ import {
 import { nearest } from '../search/nearest.ts';
 import { MARK } from './flag-marks.ts';
 import type { FolderName } from './folder-names.ts';
+import { nearestAddress, nearestFolder } from './near-names.ts';
 import type { Formula, PlaceCondition } from './search-formula.ts';
 import { threadNode } from './threads.ts';
 
@@ -228,8 +229,7 @@ function folder(value: string, { folders }: Names, unknown: (name: UnknownName) 
   const all = [...folders.values()];
   const found = foldersCalled(value, all);
   if (found.length === 0) {
-    const suggestion = nearest(value, [...new Set(all.map(({ path }) => path))]);
-    unknown({ kind: 'folder', found: value, suggestion });
+    unknown({ kind: 'folder', found: value, suggestion: nearestFolder(value, all) });
     return never;
   }
   return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
@@ -267,8 +267,8 @@ function mailbox(value: string, { folders }: Names, unknown: (name: UnknownName)
       .map(({ mailboxId }) => mailboxId),
   );
   if (ids.size === 0) {
-    const suggestion = nearest(value, [...new Set(all.map(({ address }) => address))]);
-    unknown({ kind: 'mailbox', found: value, suggestion });
+    const addresses = all.map(({ address }) => address);
+    unknown({ kind: 'mailbox', found: value, suggestion: nearestAddress(value, addresses) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };

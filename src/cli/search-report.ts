@@ -63,7 +63,8 @@ function harmless(piece: string): string {
 
 /** A folder or mailbox that a query names and nobody has: most likely a slip. */
 export function unknownText({ kind, found, suggestion }: UnknownName): string {
-  const meant = suggestion === null ? '' : `; did you mean "${terminalLine(suggestion)}"?`;
+  const listed = kind === 'folder' || kind === 'mailbox' ? ' ("mailkeep status" lists them)' : '';
+  const meant = suggestion === null ? listed : `; did you mean "${terminalLine(suggestion)}"?`;
   return `the archive has no ${kind} "${terminalLine(found)}"${meant}`;
 }
 

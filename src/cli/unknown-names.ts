@@ -1,3 +1,4 @@
+import { nearestAddress, nearestFolder } from '../catalog/near-names.ts';
 import type { Reader } from './compose/reader.ts';
 import { unknownText } from './search-report.ts';
 
@@ -13,12 +14,16 @@ export function unknownNames(
     [box.address.toLowerCase(), box.mailbox.toLowerCase()].some((name) => name === wanted),
   );
   if (mailbox !== undefined && !known) {
-    unknown.push(unknownText({ kind: 'mailbox', found: mailbox, suggestion: null }));
+    const addresses = mailboxes.map(({ address }) => address);
+    const suggestion = nearestAddress(mailbox, addresses);
+    unknown.push(unknownText({ kind: 'mailbox', found: mailbox, suggestion }));
   }
   const folders = reader.catalog.folders.all({ gone: true });
   const path = folder?.toUpperCase() === 'INBOX' ? 'INBOX' : folder;
   if (folder !== undefined && !folders.some((seen) => seen.folder === path)) {
-    unknown.push(unknownText({ kind: 'folder', found: folder, suggestion: null }));
+    const named = folders.map((seen) => ({ path: seen.folder, name: seen.name }));
+    const suggestion = nearestFolder(folder, named);
+    unknown.push(unknownText({ kind: 'folder', found: folder, suggestion }));
   }
   return unknown;
 }

@@ -1,14 +1,20 @@
+/** Nobody mistypes more than this, and comparing takes the square of it for each candidate. Characters. */
+const LONGEST = 200;
+
 /**
  * The candidate a typing mistake was probably meant to be: the nearest by edits, at most a third of the
  * word's length away (one edit for short words), or the only one that goes on from it.
  */
 export function nearest(found: string, candidates: readonly string[]): string | null {
+  if (found.length > LONGEST) return null;
   const word = found.toLowerCase();
   const longer = candidates.filter((candidate) => candidate.toLowerCase().startsWith(word));
   if (longer.length === 1 && word.length > 1) return longer[0] ?? null;
   let best: string | null = null;
   let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
+    // Each character too many or too few is an edit.
+    if (Math.abs(candidate.length - found.length) >= fewest) continue;
     const edits = distance(word, candidate.toLowerCase());
     if (edits < fewest) {
       fewest = edits;

@@ -278,6 +278,17 @@ describe('searching', () => {
       hits: [],
       unknown: [{ kind: 'folder', found: 'INBOX.Snet', suggestion: 'INBOX.Sent' }],
     });
+    for (const [typed, suggestion] of [
+      ['in:Snet', 'INBOX.Sent'],
+      ['in:Nope', null],
+      ['mailbox:mex', 'me@example.net'],
+      ['mailbox:nobody', null],
+      ['mailbox:us@example.net', null],
+      ['mailbox:me@exmaple.net', 'me@example.net'],
+      ['mailbox:me@example.', 'me@example.net'],
+    ]) {
+      expect(run(`${typed}`).unknown, `${typed}`).toMatchObject([{ suggestion }]);
+    }
     expect(run('mailbox:mee@example.net OR common')).toMatchObject({
       hits: [{ line: { uid: 1 } }],
       unknown: [{ kind: 'mailbox', suggestion: 'me@example.net' }],

@@ -349,8 +349,14 @@ test('list names a mailbox or a folder that the archive does not have, and says 
   expect(await list('--folder', 'Nope', '--mailbox', 'nobody@example.org')).toMatchObject({
     code: 0,
     stdout: '',
-    stderr: expect.stringMatching(/no mailbox "nobody@example.org"[\s\S]*no folder "Nope"/),
+    stderr: expect.stringMatching(
+      /no mailbox "nobody@example.org" \("mailkeep status" lists them\)\n.*no folder "Nope" \("mailkeep status" lists them\)\n/,
+    ),
   });
+  expect((await list('--folder', 'Snet')).stderr).toContain(
+    'the archive has no folder "Snet"; did you mean "INBOX.Sent"?',
+  );
+  expect((await list('--mailbox', 'adda')).stderr).toContain('did you mean "ada@example.org"?');
   const empty = { code: 0, stdout: '' };
   const drafts = ['--folder', 'INBOX.Drafts'];
   expect(await list(...drafts)).toMatchObject({ ...empty, stderr: 'No message is there.\n' });

@@ -228,3 +228,10 @@ test('the nearest name is one mistake away, or the only one that goes on', () =>
   expect(nearest('subj', names)).toBe('subject');
   expect(nearest('zzz', names)).toBeNull();
 });
+
+test('looking for the nearest name takes no time that grows with what strangers call their folders', () => {
+  const long = 'a'.repeat(1_000_000);
+  const names = [...Array.from({ length: 200 }, (_, i) => `${long}${i}`), 'aaab'];
+  expect(nearest('aaac', names)).toBe('aaab');
+  expect(nearest(`${long}x`, names)).toBeNull();
+});

@@ -81,8 +81,11 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
     const selection = selectionOf(context, reader, options);
     const unknown = unknownNames(reader, options);
     if (unknown.length > 0) {
-      const problem = `${unknown.join(', and ')}. Nothing was exported.`;
-      throw usageError('usage-invalid', { command: 'export', problem });
+      const problem = `${unknown.join(', and ')}.`.replace(/\?\.$/, '?');
+      throw usageError('usage-invalid', {
+        command: 'export',
+        problem: `${problem} Nothing was exported.`,
+      });
     }
     for (const name of unknownInQuery(reader, selection)) notices.warn(unknownText(name));
     const to = path.resolve(surroundings.cwd, options.to);
