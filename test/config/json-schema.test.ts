@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { jsonSchemaText } from '../../src/config/json-schema.ts';
@@ -16,6 +16,34 @@ test('the schema says what editors need: required fields, no others, a descripti
     .parse(JSON.parse(jsonSchemaText()));
   expect(schema.required).toEqual(['accounts']);
   expect(jsonSchemaText()).not.toContain('"expected"');
+});
+
+const docs = new URL('docs/', root);
+const snippets = readdirSync(docs)
+  .filter((name) => name.endsWith('.md'))
+  .flatMap((name) => {
+    const text = readFileSync(new URL(name, docs), 'utf8');
+    const parts = [...text.matchAll(/^```json\n("[\s\S]*?)^```$/gm)];
+    return parts.map(([, part = '']) => [name, part] as const);
+  });
+
+test.each(snippets)('what %s shows of a configuration is valid: %s', (_name, part) => {
+  const account = { name: 'main', baseUrl: 'https://mail.example.org', token: { env: 'TOKEN' } };
+  const config = {
+    accounts: [account],
+    ...z
+      .object({})
+      .loose()
+      .parse(JSON.parse(`{${part}}`)),
+  };
+  configSchema.parse(config);
+});
+
+test('the settings that the manual explains are shown as they are written', () => {
+  const shown = snippets.map(([, part]) => part).join('');
+  for (const setting of ['webhook', 'notify', 'retention', 'rateLimit', 'minFreeBytes']) {
+    expect(shown).toContain(`"${setting}": `);
+  }
 });
 
 test('the example config is valid and shows the defaults', () => {
