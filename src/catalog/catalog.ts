@@ -9,6 +9,7 @@ import {
 } from './attachment-texts.ts';
 import type { Connection } from './connection.ts';
 import { Docids } from './docids.ts';
+import { checkpoint, makeDurable } from './durable.ts';
 import { type EndedQueries, endedQueries } from './ended.ts';
 import { Fold, type Reached, reached } from './fold/batch.ts';
 import { type FolderQueries, folderQueries } from './folders.ts';
@@ -96,6 +97,8 @@ export interface WritableCatalog extends Catalog {
   foldBatches(batches: readonly CommittedBatch[], options?: FoldOptions): void;
   /** The first docid at or above `base` that is neither in the catalog nor handed out before. */
   docidFor(base: number): number;
+  /** Makes durable what was written so far. Otherwise a power cut may take the last of it, which the log has. */
+  makeDurable(): void;
   /** Moves what is in the write-ahead log into the database file; false when a reader keeps it from doing so wholly. */
   checkpoint(): boolean;
   /**
@@ -141,6 +144,7 @@ export async function openCatalog(
     foldBatch: (batch, options) => foldAll([batch], options),
     foldBatches: foldAll,
     docidFor: (base) => docids.next(base),
+    makeDurable: () => makeDurable(connection),
     checkpoint: () => checkpoint(connection),
     compact() {
       connection.guard(() => connection.db.exec('VACUUM'));
@@ -197,10 +201,4 @@ function reading(connection: Connection): Catalog {
     },
     close: () => connection.close(),
   };
-}
-
-function checkpoint(connection: Connection): boolean {
-  const rows = connection.guard(() => connection.db.pragma('wal_checkpoint(TRUNCATE)'));
-  const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
-  return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
 }

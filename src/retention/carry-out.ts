@@ -8,6 +8,7 @@ import type { CommittedBatch } from '../archive/records.ts';
 import { scanLog } from '../archive/scan-log.ts';
 import { sealSegment } from '../archive/seal-segment.ts';
 import { listSegments, openInForce } from '../archive/segment-files.ts';
+import type { WritableCatalog } from '../catalog/catalog.ts';
 import { purgeInterrupted } from '../errors/retention.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Survey } from './survey.ts';
@@ -77,19 +78,28 @@ export interface Compacted {
 /** Segments written anew before the files they replace go: room for these is needed at a time. */
 const DROP_EVERY = 4;
 
+/** What a purge writes with. */
+export interface PurgeWriter {
+  readonly log: LogWriter;
+  readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
+}
+
 /**
  * Writes every segment anew that has something of a decided purge, and removes the files before. The last segment comes
- * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while.
+ * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while. The same
+ * catalog from the commit of the purge on, that is: a power cut must not bring back one that has not reached it, whose
+ * rows would be of facts that are gone.
  *
  * @throws `disk-full` and the other errors of writing, `log-damaged`, `purge-interrupted`: the same call goes on
  */
 export async function compactPurged(
   files: FileLayer,
   dir: string,
-  log: LogWriter,
+  { log, catalog }: PurgeWriter,
   work: PurgeWork,
   signal: AbortSignal,
 ): Promise<Compacted> {
+  catalog.makeDurable();
   const segments = [...work.records.keys()].sort((a, b) => b - a);
   if ((segments[0] ?? 0) >= log.segment) await log.rollIfLarger(1);
   let [written, bytesBefore, bytesAfter] = [0, 0, 0];

@@ -2,72 +2,16 @@ import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { brotliDecompressSync } from 'node:zlib';
-import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { realFiles } from '../../src/archive/real-files.ts';
-import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
-import { segmentRecords } from '../../src/archive/segment-records.ts';
 import { deliver } from '../../src/service/delivery.ts';
 import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
-import { pdf } from '../attachments/documents.ts';
 import { jsonLines, mailkeep, start, type Workplace, workplace } from '../cli/child.ts';
-
-/** No two begin alike: the index stores words without what they share with the one before. */
-const WORDS = {
-  subject: 'quvexomarsubject',
-  sender: 'wizzlefrom',
-  recipient: 'yammerto',
-  body: 'jixolabbody',
-  attachment: 'kuntrapdfword',
-  name: 'hobnameword',
-};
-
-const SHARED = pdf([`zebrasharedword ${'x'.repeat(40_000)}`]);
+import { everything } from './everything.ts';
+import { other, secret, WORDS, wordsIn } from './secret-mail.ts';
 
 let folder: string;
 let sandbox: Sandbox;
 let place: Workplace;
-const secret = mail('quvexomarsubject', [
-  { name: 'hobnameword.pdf', bytes: pdf([`the kuntrapdfword stands ${'y'.repeat(40_000)}`]) },
-  { name: 'shared.pdf', bytes: SHARED },
-]);
-const other = mail('another letter', [{ name: 'shared.pdf', bytes: SHARED }], 'nobody');
-
-function mail(
-  subject: string,
-  attachments: readonly { readonly name: string; readonly bytes: Buffer }[],
-  from = 'wizzlefrom',
-): Buffer {
-  const isSecret = from === 'wizzlefrom';
-  const parts = attachments.flatMap(({ name, bytes }) => [
-    '--b',
-    `Content-Type: application/pdf; name="${name}"`,
-    `Content-Disposition: attachment; filename="${name}"`,
-    'Content-Transfer-Encoding: base64',
-    '',
-    (bytes.toString('base64').match(/.{1,76}/g) ?? []).join('\r\n'),
-  ]);
-  return Buffer.from(
-    [
-      `From: ${from} <${from}@example.org>`,
-      `To: ${isSecret ? 'yammerto' : 'someone'} <x@example.org>`,
-      `Subject: ${subject}`,
-      'Date: Tue, 03 Feb 2026 04:05:06 +0000',
-      `Message-ID: <${from}@example.org>`,
-      'MIME-Version: 1.0',
-      'Content-Type: multipart/mixed; boundary="b"',
-      '',
-      '--b',
-      'Content-Type: text/plain; charset=utf-8',
-      '',
-      isSecret ? 'The jixolabbody is told to nobody.' : 'Nothing to see.',
-      ...parts,
-      '--b--',
-      '',
-    ].join('\r\n'),
-  );
-}
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-forget-'));
@@ -91,38 +35,7 @@ afterAll(async () => {
 
 const run = (...args: string[]) => mailkeep([...args, '--config', place.config]);
 
-/** Every byte below the folder as it lies there, every payload of the log and every packed text of the catalog. */
-function everything(dir: string): string {
-  const pieces = readdirSync(dir, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => readFileSync(path.join(entry.parentPath, entry.name)));
-  for (const [segment, generations] of listSegments(realFiles, dir)) {
-    for (const generation of generations) {
-      const opened = openSegment(realFiles, dir, { segment, generation });
-      if (opened === undefined) throw new Error(`segment ${segment}`);
-      for (const record of segmentRecords(opened, { digest: true })) {
-        if (record.what === 'record' && record.payload !== undefined) {
-          pieces.push(Buffer.from(record.payload));
-        }
-      }
-      opened.file.close();
-    }
-  }
-  const db = new Database(path.join(dir, 'catalog.sqlite'), { readonly: true });
-  for (const table of ['texts', 'attachment_texts']) {
-    const rows = db.prepare<[], Buffer>(`SELECT text FROM ${table} WHERE text IS NOT NULL`).pluck();
-    for (const text of rows.all()) pieces.push(brotliDecompressSync(text));
-  }
-  db.close();
-  return Buffer.concat(pieces).toString('latin1').toLowerCase();
-}
-
-const found = (): string[] => {
-  const all = everything(place.data);
-  return Object.entries(WORDS)
-    .filter(([, word]) => all.includes(word))
-    .map(([what]) => what);
-};
+const found = (): string[] => wordsIn(place.data);
 
 const id = hash('sha256', secret);
 

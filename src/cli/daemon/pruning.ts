@@ -67,12 +67,13 @@ export class ScheduledPruning {
   }
 
   async #finish(signal: AbortSignal): Promise<Compacted> {
-    const { dataDir, log, sources } = this.#options.writer;
+    const { writer } = this.#options;
+    const { dataDir, sources } = writer;
     const work = await decidedPurge(realFiles, dataDir);
     if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
     if (work.reason === 'forgotten') throw retentionError('forget-unfinished', {});
     try {
-      const compacted = await compactPurged(realFiles, dataDir, log, work, signal);
+      const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
       await endPurge(realFiles, dataDir);
       return compacted;
     } finally {

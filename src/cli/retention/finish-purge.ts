@@ -31,12 +31,12 @@ export async function finishPurge(
   context: CommandContext,
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
-  const { dataDir, log } = writer;
+  const { dataDir } = writer;
   const { signal, notices } = context;
   const work = await decidedPurge(realFiles, dataDir);
   if (work === undefined) return undefined;
   notices.say(`Taking ${counted(work.messages.length, 'message')} out of the log.`);
-  const compacted = await compactPurged(realFiles, dataDir, log, work, signal);
+  const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
   if (work.reason === 'pruned') {
     await endPurge(realFiles, dataDir);
     return { ...compacted, closed: false };

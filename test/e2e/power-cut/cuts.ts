@@ -1,10 +1,10 @@
 import path from 'node:path';
-import { scanLog } from '../../../src/archive/scan-log.ts';
 import { type Random, randomFrom } from '../../../src/service/seed/random.ts';
 import type { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { type FolderTree, treeOf } from './folder-tree.ts';
 import type { Recording } from './recording.ts';
 import { type DiskChange, Replay } from './replay.ts';
+import { commitsIn } from './sound-archive.ts';
 
 /** Where the power goes, and how much of what was not synced it leaves. */
 export interface Cut {
@@ -23,8 +23,10 @@ export interface Left {
   readonly goesOn: boolean;
   /** The last change before it, for messages of failures. */
   readonly last: DiskChange;
-  /** Commits of the log in `data` that were synced before it: none of them may be missing. */
-  readonly committed: number;
+  /** The program had done all that it did when the cut came. */
+  readonly isOver: boolean;
+  /** Hashes of the commits of the log in `data` that were synced before it: none of them may be missing. */
+  readonly committed: readonly string[];
 }
 
 /**
@@ -56,7 +58,7 @@ function shuffled<T>(list: readonly T[], random: Random): T[] {
  * at, what a cut at the same moment leaves that loses all, and one that loses nothing.
  */
 export async function* leftByCuts(
-  { root, cwd, before, calls }: Recording,
+  { root, cwd, before, calls, changes }: Recording,
   cuts: readonly Cut[],
 ): AsyncGenerator<Left, void, undefined> {
   const replay = new Replay(root, before, cwd);
@@ -72,7 +74,8 @@ export async function* leftByCuts(
         const random = randomFrom(cut.seed, 'what is left');
         const disk = replay.disk.leftByPowerCut(() => random.unit() < share);
         const goesOn = share === cut.share;
-        yield { cut: { ...cut, share }, tree: treeOf(disk, root), goesOn, last, committed };
+        const isOver = done === changes.length;
+        yield { cut: { ...cut, share }, tree: treeOf(disk, root), goesOn, last, isOver, committed };
       }
       next += 1;
     }
@@ -84,17 +87,14 @@ export async function* leftByCuts(
     last = change;
     done += 1;
     if (change.what === 'sync' && change.path.startsWith(`${data}/log/`)) {
-      committed = Math.max(committed, await commitsOf(replay.disk, data));
+      const now = await commitsOf(replay.disk, data);
+      if (now.length > committed.length) committed = now;
     }
     yield* due();
   }
 }
 
-async function commitsOf(disk: SimulatedDisk, dir: string): Promise<number> {
-  if (!disk.paths().includes(path.join(dir, 'FORMAT'))) return 0;
-  let last = 0;
-  for await (const event of scanLog({ dir, files: disk.files })) {
-    if (event.what === 'batch') last = event.batch.commit.number;
-  }
-  return last;
+async function commitsOf(disk: SimulatedDisk, dir: string): Promise<string[]> {
+  const { files } = disk;
+  return disk.paths().includes(path.join(dir, 'FORMAT')) ? commitsIn(dir, files) : [];
 }

@@ -1,19 +1,47 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { expect } from 'vitest';
+import type { FileLayer } from '../../../src/archive/file-layer.ts';
 import { realFiles } from '../../../src/archive/real-files.ts';
 import { scanLog } from '../../../src/archive/scan-log.ts';
 import { checkerInProcess } from '../../../src/verify/segment-threads.ts';
-import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
+import { verifyArchive } from '../../../src/verify/verify-archive.ts';
+import type { Left } from './cuts.ts';
 
 const signal = new AbortController().signal;
 
-/** What `mailkeep verify` says, found by the same function. */
-export function verified(dir: string): Promise<Verification> {
-  return verifyArchive({ dir, checker: checkerInProcess(realFiles), full: true, signal });
+/** What `mailkeep verify` says finds nothing, and the catalog is in one of these states. */
+async function verifies(dir: string, catalogs: readonly string[]): Promise<void> {
+  const checker = checkerInProcess(realFiles);
+  const { found, findings, catalog } = await verifyArchive({ dir, checker, full: true, signal });
+  expect({ found, findings }).toEqual({ found: 0, findings: [] });
+  expect(catalogs).toContain(catalog);
+}
+
+export function sound(dir: string): Promise<void> {
+  return verifies(dir, ['equal']);
+}
+
+/** A catalog may lose what can be made anew from the log, and is never wrong. */
+export function soundOrBehind(dir: string): Promise<void> {
+  return verifies(dir, ['equal', 'behind', 'missing', 'other-version']);
+}
+
+/** Sound, with its catalog or without one. */
+export function soundOrWithout(dir: string): Promise<void> {
+  return verifies(dir, ['equal', 'missing']);
+}
+
+/** Every commit that was made durable before the power went is there, and what follows continues it. */
+export async function keepsCommits(dir: string, { committed }: Left): Promise<void> {
+  const all = existsSync(path.join(dir, 'FORMAT')) ? await commitsIn(dir) : [];
+  expect(all.slice(0, committed.length)).toEqual(committed);
 }
 
 /** Hashes of all commits of a log, in order. @throws Error for damage */
-export async function commitsIn(dir: string): Promise<string[]> {
+export async function commitsIn(dir: string, files: FileLayer = realFiles): Promise<string[]> {
   const hashes: string[] = [];
-  for await (const event of scanLog({ dir })) {
+  for await (const event of scanLog({ dir, files })) {
     if (event.what === 'damage') throw new Error(JSON.stringify(event));
     if (event.what === 'batch') hashes.push(event.batch.commit.hash);
   }
