@@ -67,6 +67,29 @@ describe('the first sync', () => {
     expect(origin.count('list') + origin.count('search')).toBe(6);
   });
 
+  it.each([true, false])(
+    'tells how large it is, exactly where the origin tells its quota (%s), for no request more',
+    async (tellsQuota) => {
+      const origin = originWith({ INBOX: 130 });
+      origin.tellsQuota = tellsQuota;
+      const folder = new ModelFolder('INBOX.Large');
+      // Listings show the newest first: those are small.
+      for (let i = 1; i <= 150; i += 1)
+        folder.deliver(mail(`large ${i} ${'x'.repeat(i <= 50 ? 9_000 : 10)}`));
+      origin.boxes.get('AC1')?.folders.set(folder.path, folder);
+      const all = [...inbox(origin).messages.values(), ...folder.messages.values()];
+      const bytes = all.reduce((sum, { raw }) => sum + raw.length, 0);
+      const told: SyncProgress[] = [];
+      await archive.sync(origin, { progress: (event) => told.push(event) });
+      const ahead = told.flatMap((event) => (event.event === 'forecast' ? [event.forecast] : []));
+      expect(ahead).toHaveLength(1);
+      if (tellsQuota) expect(ahead).toMatchObject([{ messages: 280, bytes }]);
+      else expect(ahead[0]?.bytes).toBeLessThan(bytes / 2);
+      expect(origin.count('quota')).toBe(1);
+      expect(origin.count('list') + origin.count('search')).toBe(5);
+    },
+  );
+
   it('costs only the listings and one page a folder when nothing is new', async () => {
     const origin = originWith({ INBOX: 530, 'INBOX.Sent': 20 });
     await archive.sync(origin);

@@ -44,6 +44,7 @@ export class ModelOrigin implements Origin {
   heedsFlags = true;
   /** Whether the listing of folders shows as many as it counts. */
   listsAll = true;
+  tellsQuota = true;
   before: (request: Request) => void = () => {};
   after: (request: Request) => void = () => {};
   /** What a source answers instead of its bytes. */
@@ -123,10 +124,17 @@ export class ModelOrigin implements Origin {
     });
   }
 
-  async quota(): ReturnType<Origin['quota']> {
-    return this.#answer({ operation: 'quota' }, () => [
-      { name: 'STORAGE', usage: 1_000, limit: 10_000 },
-    ]);
+  async quota(mailbox: string): ReturnType<Origin['quota']> {
+    return this.#answer({ operation: 'quota' }, () => {
+      if (!this.tellsQuota) return [];
+      const folders = [...(this.boxes.get(mailbox)?.folders.values() ?? [])];
+      const messages = folders.flatMap((folder) => [...folder.messages.values()]);
+      const bytes = messages.reduce((sum, { raw }) => sum + raw.length, 0);
+      return [
+        { name: 'STORAGE', usage: bytes, limit: null },
+        { name: 'MESSAGE', usage: messages.length, limit: null },
+      ];
+    });
   }
 
   #folder(at: FolderKey): ModelFolder {

@@ -1,6 +1,7 @@
 import { forecast } from '../plan/forecast.ts';
 import type { FolderPass } from './folder-pass.ts';
 import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
+import { noteQuota, recalledMeanSize } from './note-quota.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
@@ -12,7 +13,9 @@ import { reconsiderSearch } from './walk.ts';
 const MAILBOXES_TOGETHER = 20;
 /** More than this ahead is worth a word before it starts. */
 const WORTH_A_FORECAST = 200;
-/** The largest folders, whose newest pages tell how large messages are. */
+/** The mailboxes with most ahead, whose quotas tell how large messages are: asked once a day in any case. */
+const ASKED_MAILBOXES = 5;
+/** The largest folders of others, whose newest pages tell it. */
 const SAMPLED_FOLDERS = 5;
 
 /**
@@ -87,7 +90,10 @@ async function announceForecast(
   const folders = passes.flatMap((pass) => pass.folders);
   const messages = folders.reduce((sum, folder) => sum + ahead(ctx, folder), 0);
   if (messages < WORTH_A_FORECAST) return;
-  const largest = folders
+  const means = await askMeanSizes(ctx, passes);
+  const largest = passes
+    .filter((pass) => !means.has(pass))
+    .flatMap((pass) => pass.folders)
     .filter((folder) => ahead(ctx, folder) > 0 && !folder.isBackwards(ctx))
     .sort((a, b) => ahead(ctx, b) - ahead(ctx, a))
     .slice(0, SAMPLED_FOLDERS);
@@ -109,12 +115,36 @@ async function announceForecast(
     account: ctx.account,
     forecast: forecast({
       mailboxes,
-      folders: folders.map((folder) => ({
-        messages: folder.listed.messageCount,
-        known: folder.listed.messageCount - ahead(ctx, folder),
-      })),
+      folders: passes.flatMap((pass) =>
+        pass.folders.map((folder) => ({
+          messages: folder.listed.messageCount,
+          known: folder.listed.messageCount - ahead(ctx, folder),
+          meanBytes: means.get(pass),
+        })),
+      ),
       sizes,
       requestsPerMinute: ctx.requestsPerMinute,
     }),
   });
+}
+
+async function askMeanSizes(
+  ctx: PassContext,
+  passes: readonly MailboxPass[],
+): Promise<ReadonlyMap<MailboxPass, number>> {
+  const means = new Map<MailboxPass, number>();
+  const most = passes
+    .map((pass) => ({
+      pass,
+      messages: pass.folders.reduce((sum, folder) => sum + ahead(ctx, folder), 0),
+    }))
+    .filter(({ messages }) => messages > 0)
+    .sort((a, b) => b.messages - a.messages)
+    .slice(0, ASKED_MAILBOXES);
+  for (const { pass } of most) {
+    await noteQuota(ctx, pass.key);
+    const mean = recalledMeanSize(ctx.memory, pass.key);
+    if (mean !== undefined) means.set(pass, mean);
+  }
+  return means;
 }

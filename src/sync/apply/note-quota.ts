@@ -1,6 +1,7 @@
 import type { MailboxKey } from '../../mail/words.ts';
 import { concernsOnly } from './failure-scope.ts';
 import type { PassContext } from './pass-context.ts';
+import type { Memory } from './ports.ts';
 
 /** Scope of memory: the quota of each mailbox, as the origin last told it. */
 export const QUOTA = 'quota';
@@ -10,6 +11,23 @@ const ASK_AGAIN_MS = 86_400_000;
 /** Under which a mailbox's quota is remembered. */
 export function quotaKey({ host, mailbox }: MailboxKey): string {
   return JSON.stringify([host, mailbox]);
+}
+
+/** Bytes of a mailbox's message on the mean, as the origin last told it; undefined where it does not. */
+export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undefined {
+  const known = memory.get(QUOTA, quotaKey(at));
+  if (typeof known !== 'object' || known === null || !('resources' in known)) return undefined;
+  const bytes = usageOf(known.resources, 'STORAGE');
+  const messages = usageOf(known.resources, 'MESSAGE');
+  return bytes > 0 && messages > 0 ? bytes / messages : undefined;
+}
+
+function usageOf(resources: unknown, wanted: string): number {
+  for (const resource of Array.isArray(resources) ? resources : []) {
+    const { name, usage }: Record<string, unknown> = { ...resource };
+    if (name === wanted && typeof usage === 'number') return usage;
+  }
+  return 0;
 }
 
 /**

@@ -3,7 +3,7 @@ export interface Forecast {
   readonly mailboxes: number;
   readonly folders: number;
   readonly messages: number;
-  /** Bytes by the sizes of the listed messages, extrapolated to all: an estimate. */
+  /** By the mean sizes of the mailboxes, or of the messages listed so far, extrapolated: an estimate. */
   readonly bytes: number;
   /** One per message, one per page of 100, and the folder listings. */
   readonly requests: number;
@@ -17,12 +17,15 @@ export interface FolderAhead {
   readonly messages: number;
   /** Messages of them that are in the archive already. */
   readonly known: number;
+  /** Bytes of a message on the mean, where the origin tells them of the mailbox. */
+  readonly meanBytes?: number | undefined;
 }
 
 export const PAGE_SIZE = 100;
 
 /**
- * Adds up what is ahead. `sizes` are the sizes of the messages listed so far; their mean stands for the rest.
+ * Adds up what is ahead. `sizes` are the sizes of the messages listed so far; their mean stands for those of which
+ * nothing is told.
  */
 export function forecast(input: {
   readonly mailboxes: number;
@@ -31,15 +34,19 @@ export function forecast(input: {
   readonly requestsPerMinute: number;
 }): Forecast {
   const ahead = input.folders.map(({ messages, known }) => Math.max(0, messages - known));
+  const sampled = input.sizes.count === 0 ? 0 : input.sizes.bytes / input.sizes.count;
+  const bytes = input.folders.reduce(
+    (sum, { meanBytes = sampled }, i) => sum + (ahead[i] ?? 0) * meanBytes,
+    0,
+  );
   const messages = ahead.reduce((sum, count) => sum + count, 0);
   const pages = ahead.reduce((sum, count) => sum + Math.max(1, Math.ceil(count / PAGE_SIZE)), 0);
-  const mean = input.sizes.count === 0 ? 0 : input.sizes.bytes / input.sizes.count;
   const requests = messages + pages + input.mailboxes + 1;
   return {
     mailboxes: input.mailboxes,
     folders: input.folders.length,
     messages,
-    bytes: Math.round(messages * mean),
+    bytes: Math.round(bytes),
     requests,
     requestsPerMinute: input.requestsPerMinute,
     hours: requests / input.requestsPerMinute / 60,
