@@ -25,7 +25,10 @@ export interface Left {
   readonly last: DiskChange;
   /** The program had done all that it did when the cut came. */
   readonly isOver: boolean;
-  /** Hashes of the commits of the log in `data` that were synced before it: none of them may be missing. */
+  /**
+   * Hashes of the commits of the log in `data` that were synced before it, or of all when it was over: none of them may
+   * be missing.
+   */
   readonly committed: readonly string[];
 }
 
@@ -90,6 +93,7 @@ export async function* leftByCuts(
       const now = await commitsOf(replay.disk, data);
       if (now.length > committed.length) committed = now;
     }
+    if (done === changes.length) committed = await commitsOf(replay.disk, data);
     yield* due();
   }
 }

@@ -16,7 +16,7 @@ describe.skipIf(absent('strace'))('a rebuild that loses its power', () => {
   const rebuilding = (
     name: string,
     prepare: (data: string) => void,
-    looksRight: (data: string) => Promise<void>,
+    looksRight: (data: string) => Promise<unknown>,
   ) =>
     powerCuts({
       name,

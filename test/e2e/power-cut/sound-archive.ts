@@ -5,30 +5,32 @@ import type { FileLayer } from '../../../src/archive/file-layer.ts';
 import { realFiles } from '../../../src/archive/real-files.ts';
 import { scanLog } from '../../../src/archive/scan-log.ts';
 import { checkerInProcess } from '../../../src/verify/segment-threads.ts';
-import { verifyArchive } from '../../../src/verify/verify-archive.ts';
+import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
 import type { Left } from './cuts.ts';
 
 const signal = new AbortController().signal;
 
 /** What `mailkeep verify` says finds nothing, and the catalog is in one of these states. */
-async function verifies(dir: string, catalogs: readonly string[]): Promise<void> {
+async function verifies(dir: string, catalogs: readonly string[]): Promise<Verification> {
   const checker = checkerInProcess(realFiles);
-  const { found, findings, catalog } = await verifyArchive({ dir, checker, full: true, signal });
+  const result = await verifyArchive({ dir, checker, full: true, signal });
+  const { found, findings, catalog } = result;
   expect({ found, findings }).toEqual({ found: 0, findings: [] });
   expect(catalogs).toContain(catalog);
+  return result;
 }
 
-export function sound(dir: string): Promise<void> {
+export function sound(dir: string): Promise<Verification> {
   return verifies(dir, ['equal']);
 }
 
 /** A catalog may lose what can be made anew from the log, and is never wrong. */
-export function soundOrBehind(dir: string): Promise<void> {
+export function soundOrBehind(dir: string): Promise<Verification> {
   return verifies(dir, ['equal', 'behind', 'missing', 'other-version']);
 }
 
 /** Sound, with its catalog or without one. */
-export function soundOrWithout(dir: string): Promise<void> {
+export function soundOrWithout(dir: string): Promise<Verification> {
   return verifies(dir, ['equal', 'missing']);
 }
 

@@ -1,0 +1,101 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openLogWriter } from '../../../src/archive/open-log-writer.ts';
+import { deliver } from '../../../src/service/delivery.ts';
+import { type Sandbox, startSandbox } from '../../../src/service/sandbox.ts';
+import { mailkeep } from '../../cli/child.ts';
+import { absent } from '../../peers/programs.ts';
+import type { Left } from './cuts.ts';
+import { keepsCommits, sound, soundOrBehind } from './sound-archive.ts';
+import { powerCuts, WATCHDOG } from './trial.ts';
+
+const MESSAGES = 40;
+const MORE = 12;
+
+// Requests are answered in another order each time: a seed draws the same kinds of cuts, and not of the same run.
+describe.skipIf(absent('strace'))('a sync that loses its power', () => {
+  let sandbox: Sandbox;
+  beforeEach(async () => {
+    sandbox = await startSandbox({ seed: 31, mail: { messages: MESSAGES } });
+  });
+  afterEach(() => sandbox.close());
+
+  const dataIn = (work: string): string => path.join(work, 'data');
+  const syncing = (work: string): string[] => ['sync', '--config', path.join(work, 'config.json')];
+
+  function configure(work: string): void {
+    const content = {
+      accounts: [{ name: 'main', baseUrl: sandbox.mailboxUrl, token: sandbox.tokens.mailbox }],
+      dataDir: dataIn(work),
+      rateLimit: { requestsPerMinute: 1_000_000, concurrency: 8 },
+      minFreeBytes: 0,
+    };
+    writeFileSync(path.join(work, 'config.json'), JSON.stringify(content), { mode: 0o600 });
+  }
+
+  async function afterCut(work: string, left: Left): Promise<void> {
+    const data = dataIn(work);
+    await keepsCommits(data, left);
+    // Before that is there it is no archive yet.
+    if (existsSync(path.join(data, 'FORMAT'))) await soundOrBehind(data);
+    else expect(left.committed).toEqual([]);
+  }
+
+  const holds = async (work: string, left: Left, messages: number): Promise<void> => {
+    await keepsCommits(dataIn(work), left);
+    expect(await sound(dataIn(work))).toMatchObject({ messages });
+  };
+
+  test(
+    'the first: nothing that was committed is lost, and it goes on',
+    () =>
+      powerCuts({
+        name: 'first sync',
+        prepare: configure,
+        args: syncing,
+        afterCut,
+        afterEnd: (work, left) => holds(work, left, MESSAGES),
+      }),
+    WATCHDOG,
+  );
+
+  test(
+    'a later one, which seals a segment as well',
+    () =>
+      powerCuts({
+        name: 'later sync with sealing',
+        async prepare(work) {
+          configure(work);
+          expect((await mailkeep([...syncing(work), '--quiet'])).code).toBe(0);
+          const writer = await openLogWriter({ dir: dataIn(work), now: Date.now });
+          await writer.rollIfLarger(0);
+          await writer.close();
+          changeMailbox(sandbox);
+        },
+        args: syncing,
+        afterCut,
+        async afterEnd(work, left) {
+          await holds(work, left, MESSAGES + MORE);
+          expect(existsSync(path.join(dataIn(work), 'log', '0000000001.2.seg'))).toBe(true);
+          expect(existsSync(path.join(dataIn(work), 'log', '0000000001.1.seg'))).toBe(false);
+        },
+      }),
+    WATCHDOG,
+  );
+});
+
+/** New mail, other flags, and a message that is gone. */
+function changeMailbox({ service }: Sandbox): void {
+  const [mailbox] = service.store.mailboxes.values();
+  const inbox = [...(mailbox?.folders.values() ?? [])].find((folder) => folder.path === 'INBOX');
+  if (mailbox === undefined || inbox === undefined) throw new Error('no INBOX');
+  const [first, second] = inbox.entries();
+  if (first === undefined || second === undefined) throw new Error('an empty INBOX');
+  service.store.remove(inbox, first.uid);
+  service.store.changeFlags(inbox, second.uid, ['\\Flagged'], []);
+  for (let n = 0; n < MORE; n += 1) {
+    const source = `From: new@example.org\r\nSubject: new ${n}\r\n\r\n${`line ${n}\r\n`.repeat(300)}`;
+    deliver(service, mailbox, inbox, Buffer.from(source));
+  }
+}
