@@ -1,16 +1,31 @@
 import { isImported } from '../mail/imported.ts';
-import { padColumns, terminalLine } from '../mail/terminal-safe.ts';
+import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from './amounts.ts';
 import type { ArchiveStatus, Budget, FolderStatus, MailboxStatus } from './archive-status.ts';
-import type { Colours } from './output.ts';
+import type { Colours, Output } from './output.ts';
 
-/** The status for people: the archive in a line, then each mailbox with its folders. */
+/** The least that names of folders get of a line, and what they get where they need no more. Columns. */
+const NAME_COLUMNS = 28;
+
+/**
+ * The status for people: the archive in a line, then each mailbox with its folders. On a terminal their names are cut
+ * where the lines would not fit; elsewhere they are whole.
+ */
 export function statusText(
   status: ArchiveStatus,
   stale: readonly string[],
   now: number,
-  colours: Colours,
+  { interactive, columns, colours }: Pick<Output, 'interactive' | 'columns' | 'colours'>,
 ): string {
+  const tables = status.mailboxes.map((mailbox) => ({
+    mailbox,
+    rows: mailbox.folders.map((folder) => folderRow(folder, isImported(mailbox), now, colours)),
+  }));
+  const all = tables.flatMap(({ rows }) => rows);
+  const wanted = Math.max(NAME_COLUMNS, ...all.map(({ name }) => displayWidth(name) + 1));
+  const beside = Math.max(0, ...all.map(({ width }) => width));
+  const room = interactive ? columns - 2 - beside : Number.POSITIVE_INFINITY;
+  const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
   const disk = status.logBytes + status.catalogBytes;
   return [
     `${status.dataDir}: ${counted(status.messages, 'message')}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
@@ -22,11 +37,13 @@ export function statusText(
         ]),
     ...attachmentLine(status.attachments),
     ...status.budget.flatMap((budget) => budgetLine(budget, now)),
-    ...status.mailboxes.flatMap((mailbox) => [
+    ...tables.flatMap(({ mailbox, rows }) => [
       '',
       mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
       ...quotaLine(mailbox),
-      ...mailbox.folders.map((folder) => folderLine(folder, isImported(mailbox), now, colours)),
+      ...rows.map(
+        ({ name, facts }) => `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
+      ),
     ]),
     ...staleLine(stale, colours),
   ].join('\n');
@@ -108,25 +125,39 @@ function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] 
   return [`compared ${age(provenAt)} ago${flags}`];
 }
 
-function folderLine(
+interface FolderRow {
+  readonly name: string;
+  readonly facts: string;
+  /** Columns that the facts take. */
+  readonly width: number;
+}
+
+function folderRow(
   folder: FolderStatus,
   imported: boolean,
   now: number,
   colours: Colours,
-): string {
-  const parts = [
-    `${count(folder.messages).padStart(9)}`,
-    ...(folder.unread > 0 ? [`${count(folder.unread)} unread`] : []),
-    ...(folder.assumed > 0 ? [`${count(folder.assumed)} assumed`] : []),
-    ...(folder.held > 0 ? [`${count(folder.held)} held by the brake`] : []),
-    ...(folder.ended > 0 ? [`${count(folder.ended)} ended`] : []),
-    ...(folder.quarantined > 0
-      ? [colours.yellow(`${count(folder.quarantined)} in quarantine`)]
-      : []),
-    ...(folder.forgotten > 0 ? [`${count(folder.forgotten)} forgotten`] : []),
-    ...(folder.complete === false ? [colours.yellow('not complete')] : []),
-    ...(imported ? [] : proofParts(folder, now)),
-    ...(folder.unwatched ? ['unwatched'] : []),
+): FolderRow {
+  const parts: readonly (readonly [text: string, warns?: boolean])[] = [
+    [count(folder.messages).padStart(9)],
+    ...some(folder.unread, 'unread'),
+    ...some(folder.assumed, 'assumed'),
+    ...some(folder.held, 'held by the brake'),
+    ...some(folder.ended, 'ended'),
+    ...some(folder.quarantined, 'in quarantine', true),
+    ...some(folder.forgotten, 'forgotten'),
+    ...(folder.complete === false ? [['not complete', true] as const] : []),
+    ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),
+    ...(folder.unwatched ? [['unwatched'] as const] : []),
   ];
-  return `  ${padColumns(terminalLine(folder.folder), 28)}${parts.join(', ')}`;
+  const told = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
+  return {
+    name: terminalLine(folder.folder),
+    facts: told.join(', '),
+    width: displayWidth(parts.map(([text]) => text).join(', ')),
+  };
+}
+
+function some(n: number, what: string, warns = false): (readonly [string, boolean])[] {
+  return n > 0 ? [[`${count(n)} ${what}`, warns]] : [];
 }

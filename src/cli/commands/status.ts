@@ -42,7 +42,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const daemon = await runningDaemon(reader.dataDir);
           await output.object({ ...status, fresh, stale, daemon }, () =>
             [
-              statusText(status, stale, now(), output.colours),
+              statusText(status, stale, now(), output),
               ...daemonLines(daemon, now(), output.colours),
             ].join('\n'),
           );

@@ -1,0 +1,61 @@
+import { stripVTControlCharacters } from 'node:util';
+import pc from 'picocolors';
+import { expect, test } from 'vitest';
+import type { ArchiveStatus, FolderStatus } from '../../src/cli/archive-status.ts';
+import { statusText } from '../../src/cli/status-report.ts';
+import { displayWidth } from '../../src/mail/terminal-safe.ts';
+
+const NOW = Date.UTC(2026, 1, 3);
+const LONG = 'INBOX.Projects.A name that goes on and on. 東京都庁の写真 and further still';
+
+function folder(name: string, facts: Partial<FolderStatus> = {}): FolderStatus {
+  const at = new Date(NOW - 5_000).toISOString();
+  return {
+    ...{ folder: name, specialUse: null, unwatched: false, messages: 1_234_567, unread: 0 },
+    ...{ assumed: 0, held: 0, ended: 0, quarantined: 0, forgotten: 0, complete: true },
+    ...{ provenAt: at, flagsAt: at, certifiedAt: null },
+    ...facts,
+  };
+}
+
+const status: ArchiveStatus = {
+  ...{ dataDir: '/data', commit: { number: 1, hash: '' }, messages: 3, bytes: 1, logBytes: 1 },
+  ...{ catalogBytes: 1, pending: 0, unparsed: 0, budget: [] },
+  attachments: { pending: 0, done: 0, failed: 0 },
+  mailboxes: [
+    {
+      ...{ address: 'ada@example.org', host: 'mail.example.org', resourceId: 'AC1' },
+      ...{ unwatched: false, messages: 3, unread: 0, ended: 0, quarantined: 0, held: 0 },
+      ...{ provenAt: null, complete: false, certifiedAt: null, quota: null },
+      folders: [folder('INBOX'), folder(LONG, { quarantined: 2, unread: 7, complete: false })],
+    },
+  ],
+};
+
+function lines(interactive: boolean, columns: number): string[] {
+  const colours = pc.createColors(true);
+  const text = statusText(status, [], NOW, { interactive, columns, colours });
+  return stripVTControlCharacters(text).split('\n');
+}
+
+test('names of folders are whole where nobody looks along', () => {
+  const [inbox = '', long = ''] = lines(false, 40).slice(-2);
+  expect(long).toBe(
+    `  ${LONG} 1,234,567, 7 unread, 2 in quarantine, not complete, compared 5.0 s ago`,
+  );
+  expect(inbox.indexOf('1,234,567')).toBe(displayWidth(long.slice(0, long.indexOf('1,234'))));
+});
+
+test('names of folders take what a terminal has room for, and are cut where it has less', () => {
+  expect(lines(true, 200)).toEqual(lines(false, 0));
+  for (const columns of [110, 120, 130]) {
+    const [inbox = '', long = ''] = lines(true, columns).slice(-2);
+    // A wide letter that is cut leaves a column more.
+    expect(long).toMatch(/… {1,2}1,234,567/);
+    expect(displayWidth(long)).toBeLessThanOrEqual(columns);
+    expect(displayWidth(long)).toBeGreaterThan(columns - 3);
+    expect(inbox).toMatch(/^ {2}INBOX +1,234,567, compared 5.0 s ago$/);
+  }
+  // There is no end of narrow terminals: something of the name is left.
+  expect(lines(true, 20).at(-1)).toContain('  INBOX.Projects.A name that…');
+});
