@@ -52,9 +52,13 @@ test('an export from a folder or mailbox that never was is an error, and makes n
     const line = ['export', '--data', data, '--format', 'eml', '--to', to, ...names];
     expect(await mailkeep(line)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining(`"${names[1]}". Nothing was exported.`),
+      stderr: expect.stringContaining(
+        `"${names[1]}" ("mailkeep status" lists them). Nothing was exported.`,
+      ),
     });
   }
+  const near = ['export', '--data', data, '--format', 'eml', '--to', to, '--folder', 'INBXO'];
+  expect((await mailkeep(near)).stderr).toContain('did you mean "INBOX"? Nothing was exported.');
   expect(readdirSync(top)).not.toContain('never');
 });
 
