@@ -108,6 +108,24 @@ describe('folding batches', () => {
     expect(catalog.folders.counts(inbox())).toMatchObject({ open: 1, ended: 1 });
   });
 
+  test('the same when its folder goes and comes back in between, and when the catalog was closed', async () => {
+    catalog.foldBatch(
+      history.commit([
+        appeared(place1, 'one'),
+        { fact: 'folder-gone', ...INBOX },
+        folder(INBOX),
+        appeared(place1, 'other', { docid: 64 }),
+      ]),
+    );
+    expect(open()).toMatchObject([{ uid: 1, docid: 64 }]);
+    expect(catalog.folders.counts(inbox())).toMatchObject({ open: 1, ended: 1 });
+    catalog.close();
+    catalog = await openCatalog(room.dir);
+    catalog.foldBatch(history.commit([appeared(place1, 'third', { docid: 128 })]));
+    expect(open()).toMatchObject([{ uid: 1, docid: 128 }]);
+    expect(catalog.folders.counts(inbox())).toMatchObject({ open: 1, ended: 2 });
+  });
+
   test('a docid that another message has moves to the next free one', () => {
     catalog.foldBatch(
       history.commit([

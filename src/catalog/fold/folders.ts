@@ -130,10 +130,20 @@ const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>
     .where('highest_uid', '<', p.uid),
 );
 
+const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
+  db
+    .selectFrom('generations')
+    .select('highest_uid')
+    .where('folder_id', '=', p.folder)
+    .where('generation', '=', p.generation),
+);
+
+type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number };
+
 interface KnownFolder {
   readonly id: number;
   readonly mailboxId: number;
-  /** Generations that have a row, with the highest uid this batch has seen in them (0: none). */
+  /** Generations that have a row, with the highest uid seen in them (0: none). */
   readonly generations: Map<number, number>;
 }
 
@@ -142,6 +152,8 @@ export class FoldedFolders {
   readonly #mailboxes = new Map<string, number>();
   readonly #live = new Map<string, KnownFolder>();
   readonly #touched = new Set<KnownFolder>();
+  /** By the folder's number, for a folder that comes back under a path has seen its uids already. */
+  readonly #generations = new Map<number, KnownFolder['generations']>();
 
   constructor(private readonly connection: Connection) {}
 
@@ -214,18 +226,24 @@ export class FoldedFolders {
   }
 
   /** The folder of a place, noting the uid as seen. */
-  ofPlace(
-    key: FolderKey & { readonly generation: number; readonly uid: number },
+  ofPlace(key: PlaceKey, commit: number): KnownFolder {
+    return this.ofArrival(key, commit).folder;
+  }
+
+  /** The same; `first` when the uid is above all that were seen: no row has it, and none need be looked for. */
+  ofArrival(
+    key: PlaceKey,
     commit: number,
-  ): KnownFolder {
+  ): { readonly folder: KnownFolder; readonly first: boolean } {
     const folder = this.#known(key, commit, key.generation);
     if (!folder.generations.has(key.generation))
       this.#generation(folder, key.generation, commit, null);
-    if (key.uid > (folder.generations.get(key.generation) ?? 0)) {
+    const first = key.uid > (folder.generations.get(key.generation) ?? 0);
+    if (first) {
       folder.generations.set(key.generation, key.uid);
       this.#touched.add(folder);
     }
-    return folder;
+    return { folder, first };
   }
 
   /** Writes the highest uids of the batch. */
@@ -241,6 +259,7 @@ export class FoldedFolders {
     this.#mailboxes.clear();
     this.#live.clear();
     this.#touched.clear();
+    this.#generations.clear();
   }
 
   #mailboxOf(key: MailboxKey, commit: number, address = key.mailbox): number {
@@ -281,17 +300,20 @@ export class FoldedFolders {
     const text = folderText(key);
     let known = this.#live.get(text);
     if (known?.id !== id) {
-      known = { id, mailboxId, generations: new Map() };
+      const generations = this.#generations.get(id) ?? new Map<number, number>();
+      this.#generations.set(id, generations);
+      known = { id, mailboxId, generations };
       this.#live.set(text, known);
     }
     return known;
   }
 
   #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
-    this.connection
-      .statement(ADD_GENERATION)
-      .run({ folder: folder.id, generation, commit, reason });
-    if (!folder.generations.has(generation)) folder.generations.set(generation, 0);
+    const key = { folder: folder.id, generation };
+    this.connection.statement(ADD_GENERATION).run({ ...key, commit, reason });
+    if (folder.generations.has(generation)) return;
+    const highest = this.connection.statement(HIGHEST).get(key)?.highest_uid ?? 0;
+    folder.generations.set(generation, highest);
   }
 
   #gone(id: number, commit: number): void {

@@ -48,15 +48,33 @@ const PUT_RECORD = query<{
       }),
     ),
 );
+const ADD_RECORD = query<{
+  hash: Buffer;
+  size: number;
+  segment: number | null;
+  ordinal: number | null;
+  offset: number | null;
+  docid: number;
+}>()((db, p) =>
+  db
+    .insertInto('records')
+    .values({
+      kind: RECORD_MESSAGE,
+      hash: p.hash,
+      size: p.size,
+      segment: p.segment,
+      ordinal: p.ordinal,
+      offset: p.offset,
+      docid: p.docid,
+    })
+    .onConflict((conflict) => conflict.columns(['kind', 'hash']).doNothing()),
+);
 const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
   db
     .updateTable('records')
     .set({ docid: p.docid })
     .where('kind', '=', RECORD_MESSAGE)
     .where('hash', '=', p.hash),
-);
-const TAKEN = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('messages').select('docid').where('docid', '=', p.docid),
 );
 const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
@@ -71,20 +89,24 @@ const ADD = query<{
   senderAddress: string | null;
   messageId: string | null;
   commit: number;
+  open: number;
 }>()((db, p) =>
-  db.insertInto('messages').values({
-    docid: p.docid,
-    id: p.id,
-    size: p.size,
-    date: p.date,
-    subject: p.subject,
-    sender_name: p.senderName,
-    sender_address: p.senderAddress,
-    message_id: p.messageId,
-    first_commit: p.commit,
-    open_places: 0,
-    extractor: 0,
-  }),
+  db
+    .insertInto('messages')
+    .values({
+      docid: p.docid,
+      id: p.id,
+      size: p.size,
+      date: p.date,
+      subject: p.subject,
+      sender_name: p.senderName,
+      sender_address: p.senderAddress,
+      message_id: p.messageId,
+      first_commit: p.commit,
+      open_places: p.open,
+      extractor: 0,
+    })
+    .onConflict((conflict) => conflict.column('docid').doNothing()),
 );
 const ADD_OPEN = query<{ docid: number; change: number }>()((db, p) =>
   db
@@ -155,24 +177,51 @@ export class FoldedMessages {
   /**
    * The docid of a message, whose row is made when this is the first fact about it. The docid of the fact holds
    * unless another message has it, which only a log of two writers can bring about: then the next free one.
+   *
+   * @param open how many open places a row that is made begins with
    */
-  docidOf(id: MessageId, size: number, docid: number, envelope: () => Envelope, commit: number) {
+  docidOf(
+    id: MessageId,
+    size: number,
+    docid: number,
+    envelope: () => Envelope,
+    commit: number,
+    open: 0 | 1,
+  ) {
     const hash = Buffer.from(id, 'hex');
-    const known = this.connection.statement(FIND).get({ hash });
-    if (known !== undefined && known.docid !== null)
-      return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
-    const free = this.#firstFree(docid);
+    const arrived = this.#arrived.get(id);
+    // Nearly always the fact brings a new message, with its bytes: then one statement looks for the record and adds it.
+    if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
+    else {
+      const known = this.connection.statement(FIND).get({ hash });
+      if (known !== undefined && known.docid !== null)
+        return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
+      if (known !== undefined) this.connection.statement(SET_DOCID).run({ hash, docid });
+      else this.#added(hash, size, docid, arrived);
+    }
     const row = envelope();
-    this.connection.statement(ADD).run({ docid: free, id: hash, size, ...row, commit });
+    // Field by field, as below for places: a spread between other fields takes as long as the statement.
+    const values = {
+      docid,
+      id: hash,
+      size,
+      date: row.date,
+      subject: row.subject,
+      senderName: row.senderName,
+      senderAddress: row.senderAddress,
+      messageId: row.messageId,
+      commit,
+      open,
+    };
+    let given = docid;
+    if (this.connection.statement(ADD).run(values).changes === 0) {
+      given = this.#firstFree(docid);
+      this.connection.statement(SET_DOCID).run({ hash, docid: given });
+      this.connection.statement(ADD).run({ ...values, docid: given });
+    }
     this.#rows += 1;
     this.#bytes += size;
-    const arrived = this.#arrived.get(id);
-    if (known !== undefined) this.connection.statement(SET_DOCID).run({ hash, docid: free });
-    else {
-      this.#put(RECORD_MESSAGE, id, arrived?.size ?? size, arrived?.position, free);
-      this.#arrived.delete(id);
-    }
-    return { docid: free, date: row.date, added: true };
+    return { docid: given, date: row.date, added: true };
   }
 
   envelope(docid: number): Envelope {
@@ -238,8 +287,20 @@ export class FoldedMessages {
     return this.connection.statement(GET).get({ docid })?.date ?? null;
   }
 
+  /** False when a record has these bytes already. */
+  #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
+    const { changes } = this.connection.statement(ADD_RECORD).run({
+      hash,
+      size: arrived?.size ?? size,
+      segment: arrived?.position.segment ?? null,
+      ordinal: arrived?.position.ordinal ?? null,
+      offset: arrived?.position.offset ?? null,
+      docid,
+    });
+    return changes > 0;
+  }
+
   #firstFree(docid: number): number {
-    if (this.connection.statement(TAKEN).get({ docid }) === undefined) return docid;
     let free = docid;
     for (const row of this.connection.statement(TAKEN_FROM).iterate({ docid })) {
       if (row.docid !== free) break;

@@ -189,7 +189,7 @@ export class FoldedPlaces {
 
   appeared(fact: FactOf<'appeared'>, commit: number): boolean {
     const { listing } = fact;
-    const folder = this.folders.ofPlace(fact, commit);
+    const { folder, first } = this.folders.ofArrival(fact, commit);
     const key = { folder: folder.id, generation: fact.generation, uid: fact.uid };
     const { docid, date, added } = this.messages.docidOf(
       fact.message,
@@ -197,6 +197,7 @@ export class FoldedPlaces {
       fact.docid,
       () => envelopeOf(listing),
       commit,
+      1,
     );
     // The index names the mailboxes of a message: one more makes its row due again.
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
@@ -211,7 +212,9 @@ export class FoldedPlaces {
       date: received === date ? null : received,
       assumed: fact.assumedFrom === undefined ? 0 : 1,
     };
-    this.#arrive(key, this.#find(key), row, flags);
+    const opened = this.#arrive(key, first ? undefined : this.#find(key), row, flags);
+    // A row that was made here counts this place already.
+    if (opened && !added) this.messages.opened(docid, 1);
     if (fact.accepted !== undefined || fact.assumedFrom !== undefined)
       this.#event(key, commit, 'appeared', {
         accepted: fact.accepted,
@@ -273,6 +276,7 @@ export class FoldedPlaces {
       fact.docid,
       () => this.messages.envelope(place.docid),
       commit,
+      0,
     );
     this.connection.statement(SET_VERIFIED).run({ id: place.id, docid });
     if (docid !== place.docid) {
@@ -308,13 +312,14 @@ export class FoldedPlaces {
       .run({ id: place.id, commit, flagSet: flags.id, marks: flags.marks });
   }
 
-  #arrive(key: Uid, before: PlaceRow | undefined, row: NewPlace, flags: StoredFlagSet): void {
+  /** False when the message stood there already. */
+  #arrive(key: Uid, before: PlaceRow | undefined, row: NewPlace, flags: StoredFlagSet): boolean {
     if (before !== undefined && before.docid === row.docid) {
       if (before.to_commit === null) {
         this.#setFlags(before, flags, row.commit);
         if (row.assumed === 0)
           this.connection.statement(SET_VERIFIED).run({ id: before.id, docid: row.docid });
-        return;
+        return false;
       }
       this.#keepSpan(before, before.to_commit, row.commit);
       this.connection.statement(REPLACE).run({ id: before.id, ...row });
@@ -322,9 +327,21 @@ export class FoldedPlaces {
       // Another message at a uid that is taken: the one that stood there has ended, and keeps its row.
       if (before !== undefined && before.to_commit === null)
         this.#end(before, row.commit, 'replaced');
-      this.connection.statement(ADD).run({ ...key, ...row });
+      // Not spread: every message of a log comes by here.
+      this.connection.statement(ADD).run({
+        folder: key.folder,
+        generation: key.generation,
+        uid: key.uid,
+        docid: row.docid,
+        commit: row.commit,
+        flagSet: row.flagSet,
+        marks: row.marks,
+        fingerprint: row.fingerprint,
+        date: row.date,
+        assumed: row.assumed,
+      });
     }
-    this.messages.opened(row.docid, 1);
+    return true;
   }
 
   #end(place: PlaceRow, commit: number, reason: string): void {
