@@ -114,14 +114,17 @@ export class Fold {
    */
   batches(batches: readonly CommittedBatch[], acrossGap = false): void {
     try {
-      this.connection.transaction(() => {
-        for (const batch of batches) this.#apply(batch, acrossGap);
-      });
+      this.connection.transaction(() => this.within(batches, acrossGap));
     } catch (error) {
       const parts = [this.#flagSets, this.#folders, this.#messages, this.#purges];
       for (const part of parts) part.forget();
       throw error;
     }
+  }
+
+  /** The same within a transaction of the caller, who gives up the catalog when this throws. */
+  within(batches: readonly CommittedBatch[], acrossGap: boolean): void {
+    for (const batch of batches) this.#apply(batch, acrossGap);
   }
 
   #apply({ commit, previousHash, records }: CommittedBatch, acrossGap: boolean): void {
