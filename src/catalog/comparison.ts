@@ -25,9 +25,10 @@ type Row = readonly Value[];
 
 interface Compared {
   readonly table: string;
-  /** Named as in the SELECT; the first `keys` of them name the row and are what the rows are ordered by. */
+  /** The first `keys` of them name the row and are what the rows are ordered by. */
   readonly columns: readonly string[];
   readonly keys: number;
+  /** Gives each row as one JSON list: equal rows are equal texts, and one text is read in half the time of its columns. */
   readonly sql: string;
 }
 
@@ -183,15 +184,19 @@ function select(
   keys: number,
   tieBreak?: string,
   from = table,
-  order = fields.slice(0, keys).map(nameOf).join(', '),
+  order = fields.slice(0, keys).map(expressionOf).join(', '),
 ): Compared {
   const orderBy = tieBreak === undefined ? order : `${order}, ${tieBreak}`;
   return {
     table,
     columns: fields.map(nameOf),
     keys,
-    sql: `SELECT ${fields.join(', ')} FROM ${from} ORDER BY ${orderBy}`,
+    sql: `SELECT json_array(${fields.map(expressionOf).join(', ')}) FROM ${from} ORDER BY ${orderBy}`,
   };
+}
+
+function expressionOf(field: string): string {
+  return field.split(' AS ')[0] ?? field;
 }
 
 function nameOf(field: string): string {
@@ -210,8 +215,8 @@ export function* compareRows(
   grown: Connection,
 ): Generator<RowDifference | Turn, void, undefined> {
   for (const compared of COMPARED) {
-    const ours = implied.values<Row>(compared.sql);
-    const theirs = grown.values<Row>(compared.sql);
+    const ours = implied.pluck<string>(compared.sql);
+    const theirs = grown.pluck<string>(compared.sql);
     try {
       yield* walk(compared, ours, theirs);
     } finally {
@@ -223,8 +228,8 @@ export function* compareRows(
 
 function* walk(
   compared: Compared,
-  ours: Generator<Row, void, undefined>,
-  theirs: Generator<Row, void, undefined>,
+  ours: Generator<string, void, undefined>,
+  theirs: Generator<string, void, undefined>,
 ): Generator<RowDifference | Turn, void, undefined> {
   let rows = 0;
   let a = next(ours);
@@ -232,26 +237,33 @@ function* walk(
   while (a !== undefined || b !== undefined) {
     rows += 1;
     if (rows % ROWS_A_TURN === 0) yield 'turn';
-    const order = a === undefined ? 1 : b === undefined ? -1 : keyOrder(a, b, compared.keys);
-    if (order < 0 && a !== undefined) {
-      yield told(compared, 'lacking', a);
+    if (a === b) {
       a = next(ours);
-    } else if (order > 0 && b !== undefined) {
-      yield told(compared, 'surplus', b);
       b = next(theirs);
-    } else if (a !== undefined && b !== undefined) {
-      const [wanted, found] = [a, b];
+      continue;
+    }
+    const [wanted, found] = [rowOf(a), rowOf(b)];
+    const order =
+      wanted === undefined ? 1 : found === undefined ? -1 : keyOrder(wanted, found, compared.keys);
+    if (order < 0 && wanted !== undefined) yield told(compared, 'lacking', wanted);
+    if (order > 0 && found !== undefined) yield told(compared, 'surplus', found);
+    if (order === 0 && wanted !== undefined && found !== undefined) {
       const columns = compared.columns.filter((_, i) => wanted[i] !== found[i]);
       if (columns.length > 0) yield told(compared, 'different', found, columns);
-      a = next(ours);
-      b = next(theirs);
     }
+    if (order <= 0) a = next(ours);
+    if (order >= 0) b = next(theirs);
   }
 }
 
-function next(from: Generator<Row, void, undefined>): Row | undefined {
+function next(from: Generator<string, void, undefined>): string | undefined {
   const step = from.next();
   return step.done === true ? undefined : step.value;
+}
+
+function rowOf(text: string | undefined): Row | undefined {
+  // Written by SQLite from values of these types.
+  return text === undefined ? undefined : (JSON.parse(text) as Row);
 }
 
 /** Keys are numbers and hexadecimal texts, never null: both order in SQLite as they do here. */

@@ -86,6 +86,11 @@ export class Connection {
     return this.#walk(() => this.db.prepare<unknown[], R>(sql).raw().iterate());
   }
 
+  /** Walks the first column of such rows. */
+  pluck<T>(sql: string): Generator<T, void, undefined> {
+    return this.#walk(() => this.db.prepare<unknown[], T>(sql).pluck().iterate());
+  }
+
   *#walk<R>(open: () => IterableIterator<R>): Generator<R, void, undefined> {
     const rows = this.guard(open);
     try {
