@@ -17,10 +17,10 @@ const oneOf =
   (...values: readonly string[]): Check =>
   (value) =>
     typeof value === 'string' && values.includes(value);
-const fields =
-  (checks: Readonly<Record<string, Check>>): Check =>
-  (value) =>
-    isObject(value) && Object.entries(checks).every(([name, check]) => check(value[name]));
+const fields = (checks: Readonly<Record<string, Check>>): Check => {
+  const named = Object.entries(checks);
+  return (value) => isObject(value) && named.every(([name, check]) => check(value[name]));
+};
 const listOf =
   (check: Check): Check =>
   (value) =>

@@ -28,10 +28,16 @@ export function foldRecord(
       return { value: { kind: 'message', id: sha256, size } };
     }
     case RECORD_KIND.fact: {
-      const fact = parseJson(record.payload.toString('utf8'));
-      return isFact(fact) ? { value: { kind: 'fact', fact } } : { problem: 'fact' };
+      const fact = readFact(record.payload.toString('utf8'));
+      return fact === undefined ? { problem: 'fact' } : { value: { kind: 'fact', fact } };
     }
     default:
       return { problem: 'bytes' };
   }
+}
+
+/** The fact that a fact record's payload is; undefined when it is none. */
+export function readFact(text: string): Fact | undefined {
+  const fact = parseJson(text);
+  return isFact(fact) ? fact : undefined;
 }

@@ -131,14 +131,16 @@ class Gathering<T> {
     visit: (record: LogicalRecord & { readonly payload: Buffer }) => Visited<T>,
   ): void {
     this.#identities.add(record.kind, record.rawLength, record.hash);
-    const { offset, end, payload } = record;
+    const { offset, end } = record;
     const wrong = (reason: DamageReason) =>
       this.problems.push({ reason, offset, end, hash: record.hash.toString('hex') });
     if (record.state === 'damaged') wrong('payload');
-    const visited = payload === undefined ? undefined : visit({ ...record, payload });
+    const visited = hasPayload(record) ? visit(record) : undefined;
     if (visited !== undefined && 'problem' in visited) wrong(visited.problem);
     if (visited !== undefined && 'value' in visited) {
-      (this.#lost ? this.#after : this.#before).push({ value: visited.value, ...this.#next });
+      const { value } = visited;
+      const { ordinal, offset: standing } = this.#next;
+      (this.#lost ? this.#after : this.#before).push({ value, ordinal, offset: standing });
     }
     this.#next = behind(this.#next, record.rawLength);
   }
@@ -180,6 +182,10 @@ class Gathering<T> {
     const records = [...this.#before, ...after];
     return { what: 'batch', commit, records, problems: this.problems, end };
   }
+}
+
+function hasPayload(record: LogicalRecord): record is LogicalRecord & { readonly payload: Buffer } {
+  return record.payload !== undefined;
 }
 
 /** Where the record behind one of this raw length stands: generation 1 stores every payload as it is. */

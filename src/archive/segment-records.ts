@@ -104,6 +104,7 @@ function* blockRecords(
   place: { readonly offset: number; readonly end: number },
 ): Generator<LogicalRecord | LostBytes, void, undefined> {
   let at = 0;
+  const { offset, end } = place;
   while (at < block.length) {
     const inner = decodeInner(block, at);
     if (inner === undefined) {
@@ -116,7 +117,7 @@ function* blockRecords(
         ? (inner.hash ?? Buffer.alloc(32))
         : digest('sha256', payload, 'buffer');
     const state = payload === undefined ? 'purged' : 'present';
-    yield { what: 'record', kind, rawLength, hash, payload, state, ...place };
+    yield { what: 'record', kind, rawLength, hash, payload, state, offset, end };
     at += innerLength(rawLength, payload === undefined);
   }
 }
