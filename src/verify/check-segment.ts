@@ -2,12 +2,13 @@ import { BadSectors, filesOverBadSectors } from '../archive/bad-sectors.ts';
 import { checkFooter } from '../archive/check-footer.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { segmentPath } from '../archive/layout.ts';
-import type { CommittedBatch } from '../archive/records.ts';
 import { openAgain } from '../archive/scan-log.ts';
-import { type Problem, type ReadBatch, segmentBatches } from '../archive/segment-batches.ts';
+import { type Problem, segmentBatches } from '../archive/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
 import { errnoOf } from '../errors/archive.ts';
-import { type Meaning, MessageCheck } from './message-check.ts';
+import { MessageCheck } from './message-check.ts';
+import { PackedBatches } from './packed-batches.ts';
+import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
 /** Records handed on together, at least: enough for one transaction of the fold, which goes on beside. */
@@ -15,11 +16,12 @@ const RECORDS = 1_000;
 
 /**
  * Reads a segment's file whole and checks all that can be told from it alone: header, record headers, CRCs, and with
- * `full` every SHA-256, the footer against the records, and every message whose bytes are all there.
+ * `full` every SHA-256, the footer against the records, and every message whose bytes are there or in `blobs`.
  */
 export function* checkSegment(
   files: FileLayer,
   job: SegmentJob,
+  blobs = new RecentBlobs(),
 ): Generator<SegmentReport, void, undefined> {
   const bad = new BadSectors();
   const opened = open(filesOverBadSectors(files, bad), job);
@@ -34,7 +36,7 @@ export function* checkSegment(
     return;
   }
   try {
-    yield* check(opened, job, bad);
+    yield* check(opened, job, bad, blobs);
   } finally {
     opened.file.close();
   }
@@ -57,11 +59,15 @@ function* check(
   opened: OpenSegment,
   job: SegmentJob,
   bad: BadSectors,
+  blobs: RecentBlobs,
 ): Generator<SegmentReport, void, undefined> {
-  const messages = new MessageCheck(job.full);
-  let gathered: CommittedBatch[] = [];
+  const messages = new MessageCheck(job.full, blobs);
+  const gathered = new PackedBatches();
   let records = 0;
-  let waiting = 0;
+  function* batches(): Generator<SegmentReport, void, undefined> {
+    const packed = gathered.taken();
+    if (packed !== undefined) yield { what: 'batches', segment: opened.name.segment, packed };
+  }
   const walk = segmentBatches(opened, { digest: job.full, chained: true }, (record) =>
     messages.visit(record),
   );
@@ -77,15 +83,10 @@ function* check(
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {
       records += item.commit.ordinal + 1 - records;
-      gathered.push(committed(opened, item));
-      waiting += item.records.length;
+      gathered.add(item);
     }
     yield* messages.taken();
-    if (waiting >= RECORDS) {
-      yield { what: 'batches', batches: gathered };
-      gathered = [];
-      waiting = 0;
-    }
+    if (gathered.records >= RECORDS) yield* batches();
     if (item.what === 'batch') continue;
     const { offset, end } = item;
     if (tail) {
@@ -94,7 +95,7 @@ function* check(
       yield damage(opened, { reason: 'commit', offset, end });
     }
   }
-  if (gathered.length > 0) yield { what: 'batches', batches: gathered };
+  yield* batches();
   if (job.full) for (const problem of checkFooter(opened)) yield damage(opened, problem);
   for (const { offset, end } of bad.stretches()) {
     const within = Math.min(end, opened.file.size());
@@ -111,21 +112,6 @@ function* check(
     messages: messages.count,
     rawBytes: messages.rawBytes,
     fileBytes: opened.file.size(),
-  };
-}
-
-function committed(
-  { name: { segment } }: OpenSegment,
-  { commit, records }: ReadBatch<Meaning>,
-): CommittedBatch {
-  const { number, time, hash, previous } = commit;
-  return {
-    commit: { number, time, hash },
-    previousHash: previous,
-    records: records.map(({ value, ordinal, offset }) => ({
-      ...value,
-      position: { segment, ordinal, offset },
-    })),
   };
 }
 

@@ -1,16 +1,14 @@
 import { createHash, hash as digest } from 'node:crypto';
-import { type FoldedMeaning, foldRecord } from '../archive/fold-record.ts';
+import { readFact } from '../archive/fold-record.ts';
 import { RecipeMismatch, rebuildPieces } from '../archive/rebuild.ts';
 import { type MessagePayload, readMessagePayload } from '../archive/recipe.ts';
 import { RECORD_KIND } from '../archive/records.ts';
 import type { Visited } from '../archive/segment-batches.ts';
 import type { LogicalRecord } from '../archive/segment-records.ts';
+import type { BlobHash } from '../mail/words.ts';
+import type { Meaning } from './packed-batches.ts';
+import type { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentReport } from './segment-report.ts';
-
-export type Meaning = FoldedMeaning;
-
-/** Blobs kept while a segment is read: most messages that need one come right behind it. Bytes. */
-const KEPT_BYTES = 32 * 1024 * 1024;
 
 type Told = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
@@ -18,30 +16,39 @@ type Told = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 export class MessageCheck {
   count = 0;
   rawBytes = 0;
-  readonly #full: boolean;
-  /** In the order of their last use. */
-  readonly #blobs = new Map<string, Buffer>();
-  #kept = 0;
   #told: Told[] = [];
 
-  constructor(full: boolean) {
-    this.#full = full;
-  }
+  constructor(
+    private readonly full: boolean,
+    private readonly blobs: RecentBlobs,
+  ) {}
 
   /** For each record with a payload: what it means to the catalog. */
-  visit(record: LogicalRecord & { readonly payload: Buffer }): Visited<Meaning> {
-    if (record.kind === RECORD_KIND.blob) {
-      if (this.#full) this.#keep(record.hash.toString('hex'), record.payload);
-    } else if (record.kind === RECORD_KIND.message) {
-      const message = readMessagePayload(record.payload);
-      if (message === undefined) return { problem: 'recipe' };
-      const { sha256: id, size } = message.recipe;
-      this.count += 1;
-      this.rawBytes += size;
-      if (this.#full) this.#rebuild(message);
-      return { value: { kind: 'message', id, size } };
+  visit({ kind, hash, payload }: LogicalRecord & { readonly payload: Buffer }): Visited<Meaning> {
+    switch (kind) {
+      case RECORD_KIND.blob: {
+        const name = hash.toString('hex');
+        if (this.full) this.blobs.keep(name, payload);
+        return { value: { kind: 'blob', hash: name, size: payload.length } };
+      }
+      case RECORD_KIND.message: {
+        const message = readMessagePayload(payload);
+        if (message === undefined) return { problem: 'recipe' };
+        const { sha256: id, size } = message.recipe;
+        this.count += 1;
+        this.rawBytes += size;
+        if (this.full) this.#rebuild(message);
+        return { value: { kind: 'message', id, size } };
+      }
+      case RECORD_KIND.fact: {
+        const text = payload.toString('utf8');
+        return readFact(text) === undefined
+          ? { problem: 'fact' }
+          : { value: { kind: 'fact', text } };
+      }
+      default:
+        return { problem: 'bytes' };
     }
-    return foldRecord(record);
   }
 
   /** What was found out since it was last asked. */
@@ -54,48 +61,43 @@ export class MessageCheck {
   #rebuild(message: MessagePayload): void {
     const { sha256: id, size, parts } = message.recipe;
     const needed = parts.flatMap(blobsOf);
-    if (needed.some((hash) => !this.#blobs.has(hash))) {
+    const blobs = this.blobs.all(
+      needed,
+      parts.reduce((sum, part) => sum + blobBytesOf(part), 0),
+    );
+    if (blobs === undefined) {
       this.#told.push({ what: 'deferred', message: id, blobs: needed });
       return;
     }
     try {
-      if (sourceHash(message, size, (hash) => this.#use(hash)) === id) return;
+      if (sourceHash(message, size, blobs) === id) return;
       this.#told.push({ what: 'unsound', message: id, reason: 'hash' });
     } catch (error) {
       if (!(error instanceof RecipeMismatch)) throw error;
       this.#told.push({ what: 'unsound', message: id, reason: 'recipe' });
     }
   }
-
-  #keep(hash: string, payload: Buffer): void {
-    if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
-    this.#blobs.set(hash, Buffer.from(payload));
-    this.#kept += payload.length;
-    for (const [oldest, bytes] of this.#blobs) {
-      if (this.#kept <= KEPT_BYTES) break;
-      this.#blobs.delete(oldest);
-      this.#kept -= bytes.length;
-    }
-  }
-
-  #use(hash: string): Buffer {
-    const bytes = this.#blobs.get(hash);
-    if (bytes === undefined) throw new RecipeMismatch('a blob went while it was needed');
-    return bytes;
-  }
 }
 
-function blobsOf(part: MessagePayload['recipe']['parts'][number]): readonly string[] {
+type Part = MessagePayload['recipe']['parts'][number];
+
+function blobsOf(part: Part): readonly string[] {
   if (part[0] === 'raw') return [];
   if (part[0] === 'blob') return part[3] ?? [part[2]];
   return part[5] ?? [part[4]];
+}
+
+/** How many bytes its blobs have together. */
+function blobBytesOf(part: Part): number {
+  if (part[0] === 'raw') return 0;
+  return part[0] === 'blob' ? part[1] : part[3];
 }
 
 /** SHA-256 of a message's source, piece by piece. @throws RecipeMismatch */
 function sourceHash(
   message: MessagePayload,
   size: number,
-  blob: (hash: string) => Buffer,
+  blobs: ReadonlyMap<BlobHash, Buffer>,
 ): string | undefined {
   const [only] = message.recipe.parts;
   if (only?.[0] === 'raw' && only[1] === size && message.literal.length === size) {
@@ -103,6 +105,11 @@ function sourceHash(
   }
   const whole = createHash('sha256');
   let length = 0;
+  const blob = (hash: BlobHash): Buffer => {
+    const bytes = blobs.get(hash);
+    if (bytes === undefined) throw new RecipeMismatch('a blob is not the one that was asked for');
+    return bytes;
+  };
   for (const piece of rebuildPieces(message, blob)) {
     whole.update(piece);
     length += piece.length;

@@ -5,6 +5,7 @@ import type { ExpectedCommit } from '../archive/recovery.ts';
 import type { ChainState } from '../archive/segment-batches.ts';
 import { listSegments, type SegmentListing } from '../archive/segment-files.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/segment-header.ts';
+import { unpackBatches } from './packed-batches.ts';
 import type { SegmentDamage, SegmentReport } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
 
@@ -137,10 +138,12 @@ class Reading {
 
   take(report: SegmentReport): void {
     switch (report.what) {
-      case 'batches':
-        for (const { commit } of report.batches) this.#met(commit);
-        this.#listener.batches(report.batches);
+      case 'batches': {
+        const batches = unpackBatches(report.segment, report.packed);
+        for (const { commit } of batches) this.#met(commit);
+        this.#listener.batches(batches);
         break;
+      }
       case 'damage':
         this.#listener.damage(report.damage);
         if (report.damage.reason === 'segment-header') this.#chain = undefined;

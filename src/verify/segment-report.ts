@@ -1,4 +1,4 @@
-import type { CommittedBatch, Position } from '../archive/records.ts';
+import type { Position } from '../archive/records.ts';
 import type { LogDamage } from '../archive/scan-log.ts';
 import type { ChainState } from '../archive/segment-batches.ts';
 import type { DamageReason } from '../errors/archive.ts';
@@ -33,7 +33,8 @@ export interface SegmentDamage extends LogDamage {
 
 /** What reading one file of the log gave, in the order of the file. */
 export type SegmentReport =
-  | { readonly what: 'batches'; readonly batches: readonly CommittedBatch[] }
+  /** See `unpackBatches`. */
+  | { readonly what: 'batches'; readonly segment: number; readonly packed: string }
   | { readonly what: 'damage'; readonly damage: SegmentDamage }
   | {
       readonly what: 'tail';

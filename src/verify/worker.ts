@@ -3,6 +3,8 @@ import { parentPort } from 'node:worker_threads';
 import { realFiles } from '../archive/real-files.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
+import { RecentBlobs } from './recent-blobs.ts';
+import type { SegmentJob } from './segment-report.ts';
 import { type ThreadAnswer, type ThreadJob, thrownBy } from './thread-protocol.ts';
 
 const port = parentPort;
@@ -11,17 +13,33 @@ const answer = (what: ThreadAnswer): void => port.postMessage(what);
 
 async function work(job: ThreadJob): Promise<readonly string[]> {
   switch (job.what) {
-    case 'segment':
-      for (const report of checkSegment(realFiles, job.job)) answer({ report });
+    case 'segment': {
+      const blobs = await blobsFor(job.job);
+      for (const report of checkSegment(realFiles, job.job, blobs)) answer({ report });
       return [];
+    }
     case 'messages':
       return await rebuildMessages(realFiles, job.job);
     case 'structure': {
-      // SQLite is loaded by the one thread that needs it.
       const { foundInStructure } = await import('./catalog-structure.ts');
       return foundInStructure(job.dir);
     }
   }
+}
+
+/** Of the log in force of one archive: a thread serves one verification. */
+let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
+
+async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBlobs> {
+  // Another generation than the one in force may have what the log lost.
+  if (!full || generation !== undefined) return new RecentBlobs();
+  if (recent?.dir !== dir) {
+    // SQLite is loaded by threads that rebuild messages.
+    const { BlobsByCatalog } = await import('./blobs-by-catalog.ts');
+    const known = new BlobsByCatalog(realFiles, dir);
+    recent = { dir, blobs: new RecentBlobs((hash) => known.find(hash)) };
+  }
+  return recent.blobs;
 }
 
 port.on('message', (job: ThreadJob) => {

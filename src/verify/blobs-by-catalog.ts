@@ -1,0 +1,63 @@
+import { filesOverBadSectors } from '../archive/bad-sectors.ts';
+import type { FileLayer } from '../archive/file-layer.ts';
+import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import { type ComparedCatalog, openCompared } from '../catalog/implied.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { BlobHash } from '../mail/words.ts';
+
+/**
+ * Finds blobs by what an archive's catalog says of where they are. That is a hint and nothing more: the bytes are taken
+ * when they have the hash, and whoever finds nothing here waits until the log itself has told where they are.
+ */
+export class BlobsByCatalog {
+  #opened: { readonly catalog: ComparedCatalog; readonly reader: LogReader } | undefined;
+  #useless = false;
+
+  constructor(
+    private readonly files: FileLayer,
+    private readonly dir: string,
+  ) {}
+
+  /** @throws system errors of reading the log */
+  find(hash: BlobHash): Buffer | undefined {
+    if (!this.#isTold(hash)) return undefined;
+    try {
+      return this.#opened?.reader.readBlob(hash);
+    } catch (error) {
+      if (error instanceof MailkeepError) return undefined;
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#opened?.reader.close();
+    this.#opened?.catalog.close();
+    this.#opened = undefined;
+  }
+
+  #isTold(hash: BlobHash): boolean {
+    if (this.#useless) return false;
+    try {
+      this.#opened ??= this.#open();
+      return this.#opened.catalog.locator.blob(hash) !== undefined;
+    } catch (error) {
+      // It is missing, damaged, or of another version: the comparison says so.
+      if (!(error instanceof MailkeepError)) throw error;
+      this.#useless = true;
+      return false;
+    }
+  }
+
+  #open() {
+    const { dir, files } = this;
+    const catalog = openCompared(dir);
+    try {
+      const { locator } = catalog;
+      const reader = openLogReader({ dir, files: filesOverBadSectors(files), locator });
+      return { catalog, reader };
+    } catch (error) {
+      catalog.close();
+      throw error;
+    }
+  }
+}
