@@ -1,10 +1,10 @@
 import path from 'node:path';
+import { scanLog } from '../../../src/archive/scan-log.ts';
 import { type Random, randomFrom } from '../../../src/service/seed/random.ts';
 import type { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { type FolderTree, treeOf } from './folder-tree.ts';
 import type { Recording } from './recording.ts';
 import { type DiskChange, Replay } from './replay.ts';
-import { commitsIn } from './sound-archive.ts';
 
 /** Where the power goes, and how much of what was not synced it leaves. */
 export interface Cut {
@@ -19,6 +19,9 @@ export interface Cut {
 export interface Left {
   readonly cut: Cut;
   readonly tree: FolderTree;
+  /** What there was before the run, and after all of it. */
+  readonly atStart: FolderTree;
+  readonly atEnd: FolderTree;
   /** Whether the command is to be run again, or only what is there looked at. */
   readonly goesOn: boolean;
   /** The last change before it, for messages of failures. */
@@ -61,7 +64,7 @@ function shuffled<T>(list: readonly T[], random: Random): T[] {
  * at, what a cut at the same moment leaves that loses all, and one that loses nothing.
  */
 export async function* leftByCuts(
-  { root, cwd, before, calls, changes }: Recording,
+  { root, cwd, before, after, calls, changes }: Recording,
   cuts: readonly Cut[],
 ): AsyncGenerator<Left, void, undefined> {
   const replay = new Replay(root, before, cwd);
@@ -76,9 +79,16 @@ export async function* leftByCuts(
       for (const share of [...others, cut.share]) {
         const random = randomFrom(cut.seed, 'what is left');
         const disk = replay.disk.leftByPowerCut(() => random.unit() < share);
-        const goesOn = share === cut.share;
-        const isOver = done === changes.length;
-        yield { cut: { ...cut, share }, tree: treeOf(disk, root), goesOn, last, isOver, committed };
+        yield {
+          cut: { ...cut, share },
+          tree: treeOf(disk, root),
+          atStart: before,
+          atEnd: after,
+          goesOn: share === cut.share,
+          last,
+          isOver: done === changes.length,
+          committed,
+        };
       }
       next += 1;
     }
@@ -98,7 +108,13 @@ export async function* leftByCuts(
   }
 }
 
+/** Up to the first damage: a repair begins with some. */
 async function commitsOf(disk: SimulatedDisk, dir: string): Promise<string[]> {
-  const { files } = disk;
-  return disk.paths().includes(path.join(dir, 'FORMAT')) ? commitsIn(dir, files) : [];
+  const hashes: string[] = [];
+  if (!disk.paths().includes(path.join(dir, 'FORMAT'))) return hashes;
+  for await (const event of scanLog({ dir, files: disk.files })) {
+    if (event.what === 'damage') break;
+    if (event.what === 'batch') hashes.push(event.batch.commit.hash);
+  }
+  return hashes;
 }

@@ -22,6 +22,7 @@ export interface Recording {
   readonly root: string;
   readonly cwd: string;
   readonly before: FolderTree;
+  readonly after: FolderTree;
   readonly calls: readonly SystemCall[];
   /** In order, what changed the disk or made it durable. */
   readonly changes: readonly Exclude<DiskChange, undefined>[];
@@ -55,5 +56,5 @@ export async function record(root: string, args: readonly string[]): Promise<Rec
   });
   expect(differing.map(([name]) => name)).toEqual([]);
   expect(replayed.folders).toEqual(real.folders);
-  return { root, cwd, before, calls, changes, ended };
+  return { root, cwd, before, after: real, calls, changes, ended };
 }

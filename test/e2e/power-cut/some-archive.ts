@@ -3,7 +3,8 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import { catalogFile } from '../../../src/catalog/open.ts';
-import { startSandbox } from '../../../src/service/sandbox.ts';
+import { deliver } from '../../../src/service/delivery.ts';
+import { type Sandbox, startSandbox } from '../../../src/service/sandbox.ts';
 import { mailkeep, workplace } from '../../cli/child.ts';
 import { commitsIn } from './sound-archive.ts';
 
@@ -12,19 +13,28 @@ export class SomeArchive {
   private constructor(
     readonly top: string,
     readonly dir: string,
+    /** The same as a sync left it before some of the mail came. */
+    readonly earlier: string,
     /** Hashes of all its commits. */
     readonly commits: readonly string[],
   ) {}
 
-  static async create(messages = 40): Promise<SomeArchive> {
+  static async create({ messages = 24, later = 0 } = {}): Promise<SomeArchive> {
     const sandbox = await startSandbox({ seed: 31, mail: { messages } });
-    const place = workplace(sandbox);
+    const { folder: top, config, data } = workplace(sandbox);
+    const earlier = path.join(top, 'earlier');
+    const sync = async (): Promise<void> => {
+      expect((await mailkeep(['sync', '--config', config, '--quiet'])).code).toBe(0);
+    };
     try {
-      expect((await mailkeep(['sync', '--config', place.config, '--quiet'])).code).toBe(0);
+      await sync();
+      cpSync(data, earlier, { recursive: true });
+      deliverMore(sandbox, later);
+      if (later > 0) await sync();
     } finally {
       await sandbox.close();
     }
-    return new SomeArchive(place.folder, place.data, await commitsIn(place.data));
+    return new SomeArchive(top, data, earlier, await commitsIn(data));
   }
 
   /** Puts a copy of it into a folder, as `data`. */
@@ -57,4 +67,19 @@ export function killedWriter(data: string): void {
     copyFileSync(`${spare}${suffix}`, `${file}${suffix}`);
     rmSync(`${spare}${suffix}`);
   }
+}
+
+/** A letter with a word that stands nowhere else. */
+export function laterLetter(n: number): { readonly source: Buffer; readonly word: string } {
+  const word = `jumblyword${n}`;
+  const text = `From: new@example.org\r\nSubject: new ${n}\r\n\r\n${`the ${word}\r\n`.repeat(300)}`;
+  return { source: Buffer.from(text), word };
+}
+
+/** Brings them to a service. */
+export function deliverMore({ service }: Sandbox, count: number): void {
+  const [mailbox] = service.store.mailboxes.values();
+  const inbox = [...(mailbox?.folders.values() ?? [])].find((folder) => folder.path === 'INBOX');
+  if (mailbox === undefined || inbox === undefined) throw new Error('no INBOX');
+  for (let n = 0; n < count; n += 1) deliver(service, mailbox, inbox, laterLetter(n).source);
 }

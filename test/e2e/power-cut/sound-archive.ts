@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import type { FileLayer } from '../../../src/archive/file-layer.ts';
 import { realFiles } from '../../../src/archive/real-files.ts';
 import { scanLog } from '../../../src/archive/scan-log.ts';
 import { checkerInProcess } from '../../../src/verify/segment-threads.ts';
@@ -41,9 +40,9 @@ export async function keepsCommits(dir: string, { committed }: Left): Promise<vo
 }
 
 /** Hashes of all commits of a log, in order. @throws Error for damage */
-export async function commitsIn(dir: string, files: FileLayer = realFiles): Promise<string[]> {
+export async function commitsIn(dir: string): Promise<string[]> {
   const hashes: string[] = [];
-  for await (const event of scanLog({ dir, files })) {
+  for await (const event of scanLog({ dir })) {
     if (event.what === 'damage') throw new Error(JSON.stringify(event));
     if (event.what === 'batch') hashes.push(event.batch.commit.hash);
   }

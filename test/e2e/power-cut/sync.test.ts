@@ -2,15 +2,15 @@ import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openLogWriter } from '../../../src/archive/open-log-writer.ts';
-import { deliver } from '../../../src/service/delivery.ts';
 import { type Sandbox, startSandbox } from '../../../src/service/sandbox.ts';
 import { mailkeep } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';
 import type { Left } from './cuts.ts';
+import { deliverMore } from './some-archive.ts';
 import { keepsCommits, sound, soundOrBehind } from './sound-archive.ts';
 import { powerCuts, WATCHDOG } from './trial.ts';
 
-const MESSAGES = 40;
+const MESSAGES = 24;
 const MORE = 12;
 
 // Requests are answered in another order each time: a seed draws the same kinds of cuts, and not of the same run.
@@ -86,16 +86,15 @@ describe.skipIf(absent('strace'))('a sync that loses its power', () => {
 });
 
 /** New mail, other flags, and a message that is gone. */
-function changeMailbox({ service }: Sandbox): void {
-  const [mailbox] = service.store.mailboxes.values();
-  const inbox = [...(mailbox?.folders.values() ?? [])].find((folder) => folder.path === 'INBOX');
-  if (mailbox === undefined || inbox === undefined) throw new Error('no INBOX');
-  const [first, second] = inbox.entries();
-  if (first === undefined || second === undefined) throw new Error('an empty INBOX');
-  service.store.remove(inbox, first.uid);
-  service.store.changeFlags(inbox, second.uid, ['\\Flagged'], []);
-  for (let n = 0; n < MORE; n += 1) {
-    const source = `From: new@example.org\r\nSubject: new ${n}\r\n\r\n${`line ${n}\r\n`.repeat(300)}`;
-    deliver(service, mailbox, inbox, Buffer.from(source));
-  }
+function changeMailbox(sandbox: Sandbox): void {
+  const { store } = sandbox.service;
+  const inbox = [...store.mailboxes.values()]
+    .flatMap((mailbox) => [...mailbox.folders.values()])
+    .find((folder) => folder.path === 'INBOX');
+  const [first, second] = inbox?.entries() ?? [];
+  if (inbox === undefined || first === undefined || second === undefined)
+    throw new Error('no mail');
+  store.remove(inbox, first.uid);
+  store.changeFlags(inbox, second.uid, ['\\Flagged'], []);
+  deliverMore(sandbox, MORE);
 }
