@@ -1,9 +1,9 @@
 import { chmodSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import { makeFolders } from '../disk/make-folders.ts';
 import { archiveInUse, archiveLockFailed } from '../errors/archive.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
-import { makeFolders } from './make-folders.ts';
 
 /** The right to write to an archive, held until released or until the process ends, however it ends. */
 export interface ArchiveLock {

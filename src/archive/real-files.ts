@@ -12,9 +12,9 @@ import {
 } from 'node:fs';
 import { open as openHandle, rename, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { makeFolders } from '../disk/make-folders.ts';
 import type { FileLayer, LogFile } from './file-layer.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
-import { makeFolders } from './make-folders.ts';
 
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { makeFolders } from '../archive/make-folders.ts';
+import { makeFolders } from '../disk/make-folders.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { hasCode, type MailkeepError } from '../errors/mailkeep-error.ts';
 import { usageError } from '../errors/usage.ts';

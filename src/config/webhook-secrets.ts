@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { makeFolders } from '../disk/make-folders.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { webhookError } from '../errors/webhooks.ts';
 import { Secret } from './secret.ts';
@@ -47,7 +48,7 @@ export async function reserveSecret(dataDir: string): Promise<SecretSlot> {
   const temporary = path.join(folder, `${randomUUID()}.tmp`);
   let handle: FileHandle;
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    makeFolders(folder, 0o700);
     handle = await open(temporary, 'wx', 0o600);
   } catch (error) {
     const reason = errnoOf(error);

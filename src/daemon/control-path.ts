@@ -1,16 +1,10 @@
 import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  type Stats,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, lstatSync, readFileSync, rmSync, type Stats, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
+import { makeFolders } from '../disk/make-folders.ts';
 import { daemonError } from '../errors/daemon.ts';
+import { errnoOf } from '../errors/errno.ts';
 
 /** A socket's address holds 108 bytes on Linux and 104 elsewhere, with a zero at the end. */
 const LONGEST_PATH_BYTES = 103;
@@ -100,7 +94,12 @@ function privateFolder({ XDG_RUNTIME_DIR }: Readonly<Record<string, string | und
 }
 
 function privateOnly(folder: string): string {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  try {
+    makeFolders(folder, 0o700);
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    throw daemonError('daemon-socket-folder', { folder });
+  }
   // Anybody may have made it: a socket in somebody else's folder would be theirs to replace.
   if (!isPrivateFolder(lstatSync(folder), null)) {
     throw daemonError('daemon-socket-folder', { folder });

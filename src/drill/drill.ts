@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createReadStream, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../archive/layout.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ComparedCatalog } from '../catalog/implied.ts';
+import { makeFolders } from '../disk/make-folders.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { checkExport } from '../export/check.ts';
 import { isRunning, realExportFiles } from '../export/export-files.ts';
@@ -85,7 +86,7 @@ export async function drill(options: DrillOptions): Promise<Drilled> {
 /** A folder that only its owner may read; those of killed drills go. */
 function workFolder(dir: string): string {
   const parent = path.join(dir, 'tmp');
-  mkdirSync(parent, { recursive: true, mode: FOLDER_MODE });
+  makeFolders(parent, FOLDER_MODE);
   for (const name of readdirSync(parent)) {
     const pid = /^drill-(\d+)-/.exec(name)?.[1];
     if (pid === undefined || Number(pid) === process.pid || isRunning(Number(pid))) continue;

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startSandbox } from '../../src/service/sandbox.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { mailkeep } from './child.ts';
 
@@ -85,6 +86,23 @@ test.skipIf(process.platform !== 'linux')(
         stderr: expect.stringMatching(/cannot be (?:written|made)|no such file|no folder/),
       });
       expect(stderr).not.toContain('mistake of mailkeep');
+    }
+  },
+);
+
+test.skipIf(process.platform !== 'linux')(
+  'a configuration and units that have no place are told as well',
+  async () => {
+    const nowhere = '/proc/nowhere/below';
+    const units = await mailkeep(['service', 'install', '--system', '--root', nowhere]);
+    expect(units).toMatchObject({ code: 2, stderr: expect.stringContaining('no such file') });
+    const sandbox = await startSandbox({ from: [path.join(top, 'one.eml')] });
+    try {
+      const url = ['--base-url', sandbox.mailboxUrl, '--yes', '--config', `${nowhere}/config.json`];
+      const made = await mailkeep(['init', ...url], { input: sandbox.tokens.mailbox });
+      expect(made).toMatchObject({ code: 2, stderr: expect.stringContaining('no such file') });
+    } finally {
+      await sandbox.close();
     }
   },
 );

@@ -71,6 +71,16 @@ test('an id that is no file name stays in the folder', async () => {
   expect(await forgetSecret(dataDir, '../../etc/passwd')).toBe(true);
 });
 
+test.skipIf(process.platform !== 'linux')(
+  'a place where the system makes no folder is told',
+  async () => {
+    await expect(reserveSecret('/proc/nowhere/data')).rejects.toMatchObject({
+      code: 'webhook-secrets-unwritable',
+      facts: { reason: 'ENOENT' },
+    });
+  },
+);
+
 test('a secret that cannot be written any more is lost, and says so', async () => {
   const slot = await reserveSecret(dataDir);
   rmSync(webhookSecretsFolder(dataDir), { recursive: true });

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { askStatus, askSync } from '../../src/daemon/control-client.ts';
-import { findControlSocket } from '../../src/daemon/control-path.ts';
+import { findControlSocket, prepareControlPlace } from '../../src/daemon/control-path.ts';
 
 const VERSION = '9.9.9';
 const MESSAGE = {
@@ -56,6 +56,20 @@ const point = (to: string): void => writeFileSync(path.join(data, 'control.path'
 const foreign = expect.objectContaining({ family: 'config', code: 'daemon-socket-foreign' });
 
 describe('the control socket of an archive', () => {
+  test.skipIf(process.platform !== 'linux')(
+    'that has no place says so where the system makes no folder',
+    () => {
+      const deep = path.join(data, 'x'.repeat(100));
+      mkdirSync(deep);
+      expect(() => prepareControlPlace(deep, { XDG_RUNTIME_DIR: '/proc' })).toThrow(
+        expect.objectContaining({
+          code: 'daemon-socket-folder',
+          facts: { folder: '/proc/mailkeep' },
+        }),
+      );
+    },
+  );
+
   test('is followed into a private folder, and into no other', async () => {
     expect(findControlSocket(data)).toBeNull();
     const socket = await listening(path.join(elsewhere, 's'));

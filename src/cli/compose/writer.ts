@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
@@ -7,6 +7,7 @@ import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { openState, type StateFile } from '../../catalog/state.ts';
+import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
@@ -44,7 +45,7 @@ export async function openWriter(
     const spoolDir = path.join(dataDir, 'tmp');
     // What a killed process left there belongs to nobody.
     rmSync(spoolDir, { recursive: true, force: true });
-    mkdirSync(spoolDir, { recursive: true, mode: FOLDER_MODE });
+    makeFolders(spoolDir, FOLDER_MODE);
     const catalog = await openCatalog(dataDir);
     closers.push(() => catalog.close());
     const log = await openLogWriter({

@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { loadConfig } from '../../config/load.ts';
 import { locateConfig } from '../../config/locate.ts';
 import type { Settings } from '../../config/settings.ts';
+import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { serviceUnitsError } from '../../errors/service-units.ts';
 import type { CommandContext } from '../context.ts';
@@ -55,7 +56,7 @@ export async function installService(
 
 function written(file: string, content: string): void {
   try {
-    mkdirSync(path.dirname(file), { recursive: true });
+    makeFolders(path.dirname(file), 0o777);
     putFile(file, content);
   } catch (error) {
     const reason = errnoOf(error);

@@ -1,5 +1,6 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import path from 'node:path';
+import { makeFolders } from '../../disk/make-folders.ts';
 import { configError } from '../../errors/config.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { usageError } from '../../errors/usage.ts';
@@ -11,7 +12,7 @@ import { usageError } from '../../errors/usage.ts';
  */
 export function writeNewFile(file: string, text: string): void {
   try {
-    mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+    makeFolders(path.dirname(file), 0o700);
     const descriptor = openSync(file, 'wx', 0o600);
     try {
       writeSync(descriptor, text);

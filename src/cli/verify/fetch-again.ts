@@ -1,8 +1,9 @@
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { locateConfig } from '../../config/locate.ts';
+import { makeFolders } from '../../disk/make-folders.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { Limiter } from '../../limiter/limiter.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
@@ -28,7 +29,7 @@ export function fetchingAgain(
   const settings = settingsOf(context);
   const limiter = new Limiter({ policy: settings.rateLimit });
   const spoolDir = path.join(dataDir, 'tmp');
-  mkdirSync(spoolDir, { recursive: true, mode: FOLDER_MODE });
+  makeFolders(spoolDir, FOLDER_MODE);
   let opened: OpenOrigin[] | undefined;
   const origins = (): OpenOrigin[] => {
     opened ??= settings.accounts.map((account) =>

@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { replaceFile } from '../../archive/file-layer.ts';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { logHead } from '../../archive/log-head.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { openCatalogReader } from '../../catalog/catalog.ts';
+import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/archive.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
@@ -71,7 +72,7 @@ async function ownKey(dataDir: string): Promise<string> {
 
 async function write(file: string, text: string, makeFolder: boolean): Promise<void> {
   try {
-    if (makeFolder) mkdirSync(path.dirname(file), { recursive: true, mode: FOLDER_MODE });
+    if (makeFolder) makeFolders(path.dirname(file), FOLDER_MODE);
     await replaceFile(realFiles, file, Buffer.from(text, 'utf8'));
   } catch (error) {
     throw usageError('usage-save-failed', { file, reason: errnoOf(error) });
