@@ -4,10 +4,8 @@ import { replaceFile } from '../../archive/file-layer.ts';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { logHead } from '../../archive/log-head.ts';
 import { realFiles } from '../../archive/real-files.ts';
-import { openCatalogReader } from '../../catalog/catalog.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/archive.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
 import {
   fingerprintOf,
@@ -15,6 +13,7 @@ import {
   readSigningKey,
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
+import { reachedBy } from '../../verify/reached-by.ts';
 import { count } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
@@ -47,21 +46,6 @@ export async function makeCheckpoint(
     ].join('\n'),
   );
   return EXIT.done;
-}
-
-/** A catalog that cannot be read vouches for nothing; the log speaks for itself. */
-function reachedBy(dataDir: string) {
-  try {
-    const catalog = openCatalogReader(dataDir);
-    try {
-      return catalog.reached();
-    } finally {
-      catalog.close();
-    }
-  } catch (error) {
-    if (error instanceof MailkeepError) return undefined;
-    throw error;
-  }
 }
 
 async function ownKey(dataDir: string): Promise<string> {

@@ -7,9 +7,10 @@ import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { scanLog } from '../../archive/scan-log.ts';
-import { type ImpliedCatalog, openCompared, openImplied } from '../../catalog/implied.ts';
+import { type ImpliedCatalog, openImplied } from '../../catalog/implied.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
+import { reachedBy } from '../reached-by.ts';
 import type { SegmentChecker } from '../segment-threads.ts';
 import { type Verification, verifyArchive } from '../verify-archive.ts';
 import { archiveIdOf } from './archive-identity.ts';
@@ -124,20 +125,6 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
     }
   }
   return wanted;
-}
-
-function reachedBy(dir: string) {
-  try {
-    const catalog = openCompared(dir);
-    try {
-      return catalog.reached();
-    } finally {
-      catalog.close();
-    }
-  } catch (error) {
-    if (error instanceof MailkeepError) return undefined;
-    throw error;
-  }
 }
 
 interface OtherCopy {
