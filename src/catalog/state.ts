@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
+import { hasCode } from '../errors/mailkeep-error.ts';
 import { translate } from './connection.ts';
 import { makePrivateFile } from './private-file.ts';
 
@@ -53,7 +54,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
 /** Reads the state beside a writer or without one; undefined where there is none that can be read. */
 export function readState(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
-  if (!existsSync(file)) return undefined;
+  if (!isFile(file)) return undefined;
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { readonly: true, fileMustExist: true, timeout: BUSY_TIMEOUT });
@@ -73,7 +74,7 @@ export function readState(dataDir: string): StateFile | undefined {
  */
 export function openStateBeside(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
-  if (!existsSync(file)) return undefined;
+  if (!isFile(file)) return undefined;
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { fileMustExist: true, timeout: BUSY_TIMEOUT });
@@ -98,7 +99,8 @@ export function openStateBeside(dataDir: string): StateFile | undefined {
 export function scrubState(dataDir: string, forget: readonly string[]): void {
   const file = stateFile(dataDir);
   for (const name of readdirSync(dataDir)) {
-    if (name.startsWith('state.sqlite.damaged')) rmSync(path.join(dataDir, name));
+    if (name.startsWith('state.sqlite.damaged'))
+      rmSync(path.join(dataDir, name), { recursive: true });
   }
   if (!existsSync(file)) return;
   try {
@@ -143,10 +145,15 @@ function begin(database: Database.Database): void {
   })();
 }
 
+/** SQLite would wait for a pipe's other end for ever. */
+function isFile(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+}
+
 class UnreadableState extends Error {}
 
 function isUnreadable(error: unknown): boolean {
-  if (error instanceof UnreadableState) return true;
+  if (error instanceof UnreadableState || hasCode(error, 'catalog-damaged')) return true;
   return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code);
 }
 

@@ -16,6 +16,8 @@ export interface CopyFacts {
   readonly 'copy-diverged': { readonly to: string; readonly number: number; readonly here: number };
   /** The folder holds no archive, but other files. */
   readonly 'copy-elsewhere': { readonly to: string; readonly stranger: string };
+  /** The log of the copy is a link: it would be written, and tidied, somewhere else than in the folder that was named. */
+  readonly 'copy-linked': { readonly file: string };
   /** The folder is the archive itself, or lies in it. */
   readonly 'copy-onto-itself': { readonly to: string };
 }

@@ -35,6 +35,20 @@ test.each(['archive', 'archive/out', 'archive/log/deep/out', 'link/out', 'link/.
   },
 );
 
+test('a copy is written into its folder, and not where a link in it leads', async () => {
+  const to = path.join(top, 'linked');
+  const elsewhere = path.join(top, 'elsewhere');
+  for (const folder of [to, elsewhere]) mkdirSync(folder);
+  writeFileSync(path.join(elsewhere, '0000000001.1.seg.tmp'), 'of somebody else');
+  symlinkSync(elsewhere, path.join(to, 'log'));
+  expect(await mailkeep(['copy', '--data', data, '--to', to])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('is a link'),
+  });
+  expect(readdirSync(elsewhere)).toEqual(['0000000001.1.seg.tmp']);
+  expect(readdirSync(to)).toEqual(['log']);
+});
+
 test('beside the archive there is room, whatever its name begins with', async () => {
   for (const name of ['archive-export', '..export', 'archive2']) {
     const to = path.join(top, name);

@@ -27,6 +27,11 @@ export const COPY_SENTENCES: Sentences<CopyFacts> = {
       `${to} holds something else than a copy of an archive: ${stranger}. Nothing was changed there.`,
       'Name a folder that is empty or not there yet.',
     ),
+  'copy-linked': ({ file }) =>
+    say(
+      `${file} is a link: the copy would be written somewhere else. Nothing was changed there.`,
+      'Name the folder itself that is to hold the copy.',
+    ),
   'copy-onto-itself': ({ to }) =>
     say(`${to} is the archive itself, or lies in it.`, 'Name another folder.'),
 };

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { isUnused } from '../../archive/format-file.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/layout.ts';
@@ -21,7 +21,7 @@ import { isWithin } from '../within.ts';
 import { removeCatalogs } from './remove-catalogs.ts';
 import { archiveOf } from './verify.ts';
 
-/** `mailkeep copy`. @throws copy-onto-itself, copy-elsewhere, copy-other-archive, copy-ahead, copy-diverged, archive-in-use */
+/** `mailkeep copy`. @throws copy-onto-itself, copy-elsewhere, copy-linked, copy-other-archive, copy-ahead, copy-diverged, archive-in-use */
 export async function copyArchive(
   context: CommandContext,
   options: { readonly to: string; readonly rebuild?: boolean },
@@ -36,6 +36,10 @@ export async function copyArchive(
     throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
   }
   refuseElsewhere(to);
+  const log = logFolder(to);
+  if (lstatSync(log, { throwIfNoEntry: false })?.isSymbolicLink() === true) {
+    throw copyError('copy-linked', { file: log });
+  }
   const startedAt = now();
   const lock = acquireLock(to);
   try {
