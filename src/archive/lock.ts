@@ -1,7 +1,7 @@
 import { chmodSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { makeFolders } from '../disk/make-folders.ts';
+import { makeFoldersDurably } from '../disk/make-folders.ts';
 import { archiveInUse, archiveLockFailed } from '../errors/archive.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
 
@@ -22,7 +22,7 @@ export interface ArchiveLock {
 export function acquireLock(dir: string): ArchiveLock {
   let database: Database.Database | undefined;
   try {
-    makeFolders(dir, FOLDER_MODE);
+    makeFoldersDurably(dir, FOLDER_MODE);
     const path = join(dir, 'lock');
     const isNew = !existsSync(path);
     database = new Database(path, { timeout: 0 });

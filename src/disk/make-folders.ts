@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { errnoOf } from '../errors/errno.ts';
 
@@ -20,5 +20,33 @@ export function makeFolders(folder: string, mode: number): void {
     if (existsSync(parent)) throw error;
     makeFolders(parent, mode);
     makeFolders(folder, mode);
+  }
+}
+
+/** A folder above may be somebody else's, who does not let us look; and some systems cannot sync a folder. */
+const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
+
+/**
+ * The same, so that a power cut leaves the folders that were made: without it what is durable in them can be lost with
+ * their names.
+ *
+ * @throws system errors
+ */
+export function makeFoldersDurably(folder: string, mode: number): void {
+  const above: string[] = [];
+  for (let at = folder; !existsSync(at); at = path.dirname(at)) above.push(path.dirname(at));
+  makeFolders(folder, mode);
+  for (const parent of above) syncNow(parent);
+}
+
+function syncNow(folder: string): void {
+  let opened: number | undefined;
+  try {
+    opened = openSync(folder, 'r');
+    fsyncSync(opened);
+  } catch (error) {
+    if (!NOT_SYNCED.has(errnoOf(error) ?? '')) throw error;
+  } finally {
+    if (opened !== undefined) closeSync(opened);
   }
 }

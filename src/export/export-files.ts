@@ -31,6 +31,16 @@ export const realExportFiles: ExportFiles = {
   },
 };
 
+/** The folders that have to be synced, when this one is made, so that a power cut leaves it. */
+export function aboveMissing(files: ExportFiles, folder: string): string[] {
+  const above: string[] = [];
+  for (let at = folder; files.kindOf(at) === undefined; at = path.dirname(at)) {
+    if (path.dirname(at) === at) break;
+    above.push(path.dirname(at));
+  }
+  return above;
+}
+
 /** Names of unfinished files: the process that writes them is in them, so that nobody takes away another's. */
 export function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
@@ -168,13 +178,14 @@ export class ExportFolder {
       const at = parts.slice(0, levels).join('/');
       if (this.#made.has(at)) continue;
       const folder = this.absolute(at);
-      if (this.files.kindOf(folder) === undefined) {
+      const above = aboveMissing(this.files, folder);
+      if (above.length > 0) {
         try {
           this.files.makeFolder(folder);
         } catch (error) {
           throw failureOf(folder, error);
         }
-        this.#touched.add(path.dirname(folder));
+        for (const parent of above) this.#touched.add(parent);
       }
       this.#made.add(at);
     }

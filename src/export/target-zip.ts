@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { exportChanged, exportTargetForeign } from '../errors/export.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
-import { type ExportFiles, NewFile, temporaryName, writing } from './export-files.ts';
+import { aboveMissing, type ExportFiles, NewFile, temporaryName, writing } from './export-files.ts';
 import type { ExportOptions, ExportTarget } from './export-options.ts';
 import { MANIFEST_NAME, type ManifestEntry, manifestText } from './manifest.ts';
 import { ZipReader, ZipUnreadable } from './read-zip.ts';
@@ -53,7 +53,10 @@ export function openZipTarget(options: ExportOptions, files: ExportFiles): Expor
       const at = options.selection.asOf;
       const asOf = at === null ? null : (catalog.commitAt(at)?.number ?? 0);
       file = await writing(to, async () => {
-        files.makeFolder(path.dirname(to));
+        const folder = path.dirname(to);
+        const above = aboveMissing(files, folder);
+        files.makeFolder(folder);
+        for (const parent of above) await files.syncFolder(parent);
         await sweepZip(files, to);
         return await NewFile.create(files, temporary);
       });

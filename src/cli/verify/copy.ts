@@ -7,7 +7,7 @@ import { realFiles } from '../../archive/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { type Copied, copyLog } from '../../copy/copy-log.ts';
-import { makeFolders } from '../../disk/make-folders.ts';
+import { makeFoldersDurably } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/archive.ts';
 import { copyError } from '../../errors/copy.ts';
 import { usageError } from '../../errors/usage.ts';
@@ -31,7 +31,7 @@ export async function copyArchive(
   const to = path.resolve(surroundings.cwd, options.to);
   if (isWithin(to, from)) throw copyError('copy-onto-itself', { to });
   try {
-    makeFolders(to, FOLDER_MODE);
+    makeFoldersDurably(to, FOLDER_MODE);
   } catch (error) {
     throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
   }

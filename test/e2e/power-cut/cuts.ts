@@ -2,9 +2,10 @@ import path from 'node:path';
 import { scanLog } from '../../../src/archive/scan-log.ts';
 import { type Random, randomFrom } from '../../../src/service/seed/random.ts';
 import type { SimulatedDisk } from '../../archive/simulated-disk.ts';
-import { type FolderTree, treeOf } from './folder-tree.ts';
+import { type FolderTree, treeOf, without } from './folder-tree.ts';
+import type { DiskChange } from './open-file.ts';
 import type { Recording } from './recording.ts';
-import { type DiskChange, Replay } from './replay.ts';
+import { Replay } from './replay.ts';
 
 /** Where the power goes, and how much of what was not synced it leaves. */
 export interface Cut {
@@ -79,9 +80,10 @@ export async function* leftByCuts(
       for (const share of [...others, cut.share]) {
         const random = randomFrom(cut.seed, 'what is left');
         const disk = replay.disk.leftByPowerCut(() => random.unit() < share);
+        const lost = replay.newFolders().filter(() => random.unit() >= share);
         yield {
           cut: { ...cut, share },
-          tree: treeOf(disk, root),
+          tree: without(treeOf(disk, root), root, lost),
           atStart: before,
           atEnd: after,
           goesOn: share === cut.share,

@@ -20,7 +20,7 @@ describe.skipIf(absent('strace'))('an export that loses its power', () => {
   afterAll(() => archive.remove());
 
   const exporting = (format: (typeof FORMATS)[number], earlier: boolean): Trial => {
-    const to = (work: string) => path.join(work, format === 'zip' ? 'mail.zip' : 'out');
+    const to = (work: string) => path.join(work, 'new', format === 'zip' ? 'mail.zip' : 'out');
     const args = (work: string, dir: string): string[] => [
       ...['export', '--format', format, '--to', to(work), '--data', dir, '--sidecar'],
       ...(earlier ? ['--incremental'] : []),

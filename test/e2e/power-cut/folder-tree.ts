@@ -30,6 +30,16 @@ export function treeOf(disk: SimulatedDisk, root: string): FolderTree {
   };
 }
 
+/** A tree without some folders (paths below `root`) and what is in them. */
+export function without(tree: FolderTree, root: string, lost: readonly string[]): FolderTree {
+  const prefixes = lost.map((folder) => `${path.relative(root, folder)}/`);
+  const isLeft = (name: string) => !prefixes.some((prefix) => `${name}/`.startsWith(prefix));
+  return {
+    files: new Map([...tree.files].filter(([name]) => isLeft(name))),
+    folders: tree.folders.filter(isLeft),
+  };
+}
+
 /** Puts a tree in the place of whatever is there. */
 export function writeTree(root: string, { files, folders }: FolderTree): void {
   rmSync(root, { recursive: true, force: true });

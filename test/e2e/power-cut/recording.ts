@@ -4,7 +4,8 @@ import path from 'node:path';
 import { expect } from 'vitest';
 import { type Ended, mailkeep } from '../../cli/child.ts';
 import { type FolderTree, readTree, treeOf } from './folder-tree.ts';
-import { type DiskChange, Replay } from './replay.ts';
+import type { DiskChange } from './open-file.ts';
+import { Replay } from './replay.ts';
 import { type SystemCall, systemCalls } from './system-calls.ts';
 
 /** Every call that can change a disk or say what a descriptor means; and those that a replay has to refuse. */

@@ -1,21 +1,11 @@
 import path from 'node:path';
-import type { LogFile } from '../../../src/archive/file-layer.ts';
 import { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import type { FolderTree } from './folder-tree.ts';
+import { type DiskChange, type OpenFile, positionIn, vectors, write } from './open-file.ts';
+import { refuseUnseen } from './refuse-unseen.ts';
 import { bytesOf, type SystemCall, textOf } from './system-calls.ts';
 
-interface OpenFile {
-  readonly path: string;
-  readonly file: LogFile;
-  readonly appends: boolean;
-  /** Where the next write without a position goes. */
-  offset: number;
-}
-
 type Open = OpenFile | { readonly folder: string };
-
-/** What a call did to the disk, with the path that it is about; undefined for a call that did nothing to it. */
-export type DiskChange = { readonly what: string; readonly path: string } | undefined;
 
 /**
  * Carries out the calls of a recorded program on a simulated disk. Calls that could change files below `root` in a way
@@ -26,6 +16,8 @@ export type DiskChange = { readonly what: string; readonly path: string } | unde
 export class Replay {
   readonly disk = new SimulatedDisk();
   readonly #open = new Map<number, Open>();
+  /** Made, and their names not yet synced. */
+  readonly #newFolders = new Set<string>();
 
   constructor(
     private readonly root: string,
@@ -35,6 +27,11 @@ export class Replay {
     this.disk.files.makeFolder(root);
     for (const folder of before.folders) this.disk.files.makeFolder(path.join(root, folder));
     for (const [name, bytes] of before.files) this.disk.put(path.join(root, name), bytes);
+  }
+
+  /** Folders that a power cut may take, with all that is in them: to the simulated disk folders are durable. */
+  newFolders(): string[] {
+    return [...this.#newFolders];
   }
 
   async apply({ name, args, result }: SystemCall): Promise<DiskChange> {
@@ -90,7 +87,7 @@ export class Replay {
       case 'mkdirat':
         return this.#madeFolder(this.#path(arg(0), arg(1)));
       default:
-        this.#refuse(name, args);
+        refuseUnseen({ name, args, result }, this.root, (fd) => this.#open.has(fd));
         return undefined;
     }
   }
@@ -158,6 +155,9 @@ export class Replay {
     if (open === undefined) return undefined;
     if ('folder' in open) {
       await this.disk.files.syncFolder(open.folder);
+      for (const folder of this.#newFolders) {
+        if (path.dirname(folder) === open.folder) this.#newFolders.delete(folder);
+      }
       return { what: 'syncFolder', path: open.folder };
     }
     await open.file.datasync();
@@ -173,51 +173,17 @@ export class Replay {
 
   async #removed(name: string | undefined, folder: boolean): Promise<DiskChange> {
     if (name === undefined) return undefined;
-    if (folder) this.disk.removeFolder(name);
-    else await this.disk.files.remove(name);
+    if (folder) {
+      this.disk.removeFolder(name);
+      this.#newFolders.delete(name);
+    } else await this.disk.files.remove(name);
     return { what: 'remove', path: name };
   }
 
   #madeFolder(folder: string | undefined): DiskChange {
     if (folder === undefined) return undefined;
     this.disk.files.makeFolder(folder);
+    this.#newFolders.add(folder);
     return { what: 'makeFolder', path: folder };
   }
-
-  /** Calls that would go unseen: other processes, memory shared with a file, queues of calls, and links. */
-  #refuse(name: string, args: readonly string[]): void {
-    const text = args.map((arg) => (arg.startsWith('"') ? textOf(arg) : arg)).join(', ');
-    const ours = text.includes(this.root) || this.#open.has(Number(args[name === 'mmap' ? 4 : 0]));
-    const harmless: Readonly<Record<string, () => boolean>> = {
-      mmap: () => !(text.includes('PROT_WRITE') && text.includes('MAP_SHARED')),
-      clone: () => text.includes('CLONE_THREAD'),
-      clone3: () => text.includes('CLONE_THREAD'),
-      fcntl: () => !text.includes('F_DUPFD'),
-      ioctl: () => !text.includes('FICLONE'),
-    };
-    const isProcess = ['clone', 'clone3', 'fork', 'vfork', 'io_uring_setup'].includes(name);
-    if ((ours || isProcess) && harmless[name]?.() !== true) {
-      throw new Error(`not followed: ${name}(${text.slice(0, 300)})`);
-    }
-  }
-}
-
-async function write(
-  { path: file, file: target }: OpenFile,
-  bytes: Buffer,
-  taken: number,
-  at: number,
-): Promise<DiskChange> {
-  await target.write(bytes.subarray(0, taken), at);
-  return { what: 'write', path: file };
-}
-
-function vectors(arg: string): Buffer {
-  const pieces = [...arg.matchAll(/iov_base=("[^"]*"(?:\.\.\.)?)/g)];
-  return Buffer.concat(pieces.map(([, piece = '']) => bytesOf(piece)));
-}
-
-/** `[0] => [4096]`, or NULL where the file's own offset counts. */
-function positionIn(arg: string): number | undefined {
-  return arg === 'NULL' ? undefined : Number(/\d+/.exec(arg)?.[0]);
 }
