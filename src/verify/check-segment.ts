@@ -61,6 +61,13 @@ function* check(
   bad: BadSectors,
   blobs: RecentBlobs,
 ): Generator<SegmentReport, void, undefined> {
+  const { archiveId, previousNumber, previousHash } = opened.header;
+  yield {
+    what: 'begin',
+    archiveId: archiveId.toString('hex'),
+    before: { number: previousNumber, hash: previousHash },
+    generation: opened.name.generation,
+  };
   const messages = new MessageCheck(job.full, blobs);
   const gathered = new PackedBatches();
   let records = 0;
@@ -101,13 +108,9 @@ function* check(
     const within = Math.min(end, opened.file.size());
     yield damage(opened, { reason: 'unreadable', offset, end: within });
   }
-  const { archiveId, previousNumber, previousHash } = opened.header;
   yield {
     what: 'end',
-    archiveId: archiveId.toString('hex'),
-    before: { number: previousNumber, hash: previousHash },
     after: step.value,
-    generation: opened.name.generation,
     records,
     messages: messages.count,
     rawBytes: messages.rawBytes,

@@ -153,6 +153,9 @@ class Reading {
         this.#tail = { segment, offset, bytes };
         break;
       }
+      case 'begin':
+        this.#begin(report);
+        break;
       case 'end':
         this.#end(report);
         break;
@@ -204,8 +207,9 @@ class Reading {
     }
   }
 
-  #end(report: Extract<SegmentReport, { what: 'end' }>): void {
-    const { before, after, generation, archiveId } = report;
+  /** Told before any batch of the segment: behind a gap they have to be folded as such. */
+  #begin(report: Extract<SegmentReport, { what: 'begin' }>): void {
+    const { before, generation, archiveId } = report;
     this.#generation = generation;
     const expected =
       this.#segment === 1
@@ -222,6 +226,10 @@ class Reading {
     }
     this.#archiveId ??= archiveId;
     this.#met(before);
+  }
+
+  #end(report: Extract<SegmentReport, { what: 'end' }>): void {
+    const { after } = report;
     this.#chain = after;
     this.#last = after;
     this.rawBytes += report.rawBytes;

@@ -33,6 +33,14 @@ export interface SegmentDamage extends LogDamage {
 
 /** What reading one file of the log gave, in the order of the file. */
 export type SegmentReport =
+  /** First, where the file could be opened: what its header says, and so whether it follows on what was read before. */
+  | {
+      readonly what: 'begin';
+      readonly archiveId: string;
+      /** The commit that the segment's header names. */
+      readonly before: ChainState;
+      readonly generation: number;
+    }
   /** See `unpackBatches`. */
   | { readonly what: 'batches'; readonly segment: number; readonly packed: string }
   | { readonly what: 'damage'; readonly damage: SegmentDamage }
@@ -57,11 +65,7 @@ export type SegmentReport =
   /** Last, where the file could be opened. */
   | {
       readonly what: 'end';
-      readonly archiveId: string;
-      /** The commit that the segment's header names. */
-      readonly before: ChainState;
       readonly after: ChainState;
-      readonly generation: number;
       readonly records: number;
       readonly messages: number;
       /** Bytes of the raw sources of its messages, and of the file. */
