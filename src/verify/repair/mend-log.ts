@@ -33,15 +33,23 @@ export async function mendLog(options: {
   readonly damaged: readonly number[];
   /** The last commit that somebody has seen. */
   readonly expected: ExpectedCommit | undefined;
+  /** The last commit that there is, where it comes before the expected one: what follows it is looked for in the copies. */
+  readonly endsAt?: number | undefined;
   /** The archive's id in hex, where it is known: files of another archive are left out. */
   readonly archiveId?: string | undefined;
   readonly isForgotten?: IsForgotten | undefined;
 }): Promise<MendedSegment[]> {
-  const { dir, files, copies, damaged, expected, archiveId, isForgotten } = options;
+  const { dir, files, copies, damaged, expected, endsAt, archiveId, isForgotten } = options;
   const mended: MendedSegment[] = [];
-  for (const segment of damaged) {
+  const dirs = [dir, ...copies];
+  const short = endsAt === undefined ? [] : atTheEnd(files, dir, copies);
+  for (const segment of [...new Set([...damaged, ...short])].sort((a, b) => a - b)) {
     const listing = listSegments(files, dir);
-    const sources = sourcesOf(files, [dir, ...copies], segment, archiveId);
+    const isLast = segment === [...listing.keys()].at(-1) && endsAt === undefined;
+    const end = isLast ? expected : (endOf(files, dirs, segment, archiveId) ?? expected);
+    const isWhole = listing.has(segment) && end !== undefined && end.number <= (endsAt ?? 0);
+    if (isWhole && !damaged.includes(segment)) continue;
+    const sources = sourcesOf(files, dirs, segment, archiveId);
     try {
       const wanted = hashesOfDamaged(sources);
       const tails = payloadsInTails(files, dir, wanted);
@@ -51,12 +59,9 @@ export async function mendLog(options: {
         files,
         sources,
         find: (hash) => tails.get(hash.toString('hex')),
-        purged: purgedIn(files, [dir, ...copies], segment, archiveId),
+        purged: purgedIn(files, dirs, segment, archiveId),
         ...(isForgotten === undefined ? {} : { isForgotten }),
-        end:
-          segment === [...listing.keys()].at(-1)
-            ? expected
-            : endOf(files, [dir, ...copies], segment, archiveId),
+        end,
       });
       if (generation === undefined) continue;
       const putAside = await asideOf(files, dir, segment, listing);
@@ -66,6 +71,15 @@ export async function mendLog(options: {
     }
   }
   return mended;
+}
+
+/** The last segment that is here, and those behind it that a copy has. */
+function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): number[] {
+  const last = [...listSegments(files, dir).keys()].at(-1) ?? 1;
+  const behind = copies.flatMap((copy) =>
+    [...listSegments(files, copy).keys()].filter((segment) => segment > last),
+  );
+  return [last, ...behind];
 }
 
 /** Every file of this archive that has the segment, its single flipped bits turned back. */

@@ -69,13 +69,16 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const archiveId = archiveIdOf(readable, dir, copies, expected);
   const damaged = damagedSegments(before);
   const isForgotten =
-    damaged.length === 0 ? undefined : await forgottenIn(readable, [dir, ...copies]);
+    damaged.length === 0 && !endsEarly(before)
+      ? undefined
+      : await forgottenIn(readable, [dir, ...copies]);
   const mended = await mendLog({
     dir,
     files: readable,
     copies,
     damaged,
     expected,
+    endsAt: endsEarly(before) ? (before.last?.number ?? 0) : undefined,
     archiveId,
     isForgotten,
   });
@@ -105,12 +108,14 @@ interface Wanted {
   readonly hash: string;
 }
 
-function damagedSegments({ findings, segments }: Verification): number[] {
-  const found = findings.flatMap((finding) => {
-    if (finding.what === 'log') return [finding.segment];
-    return finding.what === 'commit' && finding.by === 'catalog' ? [Math.max(1, segments)] : [];
-  });
+function damagedSegments({ findings }: Verification): number[] {
+  const found = findings.flatMap((finding) => (finding.what === 'log' ? [finding.segment] : []));
   return [...new Set(found)].sort((a, b) => a - b);
+}
+
+/** The catalog has seen a commit that the log has not, or has another one in its place. */
+function endsEarly({ findings }: Verification): boolean {
+  return findings.some((finding) => finding.what === 'commit' && finding.by === 'catalog');
 }
 
 function wantedOf({ findings }: Verification): Map<string, Wanted> {
