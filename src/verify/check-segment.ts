@@ -92,6 +92,7 @@ function* check(
       records += item.commit.ordinal + 1 - records;
       gathered.add(item);
     }
+    if (tail) messages.drop();
     yield* messages.taken();
     if (gathered.records >= RECORDS) yield* batches();
     if (item.what === 'batch') continue;

@@ -17,6 +17,7 @@ export class MessageCheck {
   count = 0;
   rawBytes = 0;
   #told: Told[] = [];
+  #before = { count: 0, rawBytes: 0 };
 
   constructor(
     private readonly full: boolean,
@@ -55,7 +56,15 @@ export class MessageCheck {
   taken(): readonly Told[] {
     const told = this.#told;
     this.#told = [];
+    this.#before = { count: this.count, rawBytes: this.rawBytes };
     return told;
+  }
+
+  /** Forgets what passed by since it was last asked: no commit made that a part of the archive. */
+  drop(): void {
+    this.#told = [];
+    this.count = this.#before.count;
+    this.rawBytes = this.#before.rawBytes;
   }
 
   #rebuild(message: MessagePayload): void {
