@@ -116,10 +116,10 @@ function repairReport(
 ): string {
   return [
     `Found ${counted(before.found, 'finding')}.`,
-    ...mended.map(
-      ({ segment, generation, putAside }) =>
-        `Segment ${segment} is whole again, as generation ${generation}; put aside: ${putAside.join(', ')}`,
-    ),
+    ...mended.map(({ segment, generation, putAside }) => {
+      const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
+      return `Segment ${segment} is whole again, as generation ${generation}${aside}`;
+    }),
     ...restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
     ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: found nowhere.`),
     ...(unwritable === null
