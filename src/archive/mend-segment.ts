@@ -27,8 +27,10 @@ export interface MendOptions {
   readonly isForgotten?: IsForgotten;
   /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
   readonly purged?: ReadonlySet<number>;
-  /** Where the segment has to end: what the next one's header says, or the last commit that somebody has seen. */
-  readonly end: ChainState | undefined;
+  /** Where the segment ends, and nowhere else: what the next one's header says. */
+  readonly end?: ChainState | undefined;
+  /** A commit that somebody has seen: the segment holds it, or begins behind it. Number 0 for none. */
+  readonly reach: ChainState | undefined;
 }
 
 /**
@@ -37,11 +39,12 @@ export interface MendOptions {
  * whatever the others still have. The new file takes its name only when it was read
  * back and its chain proves that every record is the one that was written. Nothing else is changed.
  *
- * @returns the generation, or undefined when some batch is whole nowhere: then nothing was written
+ * @returns the generation, or undefined when some batch is whole nowhere, or the chain leads elsewhere than to `end` and
+ *   `reach`: then nothing was written
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
-  const { dir, segment, files, sources, end } = options;
+  const { dir, segment, files, sources } = options;
   const [first] = sources;
   if (first === undefined) return undefined;
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
@@ -69,7 +72,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
       await files.remove(temporary);
       return undefined;
     }
-    prove(files, dir, { segment, generation }, temporary, end);
+    prove(files, dir, { segment, generation }, temporary, options.end ?? options.reach);
     await writing(path, 0, () => files.rename(temporary, path));
     await syncing(path, () => files.syncFolder(logFolder(dir)));
     return generation;
@@ -84,14 +87,18 @@ function* mendedBatches({
   sources,
   find,
   end,
+  reach,
   isForgotten = () => false,
-  purged: known = new Set(),
+  purged: purgedElsewhere = new Set(),
 }: MendOptions): Generator<readonly SealedRecord[] | undefined, void, undefined> {
-  const purged = purgedIn(sources, known);
+  const purged = purgedIn(sources, purgedElsewhere);
   const [first] = sources;
   let number = first?.header.previousNumber ?? 0;
   let hash = first?.header.previousHash ?? '';
   let ordinal = 0;
+  const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
+  /** Of a log that went its own way: its chain holds as well as ours. */
+  const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
   const walks = sources.map((source) => rawBatches(source, find));
   let heads = walks.map((walk) => walk.next().value);
   for (;;) {
@@ -102,7 +109,7 @@ function* mendedBatches({
       return at;
     });
     const next = heads.find((head) => head?.commit.number === number + 1 && head.whole(hash));
-    if (next === undefined) break;
+    if (next === undefined || isOther()) break;
     const twins = heads.filter((head) => head?.commit.number === number + 1 && head.whole(hash));
     yield next.records.map((record, at) => {
       const gone =
@@ -115,8 +122,9 @@ function* mendedBatches({
     ({ number, hash } = next.commit);
   }
   const more = heads.some((head) => head !== undefined);
-  const short = end !== undefined && end.number > number;
-  if (short || more) yield undefined;
+  const short = reach !== undefined && reach.number > number;
+  const elsewhere = end === undefined ? short : end.number !== number;
+  if (elsewhere || more || isOther()) yield undefined;
 }
 
 interface PurgedRecords {
@@ -201,23 +209,19 @@ function prove(
   dir: string,
   name: { readonly segment: number; readonly generation: number },
   path: string,
-  end: ChainState | undefined,
+  least: ChainState | undefined,
 ): void {
   const opened = openSegment(files, dir, name, path);
   const wrong = () => logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
   if (opened === undefined) throw wrong();
   try {
     if (opened.sealed === undefined) throw wrong();
-    let last: ChainState = {
-      number: opened.header.previousNumber,
-      hash: opened.header.previousHash,
-    };
+    let last = opened.header.previousNumber;
     for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
       if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
-      last = item.commit;
+      last = item.commit.number;
     }
-    if (end !== undefined && last.number < end.number) throw wrong();
-    if (end !== undefined && last.number === end.number && last.hash !== end.hash) throw wrong();
+    if (least !== undefined && last < least.number) throw wrong();
   } finally {
     opened.file.close();
   }

@@ -217,7 +217,7 @@ async function transfer(
         files,
         sources: [source],
         find: () => undefined,
-        end,
+        reach: end,
       });
       if (mended === undefined) throw unsound(source);
       return source.file.size();

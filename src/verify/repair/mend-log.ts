@@ -4,13 +4,14 @@ import { logFolder, segmentPath } from '../../archive/layout.ts';
 import { type IsForgotten, mendSegment } from '../../archive/mend-segment.ts';
 import type { ExpectedCommit } from '../../archive/recovery.ts';
 import { purgedByFooter } from '../../archive/sealed-footer.ts';
-import type { ChainState } from '../../archive/segment-batches.ts';
+import { type ChainState, segmentBatches } from '../../archive/segment-batches.ts';
 import {
   listSegments,
   type OpenSegment,
   openSegment,
   type SegmentListing,
 } from '../../archive/segment-files.ts';
+import { genesisHash } from '../../archive/segment-header.ts';
 import { segmentRecords } from '../../archive/segment-records.ts';
 import { openStraightened } from '../../archive/straightened.ts';
 
@@ -21,11 +22,7 @@ export interface MendedSegment {
   readonly putAside: readonly string[];
 }
 
-/**
- * Makes damaged segments whole from what is left of them, here and in other copies of the archive. Their files are
- * put aside under another name, never removed.
- */
-export async function mendLog(options: {
+interface MendLogOptions {
   readonly dir: string;
   readonly files: FileLayer;
   /** Other folders of the same archive. */
@@ -33,44 +30,34 @@ export async function mendLog(options: {
   readonly damaged: readonly number[];
   /** The last commit that somebody has seen. */
   readonly expected: ExpectedCommit | undefined;
-  /** The last commit that there is, where it comes before the expected one: what follows it is looked for in the copies. */
-  readonly endsAt?: number | undefined;
+  /** The log ends before that commit: what follows is looked for in the copies. */
+  readonly endsEarly?: boolean;
   /** The archive's id in hex, where it is known: files of another archive are left out. */
   readonly archiveId?: string | undefined;
   readonly isForgotten?: IsForgotten | undefined;
-}): Promise<MendedSegment[]> {
-  const { dir, files, copies, damaged, expected, endsAt, archiveId, isForgotten } = options;
-  const mended: MendedSegment[] = [];
-  const dirs = [dir, ...copies];
-  const short = endsAt === undefined ? [] : atTheEnd(files, dir, copies);
-  for (const segment of [...new Set([...damaged, ...short])].sort((a, b) => a - b)) {
-    const listing = listSegments(files, dir);
-    const isLast = segment === [...listing.keys()].at(-1) && endsAt === undefined;
-    const end = isLast ? expected : (endOf(files, dirs, segment, archiveId) ?? expected);
-    const isWhole = listing.has(segment) && end !== undefined && end.number <= (endsAt ?? 0);
-    if (isWhole && !damaged.includes(segment)) continue;
-    const sources = sourcesOf(files, dirs, segment, archiveId);
-    try {
-      const wanted = hashesOfDamaged(sources);
-      const tails = payloadsInTails(files, dir, wanted);
-      const generation = await mendSegment({
-        dir,
-        segment,
-        files,
-        sources,
-        find: (hash) => tails.get(hash.toString('hex')),
-        purged: purgedIn(files, dirs, segment, archiveId),
-        ...(isForgotten === undefined ? {} : { isForgotten }),
-        end,
-      });
-      if (generation === undefined) continue;
-      const putAside = await asideOf(files, dir, segment, listing);
-      mended.push({ segment, generation, putAside });
-    } finally {
-      for (const { file } of sources) file.close();
+}
+
+/**
+ * Makes damaged segments whole from what is left of them, here and in other copies of the archive. Their files are
+ * put aside under another name, never removed.
+ *
+ * A copy may have gone its own way since it was made: it has the same id, and its chain holds. So what only copies have
+ * is taken where its chain leads to a commit that is known here, of the next segment's header or the expected one; the
+ * last segment therefore comes first. What is left then is taken where it follows on what is here.
+ */
+export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]> {
+  const { dir, files, copies, damaged, endsEarly = false } = options;
+  const short = endsEarly ? atTheEnd(files, dir, copies) : [];
+  const segments = [...new Set([...damaged, ...short])].sort((a, b) => a - b);
+  const mended = new Map<number, MendedSegment>();
+  for (const order of [segments.toReversed(), segments]) {
+    for (const segment of order) {
+      if (mended.has(segment)) continue;
+      const done = await mendOne(options, segment, order === segments);
+      if (done !== undefined) mended.set(segment, done);
     }
   }
-  return mended;
+  return segments.flatMap((segment) => mended.get(segment) ?? []);
 }
 
 /** The last segment that is here, and those behind it that a copy has. */
@@ -80,6 +67,83 @@ function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): num
     [...listSegments(files, copy).keys()].filter((segment) => segment > last),
   );
   return [last, ...behind];
+}
+
+/** @param follows take what only copies have where it follows on what is here, else where it leads to what is known */
+async function mendOne(
+  options: MendLogOptions,
+  segment: number,
+  follows: boolean,
+): Promise<MendedSegment | undefined> {
+  const { dir, files, copies, damaged, expected, archiveId, isForgotten } = options;
+  const listing = listSegments(files, dir);
+  const next = endOf(files, [dir], segment, archiveId);
+  const isDamaged = damaged.includes(segment);
+  const isWhole = !isDamaged && next !== undefined && isAt(lastOf(files, dir, segment), next);
+  const own = sourcesOf(files, [dir], segment, archiveId);
+  const others = sourcesOf(files, copies, segment, archiveId);
+  try {
+    // The second look is for what only copies have.
+    if (isWhole || (follows && own.length > 0)) return undefined;
+    const start = follows ? startOf(files, dir, segment, archiveId) : undefined;
+    const proven = ({ header }: OpenSegment): boolean => {
+      if (own.length > 0) return true;
+      if (follows) return header.previousHash === start?.hash;
+      return next !== undefined || header.previousNumber < (expected?.number ?? 0);
+    };
+    const sources = [...own, ...others.filter(proven)];
+    const isLast = segment === [...listing.keys()].at(-1);
+    const saidByCopies = isDamaged && own.length > 0 && !isLast;
+    const tails = payloadsInTails(files, dir, hashesOfDamaged(sources));
+    const generation = await mendSegment({
+      dir,
+      segment,
+      files,
+      sources,
+      find: (hash) => tails.get(hash.toString('hex')),
+      purged: purgedIn(files, [dir, ...copies], segment, archiveId),
+      ...(isForgotten === undefined ? {} : { isForgotten }),
+      end: next ?? (saidByCopies ? endOf(files, copies, segment, archiveId) : undefined),
+      reach: expected,
+    });
+    if (generation === undefined) return undefined;
+    return { segment, generation, putAside: await asideOf(files, dir, segment, listing) };
+  } finally {
+    for (const { file } of [...own, ...others]) file.close();
+  }
+}
+
+/** The commit that a segment begins behind, as far as what is here tells. */
+function startOf(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  archiveId: string | undefined,
+): ChainState | undefined {
+  if (segment > 1) return lastOf(files, dir, segment - 1);
+  if (archiveId === undefined) return undefined;
+  return { number: 0, hash: genesisHash(Buffer.from(archiveId, 'hex')) };
+}
+
+/** The last commit in a segment that is here; undefined where no file of it can be read. */
+function lastOf(files: FileLayer, dir: string, segment: number): ChainState | undefined {
+  for (const generation of listSegments(files, dir).get(segment) ?? []) {
+    const opened = openSegment(files, dir, { segment, generation });
+    if (opened === undefined) continue;
+    try {
+      const batches = segmentBatches(opened, { digest: false }, () => undefined);
+      let step = batches.next();
+      while (step.done !== true) step = batches.next();
+      return step.value;
+    } finally {
+      opened.file.close();
+    }
+  }
+  return undefined;
+}
+
+function isAt(last: ChainState | undefined, { number, hash }: ChainState): boolean {
+  return last?.number === number && last.hash === hash;
 }
 
 /** Every file of this archive that has the segment, its single flipped bits turned back. */

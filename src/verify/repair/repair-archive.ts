@@ -78,7 +78,7 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
     copies,
     damaged,
     expected,
-    endsAt: endsEarly(before) ? (before.last?.number ?? 0) : undefined,
+    endsEarly: endsEarly(before),
     archiveId,
     isForgotten,
   });
