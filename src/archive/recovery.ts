@@ -2,9 +2,10 @@ import { logDamaged, logDiverged, logEndsEarly } from '../errors/archive.ts';
 import { type FileLayer, type LogFile, readFully, writeAll } from './file-layer.ts';
 import { logFolder, parseTailName, tailPath } from './layout.ts';
 import type { Commit } from './records.ts';
-import { type ChainState, type Problem, segmentBatches } from './segment-batches.ts';
+import type { ChainState } from './segment-batches.ts';
 import type { OpenSegment } from './segment-files.ts';
 import { SEGMENT_HEADER_BYTES } from './segment-header.ts';
+import { batchesToTheEnd } from './torn-batch.ts';
 
 /** The commit up to which the catalog knows the log; number 0 when it knows nothing. */
 export type ExpectedCommit = Pick<Commit, 'number' | 'hash'> & Partial<Pick<Commit, 'time'>>;
@@ -30,19 +31,13 @@ export interface SegmentEnd {
   readonly offset: number;
 }
 
-/** Pages that a power cut keeps from the disk read as zeros. */
-const PAGE_BYTES = 4096;
-/** Fewer zeros than this at the edge of a page prove nothing. */
-const HOLE_BYTES = 16;
+/** Bytes of a tail that are moved at a time. */
+const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
  * Reads the last segment and tells its torn tail from damage. The tail is what follows the last commit that is valid
- * anywhere in the segment; something wrong before that commit is damage.
- *
- * There is one exception, which a power cut can bring about: the system may have written the end of the last batch and
- * not its middle. That batch was never acknowledged, so it is a torn tail too, but only if it is the last, the catalog
- * does not know it, and every wrong record in it lies over a page (or the rest of one) that is all zeros, as unwritten
- * pages are and flipped bits are not.
+ * anywhere in the segment, and a last batch that is torn (see `batchesToTheEnd`); something wrong before that commit is
+ * damage.
  *
  * @throws `log-damaged`, `log-ends-early`, `log-diverged`; nothing is changed
  */
@@ -55,17 +50,13 @@ export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefin
     offset: SEGMENT_HEADER_BYTES,
   };
   checkExpected(end.chain, expected, path);
-  let torn: { readonly number: number; readonly problem: Problem } | undefined;
-  for (const item of segmentBatches(segment, { digest: false }, () => undefined)) {
+  const seen = expected?.number ?? 0;
+  for (const item of batchesToTheEnd(segment, seen, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;
     const [problem] = item.problems;
-    if (torn !== undefined || (problem !== undefined && !hasHoles(segment.file, item.problems))) {
-      const { offset, reason } = torn?.problem ?? problem ?? { offset: 0, reason: 'bytes' };
-      throw logDamaged({ file: path, segment: name.segment, offset, reason });
-    }
     if (problem !== undefined) {
-      torn = { number: item.commit.number, problem };
-      continue;
+      const { offset, reason } = problem;
+      throw logDamaged({ file: path, segment: name.segment, offset, reason });
     }
     const { number, hash, time, ordinal } = item.commit;
     end = { chain: { number, hash }, time, ordinal: ordinal + 1, offset: item.end };
@@ -97,22 +88,6 @@ function checkExpected(
   });
 }
 
-function hasHoles(file: LogFile, problems: readonly Problem[]): boolean {
-  return problems.every(({ reason, offset, end }) => {
-    if (reason !== 'bytes' && reason !== 'payload') return false;
-    const bytes = Buffer.alloc(end - offset);
-    readFully(file, bytes, offset);
-    let from = offset;
-    while (from < end) {
-      const to = Math.min(end, (Math.floor(from / PAGE_BYTES) + 1) * PAGE_BYTES);
-      const page = bytes.subarray(from - offset, to - offset);
-      if (page.length >= HOLE_BYTES && page.every((byte) => byte === 0)) return true;
-      from = to;
-    }
-    return false;
-  });
-}
-
 /**
  * Moves what follows `end` out of the segment, which the caller holds open for writing: first durable in a file of its
  * own, then cut. Undefined when nothing follows.
@@ -131,7 +106,7 @@ export async function putTailAside(
   const path = tailPath(dir, number);
   const tail = files.open(path, 'create');
   try {
-    const piece = Buffer.allocUnsafe(Math.min(bytes, PAGE_BYTES * 1024));
+    const piece = Buffer.allocUnsafe(Math.min(bytes, PIECE_BYTES));
     let done = 0;
     while (done < bytes) {
       const room = piece.subarray(0, Math.min(piece.length, bytes - done));

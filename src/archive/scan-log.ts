@@ -20,6 +20,7 @@ import {
   type SegmentListing,
 } from './segment-files.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES } from './segment-header.ts';
+import { batchesToTheEnd } from './torn-batch.ts';
 
 /** A place of the log where something is not as it was written. */
 export interface LogDamage {
@@ -51,6 +52,8 @@ export interface ScanOptions {
   readonly files?: FileLayer;
   /** The commit behind which to begin: older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
+  /** The highest number of a commit that somebody has seen: where it is wrong it is damage, and no torn tail. */
+  readonly seen?: number | undefined;
 }
 
 /**
@@ -70,7 +73,7 @@ export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, 
   const after = options.after?.number === 0 ? undefined : options.after;
   const first = after === undefined ? 0 : startingSegment(files, dir, listing, after.number);
   const segments = [...listing.keys()].filter((segment) => segment >= first);
-  const scan = new LogScan(after);
+  const scan = new LogScan(after, Math.max(after?.number ?? 0, options.seen ?? 0));
   let previous = after === undefined ? 0 : first - 1;
   for (const segment of segments) {
     for (let lost = previous + 1; lost < segment; lost += 1) {
@@ -136,7 +139,10 @@ class LogScan {
   #chain: ChainState | undefined;
   reached: boolean;
 
-  constructor(after: ExpectedCommit | undefined) {
+  constructor(
+    after: ExpectedCommit | undefined,
+    private readonly seen: number,
+  ) {
     this.#after = after;
     this.reached = after === undefined;
   }
@@ -148,13 +154,17 @@ class LogScan {
 
   *segment(opened: OpenSegment, isLast: boolean): Generator<ScanEvent, void, undefined> {
     yield* this.#header(opened);
-    for (const item of segmentBatches(opened, { digest: true }, foldRecord)) {
+    const isWritten = isLast && opened.name.generation === 1;
+    const batches = isWritten
+      ? batchesToTheEnd(opened, this.seen, { digest: true }, foldRecord)
+      : segmentBatches(opened, { digest: true }, foldRecord);
+    for (const item of batches) {
       if (item.what === 'batch') {
         yield* this.#batch(opened, item);
         continue;
       }
       const { offset, end, problems } = item;
-      if (isLast && opened.name.generation === 1) {
+      if (isWritten) {
         yield { what: 'tail', segment: opened.name.segment, offset, bytes: end - offset };
       } else if (problems.length === 0) {
         yield damage(opened, { reason: 'commit', offset, end });

@@ -20,6 +20,8 @@ export interface FoldLogOptions {
   /** The data directory. */
   readonly dir: string;
   readonly target: FoldTarget;
+  /** See `ScanOptions`. */
+  readonly seen?: number | undefined;
   readonly signal: AbortSignal;
   readonly progress?: (progress: FoldProgress) => void;
   /** Told of each damaged place. Throw in it to stop there; what was read before is folded. */
@@ -36,7 +38,7 @@ const RECORDS = 20_000;
  * can be read.
  */
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
-  const { dir, target, signal, progress, onDamage } = options;
+  const { dir, target, seen, signal, progress, onDamage } = options;
   const { number, hash } = target.reached();
   let commits = 0;
   let messages = 0;
@@ -51,7 +53,7 @@ export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
     records = 0;
     progress?.({ commits, messages });
   };
-  for await (const event of scanLog({ dir, after: { number, hash } })) {
+  for await (const event of scanLog({ dir, after: { number, hash }, seen })) {
     if (signal.aborted) break;
     if (event.what === 'damage') {
       flush();

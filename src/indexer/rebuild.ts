@@ -34,6 +34,8 @@ export interface RebuildOptions {
   /** Without it the text of attachments waits for the next pass. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
+  /** The highest number of a commit that the old catalog has seen: what is wrong up to it is damage of the log. */
+  readonly seen?: number | undefined;
   /** The old catalog goes on under this name: from a damaged log it may know what the log has lost. */
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
@@ -96,6 +98,7 @@ async function fill(
   const folded = await foldLog({
     dir,
     target: catalog,
+    seen: options.seen,
     signal,
     onDamage: (place) => damage.push(place),
     ...(onFold === undefined ? {} : { progress: onFold }),

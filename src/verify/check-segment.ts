@@ -5,6 +5,8 @@ import { segmentPath } from '../archive/layout.ts';
 import { openAgain } from '../archive/scan-log.ts';
 import { type Problem, segmentBatches } from '../archive/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../archive/segment-files.ts';
+import type { LogicalRecord } from '../archive/segment-records.ts';
+import { batchesToTheEnd } from '../archive/torn-batch.ts';
 import { errnoOf } from '../errors/archive.ts';
 import { MessageCheck } from './message-check.ts';
 import { PackedBatches } from './packed-batches.ts';
@@ -75,17 +77,19 @@ function* check(
     const packed = gathered.taken();
     if (packed !== undefined) yield { what: 'batches', segment: opened.name.segment, packed };
   }
-  const walk = segmentBatches(opened, { digest: job.full, chained: true }, (record) =>
-    messages.visit(record),
-  );
+  const reading = { digest: job.full, chained: true };
+  const visit = (record: LogicalRecord & { readonly payload: Buffer }) => messages.visit(record);
+  const isWritten = job.last && opened.name.generation === 1;
+  const walk = isWritten
+    ? batchesToTheEnd(opened, job.seen, reading, visit)
+    : segmentBatches(opened, reading, visit);
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
     const item = step.value;
     // Zeros in the place of what the disk does not give back may have been commits.
     const tail =
       item.what === 'remainder' &&
-      job.last &&
-      opened.name.generation === 1 &&
+      isWritten &&
       bad.stretches().every(({ end }) => end <= item.offset);
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {

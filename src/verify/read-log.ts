@@ -69,11 +69,12 @@ export async function readLog(options: {
   const listing = listSegments(files, dir);
   const segments = [...listing.keys()];
   const reading = new Reading(dir, options.vouched, listener);
+  const seen = Math.max(0, ...options.vouched.map(({ number }) => number));
   const started = new Map<number, AsyncIterable<SegmentReport>>();
   const start = (index: number): void => {
     const segment = segments[index];
     if (segment === undefined || started.has(index)) return;
-    const job = { dir, segment, last: index === segments.length - 1, full };
+    const job = { dir, segment, last: index === segments.length - 1, seen, full };
     started.set(index, checker.check(job));
   };
   let all = false;
@@ -173,6 +174,7 @@ class Reading {
         segment,
         generation,
         last: false,
+        seen: 0,
         full: true,
       });
       for await (const report of reports) if (report.what === 'damage') this.take(report);

@@ -12,6 +12,8 @@ export interface SegmentJob {
   readonly generation?: number;
   /** The last segment of the log: what follows its last commit is unfinished work and no damage. */
   readonly last: boolean;
+  /** The highest number of a commit that somebody has seen: what is wrong up to it is damage, wherever it is. */
+  readonly seen: number;
   /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
   readonly full: boolean;
 }

@@ -23,7 +23,7 @@ afterEach(() => archive.remove());
 
 /** What becomes of the second segment's messages when blobs are looked for like that. */
 function told(find?: FindBlob) {
-  const job = { dir: archive.dir, segment: 2, last: false, full: true };
+  const job = { dir: archive.dir, segment: 2, last: false, seen: 0, full: true };
   return [...checkSegment(realFiles, job, new RecentBlobs(find))].flatMap((report) =>
     report.what === 'deferred' || report.what === 'unsound' ? [report.what] : [],
   );

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
+import { reachedBy } from '../../catalog/reached-by.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { usageError } from '../../errors/usage.ts';
 import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
@@ -43,6 +44,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           extractor,
           attachments,
           signal,
+          seen: reachedBy(dataDir)?.number,
           onFold: ({ messages }) => tell(() => `read ${counted(messages, 'message')} of the log`),
           onIndex: ({ indexed, remaining }) =>
             tell(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),

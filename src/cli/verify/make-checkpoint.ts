@@ -4,6 +4,7 @@ import { replaceFile } from '../../archive/file-layer.ts';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { logHead } from '../../archive/log-head.ts';
 import { realFiles } from '../../archive/real-files.ts';
+import { reachedBy } from '../../catalog/reached-by.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/archive.ts';
 import { usageError } from '../../errors/usage.ts';
@@ -13,7 +14,6 @@ import {
   readSigningKey,
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
-import { reachedBy } from '../../verify/reached-by.ts';
 import { count } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';

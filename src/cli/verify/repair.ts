@@ -4,6 +4,7 @@ import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
+import { reachedBy } from '../../catalog/reached-by.ts';
 import { usageError } from '../../errors/usage.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
@@ -95,7 +96,8 @@ async function catalogAnew(
   const extractor = openExtractorPool();
   const attachments = openAttachmentExtractor();
   try {
-    const rebuilt = await rebuildCatalog({ dir, extractor, attachments, signal, keepAs });
+    const seen = reachedBy(dir)?.number;
+    const rebuilt = await rebuildCatalog({ dir, extractor, attachments, signal, seen, keepAs });
     const { unread: reason } = rebuilt;
     const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
     return { catalogRebuilt: true, unread: moved };

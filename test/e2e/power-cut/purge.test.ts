@@ -9,7 +9,7 @@ import { absent } from '../../peers/programs.ts';
 import { everything, inFilesAndLog } from '../../retention/everything.ts';
 import { writePrunable } from '../../retention/prunable-archive.ts';
 import { other, secret, WORDS, wordsIn } from '../../retention/secret-mail.ts';
-import { keepsCommits, sound, soundButForTheLastBatch } from './sound-archive.ts';
+import { keepsCommits, sound, soundWithCommits } from './sound-archive.ts';
 import { powerCuts, WATCHDOG } from './trial.ts';
 
 describe.skipIf(absent('strace'))('a purge that loses its power', () => {
@@ -33,7 +33,7 @@ describe.skipIf(absent('strace'))('a purge that loses its power', () => {
         args: (work) => ['prune', '--apply', '--config', path.join(work, 'config.json')],
         async afterCut(work, left) {
           const data = path.join(work, 'data');
-          await soundButForTheLastBatch(data, left);
+          await soundWithCommits(data, left);
           const seen = bodies(data);
           expect(seen).toEqual(expect.arrayContaining(STAYING));
           if (left.isOver) expect(seen).toEqual(STAYING);
@@ -80,7 +80,7 @@ describe.skipIf(absent('strace'))('a purge that loses its power', () => {
         args: (work) => ['forget', hash('sha256', secret), '--yes', '--data', `${work}/data`],
         async afterCut(work, left) {
           const data = path.join(work, 'data');
-          await soundButForTheLastBatch(data, left);
+          await soundWithCommits(data, left);
           if (left.isOver) expect(wordsIn(data)).toEqual([]);
         },
         async afterEnd(work, left) {

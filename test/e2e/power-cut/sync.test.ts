@@ -7,7 +7,7 @@ import { mailkeep } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';
 import type { Left } from './cuts.ts';
 import { deliverMore } from './some-archive.ts';
-import { keepsCommits, sound, soundButForTheLastBatch } from './sound-archive.ts';
+import { keepsCommits, sound, soundWithCommits } from './sound-archive.ts';
 import { powerCuts, WATCHDOG } from './trial.ts';
 
 const MESSAGES = 24;
@@ -37,7 +37,7 @@ describe.skipIf(absent('strace'))('a sync that loses its power', () => {
   async function afterCut(work: string, left: Left): Promise<void> {
     const data = dataIn(work);
     // Before that is there it is no archive yet.
-    if (existsSync(path.join(data, 'FORMAT'))) await soundButForTheLastBatch(data, left);
+    if (existsSync(path.join(data, 'FORMAT'))) await soundWithCommits(data, left);
     else expect([left.committed, left.isOver]).toEqual([[], false]);
   }
 

@@ -1,5 +1,5 @@
-import { openCompared } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { openCompared } from './implied.ts';
 
 /** The commit that an archive's catalog has reached. One that cannot be read vouches for none: the log speaks for itself. */
 export function reachedBy(dir: string) {
