@@ -1,3 +1,4 @@
+import { catalogError } from '../errors/catalog.ts';
 import type { Connection } from './connection.ts';
 
 /** A row that the log implies and the catalog lacks, the other way round, or with other values. */
@@ -51,7 +52,7 @@ const COMPARED: readonly Compared[] = [
     'messages',
     [
       'docid',
-      'hex(id) AS id',
+      bytes('id'),
       'size',
       'date',
       'subject',
@@ -75,7 +76,7 @@ const COMPARED: readonly Compared[] = [
       'first_commit',
       '(SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags',
       'marks',
-      'hex(fingerprint) AS fingerprint',
+      bytes('fingerprint'),
       'date',
       'assumed',
       'held',
@@ -104,7 +105,7 @@ const COMPARED: readonly Compared[] = [
   ),
   select(
     'records',
-    ['kind', 'hex(hash) AS hash', 'size', 'segment', 'ordinal', 'offset', 'docid'],
+    ['kind', bytes('hash'), 'size', 'segment', 'ordinal', 'offset', 'docid'],
     2,
     undefined,
     'records',
@@ -127,10 +128,10 @@ const COMPARED: readonly Compared[] = [
       'sender_name',
       'sender_address',
       'message_id',
-      'hex(fingerprint) AS fingerprint',
+      bytes('fingerprint'),
       'reason',
       'detail',
-      'hex(kept) AS kept',
+      bytes('kept'),
       'acknowledged',
     ],
     4,
@@ -155,20 +156,20 @@ const COMPARED: readonly Compared[] = [
   ),
   select(
     'tombstones',
-    ['hex(id) AS id', 'reason', 'commit_number'],
+    [bytes('id'), 'reason', 'commit_number'],
     1,
     undefined,
     'tombstones',
     'tombstones.id',
   ),
-  select('forgotten', ['folder_id', 'generation', 'uid', 'hex(id) AS id'], 3),
+  select('forgotten', ['folder_id', 'generation', 'uid', bytes('id')], 3),
   select('events', ['commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail'], 4, 'id'),
   select(
     'meta',
     [
       'id',
       'commit_number',
-      'hex(commit_hash) AS commit_hash',
+      bytes('commit_hash'),
       'commit_time',
       'orphans',
       'messages',
@@ -195,6 +196,14 @@ function select(
   };
 }
 
+/**
+ * A column of bytes in hex. SQLite keeps text in it as well, which one flipped bit makes of bytes and which nobody finds
+ * who looks for bytes: the same hex would hide it.
+ */
+function bytes(column: string): string {
+  return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
+}
+
 function expressionOf(field: string): string {
   return field.split(' AS ')[0] ?? field;
 }
@@ -209,6 +218,7 @@ function nameOf(field: string): string {
  *
  * @param implied folded from the log
  * @param grown the catalog that is looked at
+ * @throws `catalog-damaged`
  */
 export function* compareRows(
   implied: Connection,
@@ -218,7 +228,7 @@ export function* compareRows(
     const ours = implied.pluck<string>(compared.sql);
     const theirs = grown.pluck<string>(compared.sql);
     try {
-      yield* walk(compared, ours, theirs);
+      yield* walk(compared, ours, theirs, grown.file);
     } finally {
       ours.return();
       theirs.return();
@@ -230,6 +240,7 @@ function* walk(
   compared: Compared,
   ours: Generator<string, void, undefined>,
   theirs: Generator<string, void, undefined>,
+  file: string,
 ): Generator<RowDifference | Turn, void, undefined> {
   let rows = 0;
   let a = next(ours);
@@ -242,7 +253,7 @@ function* walk(
       b = next(theirs);
       continue;
     }
-    const [wanted, found] = [rowOf(a), rowOf(b)];
+    const [wanted, found] = [rowOf(a, file), rowOf(b, file)];
     const order =
       wanted === undefined ? 1 : found === undefined ? -1 : keyOrder(wanted, found, compared.keys);
     if (order < 0 && wanted !== undefined) yield told(compared, 'lacking', wanted);
@@ -261,9 +272,15 @@ function next(from: Generator<string, void, undefined>): string | undefined {
   return step.done === true ? undefined : step.value;
 }
 
-function rowOf(text: string | undefined): Row | undefined {
-  // Written by SQLite from values of these types.
-  return text === undefined ? undefined : (JSON.parse(text) as Row);
+/** @throws `catalog-damaged` */
+function rowOf(text: string | undefined, file: string): Row | undefined {
+  try {
+    // Written by SQLite from values of these types.
+    return text === undefined ? undefined : (JSON.parse(text) as Row);
+  } catch (error) {
+    // Bytes in the place of text, which SQLite took for JSON of its own and wrote as they are.
+    throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
+  }
 }
 
 /** Keys are numbers and hexadecimal texts, never null: both order in SQLite as they do here. */

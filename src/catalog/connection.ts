@@ -173,10 +173,11 @@ export class Connection {
 
 /**
  * What SQLite says under its general code when the schema or the index's own settings were damaged: the catalog has
- * the right version, so everything that our statements name should be there.
+ * the right version, so everything that our statements name should be there. And when bytes are where text was written,
+ * which one flipped bit can make of it.
  */
 const DAMAGE =
-  /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column)/;
+  /^(?:invalid fts5 file format|vtable constructor failed|no such (?:table|column|index)|unsupported file format|table \S+ has no column|JSON cannot hold BLOB values|malformed JSON)/;
 
 function isOfDamage({ code, message }: InstanceType<typeof Database.SqliteError>): boolean {
   return code === 'SQLITE_ERROR' && DAMAGE.test(message);
