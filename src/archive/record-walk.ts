@@ -34,11 +34,12 @@ export class FileWindow {
   }
 
   #load(offset: number, length: number): void {
-    if (length > this.#memory.length) this.#memory = Buffer.allocUnsafe(length);
+    const before = this.#memory;
+    if (length > before.length) this.#memory = Buffer.allocUnsafe(length);
     // What is there already is kept: walking forward never reads a byte twice.
     const overlap = this.#start + this.#filled - offset;
     const keep = offset >= this.#start && overlap > 0 ? overlap : 0;
-    if (keep > 0) this.#memory.copyWithin(0, offset - this.#start, this.#filled);
+    if (keep > 0) before.copy(this.#memory, 0, offset - this.#start, this.#filled);
     this.#start = offset;
     const room = this.#memory.subarray(keep, Math.min(this.#memory.length, this.length - offset));
     this.#filled = keep + readFully(this.#file, room, offset + keep);
