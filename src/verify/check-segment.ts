@@ -15,6 +15,8 @@ import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
 /** Records handed on together, at least: enough for one transaction of the fold, which goes on beside. */
 const RECORDS = 1_000;
+/** Characters handed on together, at least, however few records they are: what a text can hold has an end. */
+const CHARACTERS = 8 * 1024 * 1024;
 
 /**
  * Reads a segment's file whole and checks all that can be told from it alone: header, record headers, CRCs, and with
@@ -98,7 +100,7 @@ function* check(
     }
     if (tail) messages.drop();
     yield* messages.taken();
-    if (gathered.records >= RECORDS) yield* batches();
+    if (gathered.records >= RECORDS || gathered.length >= CHARACTERS) yield* batches();
     if (item.what === 'batch') continue;
     const { offset, end } = item;
     if (tail) {

@@ -16,6 +16,11 @@ export class PackedBatches {
   records = 0;
   #text = '';
 
+  /** Characters of the text so far. */
+  get length(): number {
+    return this.#text.length;
+  }
+
   add({ commit, records }: ReadBatch<Meaning>): void {
     const { number, time, hash, previous } = commit;
     let text = `{"commit":${JSON.stringify({ number, time, hash })},"previous":"${previous}","records":[`;

@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/facts.ts';
+import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { realFiles } from '../../src/archive/real-files.ts';
+import { type ScanEvent, scanLog } from '../../src/archive/scan-log.ts';
+import { checkSegment } from '../../src/verify/check-segment.ts';
+import { unpackBatches } from '../../src/verify/packed-batches.ts';
+import { appeared } from '../archive/sample-log.ts';
+import { GrownArchive, START, verified } from './grown-archive.ts';
+
+let archive: GrownArchive;
+beforeEach(() => {
+  archive = new GrownArchive();
+});
+afterEach(() => archive.remove());
+
+async function write(facts: readonly unknown[]): Promise<void> {
+  const writer = await openLogWriter({ dir: archive.dir, now: () => START });
+  for (const fact of facts) {
+    const batch = writer.newBatch();
+    // Whatever a service sends into `extra`.
+    batch.addFact(fact as Fact);
+    await writer.commit(batch);
+  }
+  await writer.close();
+}
+
+function packed(): readonly (readonly [segment: number, packed: string])[] {
+  const job = { dir: archive.dir, segment: 1, last: true, seen: 0, full: true };
+  return [...checkSegment(realFiles, job)].flatMap((report) =>
+    report.what === 'batches' ? [[report.segment, report.packed] as const] : [],
+  );
+}
+
+function withExtra(uid: number, extra: unknown): unknown {
+  const fact = appeared(uid, Buffer.from(`${uid}`));
+  return 'listing' in fact ? { ...fact, listing: { ...fact.listing, extra } } : fact;
+}
+
+test('batches unpacked are those of a scan, whatever a service has put into a listing', async () => {
+  const odd = [
+    '{"__proto__":{"uid":7},"constructor":null,"toString":1}',
+    '{"a":1e400,"b":-0,"c":12345678901234567890,"d":1e-400}',
+    '{"lone":"\\ud800","nul":"\\u0000","line":"\\u2028]}","quote":"\\"],["}',
+    `{"deep":${'['.repeat(2_000)}${']'.repeat(2_000)}}`,
+  ];
+  await write(odd.map((text, i) => withExtra(i + 1, JSON.parse(text))));
+  const events: ScanEvent[] = [];
+  for await (const event of scanLog({ dir: archive.dir })) events.push(event);
+  const scanned = events.flatMap((event) => (event.what === 'batch' ? [event.batch] : []));
+  expect(scanned).toHaveLength(odd.length);
+  expect(packed().flatMap(([segment, text]) => unpackBatches(segment, text))).toEqual(scanned);
+});
+
+test('a record longer than the window of reading is read whole, wherever the window stands', async () => {
+  await write([1, 2, 3].map((uid) => withExtra(uid, { long: 'y'.repeat(5_000_000 * uid) })));
+  const { records, findings } = await verified(archive.dir);
+  expect({ records, log: findings.filter(({ what }) => what === 'log') }).toEqual({
+    records: 6,
+    log: [],
+  });
+  const writer = await openLogWriter({ dir: archive.dir, now: () => START });
+  await writer.close();
+});
+
+test('a few long facts are handed on by their length: together they would be longer than a text can be', async () => {
+  const long = 'x'.repeat(9 * 1024 * 1024);
+  await write([1, 2, 3].map((uid) => withExtra(uid, { long })));
+  const lengths = packed().map(([, text]) => text.length);
+  expect(lengths).toHaveLength(3);
+  for (const length of lengths) expect(length).toBeLessThan(10 * 1024 * 1024);
+});
