@@ -1,5 +1,6 @@
 import { filesOverBadSectors } from '../archive/bad-sectors.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
+import { isCount } from '../archive/json-shape.ts';
 import { type LogReader, openLogReader } from '../archive/log-reader.ts';
 import { type ComparedCatalog, openCompared } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
@@ -39,7 +40,9 @@ export class BlobsByCatalog {
     if (this.#useless) return false;
     try {
       this.#opened ??= this.#open();
-      return this.#opened.catalog.locator.blob(hash) !== undefined;
+      const at = this.#opened.catalog.locator.blob(hash);
+      // A damaged row has anything there, and the system takes offsets only.
+      return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
     } catch (error) {
       // It is missing, damaged, or of another version: the comparison says so.
       if (!(error instanceof MailkeepError)) throw error;

@@ -89,3 +89,23 @@ test('bytes that are not those of the blob are never taken, whichever bit of the
   expect(taken).toBeGreaterThan(tries * 0.8);
   expect(taken).toBeLessThan(tries * 1.2);
 });
+
+test.each(['0.5', '1e300', "'abc'", "x'00'", '9007199254740993', '9007199254740991', '-1'])(
+  'an offset of %s is no hint, and no error',
+  async (offset) => {
+    const other = new GrownArchive();
+    try {
+      await other.grow([sampleMail(3)], false);
+      const db = new Database(join(other.dir, 'catalog.sqlite'));
+      const blob = db.prepare<[], string>('SELECT lower(hex(hash)) FROM records WHERE kind = 1');
+      const name = blob.pluck().get() ?? '';
+      db.exec(`UPDATE records SET "offset" = ${offset}`);
+      db.close();
+      const blobs = new BlobsByCatalog(realFiles, other.dir);
+      expect(blobs.find(name)).toBeUndefined();
+      blobs.close();
+    } finally {
+      other.remove();
+    }
+  },
+);
