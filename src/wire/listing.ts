@@ -30,6 +30,10 @@ const NAMED = new Set([
 const FIRM = new Set(['uid', 'flags']);
 
 const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});
+/** What is nested deeper is no field of mail; whoever walks it by calling itself runs out of stack. */
+const MOST_NESTED = 100;
+const TOO_DEEP = `left out: nested more than ${MOST_NESTED} deep`;
+
 const NO_ADDRESSES: readonly Address[] = Object.freeze([]);
 const NO_ATTACHMENTS: readonly ListedAttachment[] = Object.freeze([]);
 
@@ -60,7 +64,7 @@ function decodeSalvaged(at: At, record: Readonly<Record<string, unknown>>): List
     try {
       decodeSound(at, { uid: 1, [field]: sound[field] });
     } catch {
-      odd[field] = sound[field];
+      odd[field] = shallow(sound[field]);
       delete sound[field];
     }
   }
@@ -176,11 +180,23 @@ function unnamed(record: Readonly<Record<string, unknown>>): Readonly<Record<str
     if (NAMED.has(name)) continue;
     extra ??= {};
     Object.defineProperty(extra, name, {
-      value: record[name],
+      value: shallow(record[name]),
       enumerable: true,
       writable: true,
       configurable: true,
     });
   }
   return extra ?? NOTHING;
+}
+
+/** The value, or a word in its place where it is nested too deep. */
+function shallow(value: unknown): unknown {
+  let level = [value];
+  for (let depth = 0; depth <= MOST_NESTED; depth += 1) {
+    level = level.flatMap((item) =>
+      typeof item === 'object' && item !== null ? Object.values(item) : [],
+    );
+    if (level.length === 0) return value;
+  }
+  return TOO_DEEP;
 }
