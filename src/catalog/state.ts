@@ -145,9 +145,9 @@ function begin(database: Database.Database): void {
   })();
 }
 
-/** SQLite would wait for a pipe's other end for ever. */
+/** SQLite would wait for a pipe's other end for ever. False as well below a file, or where nobody may look. */
 function isFile(file: string): boolean {
-  return statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+  return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
 class UnreadableState extends Error {}
