@@ -36,7 +36,8 @@ export function* batchesToTheEnd<T>(
   let torn: ReadBatch<T> | undefined;
   for (const item of segmentBatches<T>(segment, reading, visit)) {
     if (item.what === 'remainder') {
-      yield torn === undefined ? item : { ...item, offset, problems: torn.problems };
+      if (torn === undefined) yield item;
+      else yield { ...item, offset, problems: [...torn.problems, ...item.problems] };
       return chain;
     }
     if (torn !== undefined) {

@@ -12,7 +12,7 @@ import type { SegmentReport } from './segment-report.ts';
 
 type Told = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
-/** Rebuilds and hashes messages while their records pass by, as far as their blobs have passed by as well. */
+/** Rebuilds and hashes messages while their records pass by, as far as their blobs passed by lately or are found. */
 export class MessageCheck {
   count = 0;
   rawBytes = 0;
