@@ -18,7 +18,6 @@ export async function pdfText(
     // A copy: the parser takes the buffer away from its owner.
     getDocumentProxy(new Uint8Array(bytes), {
       verbosity: 0,
-      isEvalSupported: false,
       enableXfa: false,
       disableFontFace: true,
       useSystemFonts: false,
@@ -49,7 +48,7 @@ export async function pdfText(
     }
     if (read === 0 && failed !== undefined) throw new Unreadable('malformed');
   } finally {
-    await pdf.destroy();
+    await pdf.loadingTask.destroy();
   }
 }
 

@@ -48,7 +48,7 @@ const common = {
   write: false,
   bundle: true,
   platform: 'node',
-  target: 'node20.19',
+  target: 'node22.15',
   external: ['better-sqlite3', 'pino', 'pino-pretty'],
   legalComments: 'none',
   // Less to parse at each start; names stay, for stack traces.

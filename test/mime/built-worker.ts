@@ -13,7 +13,7 @@ export async function buildWorker(room: 'mime' | 'attachments' = 'mime'): Promis
     bundle: true,
     format: 'esm',
     platform: 'node',
-    target: 'node20.19',
+    target: 'node22.15',
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
     },
