@@ -163,6 +163,16 @@ export const configSchema = z
       description: 'The tokens to mirror with, and what each may see',
       expected: 'a list of at least one account',
     }),
+    archive: z
+      .strictObject({
+        codec: z.enum(['zstd', 'zlib']).default('zstd').meta({
+          description:
+            'What closed segments of the log are compressed with; zlib keeps an archive readable for mailkeep versions without zstd',
+          expected: '"zstd" or "zlib"',
+        }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with codec' }),
     insecure,
     rateLimit: z
       .strictObject({

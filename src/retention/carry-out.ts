@@ -1,3 +1,4 @@
+import type { ArchiveCodec } from '../archive/compress-payload.ts';
 import type { Fact } from '../archive/facts.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
@@ -82,6 +83,8 @@ const DROP_EVERY = 4;
 export interface PurgeWriter {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
+  /** What the records of rewritten segments are compressed with. */
+  readonly codec: ArchiveCodec;
 }
 
 /**
@@ -95,7 +98,7 @@ export interface PurgeWriter {
 export async function compactPurged(
   files: FileLayer,
   dir: string,
-  { log, catalog }: PurgeWriter,
+  { log, catalog, codec }: PurgeWriter,
   work: PurgeWork,
   signal: AbortSignal,
 ): Promise<Compacted> {
@@ -108,7 +111,7 @@ export async function compactPurged(
     const going = new Set(work.records.get(segment));
     if (isDone(files, dir, segment, going)) continue;
     const purge = (_: unknown, ordinal: number): boolean => going.has(ordinal);
-    const sealed = await sealSegment({ dir, segment, files, purge });
+    const sealed = await sealSegment({ dir, segment, files, codec, purge });
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;

@@ -68,7 +68,7 @@ async function forget(id: string): Promise<void> {
     await journalPurge(realFiles, dir, log, [fact], survey);
     const work = await decidedPurge(realFiles, dir);
     if (work === undefined) throw new Error('nothing was decided');
-    await compactPurged(realFiles, dir, { log, catalog }, work, signal);
+    await compactPurged(realFiles, dir, { log, catalog, codec: 'zstd' }, work, signal);
     await dropAsides(realFiles, dir);
     await endPurge(realFiles, dir);
   } finally {

@@ -123,7 +123,7 @@ export class PurgedArchive {
           work = await decidedPurge(files, dir);
         }
         if (work === undefined) return survey;
-        await compactPurged(files, dir, { log, catalog }, work, signal);
+        await compactPurged(files, dir, { log, catalog, codec: 'zstd' }, work, signal);
         await dropAsides(files, dir);
         await endPurge(files, dir);
         return survey;

@@ -19,11 +19,12 @@ export async function tidy(
   now: () => number,
   signal: AbortSignal,
 ): Promise<readonly MailkeepError[]> {
-  const { dataDir, log, sources, catalog } = writer;
+  const { dataDir, log, sources, catalog, codec } = writer;
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed, damaged } = await sealClosedSegments({
     dir: dataDir,
     before: log.segment,
+    codec,
     signal,
   });
   const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0 });
