@@ -27,8 +27,8 @@ const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
   zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
 };
 
-/** Compressions under way at a time, on the threads of the pool. */
-const PENDING_JOBS = 8;
+/** Compressions under way at a time, on the threads of the pool. Half of these stay free for files and addresses. */
+const PENDING_JOBS = 2;
 /** Bytes gathered before they are written. */
 const OUTPUT_BYTES = 1024 * 1024;
 /** A record to be put into a sealed file; without a payload it is a purged one. */
