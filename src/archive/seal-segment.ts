@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import { createAnew, type FileLayer, type LogFile, writeAll } from './file-layer.ts';
 import { allowZstd } from './format-file.ts';
@@ -80,39 +80,6 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
   } finally {
     source.file.close();
   }
-}
-
-export interface SealingOutcome {
-  readonly sealed: readonly SealedSegment[];
-  /** Segments that could not be sealed because they are damaged: they stay as they are. */
-  readonly damaged: readonly MailkeepError[];
-}
-
-/** Seals every closed segment that is not sealed yet: those before `before`, the segment of the writer. */
-export async function sealClosedSegments(options: {
-  readonly dir: string;
-  readonly before: number;
-  readonly files?: FileLayer;
-  readonly codec?: ArchiveCodec;
-  /** Checked between segments. */
-  readonly signal?: AbortSignal;
-}): Promise<SealingOutcome> {
-  const { dir, before, files = realFiles, codec = DEFAULT_CODEC, signal } = options;
-  const sealed: SealedSegment[] = [];
-  const damaged: MailkeepError[] = [];
-  for (const [segment, generations] of listSegments(files, dir)) {
-    if (segment >= before || signal?.aborted === true) break;
-    try {
-      const opened = openInForce(files, dir, segment, generations);
-      opened.file.close();
-      if (opened.sealed !== undefined) continue;
-      sealed.push(await sealSegment({ dir, segment, files, codec }));
-    } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-      damaged.push(error);
-    }
-  }
-  return { sealed, damaged };
 }
 
 async function copyRecords(

@@ -11,13 +11,24 @@ import {
 import { encodeInner, innerLength } from './sealed-block.ts';
 import { type Container, encodeFooter, encodeTrailer, PURGED_BIT } from './sealed-footer.ts';
 
-/** Small records are gathered in blocks of about this many bytes before compression. */
-const BLOCK_BYTES: Readonly<Record<ArchiveCodec, number>> = { zlib: 64 * 1024, zstd: 256 * 1024 };
-/** A record of this raw size or more stands alone: reading it needs no block, and it fills one anyway. */
-export const STANDALONE_BYTES = 64 * 1024;
+interface Layout {
+  /** Small records are gathered in blocks of about this many bytes before compression. */
+  readonly blockBytes: number;
+  /** A record of this raw size or more stands alone: reading it needs no block. */
+  readonly standaloneBytes: number;
+}
 
-/** Compressions under way at a time, on the threads of the pool. */
-const PENDING_JOBS = 8;
+/**
+ * The larger a block, the better it compresses, and the longer one of its records takes to read. zstd inflates 512 KiB
+ * in about half a millisecond, zlib 64 KiB in about 0.15 ms. See docs/performance.md.
+ */
+const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
+  zlib: { blockBytes: 64 * 1024, standaloneBytes: 64 * 1024 },
+  zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
+};
+
+/** Compressions under way at a time, on the threads of the pool. Half of these stay free for files and addresses. */
+const PENDING_JOBS = 2;
 /** Bytes gathered before they are written. */
 const OUTPUT_BYTES = 1024 * 1024;
 /** A record to be put into a sealed file; without a payload it is a purged one. */
@@ -69,7 +80,7 @@ export class SealedFileWriter {
     const { kind, rawLength, payload, hash } = record;
     this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
     this.#rawLengths.push(rawLength);
-    if (payload !== undefined && rawLength >= STANDALONE_BYTES) {
+    if (payload !== undefined && rawLength >= LAYOUTS[this.#codec].standaloneBytes) {
       await this.#endBlock();
       // A copy, since compression goes on while the caller reads on.
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
@@ -79,7 +90,7 @@ export class SealedFileWriter {
     this.#block.push(head, Buffer.from(body));
     this.#blockBytes += innerLength(rawLength, payload === undefined);
     this.#blockRecords += 1;
-    if (this.#blockBytes >= BLOCK_BYTES[this.#codec]) await this.#endBlock();
+    if (this.#blockBytes >= LAYOUTS[this.#codec].blockBytes) await this.#endBlock();
   }
 
   /** Writes everything out, footer and trailer included; returns the file's length. */

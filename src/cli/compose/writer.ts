@@ -6,6 +6,7 @@ import { acquireLock } from '../../archive/lock.ts';
 import { type LogReader, openLogReader } from '../../archive/log-reader.ts';
 import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
+import { type Sealer, sealerOnThread } from '../../archive/sealer.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { openState, type StateFile } from '../../catalog/state.ts';
 import { locateCodec } from '../../config/archive-codec.ts';
@@ -24,6 +25,8 @@ export interface Writer {
   readonly state: StateFile;
   /** What sealed records are compressed with, as the configuration says. */
   readonly codec: ArchiveCodec;
+  /** Rewrites segments, on a thread that starts when it is first needed, also after it was closed. */
+  readonly sealer: Sealer;
   /** Where large sources wait on their way into the log. */
   readonly spoolDir: string;
   close(): Promise<void>;
@@ -70,9 +73,11 @@ export async function openWriter(
       context.notices.warn(`state.sqlite could not be read and was put aside as ${aside}`),
     );
     closers.push(() => state.close());
+    const sealer = sealerOnThread();
+    closers.push(() => sealer.close());
     const sources = openLogReader({ dir: dataDir, locator: catalog.locator });
     closers.push(() => sources.close());
-    return { dataDir, log, sources, catalog, state, codec, spoolDir, close };
+    return { dataDir, log, sources, catalog, state, codec, sealer, spoolDir, close };
   } catch (error) {
     await close();
     throw error;
