@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { brotliDecompressSync } from 'node:zlib';
+import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { realFiles } from '../../src/archive/real-files.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
+import { sealerInProcess } from '../../src/archive/sealer.ts';
 import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
 import { segmentRecords } from '../../src/archive/segment-records.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
@@ -68,7 +69,13 @@ async function forget(id: string): Promise<void> {
     await journalPurge(realFiles, dir, log, [fact], survey);
     const work = await decidedPurge(realFiles, dir);
     if (work === undefined) throw new Error('nothing was decided');
-    await compactPurged(realFiles, dir, { log, catalog }, work, signal);
+    await compactPurged(
+      realFiles,
+      dir,
+      { log, catalog, codec: 'zstd', sealer: sealerInProcess(realFiles) },
+      work,
+      signal,
+    );
     await dropAsides(realFiles, dir);
     await endPurge(realFiles, dir);
   } finally {
@@ -98,7 +105,7 @@ function everything(): string {
   }
   const db = new Database(catalogFile(dir), { readonly: true });
   const rows = db.prepare<[], Buffer>('SELECT text FROM texts WHERE text IS NOT NULL').pluck();
-  for (const text of rows.all()) pieces.push(brotliDecompressSync(text));
+  for (const text of rows.all()) pieces.push(zstdDecompressSync(text));
   db.close();
   return Buffer.concat(pieces).toString('latin1').toLowerCase();
 }
