@@ -28,7 +28,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { program, root } from './needs.mjs';
+import { needNode, program, root } from './needs.mjs';
 
 const dist = path.join(root, 'dist');
 /** With letters beyond ASCII, which are folded by code of their own. */
@@ -57,6 +57,8 @@ const common = {
   logLevel: 'warning',
 };
 
+// Compiled code holds for the version that made it.
+needNode();
 if (process.argv.includes('--clean')) rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist, { recursive: true });
 const startedAt = new Date();
