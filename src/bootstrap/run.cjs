@@ -7,10 +7,10 @@
 /** Older ones come with an npm that cannot read the lockfiles. */
 const OLDEST_MAJOR = 16;
 
-if (Number(process.versions.node.split('.')[0]) < OLDEST_MAJOR) {
-  process.stderr.write(
-    `This is Node.js ${process.versions.node}, which is too old to bring a newer one. Install Node.js 22.15 or newer (https://nodejs.org) and run the same command again.\n`,
-  );
+const found = process.versions.node;
+if (Number(found.split('.')[0]) < OLDEST_MAJOR) {
+  const sentence = `This is Node.js ${found}, which is too old to bring a newer one.`;
+  process.stderr.write(`${sentence} Install Node.js 22.15 or newer (https://nodejs.org).\n`);
   process.exitCode = 2;
 } else {
   require('./run-new.cjs').run(process.argv.slice(2));
