@@ -26,8 +26,9 @@ export function needNode() {
 export function needDependencies() {
   const installed = modified(path.join(root, 'node_modules', '.package-lock.json'));
   if (installed >= modified(path.join(root, 'package-lock.json'))) return;
-  say('Installing dependencies (npm ci); the database is compiled, which takes about a minute …');
-  npm(['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  say('Installing dependencies (npm ci) …');
+  // Without scripts nothing is compiled or built here: the packages hold binaries, and needBuild() builds.
+  npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']);
 }
 
 /** Builds dist/ when it is missing or older than its sources. */
