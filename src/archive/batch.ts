@@ -5,7 +5,6 @@ import { canonicalJson, type Fact } from './facts.ts';
 import type { FileLayer } from './file-layer.ts';
 import { BLOB_BYTES } from './recipe.ts';
 import { RECORD_HEADER_BYTES } from './record-header.ts';
-import { STANDALONE_BYTES } from './sealed-file.ts';
 import { splitSource } from './split-source.ts';
 import { splitSourceFile } from './split-source-file.ts';
 
@@ -30,6 +29,9 @@ export interface AddedSource {
 
 /** True when bytes of this hash are durable in the archive and were not purged since. */
 export type IsStored = (hash: string) => boolean;
+
+/** Blobs from this size on may get a place of their own when the segment is sealed. */
+const LARGE_BYTES = 64 * 1024;
 
 const NOT_STORED: IsStored = () => false;
 
@@ -128,10 +130,12 @@ export class Batch {
 
   /**
    * The records in the order of the log: blobs before the messages that need them, messages before the facts that speak
-   * of them. Large blobs come first so that the small records lie together when the segment is sealed.
+   * of them. Large blobs come first, the largest of them before others, so that the records that share blocks lie together
+   * when the segment is sealed.
    */
   ordered(): PendingRecord[] {
-    return [...this.#largeBlobs, ...this.#smallBlobs, ...this.#sources, ...this.#facts];
+    const large = this.#largeBlobs.toSorted((a, b) => b.payload.length - a.payload.length);
+    return [...large, ...this.#smallBlobs, ...this.#sources, ...this.#facts];
   }
 
   /** For the writer: nothing can be added while a commit is under way, and nothing more once it is done. */
@@ -153,7 +157,7 @@ export class Batch {
     if (this.#held.has(hash)) return;
     this.#held.add(hash);
     this.#count(bytes);
-    (bytes.length >= STANDALONE_BYTES ? this.#largeBlobs : this.#smallBlobs).push({
+    (bytes.length >= LARGE_BYTES ? this.#largeBlobs : this.#smallBlobs).push({
       meaning: { kind: 'blob', hash, size: bytes.length },
       payload: bytes,
       hash: Buffer.from(hash, 'hex'),

@@ -94,13 +94,19 @@ export async function replaceFile(
   bytes: Uint8Array,
 ): Promise<void> {
   const temporary = temporaryPath(path);
-  const file = await createAnew(files, temporary);
   try {
-    await writeAll(file, bytes, 0);
-    await file.datasync();
-  } finally {
-    file.close();
+    const file = await createAnew(files, temporary);
+    try {
+      await writeAll(file, bytes, 0);
+      await file.datasync();
+    } finally {
+      file.close();
+    }
+    await files.rename(temporary, path);
+  } catch (error) {
+    // What cannot be removed now, the next attempt replaces.
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
   }
-  await files.rename(temporary, path);
   await files.syncFolder(dirname(path));
 }

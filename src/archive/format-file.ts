@@ -6,25 +6,30 @@ import {
 } from '../errors/archive.ts';
 import { type FileLayer, readWhole, replaceFile } from './file-layer.ts';
 import { formatPath, logFolder } from './layout.ts';
-import { FORMAT_VERSION } from './segment-header.ts';
+
+/** What an archive is called before anything in it is compressed with zstd; every program reads it. */
+const FIRST_FORMAT = 1;
+/** The first format in which records may be compressed with zstd, and the newest that this program reads. */
+const ZSTD_FORMAT = 2;
 
 const FORMAT = /^mailkeep archive (\d+)\n?$/;
 
 /**
- * Reads FORMAT and refuses what this program cannot read.
+ * Reads FORMAT, refuses what this program cannot read, and returns the number of the format.
  *
  * @throws `archive-missing` when the folder holds no archive, `archive-format-newer`, `archive-format-unreadable`
  */
-export function checkFormat(files: FileLayer, dir: string): void {
+export function checkFormat(files: FileLayer, dir: string): number {
   const text = readFormat(files, dir);
   if (text === undefined) {
     throw hasLog(files, dir) ? archiveFormatUnreadable(dir, null) : archiveMissing(dir);
   }
   const version = FORMAT.exec(text)?.[1];
   if (version === undefined) throw archiveFormatUnreadable(dir, text.slice(0, 64));
-  if (Number(version) > FORMAT_VERSION) {
-    throw archiveFormatNewer(dir, `mailkeep archive ${version}`, FORMAT_VERSION);
+  if (Number(version) > ZSTD_FORMAT) {
+    throw archiveFormatNewer(dir, `mailkeep archive ${version}`, ZSTD_FORMAT);
   }
+  return Number(version);
 }
 
 /** True when the folder holds neither FORMAT nor a log: a new archive may be laid out there. */
@@ -32,9 +37,32 @@ export function isUnused(files: FileLayer, dir: string): boolean {
   return readFormat(files, dir) === undefined && !hasLog(files, dir);
 }
 
-/** Writes FORMAT durably. It comes first when an archive is laid out: a log without it is damage. */
+/** Writes the FORMAT of a new archive durably. It comes first when one is laid out: a log without it is damage. */
 export async function writeFormat(files: FileLayer, dir: string): Promise<void> {
-  const text = `mailkeep archive ${FORMAT_VERSION}\n`;
+  await write(files, dir, FIRST_FORMAT);
+}
+
+/** Whether records of this archive may be compressed with zstd. */
+export function allowsZstd(files: FileLayer, dir: string): boolean {
+  return checkFormat(files, dir) >= ZSTD_FORMAT;
+}
+
+/**
+ * Makes FORMAT say, durably, that records may be compressed with zstd. A program that cannot read zstd then refuses the
+ * archive instead of taking such records for damage. This has to be done before zstd gets into any file of the archive,
+ * temporary ones included. The caller holds the archive's lock.
+ */
+export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
+  if (!allowsZstd(files, dir)) {
+    await write(files, dir, ZSTD_FORMAT);
+    return;
+  }
+  // A process that was killed may have left a FORMAT that shows, and would not outlive a power cut.
+  await files.syncFolder(dir);
+}
+
+async function write(files: FileLayer, dir: string, version: number): Promise<void> {
+  const text = `mailkeep archive ${version}\n`;
   await replaceFile(files, formatPath(dir), Buffer.from(text, 'latin1'));
 }
 

@@ -1,6 +1,7 @@
 import { logDamaged } from '../errors/archive.ts';
 import { type CommitRecord, commitHash, decodeCommit, Identities } from './commit-record.ts';
 import { createAnew, type FileLayer, writeAll } from './file-layer.ts';
+import { allowsZstd } from './format-file.ts';
 import { syncing, writing } from './hot-segment.ts';
 import { logFolder, segmentPath, temporaryPath } from './layout.ts';
 import { RECORD_KIND } from './records.ts';
@@ -37,7 +38,8 @@ export interface MendOptions {
  * Writes the next generation of a damaged segment from everything that is left of it: batch by batch from whichever
  * file has it whole, with payloads found elsewhere by their hash. What one file says was purged stays purged,
  * whatever the others still have. The new file takes its name only when it was read
- * back and its chain proves that every record is the one that was written. Nothing else is changed.
+ * back and its chain proves that every record is the one that was written. Nothing else is changed: the records are
+ * compressed with zstd only where FORMAT allows that already.
  *
  * @returns the generation, or undefined when some batch is whole nowhere, or the chain leads elsewhere than to `end` and
  *   `reach`: then nothing was written
@@ -56,7 +58,8 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
       try {
         const header: SegmentHeader = { ...first.header, generation };
         await writeAll(target, encodeSegmentHeader(header), 0);
-        const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES);
+        const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
+        const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES, codec);
         for (const batch of mendedBatches(options)) {
           if (batch === undefined) return false;
           for (const record of batch) await writer.add(record);

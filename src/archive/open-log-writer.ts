@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { errnoOf, logEndsEarly, logSyncFailed } from '../errors/archive.ts';
 import { filesWithDamage } from './bad-sectors.ts';
 import type { FileLayer } from './file-layer.ts';
 import { checkFormat, isUnused, writeFormat } from './format-file.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
-import { isTemporary, logFolder } from './layout.ts';
+import { formatPath, isTemporary, logFolder, temporaryPath } from './layout.ts';
 import { LogWriter, type WriterSettings } from './log-writer.ts';
 import { realFiles } from './real-files.ts';
 import {
@@ -56,6 +56,10 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
   checkFormat(files, dir);
   for (const name of files.list(folder).filter(isTemporary)) {
     await writing(folder, 0, () => files.remove(join(folder, name)));
+  }
+  const format = temporaryPath(formatPath(dir));
+  if (files.list(dir).includes(basename(format))) {
+    await writing(dir, 0, () => files.remove(format));
   }
   const listing = listSegments(files, dir);
   const last = [...listing].at(-1);

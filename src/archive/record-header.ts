@@ -6,8 +6,11 @@ export const RECORD_HEADER_BYTES = 64;
 /** Every kind of record a file may hold: those that carry something, and the two that only sealed files have. */
 export const STORED_KIND = { ...RECORD_KIND, block: 5, footer: 6 } as const;
 
-/** How a payload is stored. 2 is reserved for sealed (encrypted) payloads: readers of this version report it as unreadable. */
-export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2 } as const;
+/**
+ * How a payload is stored. 2 is reserved for encrypted payloads: readers of this version report it as unreadable. 3 stands
+ * only in archives whose FORMAT is 2.
+ */
+export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as const;
 
 /** Set on a record whose payload was removed on purpose: its identity stays, so that the chain still holds. */
 export const FLAG_PURGED = 1;

@@ -1,9 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import { createAnew, type FileLayer, type LogFile, writeAll } from './file-layer.ts';
+import { allowZstd } from './format-file.ts';
 import { syncing, writing } from './hot-segment.ts';
-import { logFolder, type SegmentFile, segmentPath, temporaryPath } from './layout.ts';
+import { formatPath, logFolder, type SegmentFile, segmentPath, temporaryPath } from './layout.ts';
 import { realFiles } from './real-files.ts';
 import { SealedFileWriter } from './sealed-file.ts';
 import { listSegments, type OpenSegment, openInForce, openSegment } from './segment-files.ts';
@@ -20,6 +22,8 @@ export interface SealOptions {
   /** A closed segment: one before the writer's. The caller holds the archive's lock. */
   readonly segment: number;
   readonly files?: FileLayer;
+  /** What the records are compressed with. The first zstd makes FORMAT 2 of FORMAT 1. */
+  readonly codec?: ArchiveCodec;
   /**
    * Says which payloads are to be removed for good; their records keep their identity, so that the chain holds. It is
    * asked more than once about a record, and has to give the same answer.
@@ -47,17 +51,18 @@ export interface SealedSegment {
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing has changed, and it can be tried again
  */
 export async function sealSegment(options: SealOptions): Promise<SealedSegment> {
-  const { dir, segment, files = realFiles, purge = () => false } = options;
+  const { dir, segment, files = realFiles, codec = DEFAULT_CODEC, purge = () => false } = options;
   const generations = listSegments(files, dir).get(segment) ?? [];
   const source = openInForce(files, dir, segment, generations);
   const name = { segment, generation: Math.max(...generations) + 1 };
   const path = segmentPath(dir, name);
   const temporary = temporaryPath(path);
   try {
+    if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
     const bytesAfter = await writing(temporary, source.file.size(), async () => {
       const target = await createAnew(files, temporary);
       try {
-        const length = await copyRecords(source, target, name, purge);
+        const length = await copyRecords(source, target, { name, codec, purge });
         await syncing(temporary, () => target.datasync());
         return length;
       } finally {
@@ -77,45 +82,15 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
   }
 }
 
-export interface SealingOutcome {
-  readonly sealed: readonly SealedSegment[];
-  /** Segments that could not be sealed because they are damaged: they stay as they are. */
-  readonly damaged: readonly MailkeepError[];
-}
-
-/** Seals every closed segment that is not sealed yet: those before `before`, the segment of the writer. */
-export async function sealClosedSegments(options: {
-  readonly dir: string;
-  readonly before: number;
-  readonly files?: FileLayer;
-  /** Looked at between segments. */
-  readonly signal?: AbortSignal;
-}): Promise<SealingOutcome> {
-  const { dir, before, files = realFiles, signal } = options;
-  const sealed: SealedSegment[] = [];
-  const damaged: MailkeepError[] = [];
-  for (const [segment, generations] of listSegments(files, dir)) {
-    if (segment >= before || signal?.aborted === true) break;
-    try {
-      const opened = openInForce(files, dir, segment, generations);
-      opened.file.close();
-      if (opened.sealed === undefined) sealed.push(await sealSegment({ dir, segment, files }));
-    } catch (error) {
-      if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-      damaged.push(error);
-    }
-  }
-  return { sealed, damaged };
-}
-
 async function copyRecords(
   source: OpenSegment,
   target: LogFile,
-  { generation }: SegmentFile,
-  purge: Purge,
+  how: { readonly name: SegmentFile; readonly codec: ArchiveCodec; readonly purge: Purge },
 ): Promise<number> {
+  const { codec, purge } = how;
+  const { generation } = how.name;
   await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
-  const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES);
+  const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES, codec);
   let ordinal = 0;
   for (const record of segmentRecords(source, { digest: true })) {
     const whole = sound(source, record);

@@ -1,9 +1,8 @@
 import { hash as digest } from 'node:crypto';
-import { promisify } from 'node:util';
-import { crc32, deflate } from 'node:zlib';
+import { crc32 } from 'node:zlib';
+import { type ArchiveCodec, compressPayload } from './compress-payload.ts';
 import { type LogFile, writeAll } from './file-layer.ts';
 import {
-  CODEC,
   RECORD_HEADER_BYTES,
   type RecordSpace,
   STORED_KIND,
@@ -12,26 +11,26 @@ import {
 import { encodeInner, innerLength } from './sealed-block.ts';
 import { type Container, encodeFooter, encodeTrailer, PURGED_BIT } from './sealed-footer.ts';
 
-/** Small records are gathered in blocks of this many bytes before compression. */
-export const BLOCK_BYTES = 64 * 1024;
-/** A record of this raw size or more stands alone: reading it needs no block, and it fills one anyway. */
-export const STANDALONE_BYTES = 64 * 1024;
-
-/** Compressions under way at a time, on the threads of the pool. */
-const PENDING_JOBS = 8;
-/** Bytes gathered before they are written. */
-const OUTPUT_BYTES = 1024 * 1024;
-/** Compression that saves less than this share is not worth inflating for. */
-const LEAST_SAVING = 0.03;
+interface Layout {
+  /** Small records are gathered in blocks of about this many bytes before compression. */
+  readonly blockBytes: number;
+  /** A record of this raw size or more stands alone: reading it needs no block. */
+  readonly standaloneBytes: number;
+}
 
 /**
- * Measured over 5,708 messages (103 MB raw): level 1 gives 0.360 of raw at 48 MB/s of one core, 3: 0.353 at 51, 6: 0.340 at
- * 41, 9: 0.339 at 35.
+ * The larger a block, the better it compresses, and the longer one of its records takes to read. zstd inflates 512 KiB
+ * in about half a millisecond, zlib 64 KiB in about 0.15 ms. See docs/performance.md.
  */
-const SEAL_LEVEL = 6;
+const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
+  zlib: { blockBytes: 64 * 1024, standaloneBytes: 64 * 1024 },
+  zstd: { blockBytes: 512 * 1024, standaloneBytes: 256 * 1024 },
+};
 
-const deflateAsync = promisify(deflate);
-
+/** Compressions under way at a time, on the threads of the pool. Half of these stay free for files and addresses. */
+const PENDING_JOBS = 2;
+/** Bytes gathered before they are written. */
+const OUTPUT_BYTES = 1024 * 1024;
 /** A record to be put into a sealed file; without a payload it is a purged one. */
 export interface SealedRecord {
   readonly kind: number;
@@ -53,6 +52,7 @@ interface StoredRecord {
 export class SealedFileWriter {
   readonly #file: LogFile;
   readonly #space: RecordSpace;
+  readonly #codec: ArchiveCodec;
   readonly #kinds: number[] = [];
   readonly #rawLengths: number[] = [];
   readonly #containers: Container[] = [];
@@ -66,9 +66,11 @@ export class SealedFileWriter {
   #offset: number;
   #written: number;
 
-  constructor(file: LogFile, space: RecordSpace, offset: number) {
+  /** @param codec what records are compressed with; zstd only where FORMAT allows it (see `allowZstd`) */
+  constructor(file: LogFile, space: RecordSpace, offset: number, codec: ArchiveCodec) {
     this.#file = file;
     this.#space = space;
+    this.#codec = codec;
     this.#offset = offset;
     this.#written = offset;
   }
@@ -78,17 +80,17 @@ export class SealedFileWriter {
     const { kind, rawLength, payload, hash } = record;
     this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
     this.#rawLengths.push(rawLength);
-    if (payload !== undefined && rawLength >= STANDALONE_BYTES) {
+    if (payload !== undefined && rawLength >= LAYOUTS[this.#codec].standaloneBytes) {
       await this.#endBlock();
       // A copy, since compression goes on while the caller reads on.
-      await this.#queue(0, compressed(kind, Buffer.from(payload), hash));
+      await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }
     const [head, body] = encodeInner(record);
     this.#block.push(head, Buffer.from(body));
     this.#blockBytes += innerLength(rawLength, payload === undefined);
     this.#blockRecords += 1;
-    if (this.#blockBytes >= BLOCK_BYTES) await this.#endBlock();
+    if (this.#blockBytes >= LAYOUTS[this.#codec].blockBytes) await this.#endBlock();
   }
 
   /** Writes everything out, footer and trailer included; returns the file's length. */
@@ -102,7 +104,7 @@ export class SealedFileWriter {
     });
     const offset = this.#offset;
     const hash = digest('sha256', footer, 'buffer');
-    this.#put(await compressed(STORED_KIND.footer, footer, hash));
+    this.#put(await this.#compressed(STORED_KIND.footer, footer, hash));
     this.#push(encodeTrailer(this.#space, offset, this.#offset - offset));
     await this.#write();
     return this.#offset;
@@ -116,7 +118,7 @@ export class SealedFileWriter {
     this.#blockBytes = 0;
     this.#blockRecords = 0;
     const hash = digest('sha256', raw, 'buffer');
-    await this.#queue(records, compressed(STORED_KIND.block, raw, hash));
+    await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash));
   }
 
   async #queue(records: number, job: Promise<StoredRecord>): Promise<void> {
@@ -161,12 +163,8 @@ export class SealedFileWriter {
     await writeAll(this.#file, bytes, this.#written);
     this.#written += bytes.length;
   }
-}
-
-async function compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
-  const small = await deflateAsync(raw, { level: SEAL_LEVEL });
-  const helps = small.length <= raw.length * (1 - LEAST_SAVING);
-  const stored = helps ? small : raw;
-  const codec = helps ? CODEC.zlib : CODEC.none;
-  return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
+  async #compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
+    const { codec, stored } = await compressPayload(this.#codec, raw);
+    return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
+  }
 }

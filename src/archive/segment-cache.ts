@@ -20,8 +20,8 @@ import { inflatePayload } from './stored-payload.ts';
 
 /** Open files kept at a time; each is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;
-/** Inflated blocks kept: 64 blocks of about 64 KiB. */
-const CACHED_BLOCKS = 64;
+/** Bytes of inflated blocks kept. */
+const CACHED_BYTES = 16 * 1024 * 1024;
 /** Read in one go with a record's header; most records fit. */
 const FIRST_READ_BYTES = 16 * 1024;
 
@@ -40,8 +40,16 @@ export class SegmentCache {
   readonly #files: FileLayer;
   readonly #dir: string;
   #listing: SegmentListing | undefined;
-  readonly #open = new Recent<number, OpenSegment>(OPEN_SEGMENTS, ({ file }) => file.close());
-  readonly #blocks = new Recent<string, Buffer>(CACHED_BLOCKS, () => {});
+  readonly #open = new Recent<number, OpenSegment>(
+    OPEN_SEGMENTS,
+    () => 1,
+    ({ file }) => file.close(),
+  );
+  readonly #blocks = new Recent<string, Buffer>(
+    CACHED_BYTES,
+    ({ length }) => length,
+    () => {},
+  );
 
   /** @param listing what the folder is known to hold, for somebody who has just looked */
   constructor(files: FileLayer, dir: string, listing?: SegmentListing) {
@@ -145,12 +153,15 @@ function readReadable(file: LogFile, target: Uint8Array, position: number): numb
   return done;
 }
 
-/** Keeps the values used last. */
+/** Keeps the values used last, up to a total weight; the last one stays whatever it weighs. */
 class Recent<K, V> {
   readonly #values = new Map<K, V>();
 
+  #weight = 0;
+
   constructor(
     private readonly most: number,
+    private readonly weigh: (value: V) => number,
     private readonly letGo: (value: V) => void,
   ) {}
 
@@ -165,9 +176,11 @@ class Recent<K, V> {
 
   set(key: K, value: V): void {
     this.#values.set(key, value);
+    this.#weight += this.weigh(value);
     for (const [oldest, old] of this.#values) {
-      if (this.#values.size <= this.most) break;
+      if (this.#weight <= this.most || oldest === key) break;
       this.#values.delete(oldest);
+      this.#weight -= this.weigh(old);
       this.letGo(old);
     }
   }
@@ -175,5 +188,6 @@ class Recent<K, V> {
   clear(): void {
     for (const value of this.#values.values()) this.letGo(value);
     this.#values.clear();
+    this.#weight = 0;
   }
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** The version of the format this program writes, and the newest it reads. */
-export const FORMAT_VERSION = 1;
+/** Version of the layout of this header. It is not the archive's format: that is in FORMAT, and may be higher. */
+const HEADER_VERSION = 1;
 
 export const SEGMENT_HEADER_BYTES = 64;
 export const ARCHIVE_ID_BYTES = 8;
@@ -31,7 +31,7 @@ export function genesisHash(archiveId: Buffer): string {
 export function encodeSegmentHeader(header: SegmentHeader): Buffer {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
   MAGIC.copy(bytes, 0);
-  bytes.writeUInt16LE(FORMAT_VERSION, 4);
+  bytes.writeUInt16LE(HEADER_VERSION, 4);
   bytes.writeUInt16LE(header.generation, 6);
   header.archiveId.copy(bytes, 8);
   bytes.writeUInt32LE(header.segment, 16);
@@ -45,7 +45,7 @@ export function encodeSegmentHeader(header: SegmentHeader): Buffer {
 export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 4).equals(MAGIC)) return undefined;
   if (bytes.readUInt32LE(60) !== crc32(bytes.subarray(0, 60))) return undefined;
-  if (bytes.readUInt16LE(4) !== FORMAT_VERSION) return undefined;
+  if (bytes.readUInt16LE(4) !== HEADER_VERSION) return undefined;
   return {
     archiveId: Buffer.from(bytes.subarray(8, 16)),
     segment: bytes.readUInt32LE(16),

@@ -59,6 +59,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/rebuild.ts'),
   },
   {
+    name: 'compact',
+    summary: 'compress old segments as the configuration says now',
+    load: () => import('./commands/compact.ts'),
+  },
+  {
     name: 'prune',
     summary: 'remove what ended long ago, as the configuration says',
     load: () => import('./commands/prune.ts'),

@@ -163,6 +163,21 @@ export const configSchema = z
       description: 'The tokens to mirror with, and what each may see',
       expected: 'a list of at least one account',
     }),
+    archive: z
+      .strictObject({
+        codec: z.enum(['zstd', 'zlib']).default('zstd').meta({
+          description:
+            'What closed segments of the log are compressed with; zlib keeps an archive readable for mailkeep versions without zstd',
+          expected: '"zstd" or "zlib"',
+        }),
+        compact: z.boolean().default(false).meta({
+          description:
+            'Lets the daemon rewrite closed segments that another codec compressed, one at a time, when nothing else is to be done',
+          expected: 'true or false',
+        }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with codec and compact' }),
     insecure,
     rateLimit: z
       .strictObject({

@@ -37,6 +37,7 @@ export interface Settings {
   /** Absolute path of the file this came from. */
   readonly file: string;
   readonly dataDir: string;
+  readonly archive: Readonly<ConfigFile['archive']>;
   readonly accounts: readonly AccountSettings[];
   readonly rateLimit: { readonly requestsPerMinute: number; readonly concurrency: number };
   readonly sync: { readonly order: 'newest' | 'oldest' };
@@ -82,6 +83,7 @@ export function settle(content: ConfigFile, file: string): Settings {
   return deepFreeze({
     file,
     dataDir: path.resolve(folder, dataDir),
+    archive: content.archive,
     accounts: accounts.map((account) => ({
       name: account.name,
       baseUrl: account.baseUrl.replace(/\/+$/, ''),

@@ -1,7 +1,13 @@
 import { basename } from 'node:path';
 import { filesWithDamage } from '../archive/bad-sectors.ts';
 import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
-import { checkFormat, isUnused, writeFormat } from '../archive/format-file.ts';
+import {
+  allowsZstd,
+  allowZstd,
+  checkFormat,
+  isUnused,
+  writeFormat,
+} from '../archive/format-file.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
 import {
   formatPath,
@@ -206,6 +212,8 @@ async function transfer(
 ): Promise<number> {
   const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
   try {
+    // Checked for each segment, after it was opened: a writer here may turn to zstd meanwhile.
+    if (allowsZstd(files, from)) await writing(formatPath(to), 0, () => allowZstd(files, to));
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
     // A file there that was mended by itself has a generation of its own, which bytes of ours cannot take.

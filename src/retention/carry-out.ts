@@ -1,3 +1,4 @@
+import type { ArchiveCodec } from '../archive/compress-payload.ts';
 import type { Fact } from '../archive/facts.ts';
 import type { FileLayer } from '../archive/file-layer.ts';
 import { syncing, writing } from '../archive/hot-segment.ts';
@@ -6,7 +7,7 @@ import type { LogWriter } from '../archive/log-writer.ts';
 import { dropOldGenerations } from '../archive/old-generations.ts';
 import type { CommittedBatch } from '../archive/records.ts';
 import { scanLog } from '../archive/scan-log.ts';
-import { sealSegment } from '../archive/seal-segment.ts';
+import type { Sealer } from '../archive/sealer.ts';
 import { listSegments, openInForce } from '../archive/segment-files.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { purgeInterrupted } from '../errors/retention.ts';
@@ -82,6 +83,9 @@ const DROP_EVERY = 4;
 export interface PurgeWriter {
   readonly log: LogWriter;
   readonly catalog: Pick<WritableCatalog, 'makeDurable'>;
+  /** What the records of rewritten segments are compressed with. */
+  readonly codec: ArchiveCodec;
+  readonly sealer: Sealer;
 }
 
 /**
@@ -95,7 +99,7 @@ export interface PurgeWriter {
 export async function compactPurged(
   files: FileLayer,
   dir: string,
-  { log, catalog }: PurgeWriter,
+  { log, catalog, codec, sealer }: PurgeWriter,
   work: PurgeWork,
   signal: AbortSignal,
 ): Promise<Compacted> {
@@ -107,8 +111,7 @@ export async function compactPurged(
     if (signal.aborted) throw purgeInterrupted(segments.length - written);
     const going = new Set(work.records.get(segment));
     if (isDone(files, dir, segment, going)) continue;
-    const purge = (_: unknown, ordinal: number): boolean => going.has(ordinal);
-    const sealed = await sealSegment({ dir, segment, files, purge });
+    const sealed = await sealer.seal({ dir, segment, codec, purged: going });
     written += 1;
     bytesBefore += sealed.bytesBefore;
     bytesAfter += sealed.bytesAfter;

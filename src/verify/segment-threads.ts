@@ -3,12 +3,13 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { FileLayer } from '../archive/file-layer.ts';
+import { rethrown } from '../errors/between-threads.ts';
 import type { MessageId } from '../mail/words.ts';
 import { foundInStructure } from './catalog-structure.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
 import type { MessagesJob, SegmentJob, SegmentReport } from './segment-report.ts';
-import { rethrown, type ThreadAnswer, type ThreadJob } from './thread-protocol.ts';
+import type { ThreadAnswer, ThreadJob } from './thread-protocol.ts';
 
 /** Reads what an archive is made of, several pieces at a time where there are threads. */
 export interface SegmentChecker {

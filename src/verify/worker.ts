@@ -1,11 +1,12 @@
 /** Entry of a thread that reads archives; segment-threads.ts is its other side. */
 import { parentPort } from 'node:worker_threads';
 import { realFiles } from '../archive/real-files.ts';
+import { thrownBy } from '../errors/between-threads.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
 import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob } from './segment-report.ts';
-import { type ThreadAnswer, type ThreadJob, thrownBy } from './thread-protocol.ts';
+import type { ThreadAnswer, ThreadJob } from './thread-protocol.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('runs as a worker thread only');

@@ -19,7 +19,7 @@ import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { realFiles } from '../../src/archive/real-files.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
-import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { anyMail } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { fill, sampleMail } from './sample-log.ts';

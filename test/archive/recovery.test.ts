@@ -224,7 +224,7 @@ test('tails are numbered on', async () => {
 
 describe('FORMAT', () => {
   test.each([
-    ['mailkeep archive 2\n', 'archive-format-newer'],
+    ['mailkeep archive 3\n', 'archive-format-newer'],
     ['something else\n', 'archive-format-unreadable'],
   ])('%j is refused', async (text, code) => {
     const { whole } = await sample();

@@ -157,31 +157,38 @@ test('in an older segment the same bytes are damage', async () => {
   expect(order).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', 'bytes']);
 });
 
-test('a damaged block of a sealed segment costs what lies in it', async () => {
-  const { disk, writer, known } = await sample();
-  await writeBatches(writer, known, 120, 100);
-  await writer.rollIfLarger(0);
-  await sealSegment({ dir: DIR, segment: 1, files: disk.files });
-  disk.delete(hotPath());
-  const whole = await outcome(disk);
-  expect(whole.damages).toEqual([]);
-  change(disk, SEALED, (bytes) => {
-    // Some byte of the second block.
-    const at = Math.floor(bytes.length / 2);
-    bytes[at] = (bytes[at] ?? 0) ^ 0xff;
-  });
-  const { damages, batches } = await outcome(disk);
-  expect(damages[0]).toMatchObject({ reason: 'payload' });
-  expect(batches.length).toBeGreaterThan(30);
-  expect(batches.length).toBeLessThan(known.batches.length);
-  // Whatever comes has its right position.
-  const written = new Map(
-    known.batches.flatMap(({ records }) => records.map((r) => [r.position.ordinal, r])),
-  );
-  for (const record of batches.flatMap(({ records }) => records)) {
-    expect(record).toEqual(written.get(record.position.ordinal));
-  }
-});
+test.each([
+  ['zlib', 120],
+  // Its blocks are eight times as large.
+  ['zstd', 700],
+] as const)(
+  'a damaged block of a segment sealed with %s costs what lies in it',
+  async (codec, count) => {
+    const { disk, writer, known } = await sample(8_000_000);
+    await writeBatches(writer, known, count, 100);
+    await writer.rollIfLarger(0);
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec });
+    disk.delete(hotPath());
+    const whole = await outcome(disk);
+    expect(whole.damages).toEqual([]);
+    change(disk, SEALED, (bytes) => {
+      // Some byte of the second block.
+      const at = Math.floor(bytes.length / 2);
+      bytes[at] = (bytes[at] ?? 0) ^ 0xff;
+    });
+    const { damages, batches } = await outcome(disk);
+    expect(damages[0]).toMatchObject({ reason: 'payload' });
+    expect(batches.length).toBeGreaterThan(30);
+    expect(batches.length).toBeLessThan(known.batches.length);
+    // Whatever comes has its right position.
+    const written = new Map(
+      known.batches.flatMap(({ records }) => records.map((r) => [r.position.ordinal, r])),
+    );
+    for (const record of batches.flatMap(({ records }) => records)) {
+      expect(record).toEqual(written.get(record.position.ordinal));
+    }
+  },
+);
 
 test('a sealed segment without its footer, and no older one, is read all the same and reported', async () => {
   const { disk, writer, known } = await sample();

@@ -2,7 +2,8 @@ import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
-import { sealClosedSegments, sealSegment } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
+import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { listSegments } from '../../src/archive/segment-files.ts';
 import { endings, powerCuts } from './endings.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
@@ -111,7 +112,7 @@ test(
   120_000 + CUTS * 30_000,
 );
 
-test('a sealed file takes its name only once it is durable', async () => {
+test('a sealed file takes its name only once it is durable, and FORMAT allows zstd before it begins', async () => {
   const { disk } = await closed();
   const acts: string[] = [];
   disk.fault = (act, path) => {
@@ -120,7 +121,13 @@ test('a sealed file takes its name only once it is durable', async () => {
   };
   await sealSegment({ dir: DIR, segment: 1, files: disk.files });
   const path = `${DIR}/log/0000000001.2.seg`;
+  const format = `${DIR}/FORMAT`;
   expect(acts).toEqual([
+    `create ${format}.tmp`,
+    `write ${format}.tmp`,
+    `datasync ${format}.tmp`,
+    `rename ${format}`,
+    `syncFolder ${DIR}`,
     `create ${path}.tmp`,
     `write ${path}.tmp`,
     `datasync ${path}.tmp`,

@@ -64,7 +64,7 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
     expect(hot.said.filter((line) => 'message' in Object(line))).toEqual(expected.messages);
     expect(hot.said).toContainEqual({ fact: appeared(1, raws[0] ?? Buffer.alloc(0)) });
 
-    await sealSegment({ dir: DIR, segment: 1, files: disk.files });
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec: 'zlib' });
     disk.delete(hotPath(1));
     expect(await readByStranger(disk, 'sealed')).toEqual(hot);
     for (const raw of raws) {
@@ -77,6 +77,7 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
       dir: DIR,
       segment: 1,
       files: disk.files,
+      codec: 'zlib',
       purge: (record) => record.hash.toString('hex') === fact,
     });
     const purged = await readByStranger(disk, 'purged');
@@ -98,6 +99,7 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
       dir: DIR,
       segment: 1,
       files: disk.files,
+      codec: 'zlib',
       purge: (record) => record.hash.toString('hex') === gone,
     });
     disk.delete(hotPath(1));

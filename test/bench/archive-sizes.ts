@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { logFolder, parseSegmentName } from '../../src/archive/layout.ts';
 import { acquireLock } from '../../src/archive/lock.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 
 /** What the log takes on disk once every segment is sealed and replaced files are gone. */
 export interface SealedLog {

@@ -35,6 +35,7 @@ it('days of passes leave nothing behind', async () => {
   const time = new FakeTime();
   const writer = await openWriter(
     {
+      globals: { config: undefined, data: undefined, json: false, quiet: true },
       surroundings: { cwd: place.folder, env: {} },
       notices: streamNotices(new PassThrough(), { quiet: true, json: false, env: {} }),
       signal: abort.signal,

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
-import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { startSandbox } from '../../src/service/sandbox.ts';
 import { randomFrom } from '../../src/service/seed/random.ts';
 import { mailkeep, start, workplace } from '../cli/child.ts';

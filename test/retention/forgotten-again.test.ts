@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { realFiles } from '../../src/archive/real-files.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
+import { sealerInProcess } from '../../src/archive/sealer.ts';
 import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
 import { segmentRecords } from '../../src/archive/segment-records.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
@@ -68,7 +69,13 @@ async function forget(id: string): Promise<void> {
     await journalPurge(realFiles, dir, log, [fact], survey);
     const work = await decidedPurge(realFiles, dir);
     if (work === undefined) throw new Error('nothing was decided');
-    await compactPurged(realFiles, dir, { log, catalog }, work, signal);
+    await compactPurged(
+      realFiles,
+      dir,
+      { log, catalog, codec: 'zstd', sealer: sealerInProcess(realFiles) },
+      work,
+      signal,
+    );
     await dropAsides(realFiles, dir);
     await endPurge(realFiles, dir);
   } finally {

@@ -8,6 +8,7 @@ import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
+import { sealerInProcess } from '../../src/archive/sealer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Place } from '../../src/mail/words.ts';
@@ -123,7 +124,13 @@ export class PurgedArchive {
           work = await decidedPurge(files, dir);
         }
         if (work === undefined) return survey;
-        await compactPurged(files, dir, { log, catalog }, work, signal);
+        await compactPurged(
+          files,
+          dir,
+          { log, catalog, codec: 'zstd', sealer: sealerInProcess(files) },
+          work,
+          signal,
+        );
         await dropAsides(files, dir);
         await endPurge(files, dir);
         return survey;

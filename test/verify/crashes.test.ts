@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { Positions } from '../archive/positions.ts';

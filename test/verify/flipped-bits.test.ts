@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { readLog } from '../../src/verify/read-log.ts';
 import type { SegmentDamage } from '../../src/verify/segment-report.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { realFiles } from '../../src/archive/real-files.ts';
-import { sealClosedSegments } from '../../src/archive/seal-segment.ts';
+import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';
 import { type VerifyOptions, verifyArchive } from '../../src/verify/verify-archive.ts';

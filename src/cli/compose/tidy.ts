@@ -1,5 +1,5 @@
 import { dropOldGenerations } from '../../archive/old-generations.ts';
-import { sealClosedSegments } from '../../archive/seal-segment.ts';
+import { sealClosedSegments } from '../../archive/seal-closed.ts';
 import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Writer } from './writer.ts';
 
@@ -19,13 +19,15 @@ export async function tidy(
   now: () => number,
   signal: AbortSignal,
 ): Promise<readonly MailkeepError[]> {
-  const { dataDir, log, sources, catalog } = writer;
+  const { dataDir, log, sources, catalog, codec, sealer } = writer;
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed, damaged } = await sealClosedSegments({
     dir: dataDir,
     before: log.segment,
+    codec,
+    sealer,
     signal,
-  });
+  }).finally(() => sealer.close());
   const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0 });
   if (sealed.length + dropped.length > 0) sources.refresh();
   if (startedAtCommit > 0 || signal.aborted) return damaged;

@@ -1,12 +1,15 @@
 import { rmSync } from 'node:fs';
 import path from 'node:path';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../../archive/compress-payload.ts';
 import { FOLDER_MODE } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { type LogReader, openLogReader } from '../../archive/log-reader.ts';
 import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
+import { type Sealer, sealerOnThread } from '../../archive/sealer.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { openState, type StateFile } from '../../catalog/state.ts';
+import { locateCodec } from '../../config/archive-codec.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { bytes, counted } from '../amounts.ts';
@@ -20,6 +23,10 @@ export interface Writer {
   readonly sources: LogReader;
   readonly catalog: WritableCatalog;
   readonly state: StateFile;
+  /** What sealed records are compressed with, as the configuration says. */
+  readonly codec: ArchiveCodec;
+  /** Rewrites segments, on a thread that starts when it is first needed, also after it was closed. */
+  readonly sealer: Sealer;
   /** Where large sources wait on their way into the log. */
   readonly spoolDir: string;
   close(): Promise<void>;
@@ -31,7 +38,7 @@ export interface Writer {
  * @throws network-file-system, archive-in-use; family `damage` when the log is not what was written: nothing was changed then
  */
 export async function openWriter(
-  context: Pick<CommandContext, 'surroundings' | 'notices' | 'signal' | 'now'>,
+  context: Pick<CommandContext, 'globals' | 'surroundings' | 'notices' | 'signal' | 'now'>,
   dataDir: string,
 ): Promise<Writer> {
   const closers: (() => void | Promise<void>)[] = [];
@@ -39,7 +46,9 @@ export async function openWriter(
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    mindFileSystem(dataDir, context.surroundings.env);
+    const { globals, surroundings } = context;
+    const codec = locateCodec(globals.config, surroundings) ?? DEFAULT_CODEC;
+    mindFileSystem(dataDir, surroundings.env);
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');
@@ -64,9 +73,11 @@ export async function openWriter(
       context.notices.warn(`state.sqlite could not be read and was put aside as ${aside}`),
     );
     closers.push(() => state.close());
+    const sealer = sealerOnThread();
+    closers.push(() => sealer.close());
     const sources = openLogReader({ dir: dataDir, locator: catalog.locator });
     closers.push(() => sources.close());
-    return { dataDir, log, sources, catalog, state, spoolDir, close };
+    return { dataDir, log, sources, catalog, state, codec, sealer, spoolDir, close };
   } catch (error) {
     await close();
     throw error;

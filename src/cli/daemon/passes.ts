@@ -29,6 +29,7 @@ import { tidy } from '../compose/tidy.ts';
 import type { Writer } from '../compose/writer.ts';
 import { wantedOf } from '../sync-selection.ts';
 import { type AccountOrigin, AccountOrigins } from './account-origins.ts';
+import { Compaction } from './compaction.ts';
 import { Meter, Meters } from './meters.ts';
 import { SharedCommitter } from './shared-committer.ts';
 
@@ -61,6 +62,7 @@ export class Passes implements PassRunner {
   readonly #indexer: Indexer;
   readonly #attachments: AttachmentReading;
   readonly #committer: SharedCommitter;
+  readonly #compaction: Compaction;
   readonly #meters = new Meters();
   #settings: Settings;
   #origins: AccountOrigins;
@@ -76,6 +78,7 @@ export class Passes implements PassRunner {
       extractor: this.#extractor,
     });
     this.#attachments = attachmentReading(writer, this.#indexer);
+    this.#compaction = new Compaction(writer);
     this.#committer = new SharedCommitter({
       log: writer.log,
       mirror: this.#mirror,
@@ -236,8 +239,12 @@ export class Passes implements PassRunner {
     // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
     const { number } = writer.catalog.reached();
     const startedAt = now();
-    onSealed(startedAt, await tidy(writer, Math.max(1, number), now, signal));
-    return left > 0;
+    const damaged = await tidy(writer, Math.max(1, number), now, signal);
+    const compacted = this.#settings.archive.compact
+      ? await this.#compaction.step(this.#settings.minFreeBytes, signal)
+      : { damaged: [], more: false };
+    onSealed(startedAt, [...damaged, ...compacted.damaged]);
+    return left > 0 || compacted.more;
   }
 
   recover(): void {

@@ -68,7 +68,7 @@ export class ScheduledPruning {
 
   async #finish(signal: AbortSignal): Promise<Compacted> {
     const { writer } = this.#options;
-    const { dataDir, sources } = writer;
+    const { dataDir, sealer, sources } = writer;
     const work = await decidedPurge(realFiles, dataDir);
     if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };
     if (work.reason === 'forgotten') throw retentionError('forget-unfinished', {});
@@ -77,6 +77,7 @@ export class ScheduledPruning {
       await endPurge(realFiles, dataDir);
       return compacted;
     } finally {
+      await sealer.close();
       sources.refresh();
     }
   }

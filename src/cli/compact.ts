@@ -1,0 +1,158 @@
+import { existsSync } from 'node:fs';
+import {
+  type Compactable,
+  compactableSegments,
+  compactSegment,
+  isDamage,
+} from '../archive/compact-segments.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/compress-payload.ts';
+import { checkFormat } from '../archive/format-file.ts';
+import { formatPath } from '../archive/layout.ts';
+import { acquireLock } from '../archive/lock.ts';
+import { realFiles } from '../archive/real-files.ts';
+import { sealerOnThread } from '../archive/sealer.ts';
+import { locateCodec } from '../config/archive-codec.ts';
+import { locateDataDir } from '../config/data-dir.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { usageError } from '../errors/usage.ts';
+import { bytes, count, counted, span } from './amounts.ts';
+import { mindFileSystem } from './compose/network-file-system.ts';
+import type { CommandContext } from './context.ts';
+import { EXIT, type ExitCode } from './exit-codes.ts';
+import { sentenceOf } from './sentences.ts';
+
+/** How often progress is reported. */
+const REPORT_EVERY_MS = 5_000;
+
+interface CompactResult {
+  readonly codec: ArchiveCodec;
+  readonly dryRun: boolean;
+  /** Segments that were rewritten, or would be, and bytes of their files. */
+  readonly segments: number;
+  readonly bytesBefore: number;
+  /** Null for a dry run. */
+  readonly bytesAfter: number | null;
+  /** Segments that another codec compressed and that were not reached. */
+  readonly remaining: number;
+  readonly interrupted: boolean;
+  readonly damaged: readonly MailkeepError[];
+}
+
+/**
+ * `mailkeep compact`: rewrites the sealed segments that are compressed otherwise than the configuration says.
+ *
+ * @throws usage-no-archive, archive-in-use, network-file-system, archive-format-newer: nothing was changed
+ * @throws disk-full and the other errors of writing: what was rewritten stays, and the same command continues
+ */
+export async function compact(
+  context: CommandContext,
+  { dryRun }: { readonly dryRun: boolean },
+): Promise<ExitCode> {
+  const { globals, surroundings, output, now } = context;
+  const dir = locateDataDir(globals, surroundings);
+  const codec = locateCodec(globals.config, surroundings) ?? DEFAULT_CODEC;
+  if (!existsSync(formatPath(dir))) throw usageError('usage-no-archive', { dataDir: dir });
+  checkFormat(realFiles, dir);
+  const startedAt = now();
+  const result = dryRun
+    ? surveyed(dir, codec)
+    : await whileLocked(context, dir, () => rewritten(context, dir, codec));
+  const durationMs = now() - startedAt;
+  const damaged = result.damaged.map(({ code, facts }) => ({ code, ...facts }));
+  await output.object({ ...result, damaged, durationMs }, () => report(result, durationMs));
+  if (result.interrupted) return EXIT.interrupted;
+  return result.damaged.length > 0 ? EXIT.damage : EXIT.done;
+}
+
+async function whileLocked<T>(
+  { surroundings }: CommandContext,
+  dir: string,
+  act: () => Promise<T>,
+): Promise<T> {
+  mindFileSystem(dir, surroundings.env);
+  const lock = acquireLock(dir);
+  try {
+    return await act();
+  } finally {
+    lock.release();
+  }
+}
+
+function surveyed(dir: string, codec: ArchiveCodec): CompactResult {
+  const { segments, damaged } = survey(dir, codec);
+  return {
+    codec,
+    dryRun: true,
+    segments: segments.length,
+    bytesBefore: segments.reduce((total, segment) => total + segment.bytes, 0),
+    bytesAfter: null,
+    remaining: segments.length,
+    interrupted: false,
+    damaged,
+  };
+}
+
+async function rewritten(
+  { notices, now, signal }: CommandContext,
+  dir: string,
+  codec: ArchiveCodec,
+): Promise<CompactResult> {
+  const { segments, damaged } = survey(dir, codec);
+  const sealer = sealerOnThread();
+  let [done, bytesBefore, bytesAfter, reportedAt] = [0, 0, 0, now()];
+  let examined = 0;
+  try {
+    for (const { segment } of segments) {
+      if (signal.aborted) break;
+      examined += 1;
+      try {
+        const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec });
+        done += 1;
+        bytesBefore += sealed.bytesBefore;
+        bytesAfter += sealed.bytesAfter;
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        damaged.push(error);
+      }
+      if (now() - reportedAt < REPORT_EVERY_MS) continue;
+      reportedAt = now();
+      notices.say(`rewrote ${count(examined)} of ${counted(segments.length, 'segment')}`);
+    }
+  } finally {
+    await sealer.close();
+  }
+  const remaining = segments.length - examined;
+  const interrupted = remaining > 0;
+  return {
+    ...{ codec, dryRun: false, segments: done, bytesBefore, bytesAfter },
+    ...{ remaining, interrupted, damaged },
+  };
+}
+
+function survey(dir: string, codec: ArchiveCodec) {
+  const segments: Compactable[] = [];
+  const damaged: MailkeepError[] = [];
+  for (const found of compactableSegments(realFiles, dir, codec)) {
+    if ('bytes' in found) segments.push(found);
+    else damaged.push(found.damage);
+  }
+  return { segments, damaged };
+}
+
+function report(result: CompactResult, durationMs: number): string {
+  const { codec, dryRun, segments, bytesBefore, bytesAfter, remaining, interrupted } = result;
+  const rewritten = `${counted(segments, 'segment')} (${bytes(bytesBefore)})`;
+  const lines: string[] = [];
+  if (segments === 0 && remaining === 0) lines.push(`Every sealed segment has ${codec} already.`);
+  else if (dryRun) lines.push(`Would rewrite ${rewritten} with ${codec}.`);
+  else {
+    const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
+    lines.push(`Rewrote ${rewritten} with ${codec}${after}, in ${span(durationMs)}.`);
+  }
+  if (interrupted) {
+    lines.push(`Interrupted: ${counted(remaining, 'segment')} left. The same command continues.`);
+  }
+  return [...lines, ...result.damaged.map((error) => `DAMAGED ${sentenceOf(error).message}`)].join(
+    '\n',
+  );
+}
