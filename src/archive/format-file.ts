@@ -42,7 +42,7 @@ export async function writeFormat(files: FileLayer, dir: string): Promise<void> 
   await write(files, dir, FIRST_FORMAT);
 }
 
-/** Whether records of this archive may be compressed with zstd. */
+/** Whether FORMAT says that records of this archive may be compressed with zstd. */
 export function allowsZstd(files: FileLayer, dir: string): boolean {
   return checkFormat(files, dir) >= ZSTD_FORMAT;
 }

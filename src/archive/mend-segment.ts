@@ -1,9 +1,9 @@
 import { logDamaged } from '../errors/archive.ts';
 import { type CommitRecord, commitHash, decodeCommit, Identities } from './commit-record.ts';
 import { createAnew, type FileLayer, writeAll } from './file-layer.ts';
-import { allowsZstd } from './format-file.ts';
+import { allowsZstd, allowZstd } from './format-file.ts';
 import { syncing, writing } from './hot-segment.ts';
-import { logFolder, segmentPath, temporaryPath } from './layout.ts';
+import { formatPath, logFolder, segmentPath, temporaryPath } from './layout.ts';
 import { RECORD_KIND } from './records.ts';
 import { SealedFileWriter, type SealedRecord } from './sealed-file.ts';
 import { purgedByFooter } from './sealed-footer.ts';
@@ -49,6 +49,9 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const { dir, segment, files, sources } = options;
   const [first] = sources;
   if (first === undefined) return undefined;
+  const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
+  // Durable as well: what another process wrote may not be yet.
+  if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
   const temporary = temporaryPath(path);
@@ -58,7 +61,6 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
       try {
         const header: SegmentHeader = { ...first.header, generation };
         await writeAll(target, encodeSegmentHeader(header), 0);
-        const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
         const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES, codec);
         for (const batch of mendedBatches(options)) {
           if (batch === undefined) return false;

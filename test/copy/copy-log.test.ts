@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import type { ArchiveCodec } from '../../src/archive/compress-payload.ts';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
@@ -7,6 +8,7 @@ import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
+import { expectFormatAllows } from '../archive/formats.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { Positions } from '../archive/positions.ts';
 import { DIR, fill, openOn, writeBatches } from '../archive/sample-log.ts';
@@ -18,16 +20,16 @@ const copy = (disk: SimulatedDisk, forget = async () => {}) =>
   copyLog({ from: DIR, to: TO, files: disk.files, signal, forget });
 
 /** One sealed segment, one that is closed, and one that is written to, with a torn tail. */
-async function grown() {
+async function grown(codec: ArchiveCodec = 'zstd') {
   const disk = new SimulatedDisk();
   disk.files.makeFolder(TO);
   const writer = await openOn(disk.files);
   const known = new Positions();
   await writeBatches(writer, known, 3);
-  const large = [mailWithAttachment(noise(80_000))];
+  const large = [mailWithAttachment(noise(280_000))];
   known.fold(await writer.commit(fill(writer.newBatch(), large, known, 100)));
   await writer.rollIfLarger(0);
-  await sealClosedSegments({ dir: DIR, before: 2, files: disk.files });
+  await sealClosedSegments({ dir: DIR, before: 2, files: disk.files, codec });
   await dropOldGenerations({ dir: DIR, now: 1e15, keepMs: 0, files: disk.files });
   await writeBatches(writer, known, 2, 200);
   await writer.rollIfLarger(0);
@@ -100,7 +102,7 @@ test('what was purged here is purged there', async () => {
   await copy(disk);
   const [raw = Buffer.alloc(0)] = large;
   const blob = [...known.blobs.keys()].at(-1) ?? '';
-  const bytes = noise(80_000).subarray(0, 64);
+  const bytes = noise(280_000).subarray(0, 64);
   const anywhere = () => disk.paths().filter((path) => disk.read(path).includes(bytes));
   expect(anywhere()).toHaveLength(2);
   const big = known.batches[3]?.records.find(({ kind }) => kind === 'blob');
@@ -135,7 +137,7 @@ test('what has to be forgotten is forgotten before it is purged there, wherever 
     await dropOldGenerations({ dir: DIR, now: 1e15, keepMs: 0, files: disk.files });
     return disk;
   };
-  const bytes = noise(80_000).subarray(0, 64);
+  const bytes = noise(280_000).subarray(0, 64);
   const text = `${TO}/text`;
   const kept = (disk: SimulatedDisk, path: string) => disk.paths().includes(path);
   let killed = 0;
@@ -225,28 +227,35 @@ async function twice(
   disk: SimulatedDisk,
   writer: Awaited<ReturnType<typeof grown>>['writer'],
   known: Positions,
+  codec: ArchiveCodec,
 ) {
   await copy(disk);
   await writeBatches(writer, known, 1, 400);
-  await sealClosedSegments({ dir: DIR, before: writer.segment, files: disk.files });
+  await sealClosedSegments({ dir: DIR, before: writer.segment, files: disk.files, codec });
   await copy(disk);
 }
 
 const CUTS = powerCuts(2);
 
-test(
-  `killed, or without power, at any act: nothing half-written, and the same command goes on (${CUTS} seeds)`,
-  async () => {
+test.each<[ArchiveCodec, ArchiveCodec]>([
+  ['zstd', 'zstd'],
+  ['zlib', 'zlib'],
+  // The archive turns to zstd between two copies.
+  ['zlib', 'zstd'],
+])(
+  `killed, or without power, at any act: nothing half-written, and the same command continues (%s, then %s; ${CUTS} seeds)`,
+  async (first, second) => {
     for (const { name, after } of endings(CUTS)) {
       for (let k = 0; ; k += 1) {
-        const { disk, writer, known } = await grown();
+        const { disk, writer, known } = await grown(first);
         const start = disk.acts;
         disk.fault = (act, _path, count) => {
           if (count === start + k) throw new Killed(act);
           return undefined;
         };
-        const outcome = await twice(disk, writer, known).catch((error: unknown) => error);
+        const outcome = await twice(disk, writer, known, second).catch((error: unknown) => error);
         const next = after(disk);
+        expectFormatAllows(next, TO);
         const names = next.paths().filter((path) => path.startsWith(TO) && path.endsWith('.seg'));
         if (names.length > 0) await commitsOf(next, TO);
         await copy(next);

@@ -44,11 +44,11 @@ export function letter(word: string): Buffer {
   );
 }
 
-export const SHARED = noise(90_000, 3);
+export const SHARED = noise(290_000, 3);
 export const MAIL = {
   plain: letter('plain'),
   gone: letter('gone'),
-  large: mailWithAttachment(noise(80_000, 1)),
+  large: mailWithAttachment(noise(280_000, 1)),
   // Two messages with one attachment, in other words.
   shares: Buffer.concat([Buffer.from('X-First: yes\r\n'), mailWithAttachment(SHARED)]),
   sharesToo: Buffer.concat([Buffer.from('X-Second: yes\r\n'), mailWithAttachment(SHARED)]),

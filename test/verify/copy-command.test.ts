@@ -13,7 +13,7 @@ const archive = new GrownArchive();
 const top = mkdtempSync(join(tmpdir(), 'mailkeep-copied-'));
 const to = join(top, 'copy');
 beforeAll(async () => {
-  await archive.grow([sampleMail(1), mailWithAttachment(noise(90_000, 3)), sampleMail(2)], true);
+  await archive.grow([sampleMail(1), mailWithAttachment(noise(290_000, 3)), sampleMail(2)], true);
   await archive.grow([sampleMail(4), sampleMail(5)], false);
 });
 afterAll(() => {
@@ -52,7 +52,7 @@ test('a purge takes the catalog of the copy with it, and those that repairs put 
   await sealSegment({
     dir: archive.dir,
     segment: 1,
-    purge: ({ rawLength }) => rawLength >= 90_000,
+    purge: ({ rawLength }) => rawLength >= 290_000,
   });
   await dropOldGenerations({ dir: archive.dir, now: Date.now() + 1e9, keepMs: 0 });
   const told = await ran(['copy', '--data', archive.dir, '--to', to, '--json']);

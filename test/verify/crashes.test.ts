@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import type { ArchiveCodec } from '../../src/archive/compress-payload.ts';
 import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
@@ -9,13 +10,13 @@ import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts
 const CUTS = powerCuts(12);
 
 /** A sealed and a hot segment, each with a flipped bit. */
-async function damaged() {
+async function damaged(codec: ArchiveCodec) {
   const disk = new SimulatedDisk();
   const writer = await openOn(disk.files);
   const known = new Positions();
   await writeBatches(writer, known, 4);
   await writer.rollIfLarger(0);
-  await sealClosedSegments({ dir: DIR, before: 2, files: disk.files });
+  await sealClosedSegments({ dir: DIR, before: 2, files: disk.files, codec });
   disk.delete(hotPath(1));
   await writeBatches(writer, known, 3, 100);
   await writer.close();
@@ -39,46 +40,50 @@ const mend = (disk: SimulatedDisk, known: Positions) =>
     expected: known.reached,
   });
 
-test(
-  `killed, or without power, at any act of mending: it can be mended again, and nothing is lost (${CUTS} seeds)`,
-  async () => {
-    for (const { name, after } of endings(CUTS)) {
-      for (let k = 0; ; k += 1) {
-        const { disk, known } = await damaged();
-        const start = disk.acts;
-        disk.fault = (act, _path, count) => {
-          if (count === start + k) throw new Killed(act);
-          return undefined;
-        };
-        const outcome = await mend(disk, known).catch((error: unknown) => error);
-        const next = after(disk);
-        await mend(next, known);
-        expect(await soundBatches(next.files), `${name}, act ${k}`).toEqual(known.batches);
-        // The writer finds its way, and the damaged bytes are still there.
-        await (await openOn(next.files, { expected: known.reached })).close();
-        expect(next.paths().filter((path) => path.includes('.damaged')).length).toBeGreaterThan(1);
-        expect(next.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
-        if (!(outcome instanceof Error)) break;
+describe.each<ArchiveCodec>(['zstd', 'zlib'])('sealed with %s,', (codec) => {
+  test(
+    `killed, or without power, at any act of mending: it can be mended again, and nothing is lost (${CUTS} seeds)`,
+    async () => {
+      for (const { name, after } of endings(CUTS)) {
+        for (let k = 0; ; k += 1) {
+          const { disk, known } = await damaged(codec);
+          const start = disk.acts;
+          disk.fault = (act, _path, count) => {
+            if (count === start + k) throw new Killed(act);
+            return undefined;
+          };
+          const outcome = await mend(disk, known).catch((error: unknown) => error);
+          const next = after(disk);
+          await mend(next, known);
+          expect(await soundBatches(next.files), `${name}, act ${k}`).toEqual(known.batches);
+          // The writer finds its way, and the damaged bytes are still there.
+          await (await openOn(next.files, { expected: known.reached })).close();
+          expect(next.paths().filter((path) => path.includes('.damaged')).length).toBeGreaterThan(
+            1,
+          );
+          expect(next.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+          if (!(outcome instanceof Error)) break;
+        }
       }
-    }
-  },
-  120_000 + CUTS * 30_000,
-);
+    },
+    120_000 + CUTS * 30_000,
+  );
 
-test('no room at any write of mending: a clear error, and it goes on when there is room', async () => {
-  for (let k = 0; ; k += 1) {
-    const { disk, known } = await damaged();
-    let writes = 0;
-    disk.fault = (act, path) => {
-      if (act === 'write' && writes++ === k) throw systemError('ENOSPC', path);
-      return undefined;
-    };
-    const outcome = await mend(disk, known).catch((error: unknown) => error);
-    if (outcome instanceof Error) expect(outcome).toMatchObject({ code: 'disk-full' });
-    expect(disk.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
-    disk.fault = () => undefined;
-    await mend(disk, known);
-    expect(await soundBatches(disk.files)).toEqual(known.batches);
-    if (!(outcome instanceof Error)) break;
-  }
+  test('no room at any write of mending: a clear error, and it goes on when there is room', async () => {
+    for (let k = 0; ; k += 1) {
+      const { disk, known } = await damaged(codec);
+      let writes = 0;
+      disk.fault = (act, path) => {
+        if (act === 'write' && writes++ === k) throw systemError('ENOSPC', path);
+        return undefined;
+      };
+      const outcome = await mend(disk, known).catch((error: unknown) => error);
+      if (outcome instanceof Error) expect(outcome).toMatchObject({ code: 'disk-full' });
+      expect(disk.paths().filter((path) => path.endsWith('.tmp'))).toEqual([]);
+      disk.fault = () => undefined;
+      await mend(disk, known);
+      expect(await soundBatches(disk.files)).toEqual(known.batches);
+      if (!(outcome instanceof Error)) break;
+    }
+  });
 });

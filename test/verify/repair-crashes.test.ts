@@ -14,7 +14,7 @@ import { GrownArchive, START, verified } from './grown-archive.ts';
 const CUTS = powerCuts(2);
 
 /** Stored by itself when sealed, not in a block with other records (bytes). */
-const LARGE = 70_000;
+const LARGE = 270_000;
 /** Its bytes come from the mailbox again; those of the other are lost for good. */
 const fetched = mailWithAttachment(noise(LARGE, 1));
 const lost = mailWithAttachment(noise(LARGE, 2));

@@ -16,7 +16,7 @@ import { GrownArchive, START, verified } from './grown-archive.ts';
 
 const archive = new GrownArchive();
 const top = mkdtempSync(join(tmpdir(), 'mailkeep-repair-'));
-const large = mailWithAttachment(noise(90_000, 9));
+const large = mailWithAttachment(noise(290_000, 9));
 beforeAll(async () => {
   await archive.grow([...[1, 2, 3, 4, 5].map((n) => sampleMail(n)), large], true);
   await archive.grow(
@@ -166,7 +166,7 @@ describe('a copy of another archive', () => {
 });
 
 describe('what was purged', () => {
-  const bytes = noise(90_000, 9).subarray(0, 32);
+  const bytes = noise(290_000, 9).subarray(0, 32);
   /** The archive with the large message forgotten: generation 3 of the first segment lacks its blob. */
   async function purged(name: string, blobs: readonly string[]): Promise<string> {
     const dir = damagedCopy(name, HOT, (whole) => whole);
@@ -176,7 +176,7 @@ describe('what was purged', () => {
     batch.addFact({ fact: 'purged', message, reason: 'forgotten', blobs });
     await writer.commit(batch);
     await writer.close();
-    await sealSegment({ dir, segment: 1, purge: ({ rawLength }) => rawLength === 90_000 });
+    await sealSegment({ dir, segment: 1, purge: ({ rawLength }) => rawLength === 290_000 });
     await dropOldGenerations({ dir, now: Date.now() + 1e9, keepMs: 0 });
     for (const file of readdirSync(dir)) if (file.startsWith('catalog')) rmSync(join(dir, file));
     return dir;
@@ -205,7 +205,7 @@ describe('what was purged', () => {
   });
 
   test('does not come back where only the log says so, its segment being gone', async () => {
-    const dir = await purged('forgotten', [hash('sha256', noise(90_000, 9))]);
+    const dir = await purged('forgotten', [hash('sha256', noise(290_000, 9))]);
     rmSync(join(dir, 'log', '0000000001.3.seg'));
     const { mended } = await repaired(dir, { copies: [archive.dir] });
     expect(mended).toContainEqual(expect.objectContaining({ segment: 1 }));
@@ -217,7 +217,7 @@ describe('from the origin', () => {
   const id = hash('sha256', large);
   const at = () => {
     const bytes = readFileSync(join(archive.dir, 'log', SEALED));
-    return bytes.indexOf(noise(90_000, 9).subarray(0, 32));
+    return bytes.indexOf(noise(290_000, 9).subarray(0, 32));
   };
 
   test('bytes are accepted only when their hash is right', async () => {
