@@ -5,6 +5,8 @@ export interface ReliabilityOptions {
   readonly messages: number;
   /** How often each command runs on each Node.js. */
   readonly runs: number;
+  /** How often the small export runs on each Node.js; it syncs hundreds of files, and takes longest on a busy disk. */
+  readonly exports: number;
   /** How often the complete verification and the complete export run on each Node.js. */
   readonly full: number;
   /** The Node.js binaries to run the program with. */
@@ -18,6 +20,7 @@ export interface ReliabilityOptions {
 export const USAGE = `node --import tsx test/nodes/reliability.ts [options]
   --messages N    messages in the archive (50000)
   --runs N        runs of each command on each Node.js (200)
+  --exports N     runs of the small export (as many as --runs)
   --full N        runs of a complete verification and a complete export on each Node.js (5)
   --node PATH     a Node.js binary to run the program with; may be given several times (this one)
   --program FILE  the built command line (dist/mailkeep.cjs of this clone)
@@ -35,6 +38,7 @@ export function parseOptions(args: readonly string[]): ReliabilityOptions | 'hel
     options: {
       messages: { type: 'string', default: '50000' },
       runs: { type: 'string', default: '200' },
+      exports: { type: 'string' },
       full: { type: 'string', default: '5' },
       node: { type: 'string', multiple: true, default: [process.execPath] },
       program: { type: 'string' },
@@ -46,6 +50,7 @@ export function parseOptions(args: readonly string[]): ReliabilityOptions | 'hel
   return {
     messages: wholeNumber('messages', values.messages, 100),
     runs: wholeNumber('runs', values.runs, 0),
+    exports: wholeNumber('exports', values.exports ?? values.runs, 0),
     full: wholeNumber('full', values.full, 0),
     nodes: values.node,
     program: values.program,

@@ -7,7 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Workplace } from '../bench/workplace.ts';
-import { type Command, longCommands, problemOf, shortCommands } from './commands.ts';
+import { type Command, longCommands, problemOf, shortCommands, smallExport } from './commands.ts';
 import { parseOptions, type ReliabilityOptions, USAGE } from './options.ts';
 import { openArchive } from './reliable-archive.ts';
 import { Results } from './results.ts';
@@ -46,7 +46,8 @@ async function repeat(work: Workplace, options: ReliabilityOptions): Promise<num
   );
   const results = new Results(join(folder, 'results.jsonl'));
   const place = { program, folder, results, nodes };
-  await rounds(place, shortCommands(archive, folder), options.runs);
+  await rounds(place, shortCommands(archive), options.runs);
+  await rounds(place, [smallExport(archive, folder)], options.exports);
   await rounds(place, longCommands(archive, folder), options.full);
   await archive.sandbox.stop();
   console.log(results.table(nodes.map(({ version }) => version)));
