@@ -55,8 +55,9 @@ function entryOf(record: DeliveryLogRecord): LoggedDelivery | null {
     mailbox: record.mailbox_address,
     url: record.webhook_url,
     success: record.is_successful,
-    attempts: record.retry_count,
-    mostAttempts: record.max_retry_count,
+    // The service counts retries: the first attempt is none.
+    attempts: record.retry_count + 1,
+    mostAttempts: record.max_retry_count + 1,
     durationMs: record.duration,
   };
 }

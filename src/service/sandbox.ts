@@ -98,7 +98,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       {
         prefix: '/api/mail/',
         handle: (request, response) => platformSurface.handle(request, response),
-        envelope: (refusal) => platformSurface.refusal(refusal),
+        envelope: (refusal, address) => platformSurface.refusal(refusal, address),
       },
       { prefix: '/mcp', handle: (request, response) => mcp.handle(request, response), envelope },
       {

@@ -2,6 +2,8 @@
 export interface ServiceSettings {
   /** Requests per minute and token on the mailbox surface; null for no limit. */
   readonly requestsPerMinute: number | null;
+  /** With a limit, so many requests refused in a row block the address for a while; null for never. */
+  readonly block: RateBlock | null;
   /** Milliseconds every answer is held back. */
   readonly latencyMs: number;
   /** Largest request body, in bytes. */
@@ -23,16 +25,23 @@ export interface ServiceSettings {
   /** Before the second attempt; the wait doubles with each further one, up to the longest. */
   readonly webhookFirstRetryMs: number;
   readonly webhookLongestRetryMs: number;
-  /** Test deliveries a minute and webhook. */
+  /** Test deliveries a minute and webhook over the platform surface; the other one declares no limit. */
   readonly webhookTestsPerMinute: number;
   /** Requests per minute and IP address on the platform surface; null for no limit. */
   readonly platformRequestsPerMinute: number | null;
   /** So many requests refused in a row block the address for a while; null for never. */
-  readonly platformBlock: { readonly refusals: number; readonly forMs: number } | null;
+  readonly platformBlock: RateBlock | null;
+}
+
+/** Requests refused in a row, with no request allowed in between, and how long they block their address. */
+export interface RateBlock {
+  readonly refusals: number;
+  readonly forMs: number;
 }
 
 export const defaultSettings: ServiceSettings = {
   requestsPerMinute: null,
+  block: { refusals: 100, forMs: 60_000 },
   latencyMs: 0,
   maxBodyBytes: 35 * 1024 * 1024,
   outgoingAllowList: null,

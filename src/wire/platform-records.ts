@@ -37,7 +37,7 @@ export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecor
 export const platformMessageRecord = z.looseObject({ message: text });
 export type PlatformMessageRecord = z.output<typeof platformMessageRecord>;
 
-/** `duration` is in milliseconds; `retry_count` counts attempts made. */
+/** `duration` is in milliseconds; `retry_count` counts the attempts after the first, `max_retry_count` how many of them may be. */
 export const deliveryLogRecord = z.looseObject({
   created_at: text,
   mailbox_address: text,

@@ -201,8 +201,8 @@ test('the platform surface: all 9 operations', async () => {
     mailbox_address: boxes[0]?.address,
     webhook_url: receiver.url,
     is_successful: true,
-    retry_count: 2,
-    max_retry_count: 6,
+    retry_count: 1,
+    max_retry_count: 5,
   });
   expect(await collected(client.eachDeliveryLog(hook.orderId, { perPage: 1 }))).toHaveLength(
     logged.total,

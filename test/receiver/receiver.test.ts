@@ -94,7 +94,7 @@ test('mail that arrives at the service is hinted at, with the mailbox of the sec
   // Created after the start: the first delivery had it read.
   expect(reads).toBe(2);
   const log = await here.log();
-  expect(log.data).toEqual([expect.objectContaining({ is_successful: true, retry_count: 1 })]);
+  expect(log.data).toEqual([expect.objectContaining({ is_successful: true, retry_count: 0 })]);
   expect(events).toEqual([{ event: 'delivery', webhook: hook.id, bytes: expect.any(Number) }]);
 });
 

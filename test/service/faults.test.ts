@@ -196,6 +196,40 @@ describe('limits', () => {
     });
   });
 
+  test('repeated excess blocks the address, whichever token it comes with', async () => {
+    await served.close();
+    let now = Date.UTC(2026, 0, 1);
+    served = await serveEmpty({
+      now: () => now,
+      settings: { requestsPerMinute: 2, block: { refusals: 3, forMs: 300_000 } },
+    });
+    const me = 'GET /api/v1/me';
+    expect(await statuses(me, 5)).toEqual([200, 200, 429, 429, 429]);
+    const blocked = await served.call(me, { token: 'another' });
+    expect(blocked).toMatchObject({
+      status: 429,
+      json: { code: 'ERR_ADDRESS_BLOCKED', params: { retryAfter: 300 } },
+      headers: { 'retry-after': '300' },
+    });
+    now += 299_999;
+    expect((await served.call(me)).headers['retry-after']).toBe('1');
+    now += 1;
+    expect(await statuses(me, 3)).toEqual([200, 200, 429]);
+  });
+
+  test('with --rpm alone, the hundredth refusal in a row blocks for a minute', async () => {
+    await served.close();
+    let now = Date.UTC(2026, 0, 1);
+    served = await serveEmpty({ now: () => now, settings: { requestsPerMinute: 1 } });
+    const me = 'GET /api/v1/me';
+    await statuses(me, 1);
+    now += 30_000;
+    await statuses(me, 99);
+    const last = await served.call(me);
+    expect(last).toMatchObject({ json: { code: 'ERR_ADDRESS_BLOCKED' } });
+    expect(last.headers['retry-after']).toBe('60');
+  });
+
   test('an answer is held back for the latency', async () => {
     await served.close();
     served = await serveEmpty({ settings: { latencyMs: 30 } });

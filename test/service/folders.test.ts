@@ -171,12 +171,12 @@ describe('getQuota', () => {
     expect((await served.call(`GET ${served.m}/quota`)).json).toEqual({
       data: {
         quotas: [
-          { resourceName: 'STORAGE', usage: 333, limit: 1000, percentage: 33.3 },
+          { resourceName: 'STORAGE', usage: 333, limit: 1000, percentage: 33 },
           { resourceName: 'MESSAGE', usage: 3, limit: 4, percentage: 75 },
         ],
         totalUsage: 333,
         totalLimit: 1000,
-        totalPercentage: 33.3,
+        totalPercentage: 33,
         supported: true,
       },
     });

@@ -177,7 +177,7 @@ describe('testWebhook', () => {
       receiver.closeAllConnections();
     });
     expect((await run()).json).toEqual({
-      data: { httpStatus: null, success: false, error: expect.any(String) },
+      data: { httpStatus: 0, success: false, error: expect.any(String) },
     });
   });
 });

@@ -80,7 +80,7 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
     return [
       Number.isNaN(at) ? entry.created_at : localTime(at),
       entry.is_successful ? 'delivered' : 'failed',
-      `${entry.retry_count} of ${entry.max_retry_count}`,
+      `${entry.retry_count + 1} of ${entry.max_retry_count + 1}`,
       `${count(entry.duration)} ms`,
       entry.mailbox_address,
       entry.webhook_url,

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, Socket } from 'node:net';
 import { serviceError } from '../../errors/service.ts';
 import type { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
@@ -9,8 +9,8 @@ import { refuseUnreadable } from './unreadable-request.ts';
 export interface Surface {
   readonly prefix: string;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** How its errors look. */
-  envelope(refusal: Refusal): Reply;
+  /** How it answers a request that could not be read, which came from this address. */
+  envelope(refusal: Refusal, address: string): Reply;
 }
 
 export interface Listener {
@@ -33,11 +33,15 @@ export async function listen(port: number, surfaces: readonly Surface[]): Promis
     if (surface === undefined) throw new TypeError('the last surface answers everything');
     return surface;
   };
-  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
     surfaceOf(request.url ?? '/').handle(request, response);
-  });
+  };
+  // Without a Host header or with an unknown expectation Node.js would answer by itself, in no envelope.
+  const server = createServer({ keepAliveTimeout: 60_000, requireHostHeader: false }, answer);
+  server.on('checkExpectation', answer);
   server.on('clientError', (error, socket) => {
-    refuseUnreadable(error, socket, (path, refusal) => surfaceOf(path).envelope(refusal));
+    const address = socket instanceof Socket ? (socket.remoteAddress ?? '') : '';
+    refuseUnreadable(error, socket, (path, refusal) => surfaceOf(path).envelope(refusal, address));
   });
   const host = '127.0.0.1';
   try {

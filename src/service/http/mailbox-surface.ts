@@ -4,6 +4,7 @@ import type { Call, Operation } from '../operations/call.ts';
 import { MAILBOX_OPERATIONS } from '../operations/table.ts';
 import { readRange } from '../seed/file-block.ts';
 import type { ServiceState } from '../service-state.ts';
+import { AddressBlocks } from './address-blocks.ts';
 import type { MailboxFault, ReplyFault } from './fault-rule.ts';
 import type { Faults } from './faults.ts';
 import { envelope, statusRefusal } from './mailbox-envelope.ts';
@@ -13,11 +14,10 @@ import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
-import { RouteTable } from './route.ts';
+import { type RouteMatch, RouteTable } from './route.ts';
 import { sendFaultyReply, sendReply } from './send-reply.ts';
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
-const BODY_METHODS: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
 interface Split {
   readonly replyFaults: readonly ReplyFault[];
@@ -30,13 +30,15 @@ export class MailboxSurface {
   readonly #faults: Faults;
   readonly #log: RequestLog;
   readonly #window: RateWindow | null;
+  readonly #blocks: AddressBlocks;
 
   constructor(service: ServiceState, faults: Faults, log: RequestLog) {
     this.#service = service;
     this.#faults = faults;
     this.#log = log;
-    const limit = service.settings.requestsPerMinute;
+    const { requestsPerMinute: limit, block } = service.settings;
     this.#window = limit === null ? null : new RateWindow(limit);
+    this.#blocks = new AddressBlocks(limit === null ? null : block);
   }
 
   /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
@@ -69,20 +71,8 @@ export class MailboxSurface {
       if (!(error instanceof Refusal)) this.#service.report(error);
       this.#send(response, envelope(error), NO_FAULTS, finish);
     };
-    if (match.kind === 'unknown') {
-      fail(new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route'));
-      return;
-    }
-    if (match.kind === 'wrong-method') {
-      fail(
-        new Refusal(
-          405,
-          'ERR_METHOD_NOT_ALLOWED',
-          'This route does not take the method',
-          { allowed: match.allowed },
-          { allow: match.allowed.join(', ') },
-        ),
-      );
+    if (match.kind !== 'found') {
+      fail(noRoute(match));
       return;
     }
     const query = mark < 0 ? NO_QUERY : new URLSearchParams(url.slice(mark + 1));
@@ -105,6 +95,9 @@ export class MailboxSurface {
   ): Outcome | Promise<Outcome> {
     const service = this.#service;
     const { authorization } = request.headers;
+    const address = request.socket.remoteAddress ?? '';
+    const blocked = this.#blocks.remaining(address, service.now());
+    if (blocked > 0) throw addressBlocked(blocked);
     const token = service.tokens.authorize(authorization, 'mailbox', service.now());
     if (token === null) {
       throw new Refusal(
@@ -115,8 +108,7 @@ export class MailboxSurface {
         { 'www-authenticate': 'Bearer' },
       );
     }
-    const rate = this.#window?.take(authorization ?? '', service.now());
-    if (rate?.allowed === false) throw statusRefusal(429, undefined, rate.retryAfterSeconds);
+    this.#limit(authorization ?? '', address);
     const { replyFaults, mailboxFaults } = split(this.#faults.strike(operation.id));
     for (const fault of replyFaults) {
       if (fault.kind === 'status') throw statusRefusal(fault.status, fault.code, fault.retryAfter);
@@ -126,13 +118,27 @@ export class MailboxSurface {
       for (const fault of mailboxFaults) applyMailboxFault(service, fault, params);
       return { reply, faults: replyFaults };
     };
-    if (BODY_METHODS.has(operation.method)) {
+    if (operation.takesBody) {
       return readJsonBody(request, service.settings.maxBodyBytes)
         .then((body) => operation.handle({ ...call, body }))
         .then(done);
     }
     const reply = operation.handle(call);
     return reply instanceof Promise ? reply.then(done) : done(reply);
+  }
+
+  /** Counts a request of a token. @throws Refusal 429 */
+  #limit(token: string, address: string): void {
+    const now = this.#service.now();
+    const rate = this.#window?.take(token, now);
+    if (rate === undefined) return;
+    if (rate.allowed) {
+      this.#blocks.allowed(address);
+      return;
+    }
+    const started = this.#blocks.refused(address, now);
+    if (started > 0) throw addressBlocked(started);
+    throw statusRefusal(429, undefined, rate.retryAfterSeconds);
   }
 
   #send(
@@ -169,6 +175,29 @@ export class MailboxSurface {
     await sendReply(response, reply);
     return response.statusCode;
   }
+}
+
+/** A path or a method that nothing answers: the interface knows 404, and no 405. */
+function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refusal {
+  if (match.kind === 'unknown') return new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
+  const allow = match.allowed.join(', ');
+  return new Refusal(
+    404,
+    'ERR_NOT_FOUND',
+    `There is no such route; this path has ${allow}`,
+    { allowed: match.allowed },
+    { allow },
+  );
+}
+
+function addressBlocked(retryAfter: number): Refusal {
+  return new Refusal(
+    429,
+    'ERR_ADDRESS_BLOCKED',
+    'This address is blocked for a while: it kept sending requests in spite of the rate limit',
+    { retryAfter },
+    { 'retry-after': String(retryAfter) },
+  );
 }
 
 function isPrematureClose(error: unknown): boolean {

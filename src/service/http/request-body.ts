@@ -5,7 +5,7 @@ import { Refusal } from './refusal.ts';
  * Reads a JSON object body. No body at all counts as `{}`, since the interface only says that one may come.
  *
  * @param ceiling bytes accepted at most
- * @throws Refusal 413 for a larger body, 422 for one that is no JSON object
+ * @throws Refusal 422 for a larger body, or one that is no JSON object
  */
 export async function readJsonBody(request: IncomingMessage, ceiling: number): Promise<unknown> {
   const bytes = await readBody(request, ceiling);
@@ -48,5 +48,5 @@ const PATIENCE = 8;
 
 function tooLarge(ceiling: number, headers: Readonly<Record<string, string>>): Refusal {
   const params = { maxBytes: ceiling };
-  return new Refusal(413, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
+  return new Refusal(422, 'ERR_BODY_TOO_LARGE', 'The body is too large', params, headers);
 }

@@ -44,9 +44,7 @@ export class RouteTable<T extends Routed> {
       if (!fits(candidate.segments, segments)) continue;
       if (candidate.route.method === method) {
         const params = bind(candidate.segments, segments);
-        return params === null
-          ? { kind: 'unknown' }
-          : { kind: 'found', route: candidate.route, params };
+        return { kind: 'found', route: candidate.route, params };
       }
       matchedNames = names;
       allowed.push(candidate.route.method);
@@ -68,21 +66,26 @@ function fits(pattern: readonly string[], segments: readonly string[]): boolean 
   return true;
 }
 
-/** Null when a segment is no valid percent-encoding. */
-function bind(
-  pattern: readonly string[],
-  segments: readonly string[],
-): Record<string, string> | null {
+/**
+ * Returns the values of the named segments. One that is not valid percent-encoding stays as it was sent: it names
+ * nothing that exists, so its operation refuses it with a status that it declares.
+ */
+function bind(pattern: readonly string[], segments: readonly string[]): Record<string, string> {
   const params: Record<string, string> = {};
   for (let index = 0; index < pattern.length; index += 1) {
     const expected = pattern[index] ?? '';
     if (!expected.startsWith(':')) continue;
     const raw = segments[index] ?? '';
-    try {
-      params[expected.slice(1)] = raw.includes('%') ? decodeURIComponent(raw) : raw;
-    } catch {
-      return null;
-    }
+    params[expected.slice(1)] = raw.includes('%') ? decoded(raw) : raw;
   }
   return params;
+}
+
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch (error) {
+    if (error instanceof URIError) return segment;
+    throw error;
+  }
 }

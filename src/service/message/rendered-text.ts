@@ -1,15 +1,20 @@
 import { simpleParser } from 'mailparser';
-import type { MessageTextRecord } from '../../wire/mailbox-records.ts';
 
 /** Sources larger than this are cut before they are rendered, so that one request cannot stop the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/** Plain text and HTML as a reader is shown them; null for what a message does not have and nothing yields. */
-export async function renderText(source: Buffer): Promise<MessageTextRecord> {
+/** A message as a reader is shown it. Both are texts, as the interface declares them; empty where there is nothing. */
+export interface RenderedText {
+  readonly text: string;
+  readonly html: string;
+}
+
+/** Renders plain text and HTML, each made from the other where a message has only one of them. */
+export async function renderText(source: Buffer): Promise<RenderedText> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,
     skipTextLinks: true,
-    skipTextToHtml: true,
   });
-  return { text: mail.text ?? null, html: mail.html === false ? null : mail.html };
+  const html = mail.html === false ? (mail.textAsHtml ?? '') : mail.html;
+  return { text: mail.text ?? '', html };
 }

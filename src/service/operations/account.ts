@@ -38,7 +38,7 @@ export function getQuota(call: Call): Reply {
   });
 }
 
-/** 0 to 100 and beyond, with two decimals. */
+/** A whole number: 0 to 100, and more where a mailbox holds more than it may. */
 function percentage(usage: number, limit: number): number {
-  return limit === 0 ? 100 : Math.round((usage / limit) * 10_000) / 100;
+  return limit === 0 ? 100 : Math.round((usage / limit) * 100);
 }

@@ -14,13 +14,15 @@ export interface Call {
   readonly token: MailboxToken;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** A JSON object for POST, PUT and PATCH. */
+  /** A JSON object where the operation takes one. */
   readonly body: unknown;
 }
 
 /** An operation of the mailbox surface. */
 export interface Operation extends Routed {
   readonly id: string;
+  /** Whether the interface gives it a body. Where it does not, what is sent all the same is not read. */
+  readonly takesBody: boolean;
   /** Statuses of 4xx and 5xx the interface declares for it. */
   readonly declared: readonly number[];
   readonly handle: (call: Call) => Reply | Promise<Reply>;

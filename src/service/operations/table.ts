@@ -32,6 +32,9 @@ const F = `${M}/folders/:folder`;
 const U = `${F}/messages/:uid`;
 const W = `${M}/webhooks/:webhook`;
 
+const BODY_METHODS: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
+const BODILESS: ReadonlySet<string> = new Set(['regenerateWebhookSecret', 'testWebhook']);
+
 function operation(
   id: string,
   route: string,
@@ -39,7 +42,8 @@ function operation(
   handle: Operation['handle'],
 ): Operation {
   const [method = '', path = ''] = route.split(' ');
-  return { id, method, path, declared: declared.split(' ').map(Number), handle };
+  const takesBody = BODY_METHODS.has(method) && !BODILESS.has(id);
+  return { id, method, path, takesBody, declared: declared.split(' ').map(Number), handle };
 }
 
 /** The 28 operations of the mailbox surface, with the error statuses the interface declares for each. */

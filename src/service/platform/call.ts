@@ -15,7 +15,7 @@ export interface PlatformCall {
   readonly params: Readonly<Record<string, string>>;
   /** By name; what was left out has its default, or is not there. */
   readonly query: ReadonlyMap<string, string | number>;
-  /** A JSON object for POST, PUT and PATCH. */
+  /** A JSON object where the operation takes one. */
   readonly body: unknown;
 }
 

@@ -14,8 +14,9 @@ export function listDeliveryLogs(call: PlatformCall): Reply {
       webhook_url: delivery.url,
       is_successful: delivery.state === 'delivered',
       duration: delivery.durationMs,
-      retry_count: delivery.attempts,
-      max_retry_count: delivery.maxAttempts,
+      // The first attempt is no retry; a delivery that was never tried has none either.
+      retry_count: Math.max(0, delivery.attempts - 1),
+      max_retry_count: delivery.maxAttempts - 1,
     }),
   );
 }

@@ -1,8 +1,18 @@
 import { Refusal } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
 
-/** Bodies that are no JSON object could not be processed as sent, which is 400 on this surface. */
-const BAD_REQUEST_CODES: ReadonlySet<string> = new Set(['ERR_INVALID_JSON', 'ERR_CONTENT_TYPE']);
+/**
+ * What could not be processed as sent is 400 on this surface: bodies that are too large or no JSON object, and bytes
+ * that are no HTTP request.
+ */
+const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
+  'ERR_INVALID_JSON',
+  'ERR_CONTENT_TYPE',
+  'ERR_BODY_TOO_LARGE',
+  'ERR_BAD_REQUEST',
+  'ERR_REQUEST_TIMEOUT',
+  'ERR_HEADER_TOO_LARGE',
+]);
 
 /**
  * An error in the envelope of the platform surface: `message`, `correlation_id` and, on 422 only, `errors` by

@@ -9,16 +9,15 @@ import { Refusal } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
 import { readJsonBody } from '../http/request-body.ts';
 import type { RequestLog } from '../http/request-log.ts';
+import { type RateAnswer, RequestRate } from '../http/request-rate.ts';
 import { type RouteMatch, RouteTable } from '../http/route.ts';
 import { sendFaultyReply, sendReply } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import { readQuery } from './call.ts';
 import { platformEnvelope } from './envelope.ts';
-import { RequestRate } from './request-rate.ts';
 import { PLATFORM_ROUTES, type PlatformRoute } from './table.ts';
 
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
-const BODY_METHODS: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
 interface Outcome {
   readonly reply: Reply;
@@ -77,11 +76,13 @@ export class PlatformSurface {
       });
   }
 
-  /** The error of a request that could not be read, and so has neither address nor route. */
-  refusal(refusal: Refusal): Reply {
+  /** Answers a request that could not be read and so has no route. It counts, and shows the limit, like any other. */
+  refusal(refusal: Refusal, address: string): Reply {
     const correlationId = randomUUID();
-    const headers = { ...refusal.headers, 'x-correlation-id': correlationId };
-    const { status, code, message, params } = refusal;
+    const rate = this.#rate?.take(address, this.#service.now());
+    const { status, code, message, params } =
+      rate === undefined || rate.allowed ? refusal : tooMany(rate);
+    const headers = { ...limitHeaders(rate), 'x-correlation-id': correlationId };
     return platformEnvelope(new Refusal(status, code, message, params, headers), correlationId);
   }
 
@@ -98,9 +99,9 @@ export class PlatformSurface {
     if (match.kind === 'wrong-method') {
       const allow = match.allowed.join(', ');
       throw new Refusal(
-        405,
-        'ERR_METHOD_NOT_ALLOWED',
-        `This route takes ${allow} only.`,
+        404,
+        'ERR_NOT_FOUND',
+        `There is no such route; this path has ${allow}.`,
         {},
         { allow },
       );
@@ -112,14 +113,8 @@ export class PlatformSurface {
   #limit(address: string, response: ServerResponse): void {
     const rate = this.#rate?.take(address, this.#service.now());
     if (rate === undefined) return;
-    response.setHeader('X-RateLimit-Limit', rate.limit);
-    response.setHeader('X-RateLimit-Remaining', rate.remaining);
-    response.setHeader('Retry-After', rate.retryAfter);
-    if (rate.allowed) return;
-    const message = rate.blocked
-      ? 'This address is blocked for a while, since it went on in spite of the rate limit.'
-      : 'Too many requests.';
-    throw new Refusal(429, 'ERR_RATE_LIMIT', message);
+    for (const [name, value] of Object.entries(limitHeaders(rate))) response.setHeader(name, value);
+    if (!rate.allowed) throw tooMany(rate);
   }
 
   async #answer(
@@ -162,9 +157,10 @@ export class PlatformSurface {
       }
     }
     const query = readQuery(operation, params, given);
-    const body = BODY_METHODS.has(operation.method)
-      ? await readJsonBody(request, service.settings.maxBodyBytes)
-      : undefined;
+    const body =
+      operation.body === null
+        ? undefined
+        : await readJsonBody(request, service.settings.maxBodyBytes);
     const reply = await handle({ service, token, params, query, body });
     for (const apply of mailboxFaults) apply();
     return { reply, faults };
@@ -177,6 +173,22 @@ export class PlatformSurface {
     await sendReply(response, reply);
     return response.statusCode;
   }
+}
+
+function limitHeaders(rate: RateAnswer | undefined): Readonly<Record<string, string>> {
+  if (rate === undefined) return {};
+  return {
+    'X-RateLimit-Limit': String(rate.limit),
+    'X-RateLimit-Remaining': String(rate.remaining),
+    'Retry-After': String(rate.retryAfter),
+  };
+}
+
+function tooMany({ blocked }: RateAnswer): Refusal {
+  const message = blocked
+    ? 'This address is blocked for a while: it kept sending requests in spite of the rate limit.'
+    : 'Too many requests.';
+  return new Refusal(429, 'ERR_RATE_LIMIT', message);
 }
 
 function noFile(): never {

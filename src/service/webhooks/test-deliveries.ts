@@ -5,7 +5,7 @@ import type { DeliveryOutcome } from './deliver-once.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Webhook } from './webhooks.ts';
 
-/** Test deliveries of both surfaces, which share one limit for each webhook. */
+/** Test deliveries of the platform surface, which limits them for each webhook. */
 export class TestDeliveries {
   readonly #deliveries: Deliveries;
   readonly #window: RateWindow;
