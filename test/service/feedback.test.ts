@@ -45,6 +45,22 @@ test.each([
   expect(await submit({ score: 5, message: 'x'.repeat(2000) })).toMatchObject({ status: 204 });
 });
 
+test('a token of the service is taken out, however short and wherever it stands', async () => {
+  const { service, mailboxes } = served.sandbox;
+  const orderId = service.store.mailboxes.get(mailboxes[0]?.resourceId ?? '')?.orderId ?? '';
+  const token = { orderId, mailboxes: null, expiresAt: null, revokedAt: null };
+  service.tokens.put('shorty-1', { surface: 'mailbox', ...token });
+  await submit({ score: 3, message: 'I sent (shorty-1), in vain.' });
+  const kept = JSON.stringify([...service.store.documents('feedback')]);
+  expect(kept).not.toContain('shorty');
+  expect(kept).toContain('I sent ([removed]), in vain.');
+});
+
+test('long words cost no more than many short ones', () => {
+  const words = ['a'.repeat(2000), `${'a1'.repeat(1000)}`, '='.repeat(2000), 'token '.repeat(333)];
+  for (const text of words) expect(scrubSecrets(text).length).toBeLessThanOrEqual(4000);
+});
+
 test('secrets are taken out before it is kept', async () => {
   await submit({ score: 3, message: 'My token is mbx_418a921ff7c417493ad2735b and it fails' });
   const kept = JSON.stringify([...served.sandbox.service.store.documents('feedback')]);
@@ -58,6 +74,20 @@ test.each([
   ['api_key=XYZ', 'api_key=[removed]'],
   ['key 0123456789abcdefghij0123 end', 'key [removed] end'],
   ['The list of 25 messages is slow', 'The list of 25 messages is slow'],
+  ['my password hunter2 fails', 'my password [removed] fails'],
+  ['my password is "correct horse" now', 'my password is [removed] now'],
+  ['PIN 4711', 'PIN [removed]'],
+  ['pass=x1, please', 'pass=[removed] please'],
+  ['Authorization: Bearer abc', 'Authorization: Bearer [removed]'],
+  ['mbx_12ab does not work', '[removed] does not work'],
+  ['whsec_x and sk-live-1 leaked', '[removed] and [removed] leaked'],
+  ['https://ada:geheim@example.org/ fails', 'https://[removed]@example.org/ fails'],
+  ['it says Tr0ub4dor when', 'it says [removed] when'],
+  ['{"token":"a"}', '{"token":[removed]}'],
+  ['The password reset page is slow', 'The password reset page is slow'],
+  ['my password is geheim', 'my password is [removed]'],
+  ['The token expired', 'The token expired'],
+  ['listMessages of INBOX.Work2026 in ISO-8859-1', 'listMessages of INBOX.Work2026 in ISO-8859-1'],
 ])('%j', (text, scrubbed) => {
   expect(scrubSecrets(text)).toBe(scrubbed);
 });

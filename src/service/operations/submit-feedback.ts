@@ -29,9 +29,16 @@ export function submitFeedback(call: Call): Reply {
     at,
     mailboxResourceId: mailbox.resourceId,
     score,
-    message: scrubSecrets(message),
+    message: scrubSecrets(withoutTokens(call, message)),
   });
   return NO_CONTENT;
+}
+
+/** Takes out the tokens that this service gave out itself. */
+function withoutTokens({ service }: Call, text: string): string {
+  return text.replace(/[\w.~+/=-]+/g, (word) =>
+    service.tokens.has(word) || service.tokens.has(word.replace(/\.$/, '')) ? '[removed]' : word,
+  );
 }
 
 function lastSubmission(call: Call, orderId: string): number | null {
@@ -42,17 +49,29 @@ function lastSubmission(call: Call, orderId: string): number | null {
   return null;
 }
 
+/** What a value is named by. A value follows `=`, `:` or `is`, or is the next word with a digit in it. */
+const NAMED = String.raw`\b(pass(?:word|wd|code|phrase)?|pwd|pw|pin|secret|token|credentials?|(?:api|access|private)[-_ ]?key)`;
+
 const SECRETS: readonly (readonly [RegExp, string])[] = [
-  [/\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}/gi, '$1 [removed]'],
-  [
-    /\b(password|passwd|pwd|passphrase|secret|token|api[-_ ]?key)(\s*(?:is|[:=])\s*)\S+/gi,
-    '$1$2[removed]',
-  ],
-  // Long runs without a space in which letters and digits mix: tokens, keys, hashes.
-  [/(?=[\w.~+/=-]*\d)(?=[\w.~+/=-]*[A-Za-z])[\w.~+/=-]{20,}/g, '[removed]'],
+  [/\b(bearer|basic)\s+[^\s"',;]+/gi, '$1 [removed]'],
+  [new RegExp(`${NAMED}("?\\s*[:=]\\s*|\\s+is\\s+)("[^"]*"|[^\\s"}]+)`, 'gi'), '$1$2[removed]'],
+  [new RegExp(`${NAMED}(\\s+)(?=[^\\s\\d]*\\d)\\S+`, 'gi'), '$1$2[removed]'],
+  [/(:\/\/)[^\s/@]+@/g, '$1[removed]@'],
+  // Prefixes that tokens and keys are known by.
+  [/\b(?:mbx|plt|ctl|whsec|sk|pk|gh[a-z]|xox[a-z])[-_][\w.-]+/g, '[removed]'],
 ];
 
-/** Takes out what looks like a token or a password. */
+const WORD = /[\w.~+/=-]{8,}/g;
+
+/** Takes out what looks like a token or a password. A heuristic: it errs on the side of taking out too much. */
 export function scrubSecrets(text: string): string {
-  return SECRETS.reduce((scrubbed, [pattern, by]) => scrubbed.replace(pattern, by), text);
+  const scrubbed = SECRETS.reduce((kept, [pattern, by]) => kept.replace(pattern, by), text);
+  return scrubbed.replace(WORD, (word) => (looksSecret(word) ? '[removed]' : word));
+}
+
+/** A long run in which letters and digits mix (tokens, keys, hashes), or a short one that changes between them. */
+function looksSecret(word: string): boolean {
+  if (!/\d/.test(word) || !/[A-Za-z]/.test(word)) return false;
+  if (word.length >= 20) return true;
+  return /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d[A-Za-z]+\d/.test(word);
 }

@@ -202,3 +202,39 @@ test.each(TABLE)('$surface $name answers nothing it does not declare', async (ro
     if (answer.status >= 400) expectEnvelope(row, answer);
   }
 });
+
+/** `encodeURIComponent` writes no such thing: the path is sent as it stands. */
+const BAD_ENCODING = '%E0%A4%A';
+
+const named = TABLE.flatMap((row) =>
+  [...row.path.matchAll(/\{(\w+)\}/g)].map(([, parameter = '']) => ({ ...row, parameter })),
+);
+test.each(named)(
+  '$surface $name answers bad percent-encoding of $parameter as it declares',
+  async ({ parameter, ...row }) => {
+    const path = row.path.replace(`{${parameter}}`, BAD_ENCODING);
+    const answer = await callRow(w, { ...row, path }, validRequest(row));
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(row.errors).toContain(answer.status);
+    expectEnvelope(row, answer);
+  },
+);
+
+const bodiless = TABLE.filter(
+  (row) => row.method === 'POST' && validRequest(row).body === undefined,
+);
+test.each(bodiless)('$surface $name does not read a body, since it has none', async (row) => {
+  for (const raw of ['{', '[]', 'x'.repeat(100_000)]) {
+    const answer = await callRow(w, row, { raw, headers: { 'content-type': 'text/plain' } });
+    expect(row.success).toContain(answer.status);
+  }
+});
+
+test('those are all that take none', () => {
+  expect(bodiless.map(key)).toEqual([
+    'mailbox.regenerateWebhookSecret',
+    'mailbox.testWebhook',
+    'platform.regenerateWebhookSecret',
+    'platform.testWebhook',
+  ]);
+});
