@@ -25,3 +25,13 @@ export function duration(text: string): number {
 export function collected(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
+
+/** Collects addresses (`a@example.org`) and domains (`@example.org`). */
+export function recipients(text: string, before: readonly string[] = []): string[] {
+  if (!/^[^\s@<>]*@[^\s@<>]+$/.test(text)) {
+    throw new InvalidArgumentError(
+      'It takes an address (bea@example.org) or a domain (@example.org).',
+    );
+  }
+  return [...before, text];
+}

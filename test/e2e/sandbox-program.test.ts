@@ -18,6 +18,7 @@ const hello = z.strictObject({
   mcpUrl: z.url(),
   tokens: z.strictObject({ mailbox: z.string(), platform: z.string() }),
   mailboxes: z.array(z.strictObject({ resourceId: z.string(), address: z.string() })).min(1),
+  control: z.strictObject({ url: z.url(), token: z.string() }),
 });
 
 async function served(...args: string[]) {
@@ -34,7 +35,9 @@ async function served(...args: string[]) {
       throw new Error(`it ended: ${stderr}`);
     }),
   ]);
-  const { mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes } = hello.parse(JSON.parse(line));
+  const { mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes, control } = hello.parse(
+    JSON.parse(line),
+  );
   const [first = { resourceId: '', address: '' }] = mailboxes;
   const asking = (base: string, token: string) => async (route: string, body?: unknown) => {
     const [method = '', at = ''] = route.split(' ');
@@ -56,6 +59,9 @@ async function served(...args: string[]) {
     m: `/api/v1/mailboxes/${first.resourceId}`,
     mailbox: asking(mailboxUrl, tokens.mailbox),
     platform: asking(platformUrl, tokens.platform),
+    /** With any token of the mailbox surface. */
+    asker: (secret: string) => asking(mailboxUrl, secret),
+    control: asking(control.url, control.token),
   };
 }
 
@@ -135,6 +141,69 @@ test('the MCP client lists the tools at {mcpUrl}/mcp, and calls one', async () =
     arguments: { mailboxResourceId: first.resourceId, folder: 'INBOX', subject: 'only' },
   });
   expect(JSON.stringify(found.content)).toContain('the only one');
+});
+
+test('the control endpoint of the first line delivers mail, adds faults, and decides about tokens and mailboxes', async () => {
+  const { mailbox, asker, control, m, first } = await served('--from', oneMessage());
+  const delivered = { mailbox: first.address, source: mail('from outside') };
+  expect(await control('POST /deliver', delivered)).toMatchObject({ status: 201 });
+  const { json } = await mailbox(`GET ${m}/folders/INBOX/messages?perPage=1`);
+  expect(json).toMatchObject({ data: [{ subject: 'from outside' }], pagination: { total: 2 } });
+  const fault = { kind: 'status', status: 502, operation: 'getQuota', times: 1 };
+  expect(await control('POST /faults', fault)).toMatchObject({ status: 201 });
+  expect((await mailbox(`GET ${m}/quota`)).status).toBe(502);
+  expect((await mailbox(`GET ${m}/quota`)).status).toBe(200);
+  const { orderResourceId } = z
+    .object({ data: z.object({ orderResourceId: z.string() }) })
+    .parse((await mailbox('GET /api/v1/me')).json).data;
+  const token = { surface: 'mailbox', token: 'short-lived', orderId: orderResourceId };
+  const me = () => asker('short-lived')('GET /api/v1/me');
+  expect((await control('POST /tokens', token)).status).toBe(204);
+  expect((await me()).status).toBe(200);
+  const expired = { ...token, expiresAt: '2026-01-01T00:00:00Z' };
+  expect((await control('POST /tokens', expired)).status).toBe(204);
+  expect((await me()).status).toBe(401);
+  const suspended = { mailbox: first.resourceId, status: 'suspended' };
+  expect((await control('POST /standing', suspended)).status).toBe(204);
+  expect(await mailbox(`GET ${m}/folders`)).toMatchObject({
+    status: 403,
+    json: { code: 'ERR_MAILBOX_SUSPENDED' },
+  });
+});
+
+test('--allow refuses mail to anybody else', async () => {
+  const allowed = ['--allow', '@example.org', '--allow', 'bea@example.net'];
+  const { mailbox, m } = await served('--from', oneMessage(), ...allowed);
+  const send = async (...to: string[]) => (await mailbox(`POST ${m}/send`, { to })).status;
+  expect(await send('ada@example.org', 'bea@example.net')).toBe(204);
+  expect(await send('ada@example.org', 'eve@example.net')).toBe(422);
+});
+
+test('--allow wants an address or a domain', async () => {
+  const { ended } = start(['sandbox', '--allow', 'example.org']);
+  const { code, stderr } = await ended;
+  expect(code).toBe(2);
+  expect(stderr).toContain('--allow');
+  expect(stderr).toContain('@example.org');
+});
+
+test('--webhook-retries, --webhook-retry and --webhook-timeout decide how deliveries are tried', async () => {
+  const timing = ['--webhook-retries', '1', '--webhook-retry', '1', '--webhook-timeout', '50'];
+  const { mailbox, platform, control, m, first } = await served('--from', oneMessage(), ...timing);
+  // Takes the request and never answers.
+  const receiver = await receive(() => {});
+  onTestFinished(() => receiver.close());
+  const hook = { name: 'n', url: receiver.url, events: ['message.received'] };
+  expect((await mailbox(`POST ${m}/webhooks`, hook)).status).toBe(201);
+  await control('POST /deliver', { mailbox: first.address, source: mail('new') });
+  await receiver.count(2);
+  const { orderResourceId } = z
+    .object({ data: z.object({ orderResourceId: z.string() }) })
+    .parse((await mailbox('GET /api/v1/me')).json).data;
+  const logs = `GET /api/mail/v1/orders/${orderResourceId}/webhooks/delivery-logs`;
+  await expect
+    .poll(async () => (await platform(logs)).json, { timeout: 30_000 })
+    .toMatchObject({ data: [{ is_successful: false, retry_count: 1, max_retry_count: 1 }] });
 });
 
 test('--rpm refuses what goes beyond it with 429', async () => {

@@ -170,6 +170,32 @@ describe('changes in the middle of a walk', () => {
   });
 });
 
+test.each([400, 409] as const)('a platform operation answers %i on request', async (status) => {
+  served.sandbox.fault({ kind: 'status', status, operation: 'platform.getWebhook' });
+  const token = served.sandbox.tokens.platform;
+  const answer = await served.call('GET /api/mail/v1/webhooks/w', { token });
+  expect(answer).toMatchObject({ status, json: { message: expect.stringMatching(/./) } });
+});
+
+test('an operation is accepted with 202 on request, and carried out', async () => {
+  const operation = 'platform.createWebhook';
+  served.sandbox.fault({ kind: 'accepted', operation, times: 1 });
+  const token = served.sandbox.tokens.platform;
+  const create = async () => {
+    const body = { name: 'n', url: 'http://127.0.0.1:9/', events: ['message.received'] };
+    const mailbox = served.sandbox.mailboxes[0]?.resourceId;
+    return served.call(`POST /api/mail/v1/mailboxes/${mailbox}/webhooks`, { token, body });
+  };
+  const accepted = await create();
+  expect(accepted).toMatchObject({ status: 202, json: { id: expect.any(String) } });
+  expect((await create()).status).toBe(201);
+  const { json } = await served.call(`GET ${served.m}/webhooks`);
+  expect(json).toMatchObject({ pagination: { total: 2 } });
+  // A refusal stays what it is.
+  served.sandbox.fault({ kind: 'accepted', operation: 'platform.getWebhook' });
+  expect((await served.call('GET /api/mail/v1/webhooks/w', { token })).status).toBe(404);
+});
+
 describe('limits', () => {
   test('more requests in a minute than allowed are 429, with the time to wait', async () => {
     await served.close();

@@ -31,10 +31,12 @@ export const faultRule = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('status'),
     status: z.union([
+      z.literal(400),
       z.literal(401),
       z.literal(403),
       z.literal(404),
       z.literal(408),
+      z.literal(409),
       z.literal(422),
       z.literal(429),
       z.literal(500),
@@ -46,6 +48,8 @@ export const faultRule = z.discriminatedUnion('kind', [
     retryAfter: z.number().min(0).optional(),
     ...target,
   }),
+  /** The operation is carried out, and its answer has status 202: it completes asynchronously. */
+  z.object({ kind: z.literal('accepted'), ...target }),
   /** The connection is closed without an answer. */
   z.object({ kind: z.literal('close'), ...target }),
   /**

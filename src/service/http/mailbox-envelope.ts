@@ -22,10 +22,12 @@ function unexpected(error: unknown): Refusal {
 }
 
 const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: string]>> = {
+  400: ['ERR_BAD_REQUEST', 'The request could not be processed as sent'],
   401: ['ERR_UNAUTHORIZED', 'The token is missing, malformed, expired or revoked'],
   403: ['ERR_FORBIDDEN', 'The token does not reach this'],
   404: ['ERR_NOT_FOUND', 'There is no such thing'],
   408: ['ERR_REQUEST_TIMEOUT', 'The request took too long to arrive'],
+  409: ['ERR_CONFLICT', 'The state of the resource forbids this'],
   422: ['ERR_VALIDATION_FAILED', 'Validation failed'],
   429: ['ERR_RATE_LIMIT', 'Too many requests'],
   500: ['ERR_INTERNAL', 'The service failed'],

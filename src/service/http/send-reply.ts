@@ -74,6 +74,10 @@ export async function sendFaultyReply(
       case 'wrong-size':
         if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'size', fault.by) };
         break;
+      case 'accepted':
+        // As the interface knows it from orders: poll the resource, and do not send it again.
+        if (bent.kind === 'text' && status < 300) bent = { ...bent, status: 202 };
+        break;
       case 'status':
         // Answered before the operation was run.
         break;
