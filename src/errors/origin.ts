@@ -8,7 +8,7 @@ import { MailkeepError } from './mailkeep-error.ts';
 export interface OriginFacts {
   /** 401, also after the token was read again. Stops the account. Family `auth`. */
   readonly 'auth.refused': { readonly operation: string; readonly host: string };
-  /** 403: the token does not reach this mailbox. `code` is the service's own, empty when it sent none. */
+  /** 403: the token does not include this mailbox, or the mailbox is suspended; the conditions are not documented. `code` is the service's own, empty when it sent none. */
   readonly 'origin.forbidden': StatusFacts;
   readonly 'origin.mailbox-not-found': StatusFacts;
   /** 429, and the time for trying was used up. `waitMs` is how long the host still wants to be left alone. */

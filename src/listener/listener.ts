@@ -4,26 +4,31 @@ import type { AddressInfo } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
 import { errnoOf } from '../errors/errno.ts';
 import { cannotListen } from '../errors/listen.ts';
+import { Connections } from './connections.ts';
 
 /** What a client may cost. Whoever sends or reads slower than this is cut off. */
 export interface ListenerLimits {
-  /** Until the last header has come. */
+  /** Until the last header has come: nobody has shown a secret before. */
   readonly headersMs: number;
   /** Until the last byte of the body has come. */
   readonly requestMs: number;
-  /** How often the two above are looked after. */
+  /** How often the two above are checked. */
   readonly checkMs: number;
   /** Without a byte in either direction. */
   readonly idleMs: number;
+  /** In all, from whatever address. */
   readonly connections: number;
+  /** Of one address, connections on which no request is being answered. */
+  readonly idlePerAddress: number;
 }
 
 const LIMITS: ListenerLimits = {
-  headersMs: 10_000,
+  headersMs: 3_000,
   requestMs: 15_000,
-  checkMs: 2_000,
+  checkMs: 1_000,
   idleMs: 20_000,
   connections: 256,
+  idlePerAddress: 64,
 };
 const MOST_HEADER_BYTES = 16_384;
 
@@ -67,7 +72,7 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
     },
   });
   if (!(server instanceof Server)) throw new TypeError('an HTTP/1.1 server was asked for');
-  server.maxConnections = limits.connections;
+  new Connections(limits).watch(server);
   server.setTimeout(limits.idleMs);
   try {
     await new Promise<void>((resolve, reject) => {

@@ -12,12 +12,15 @@ export type ReceiverEvent =
   | { readonly event: 'delivery'; readonly webhook: string; readonly bytes: number }
   | { readonly event: 'refused'; readonly reason: RefusalReason; readonly times: number }
   | { readonly event: 'secrets-unreadable'; readonly code: string }
-  /** A mistake of ours: the sender was told 500, and sends again. */
+  /** A bug: the sender got a 500. Whether it sends again is its affair; the schedule finds the mail either way. */
   | { readonly event: 'failed'; readonly error: unknown };
 
 export interface ReceptionLimits {
   readonly bodyBytes: number;
-  /** Of one webhook. A burst is a mailing list's; the service sends again what is refused. */
+  /**
+   * Of one webhook. A burst is a mailing list's: the hints before it have the same mailbox compared already, and
+   * what is refused may never come again, since retries of the service are not documented.
+   */
   readonly deliveries: Rate;
   /** Of all who know no secret, together. */
   readonly strangers: Rate;

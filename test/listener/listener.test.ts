@@ -1,5 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
 import { Server } from 'node:http';
+import { connect, Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { listenOn } from '../../src/listener/listener.ts';
 
@@ -29,4 +31,33 @@ test('goes on listening when the system has no connection to give', async () => 
   servers[0]?.emit('error', error);
   expect(errors).toEqual([error]);
   expect(await answer()).toBe('here');
+});
+
+test('an address keeps only so many connections that send nothing, the newest ones', async () => {
+  const listener = await listenOn({
+    section: 'health',
+    listen: { host: '127.0.0.1', port: 0 },
+    fetch: () => new Response('here'),
+    onError: () => {},
+    limits: { idlePerAddress: 2 },
+  });
+  onTestFinished(() => listener.close());
+  const closed: number[] = [];
+  const sockets: Socket[] = [];
+  for (let n = 0; n < 5; n += 1) {
+    const socket = connect(listener.address.port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.on('close', () => closed.push(n));
+    await once(socket, 'connect');
+    sockets.push(socket);
+  }
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  await expect.poll(() => closed.length).toBe(3);
+  expect(closed.sort()).toEqual([0, 1, 2]);
+  const [last] = sockets.slice(-1);
+  last?.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  const [answer] = await once(last ?? sockets[0] ?? new Socket(), 'data');
+  expect(String(answer)).toMatch(/^HTTP\/1.1 200 /);
 });

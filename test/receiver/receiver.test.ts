@@ -1,5 +1,5 @@
-import { connect } from 'node:net';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { connect, type Socket } from 'node:net';
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import type { Hint, KnownWebhook } from '../../src/receiver/hint.ts';
 import { type Receiver, type ReceiverOptions, startReceiver } from '../../src/receiver/receiver.ts';
 import type { ReceiverEvent } from '../../src/receiver/reception.ts';
@@ -261,7 +261,61 @@ test('a client that sends a header or a body too slowly is cut off, and others a
   expect(events).toContainEqual({ event: 'refused', reason: 'broken', times: 1 });
 });
 
-test('a mistake of ours is told, and the service sends again', async () => {
+/** Opens connections and sends half a request on each, all at once. Resolves with those that were opened. */
+async function halfSent(base: string, count: number): Promise<Socket[]> {
+  const port = Number(new URL(base).port);
+  const head = `POST / HTTP/1.1\r\nHost: x\r\n`;
+  const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1'));
+  for (const socket of sockets) socket.on('error', () => {});
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  await Promise.all(
+    sockets.map(
+      (socket) =>
+        new Promise<void>((resolve) => {
+          socket.once('connect', () => socket.write(head, () => resolve()));
+          socket.once('close', () => resolve());
+        }),
+    ),
+  );
+  return sockets;
+}
+
+test('hundreds of half-sent requests do not shut out a good delivery', async () => {
+  webhooks = [webhook()];
+  const base = await receiver({ limits: { headersMs: 600_000, requestMs: 600_000 } });
+  await halfSent(base, 300);
+  expect((await post(base)).status).toBe(204);
+  await halfSent(base, 300);
+  expect((await post(base)).status).toBe(204);
+  expect(hints).toHaveLength(2);
+});
+
+test('a delivery whose body is under way is not pushed out', async () => {
+  webhooks = [webhook()];
+  const base = await receiver({
+    limits: { connections: 4, idlePerAddress: 2, headersMs: 600_000, requestMs: 600_000 },
+  });
+  const slow = connect(Number(new URL(base).port), '127.0.0.1');
+  onTestFinished(() => {
+    slow.destroy();
+  });
+  let answer = '';
+  slow.on('data', (chunk) => {
+    answer += chunk.toString();
+  });
+  const head = `POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${SECRET}\r\n`;
+  slow.write(`${head}Content-Length: 2\r\nExpect: 100-continue\r\n\r\n`);
+  // The header was read: from now on the request is being answered.
+  await expect.poll(() => answer).toContain('100 Continue');
+  await halfSent(base, 20);
+  slow.write('{}');
+  await expect.poll(() => answer).toContain('HTTP/1.1 204');
+  expect(hints).toHaveLength(1);
+});
+
+test('a mistake of ours is logged, and answered with 500', async () => {
   webhooks = [webhook()];
   const base = await receiver();
   heard = () => {

@@ -14,8 +14,8 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
   'origin.forbidden': ({ host, code }) =>
     say(
-      `${host} does not let this token do that${code === '' ? '' : ` (${code})`}.`,
-      'Check which mailboxes the token was given in the panel of your mail service.',
+      `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
+      'The mailbox may be suspended, or the token may not include it: the service documents no exact conditions. Check both in the panel of your mail service.',
     ),
   'origin.mailbox-not-found': ({ host }) =>
     say(
