@@ -2,6 +2,7 @@ import { MAILBOX_OPERATIONS } from './mailbox-operations.ts';
 import type { Operation } from './operation.ts';
 import { PLATFORM_OPERATIONS } from './platform-operations.ts';
 
+export type MailboxOperationName = keyof typeof MAILBOX_OPERATIONS;
 export type PlatformOperationName = keyof typeof PLATFORM_OPERATIONS;
 
 /** All operations, in the order of the interface: the mailbox surface first. */

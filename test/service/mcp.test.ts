@@ -104,6 +104,41 @@ describe.each(['legacy', 'auto'] as const)('a client that negotiates: %s', (era)
     expect(hints('getMessage')).toMatchObject({ readOnlyHint: true, destructiveHint: false });
     expect(hints('getMessageText')).toMatchObject({ readOnlyHint: false });
     expect(hints('deleteFolder')).toMatchObject({ readOnlyHint: false, destructiveHint: true });
+    const openWorld = tools.filter(({ annotations }) => annotations?.openWorldHint === true);
+    expect(openWorld.map(({ name }) => name).sort()).toEqual(
+      ['createWebhook', 'sendEmail', 'testWebhook', 'updateWebhook'].sort(),
+    );
+    const again = tools.filter(({ annotations }) => annotations?.idempotentHint !== true);
+    expect(again.map(({ name }) => name).sort()).toEqual([
+      'createFolder',
+      'createWebhook',
+      'moveMessage',
+      'moveMessages',
+      'regenerateWebhookSecret',
+      'sendEmail',
+      'submitFeedback',
+      'testWebhook',
+    ]);
+    expect(tools.find(({ name }) => name === 'getMessageSource')?.title).toBe('Get message source');
+    for (const { name, title, annotations, outputSchema } of tools) {
+      expect([title, annotations?.title]).toEqual([title, title]);
+      expect(title).toMatch(/^[A-Z][a-z]+( [a-z]+)*$/);
+      const isBytes = name === 'getMessageSource' || name === 'getMessageAttachment';
+      if (isBytes) expect(outputSchema).toBeUndefined();
+      else
+        expect(outputSchema).toMatchObject({
+          type: 'object',
+          required: expect.arrayContaining(['data']),
+        });
+    }
+    expect(tools.find(({ name }) => name === 'getMessageText')?.outputSchema).toMatchObject({
+      properties: {
+        data: {
+          properties: { text: { type: 'string' }, html: { type: 'string' } },
+          required: ['text', 'html'],
+        },
+      },
+    });
   });
 
   test('reads, changes and deletes', async () => {
@@ -241,6 +276,90 @@ test('tool calls count as requests of their operation, and meet its faults', asy
     'getQuota 200': 1,
     'listFolders 0': 1,
   });
+});
+
+test('every tool answers what its output schema says', async () => {
+  const hook = { name: 'n', url: 'http://127.0.0.1:9/', events: ['message.received'] };
+  fill(served, [mail('one'), mail('two'), mail('three'), mail('four')]);
+  fill(served, [mail('five')], 'INBOX.Work');
+  const client = await connect();
+  // The client checks structured content against the schemas that it has listed.
+  await client.listTools();
+  const call = async (name: string, args: Record<string, unknown> = {}): Promise<unknown> => {
+    const result = await client.callTool({
+      name,
+      arguments: name === 'getCurrentAccount' ? {} : { mailboxResourceId: mailboxId(), ...args },
+    });
+    expect([name, result.isError ?? false]).toEqual([name, false]);
+    expect(result.structuredContent).toHaveProperty('data');
+    return jsonOf(result);
+  };
+  const folder = 'INBOX';
+  await call('getCurrentAccount');
+  await call('submitFeedback', { score: 9, message: 'Good' });
+  await call('getQuota');
+  await call('createFolder', { name: 'INBOX.New' });
+  await call('updateFolder', { folder: 'INBOX.New', name: 'INBOX.Newer' });
+  await call('listFolders');
+  await call('deleteFolder', { folder: 'INBOX.Newer' });
+  await call('listMessages', { folder });
+  await call('searchMessages', { folder, subject: 'one' });
+  await call('getMessage', { folder, uid: 1 });
+  await call('getMessageText', { folder, uid: 1 });
+  await call('patchMessage', { folder, uid: 1, addFlags: ['\\Flagged'] });
+  await call('updateMessageFlags', { folder, uids: [1, 99], addFlags: ['\\Seen'] });
+  await call('moveMessage', { folder, uid: 1, targetFolder: 'INBOX.Trash' });
+  await call('moveMessages', { folder, uids: [2], targetFolder: 'INBOX.Trash' });
+  await call('deleteMessage', { folder, uid: 3 });
+  await call('deleteMessages', { folder, uids: [4] });
+  await call('deleteAllMessages', { folder: 'INBOX.Work' });
+  await call('sendEmail', { to: ['ada@example.org'], subject: 's', text: 't' });
+  const created = JSON.stringify(await call('createWebhook', hook));
+  const webhookId = /"id":"([^"]+)"/.exec(created)?.[1] ?? '';
+  await call('listWebhooks');
+  await call('getWebhook', { webhookId });
+  await call('updateWebhook', { webhookId, description: 'd' });
+  await call('regenerateWebhookSecret', { webhookId });
+  await call('testWebhook', { webhookId });
+  await call('deleteWebhook', { webhookId });
+});
+
+test.each(['broken-json', 'html-page'] as const)(
+  'an answer that is %s is a tool error',
+  async (kind) => {
+    served.sandbox.fault({ kind, operation: 'listFolders' });
+    const client = await connect();
+    await client.listTools();
+    const result = await client.callTool({
+      name: 'listFolders',
+      arguments: { mailboxResourceId: mailboxId() },
+    });
+    expect(result.isError).toBe(true);
+    expect(jsonOf(result)).toMatchObject({ code: 'ERR_UPSTREAM_UNREADABLE' });
+  },
+);
+
+test('a page of another origin is refused, whatever token it has', async () => {
+  const call = (origin: string) =>
+    served.call('POST /mcp', {
+      headers: { origin, accept: 'application/json, text/event-stream' },
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+    });
+  const { port } = new URL(served.sandbox.mcpUrl);
+  for (const origin of [
+    'https://evil.example',
+    'null',
+    `http://evil.example:${port}`,
+    'http://localhost:1',
+  ]) {
+    expect(await call(origin)).toMatchObject({
+      status: 403,
+      json: { code: 'ERR_FORBIDDEN_ORIGIN', error: expect.any(String), params: {} },
+    });
+  }
+  for (const origin of [served.sandbox.mcpUrl, `http://localhost:${port}`]) {
+    expect((await call(origin)).status).not.toBe(403);
+  }
 });
 
 test('paths beside it are no routes', async () => {

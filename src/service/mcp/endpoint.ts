@@ -42,6 +42,14 @@ export class McpEndpoint {
     if (path !== '/mcp' && path !== '/mcp/') {
       throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
     }
+    const { origin } = request.headers;
+    if (origin !== undefined && !isOwn(origin, this.#baseUrl())) {
+      throw new Refusal(
+        403,
+        'ERR_FORBIDDEN_ORIGIN',
+        'A web page of another origin may not call these tools',
+      );
+    }
     if (
       service.tokens.authorize(request.headers.authorization, 'mailbox', service.now()) === null
     ) {
@@ -56,6 +64,15 @@ export class McpEndpoint {
     this.#opened ??= open(this.#baseUrl(), service);
     await (await this.#opened).handle(request, response);
   }
+}
+
+/**
+ * Whether a page of this origin may call: only one of the service itself, under either name of the loopback interface.
+ * A page elsewhere may have got here by rebinding its own name (MCP, "Streamable HTTP", security warning).
+ */
+function isOwn(origin: string, baseUrl: string): boolean {
+  const { port } = new URL(baseUrl);
+  return origin === baseUrl || origin === `http://localhost:${port}`;
 }
 
 async function open(baseUrl: string, service: ServiceState): Promise<Opened> {

@@ -4,11 +4,22 @@ import { AnswerTooLarge, type Forwarded, MOST_ANSWER_BYTES } from './forward.ts'
 
 const jsonObject = z.record(z.string(), z.unknown());
 
-/** What a tool answers: the surface's JSON as text and as structured content, raw bytes as a resource. */
-export function toolResult({ status, contentType, bytes }: Forwarded, uri: string): CallToolResult {
+/**
+ * What a tool answers: the surface's JSON as text and as structured content, raw bytes as a resource.
+ *
+ * @param output what the structured content must be; null where the answer is bytes
+ */
+export function toolResult(
+  { status, contentType, bytes }: Forwarded,
+  uri: string,
+  output: z.ZodObject | null,
+): CallToolResult {
   if (status >= 400) return failure(bytes.toString('utf8'));
-  if (status === 204) return structured({ data: null });
-  if (/^application\/json\b/.test(contentType)) return structured(parse(bytes.toString('utf8')));
+  if (output !== null) {
+    const json = status === 204 ? { data: null } : readJson(contentType, bytes);
+    // A page of a proxy, or an answer that broke: a client that checks the output must not get it as one.
+    return output.safeParse(json).success ? structured(json) : failure(NOT_AN_ANSWER);
+  }
   return { content: [{ type: 'resource', resource: resource(uri, contentType, bytes) }] };
 }
 
@@ -36,8 +47,21 @@ function failure(envelope: string): CallToolResult {
   return { isError: true, content: [{ type: 'text', text: envelope }] };
 }
 
-function parse(text: string): unknown {
-  return JSON.parse(text);
+const NOT_AN_ANSWER = JSON.stringify({
+  error: 'The service answered something other than the interface describes',
+  code: 'ERR_UPSTREAM_UNREADABLE',
+  params: {},
+});
+
+/** Undefined where it is no JSON. */
+function readJson(contentType: string, bytes: Buffer): unknown {
+  if (!/^application\/json\b/.test(contentType)) return undefined;
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 /** Bytes that are UTF-8 stand as text, which a model can read; it is exact, since decoding them loses nothing. */
