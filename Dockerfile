@@ -1,18 +1,14 @@
 # syntax=docker/dockerfile:1
 
-# The database is compiled where no binary of it exists: that needs tools which the image itself does not.
-FROM node:20-bookworm-slim AS build
-RUN apt-get update \
- && apt-get install --no-install-recommends -y build-essential python3 \
- && rm -rf /var/lib/apt/lists/*
+FROM node:24-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
-COPY src/bootstrap ./src/bootstrap
-RUN npm ci --ignore-scripts && npm rebuild better-sqlite3 esbuild
+# No package needs an install script, and so no compiler: the database brings its binaries.
+RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
-RUN node src/bootstrap/build.mjs --clean && npm prune --omit=dev --ignore-scripts
+RUN node src/bootstrap/build.mjs --clean && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
-FROM node:20-bookworm-slim
+FROM node:24-slim
 ENV NODE_ENV=production \
     MAILKEEP_CONFIG=/data/config.json
 RUN install -d -o node -g node -m 0700 /data \
@@ -25,7 +21,7 @@ COPY --from=build /build/dist ./dist
 USER node
 VOLUME /data
 WORKDIR /data
-# 8025: webhooks, for a reverse proxy. 8026: health and metrics, for yourself.
+# 8025: webhooks, for a reverse proxy. 8026: health and metrics, for your monitoring.
 EXPOSE 8025 8026
 STOPSIGNAL SIGTERM
 # A first sync may take hours; until it has compared every mailbox once, the container counts as starting.

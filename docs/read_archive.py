@@ -2,16 +2,77 @@
 
 python3 read_archive.py ARCHIVE [FOLDER]
 
+For records that are compressed with zstd it needs Python 3.14, the module zstandard or the program zstd.
+
 Prints one JSON line for each message (id, size) and fact, and one for the whole. With FOLDER, every message is
 written there, byte for byte, as <id>.eml. Stops at the first thing that is not as the format says.
 """
-import base64, glob, hashlib, json, os, struct, sys, zlib
+import base64, functools, glob, hashlib, json, os, shutil, struct, subprocess, sys, tempfile, zlib
 
+FORMATS = "mailkeep archive 1\n", "mailkeep archive 2\n"
 KINDS = {1: "blob", 2: "message", 3: "fact", 4: "commit"}
 
 
 def sha(data):
     return hashlib.sha256(data).digest()
+
+
+def inflate(codec, data, size):
+    if codec == 1:
+        stream = zlib.decompressobj()
+        data = stream.decompress(data, size + 1)
+        assert stream.eof and not stream.unused_data, "zlib stream"
+    elif codec == 3:
+        assert is_one_frame(data, size), "zstd frame"
+        data = zstd_decompressor()(data, size)
+    else:
+        assert codec == 0, "codec"
+    assert len(data) == size, "raw length"
+    return data
+
+
+def is_one_frame(data, size):
+    """Returns whether data is one zstd frame that states its size and ends where data ends (RFC 8878, 3.1.1)."""
+    if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd" or data[4] & 0b1011:
+        return False
+    single, checksum = data[4] >> 5 & 1, data[4] & 4
+    at, width = 6 - single, (single, 2, 4, 8)[data[4] >> 6]
+    stated = int.from_bytes(data[at:at + width], "little") + (256 if width == 2 else 0)
+    at, last = at + width, 0
+    while not last and at < len(data):
+        block = int.from_bytes(data[at:at + 3], "little")
+        last, is_run = block & 1, block >> 1 & 3 == 1
+        at += 3 + (1 if is_run else block >> 3)
+    return stated == size and last == 1 and at + checksum == len(data)
+
+
+@functools.cache
+def zstd_decompressor():
+    """Returns a function of a frame and its size: that of Python 3.14, of zstandard, or of the program zstd."""
+    try:
+        from compression.zstd import ZstdDecompressor
+        return lambda frame, size: ZstdDecompressor().decompress(frame, size + 1)
+    except ImportError:
+        pass
+    try:
+        from zstandard import ZstdDecompressor
+        return lambda frame, size: ZstdDecompressor().decompress(frame, max_output_size=size)
+    except ImportError:
+        pass
+    if shutil.which("zstd"):
+        return run_zstd
+    sys.exit("This archive is compressed with zstd. To read it, use Python 3.14 or newer, or install the Python module "
+             "zstandard (Debian: python3-zstandard) or the program zstd.")
+
+
+def run_zstd(frame, size):
+    with tempfile.TemporaryFile() as file:
+        file.write(frame)
+        file.seek(0)
+        with subprocess.Popen(["zstd", "-dcq"], stdin=file, stdout=subprocess.PIPE) as program:
+            data = program.stdout.read(size + 1)
+    assert program.returncode == 0, "zstd"
+    return data
 
 
 def headers(data, archive, segment):
@@ -23,10 +84,9 @@ def headers(data, archive, segment):
         assert owner == archive and check == zlib.crc32(data[at:at + 60] + place), "record header"
         payload = data[at + 64:at + 64 + stored]
         assert len(payload) == stored and zlib.crc32(payload) == crc, "stored payload"
-        if codec == 1:
-            payload = zlib.decompress(payload)
-        assert flags & 1 or (len(payload) == raw and sha(payload) == digest), "payload"
-        yield at, kind, None if flags & 1 else payload, raw, digest
+        payload = None if flags & 1 else inflate(codec, payload, raw)
+        assert payload is None or sha(payload) == digest, "payload"
+        yield at, kind, payload, raw, digest
         at += 64 + stored
 
 
@@ -94,7 +154,7 @@ def tell(source, into):
 
 
 def main(folder, into=None):
-    assert open(os.path.join(folder, "FORMAT")).read() == "mailkeep archive 1\n"
+    assert open(os.path.join(folder, "FORMAT")).read() in FORMATS, "format"
     if into:
         os.makedirs(into, exist_ok=True)
     number, blobs, purged, batch, waiting = 0, {}, 0, [], []

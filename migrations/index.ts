@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely';
 import * as catalog0001 from './0001_catalog.ts';
 import * as catalog0002 from './0002_threads.ts';
 import * as catalog0003 from './0003_attachment_text.ts';
+import * as catalog0004 from './0004_zstd_texts.ts';
 
 /** One step of the catalog's shape. Steps only go forward: the catalog is derived, so the way back is a rebuild. */
 export interface CatalogMigration {
@@ -16,4 +17,5 @@ export const migrations: Readonly<Record<string, CatalogMigration>> = {
   '0001_catalog': catalog0001,
   '0002_threads': catalog0002,
   '0003_attachment_text': catalog0003,
+  '0004_zstd_texts': catalog0004,
 };

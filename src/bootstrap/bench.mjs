@@ -4,9 +4,8 @@
  */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
-import { needBuild, needDependencies, needNode, root } from './needs.mjs';
+import { needBuild, needDependencies, root } from './needs.mjs';
 
-needNode();
 needDependencies();
 needBuild();
 const bench = spawn(

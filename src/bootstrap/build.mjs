@@ -4,7 +4,7 @@
  *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
  *   threads of its own stays outside;
  * - the reading commands once more as one script with its compiled code beside it, and the launcher that
- *   `mailkeep` is (see src/cli/launch.ts).
+ *   `mailkeep` is (see src/launcher/).
  *
  * Files are replaced one by one and only where their content changed, so that a program that runs from
  * dist/ while it is built finds whole files. `--clean` empties dist/ first; `--types` adds declarations.
@@ -28,7 +28,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { program, root } from './needs.mjs';
+import { needNode, program, root } from './needs.mjs';
+import { noticesOf } from './notices.mjs';
 
 const dist = path.join(root, 'dist');
 /** With letters beyond ASCII, which are folded by code of their own. */
@@ -43,39 +44,65 @@ const LETTER = [
   'When does the ferry leave? At noon – says the café.',
   '',
 ].join('\r\n');
+/** zod's messages in other languages are reachable, and never used: a quarter of the reading script. */
+const englishOnly = {
+  name: 'english-only',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+    })),
+};
 const common = {
   absWorkingDir: root,
+  outdir: 'dist',
   write: false,
   bundle: true,
   platform: 'node',
   target: 'node22.15',
   external: ['better-sqlite3', 'pino', 'pino-pretty'],
-  legalComments: 'none',
+  // Collected for the notices, see notices.mjs.
+  legalComments: 'external',
+  metafile: true,
   // Less to parse at each start; names stay, for stack traces.
   minifyWhitespace: true,
   minifySyntax: true,
   logLevel: 'warning',
+  plugins: [englishOnly],
 };
 
+// Compiled code holds for the version that made it.
+needNode();
 if (process.argv.includes('--clean')) rmSync(dist, { recursive: true, force: true });
 mkdirSync(dist, { recursive: true });
 const startedAt = new Date();
+const metafiles = [];
+const comments = [];
 const parts = await modules();
 for (const { name, contents } of parts) put(name, contents);
 const script = await readingScript();
 const code = codeOf(script);
-const reading = [script, code, await launcher(script.name, code.name)];
+const reading = [script, code, ...(await launchers(script.name, code.name))];
 for (const { name, contents } of reading) put(name, contents);
-const written = [...parts, ...reading];
+const notices = noticesOf(metafiles, comments);
+put(notices.name, notices.contents);
+const written = [...parts, ...reading, notices];
 for (const file of [program, path.join(dist, 'mailkeep.js')]) chmodSync(file, 0o755);
 // The age of the build, whether or not this file changed: see needs.mjs.
 utimesSync(program, startedAt, startedAt);
 dropOld(new Set(written.map(({ name }) => name)));
 if (process.argv.includes('--types')) declarations();
 
+/** Bundles, and notes what is in the bundles and the legal comments in it. */
+async function bundle(options) {
+  const { outputFiles, metafile } = await build({ ...common, ...options });
+  metafiles.push(metafile);
+  const isLegal = (file) => file.path.endsWith('.LEGAL.txt');
+  for (const file of outputFiles.filter(isLegal)) comments.push(file.text);
+  return outputFiles.filter((file) => !isLegal(file));
+}
+
 async function modules() {
-  const { outputFiles } = await build({
-    ...common,
+  const outputFiles = await bundle({
     entryPoints: {
       mailkeep: 'src/cli/main.ts',
       index: 'src/index.ts',
@@ -86,7 +113,6 @@ async function modules() {
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },
-    outdir: 'dist',
     splitting: true,
     format: 'esm',
     // CommonJS dependencies call require() for Node's own modules.
@@ -100,8 +126,7 @@ async function modules() {
 
 /** A script whose value is a function; it is given `require` and its own file name. */
 async function readingScript() {
-  const { outputFiles } = await build({
-    ...common,
+  const outputFiles = await bundle({
     entryPoints: ['src/cli/main-reading.ts'],
     format: 'cjs',
     define: { 'import.meta.url': 'mailkeepUrl' },
@@ -151,27 +176,50 @@ function runIn(cwd, args) {
   if (status !== 0) throw new Error(`node ${args.join(' ')} failed: ${stderr}`);
 }
 
-async function launcher(scriptName, codeName) {
-  const { outputFiles } = await build({
-    ...common,
-    entryPoints: ['src/cli/launch.ts'],
-    format: 'cjs',
-    define: {
-      READING_SCRIPT: JSON.stringify(scriptName),
-      READING_CODE: JSON.stringify(codeName),
-    },
-    plugins: [
-      {
-        name: 'program-beside',
-        setup: ({ onResolve }) =>
-          onResolve({ filter: /^\.\/main\.ts$/ }, () => ({
-            path: './mailkeep.js',
-            external: true,
-          })),
-      },
-    ],
-  });
-  return { name: path.basename(program), contents: outputFiles[0].contents };
+/**
+ * The launcher, and the files that it loads or starts. What an old Node.js comes across is in syntax of Node.js 4, so
+ * that it gets as far as reporting that it is too old.
+ */
+async function launchers(scriptName, codeName) {
+  const needed = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')).engines.node;
+  const names = {
+    LAUNCHER: path.basename(program),
+    LOAD: './load.cjs',
+    HAND_OVER: './hand-over.cjs',
+    HANDED_OVER: 'handed-over.cjs',
+    READING_SCRIPT: scriptName,
+    READING_CODE: codeName,
+    NEEDED_NODE: needed.replace('>=', ''),
+  };
+  const define = Object.fromEntries(
+    Object.entries(names).map(([name, value]) => [name, JSON.stringify(value)]),
+  );
+  const modules = {
+    name: 'modules-beside',
+    setup: ({ onResolve }) =>
+      onResolve({ filter: /\/main\.ts$/ }, () => ({ path: './mailkeep.js', external: true })),
+  };
+  const OLD = 'node4';
+  const one = async (source, target, name) => {
+    const entryPoints = [`src/launcher/${source}.ts`];
+    const outputFiles = await bundle({
+      entryPoints,
+      target,
+      // Node.js 4 has them in strict mode, as here; the bundler does not translate them.
+      supported: { 'const-and-let': true, 'for-of': true },
+      define,
+      format: 'cjs',
+      external: [names.LOAD, names.HAND_OVER],
+      plugins: [...common.plugins, modules],
+    });
+    return { name, contents: outputFiles[0].contents };
+  };
+  return Promise.all([
+    one('load', common.target, 'load.cjs'),
+    one('handed-over', common.target, names.HANDED_OVER),
+    one('hand-over', OLD, 'hand-over.cjs'),
+    one('mailkeep', OLD, names.LAUNCHER),
+  ]);
 }
 
 function put(name, contents) {

@@ -6,18 +6,17 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isNewEnough, neededVersion, npmCommand } from './runtime.cjs';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 /** What `mailkeep` is: package.json's `bin`. */
 export const program = path.join(root, 'dist', 'mailkeep.cjs');
 
-/** Ends with a sentence when this Node.js is older than package.json's `engines` asks for. */
+/** Ends with a sentence when this Node.js is too old: scripts that npm starts are never (see run.cjs). */
 export function needNode() {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (major > 20 || (major === 20 && minor >= 19)) return;
-  process.stderr.write(
-    `mailkeep needs Node.js 20.19 or newer; this is ${process.versions.node}.\n` +
-      'Install a newer one (https://nodejs.org) and run the same command again.\n',
+  if (isNewEnough(root, process.versions.node)) return;
+  say(
+    `mailkeep needs Node.js ${neededVersion(root)} or newer; this is ${process.versions.node}. Use the npm script, such as npm run build, which brings one.`,
   );
   process.exit(2);
 }
@@ -26,8 +25,9 @@ export function needNode() {
 export function needDependencies() {
   const installed = modified(path.join(root, 'node_modules', '.package-lock.json'));
   if (installed >= modified(path.join(root, 'package-lock.json'))) return;
-  say('Installing dependencies (npm ci); the database is compiled, which takes about a minute …');
-  npm(['ci', '--no-audit', '--no-fund', '--loglevel=error']);
+  say('Installing dependencies (npm ci) …');
+  // Without scripts nothing is compiled or built here: the packages hold binaries, and needBuild() builds.
+  npm(['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']);
 }
 
 /** Builds dist/ when it is missing or older than its sources. */
@@ -58,10 +58,10 @@ function run(command, args, options = {}) {
 }
 
 function npm(args) {
-  const script = process.env.npm_execpath;
-  if (script?.endsWith('.js')) run(process.execPath, [script, ...args]);
+  const [command, ...first] = npmCommand();
   // On Windows npm is a batch file, which only a shell can start; the arguments are our own.
-  else run('npm', args, { shell: process.platform === 'win32' });
+  const shell = command === 'npm' && process.platform === 'win32';
+  run(command, [...first, ...args], { shell });
 }
 
 function say(text) {

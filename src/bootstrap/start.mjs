@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { needBuild, needDependencies, needNode, program, root } from './needs.mjs';
+import { needBuild, needDependencies, program, root } from './needs.mjs';
 
 /** The program as it is typed in a clone; installed, it is `mailkeep`. */
 const PROGRAM = 'node dist/mailkeep.cjs';
@@ -18,7 +18,6 @@ const SEARCHES = [
   ['invoice', 'has:attachment'],
 ];
 
-needNode();
 needDependencies();
 needBuild();
 

@@ -1,9 +1,8 @@
 /** `npm test`: installs and builds what is missing, then runs the tests. Arguments go to vitest. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
-import { needBuild, needDependencies, needNode, root } from './needs.mjs';
+import { needBuild, needDependencies, root } from './needs.mjs';
 
-needNode();
 needDependencies();
 needBuild();
 const vitest = spawn(

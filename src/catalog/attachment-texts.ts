@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import {
   ATTACHMENT_VERSION,
   type AttachmentFailure,
@@ -7,10 +6,10 @@ import {
   CHARS_PER_ATTACHMENT,
   CHARS_PER_MESSAGE,
 } from '../attachments/attachment-text.ts';
-import { catalogError } from '../errors/catalog.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { AttachedDocument } from '../mime/extraction.ts';
 import type { Connection } from './connection.ts';
+import { packUtf8, unpackUtf8 } from './packed-utf8.ts';
 import { query } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */
@@ -303,25 +302,16 @@ function textOfAll(connection: Connection, docid: number): string {
   return texts.join('\n\n');
 }
 
+/** The level of zstd: reading an attachment takes far longer than packing its text well. */
+const LEVEL = 6;
+/** Bytes of the longest text: no UTF-16 unit takes more than three. */
+const MAX_BYTES = 3 * CHARS_PER_ATTACHMENT;
+
 function pack(text: string): Buffer | null {
-  if (text === '') return null;
-  const bytes = Buffer.from(text, 'utf8');
-  return brotliCompressSync(bytes, {
-    params: {
-      [constants.BROTLI_PARAM_QUALITY]: 5,
-      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
-      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-    },
-  });
+  return text === '' ? null : packUtf8(Buffer.from(text, 'utf8'), LEVEL);
 }
 
-/** @throws `catalog-damaged` for what does not unpack: a rebuild makes it anew */
-function unpack(connection: Connection, packed: Buffer): string {
-  try {
-    // No UTF-16 unit takes more than three bytes.
-    const maxOutputLength = 3 * CHARS_PER_ATTACHMENT;
-    return brotliDecompressSync(packed, { maxOutputLength }).toString('utf8');
-  } catch (error) {
-    throw catalogError('catalog-damaged', { file: connection.file, reason: 'attachment' }, error);
-  }
+/** @throws `catalog-damaged` for what does not unpack or is longer; a rebuild stores it again */
+function unpack({ file }: Connection, packed: Buffer): string {
+  return unpackUtf8(packed, { maxBytes: MAX_BYTES, file, reason: 'attachment' });
 }

@@ -1,29 +1,26 @@
-import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
-import { catalogError } from '../errors/catalog.ts';
 import type { Connection } from './connection.ts';
+import { packUtf8, unpackUtf8 } from './packed-utf8.ts';
 import { query } from './query.ts';
 
 /** Text kept for snippets: of one message, bytes of UTF-8. What lies beyond is searchable, but shown by no snippet. */
 export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
 
 /**
- * A message's text, packed by itself: twenty hits then cost twenty times 20 µs wherever they stand, and what is
- * forgotten goes with its row. Brotli at level 5 knows the common words of several languages by heart, so that
- * even short texts pack well. The catalog is derived and read by this program alone, so it need not be what
- * every runtime reads in thirty years; the log is.
+ * Packs a message's text, cut to `TEXT_BYTES_PER_MESSAGE`; null for no text.
+ *
+ * Each text is packed by itself: twenty hits then cost twenty times 20 µs wherever they stand, and what is forgotten
+ * goes with its row.
  */
 export function packText(text: string): Buffer | null {
   const bytes = cut(Buffer.from(text, 'utf8'));
-  if (bytes.length === 0) return null;
-  return brotliCompressSync(bytes, {
-    params: {
-      [constants.BROTLI_PARAM_QUALITY]: 5,
-      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
-      [constants.BROTLI_PARAM_LGWIN]: 14,
-      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-    },
-  });
+  return bytes.length === 0 ? null : packUtf8(bytes, LEVEL);
 }
+
+/**
+ * The level of zstd. Texts of real mail shrink to 0.473 at 26 µs each; level 6 takes them to 0.464 at 43 µs, level 19 to
+ * 0.459 at 300 µs.
+ */
+const LEVEL = 3;
 
 const GET = query<{ docid: number }>()((db, p) =>
   db.selectFrom('texts').select('text').where('docid', '=', p.docid),
@@ -36,28 +33,14 @@ export function cachedText(connection: Connection, docid: number): string {
 }
 
 /**
- * Unpacks what `packText` made. A larger text was not written by us.
+ * Unpacks what `packText` made.
  *
- * @throws `catalog-damaged` for what does not unpack: a rebuild makes it anew
+ * @throws `catalog-damaged` for what does not unpack or is longer; a rebuild stores it again
  */
 export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
-  try {
-    return brotliDecompressSync(packed, {
-      maxOutputLength: TEXT_BYTES_PER_MESSAGE,
-      chunkSize: Math.min(TEXT_BYTES_PER_MESSAGE + 1, LEAST_CHUNK + packed.length * USUAL_RATIO),
-    }).toString('utf8');
-  } catch (error) {
-    throw catalogError('catalog-damaged', { file, reason: 'text' }, error);
-  }
+  return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
 }
-
-/**
- * Most texts pack to more than a quarter of their bytes: then unpacking takes one step, and no more memory than the
- * text, which the collector would have to follow up on.
- */
-const USUAL_RATIO = 4;
-const LEAST_CHUNK = 256;
 
 /** Cuts UTF-8 at the ceiling, on a character boundary. */
 function cut(bytes: Buffer): Buffer {

@@ -221,7 +221,7 @@ interface TextsTable {
   docid: number;
   /** Why the message could not be parsed; null when it was. */
   unparsed: string | null;
-  /** The beginning of the text, packed by brotli; null where there is none. */
+  /** The beginning of the text, packed by `packed-utf8.ts`; null where there is none. */
   text: Buffer | null;
 }
 
@@ -255,7 +255,7 @@ interface AttachmentTextsTable {
   /** Why it has no text; null when it has, or waits. */
   failure: string | null;
   truncated: number;
-  /** UTF-8 under brotli; null where there is none. */
+  /** Packed by `packed-utf8.ts`; null where there is none. */
   text: Buffer | null;
 }
 

@@ -1,7 +1,7 @@
 import { READING } from './reading-commands.ts';
 import { runProcess } from './run-process.ts';
 
-/** The program with the reading commands alone; launch.ts starts it as a script. */
+/** The program with the reading commands alone; the launcher starts it as a script. */
 runProcess(Object.values(READING)).catch((error: unknown) => {
   // Every error was told already: what comes here is a mistake in the telling.
   setImmediate(() => {

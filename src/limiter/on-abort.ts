@@ -38,8 +38,9 @@ function listen(signal: AbortSignal): Waiting {
 /**
  * A controller that aborts with the signal, and on its own account. `release` lets go of the signal; it has to be called.
  *
- * In the place of `AbortSignal.any`: what that makes stays alive in Node.js 20 as long as anything listens to it or to
- * what it was made of, and here the one is made anew for every pass while the other lives as long as the process.
+ * Instead of `AbortSignal.any`: in Node.js 22 and 24 each call leaves 200 to 350 bytes with the signals it was given, even
+ * when its result has no listener any more, and in Node.js 26 too a result with a listener lives as long as they do. Here
+ * every pass needs a new controller, and the signal lives as long as the process.
  */
 export function following(signal: AbortSignal): {
   readonly controller: AbortController;

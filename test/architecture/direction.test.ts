@@ -74,6 +74,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'verify',
     'wire',
   ],
+  // What the program's file is: checks the version of Node.js before it loads the rest.
+  launcher: ['cli'],
   // Scripts of the project itself; they run before there is a build.
   bootstrap: ['config'],
   // What programs import from the package.

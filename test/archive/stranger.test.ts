@@ -1,15 +1,17 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { constants, deflateSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/archive/facts.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { absent } from '../peers/programs.ts';
+import { type PythonWithZstd, pythonsWithZstd, pythonWithoutZstd } from '../peers/python-zstd.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { appeared, DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';
@@ -20,17 +22,28 @@ const reader = fileURLToPath(new URL('../../docs/read_archive.py', import.meta.u
 const top = mkdtempSync(join(tmpdir(), 'mailkeep-stranger-'));
 afterAll(() => rmSync(top, { recursive: true }));
 
-/** Copies a simulated archive to the real disk and has it read there. */
-async function readByStranger(disk: SimulatedDisk, name: string) {
+const without = pythonWithoutZstd(top);
+const zstdWays = [...pythonsWithZstd(top)].map(([name, way]) => ({ name, ...way }));
+const ways = [
+  { name: 'nothing but the standard library', codec: 'zlib' as const, ...without },
+  ...zstdWays.map((way) => ({ codec: 'zstd' as const, ...way })),
+];
+
+/** Copies a simulated archive to the real disk. */
+function copyOf(disk: SimulatedDisk, name: string): string {
   for (const path of disk.paths()) {
     const copy = join(top, name, path.slice(DIR.length));
     mkdirSync(dirname(copy), { recursive: true });
     writeFileSync(copy, disk.read(path));
   }
+  return join(top, name);
+}
+
+async function readByStranger(disk: SimulatedDisk, name: string, { python, env }: PythonWithZstd) {
   const { stdout } = await promisify(execFile)(
-    'python3',
-    [reader, join(top, name), join(top, `${name} out`)],
-    { maxBuffer: 1 << 26 },
+    python,
+    [reader, copyOf(disk, name), join(top, `${name} out`)],
+    { env, maxBuffer: 1 << 26 },
   );
   const lines: unknown[] = stdout
     .trimEnd()
@@ -39,7 +52,8 @@ async function readByStranger(disk: SimulatedDisk, name: string) {
   return { said: lines.slice(0, -1), whole: lines.at(-1) };
 }
 
-describe.skipIf(absent('python3'))('a stranger with the format document reads', () => {
+describe.skipIf(absent('python3')).each(ways)('a stranger with $name reads, of $codec,', (way) => {
+  const { codec } = way;
   test('hot and sealed segments alike, down to purged records and a torn tail', async () => {
     const disk = new SimulatedDisk();
     const writer = await openOn(disk.files);
@@ -59,16 +73,18 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
       whole: { commits: 13, hash: known.reached?.hash, purged: 0, tail: 0 },
       messages: raws.map((raw) => ({ message: hash('sha256', raw), size: raw.length })),
     };
-    const hot = await readByStranger(disk, 'hot');
+    const hot = await readByStranger(disk, `${way.name} hot`, way);
     expect(hot.whole).toEqual(expected.whole);
     expect(hot.said.filter((line) => 'message' in Object(line))).toEqual(expected.messages);
     expect(hot.said).toContainEqual({ fact: appeared(1, raws[0] ?? Buffer.alloc(0)) });
 
-    await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec: 'zlib' });
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec });
     disk.delete(hotPath(1));
-    expect(await readByStranger(disk, 'sealed')).toEqual(hot);
+    expect(await readByStranger(disk, `${way.name} sealed`, way)).toEqual(hot);
     for (const raw of raws) {
-      const extracted = readFileSync(join(top, 'sealed out', `${hash('sha256', raw)}.eml`));
+      const extracted = readFileSync(
+        join(top, `${way.name} sealed out`, `${hash('sha256', raw)}.eml`),
+      );
       expect(extracted.equals(raw)).toBe(true);
     }
 
@@ -77,10 +93,10 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
       dir: DIR,
       segment: 1,
       files: disk.files,
-      codec: 'zlib',
+      codec,
       purge: (record) => record.hash.toString('hex') === fact,
     });
-    const purged = await readByStranger(disk, 'purged');
+    const purged = await readByStranger(disk, `${way.name} purged`, way);
     expect(purged.whole).toEqual({ ...expected.whole, purged: 1 });
     expect(purged.said).toHaveLength(hot.said.length - 1);
   });
@@ -99,11 +115,11 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
       dir: DIR,
       segment: 1,
       files: disk.files,
-      codec: 'zlib',
+      codec,
       purge: (record) => record.hash.toString('hex') === gone,
     });
     disk.delete(hotPath(1));
-    const without = await readByStranger(disk, 'without');
+    const without = await readByStranger(disk, `${way.name} without`, way);
     expect(without.said).toContainEqual({ gone: hash('sha256', large) });
 
     const batch = writer.newBatch();
@@ -122,12 +138,96 @@ describe.skipIf(absent('python3'))('a stranger with the format document reads', 
       expected: known.reached,
     });
     expect(mended).toMatchObject({ segment: 1, generation: 3 });
-    const repaired = await readByStranger(disk, 'repaired');
+    const repaired = await readByStranger(disk, `${way.name} repaired`, way);
     const messages = [...raws, large].map((raw) => ({
       message: hash('sha256', raw),
       size: raw.length,
     }));
     for (const message of messages) expect(repaired.said).toContainEqual(message);
     expect(repaired.said.filter((line) => 'gone' in Object(line))).toEqual([]);
+  });
+});
+
+const INFLATE = `
+import sys; sys.path.insert(0, sys.argv[1]); import read_archive
+print(len(read_archive.inflate(int(sys.argv[2]), sys.stdin.buffer.read(), int(sys.argv[3]))))`;
+
+describe.skipIf(absent('python3'))('a stranger refuses', () => {
+  const text = Buffer.from('a text that repeats '.repeat(20_000));
+  const run = (
+    { python, env }: PythonWithZstd,
+    args: readonly string[],
+    input: Buffer = Buffer.alloc(0),
+  ) => {
+    const { status, stdout, stderr } = spawnSync(python, args, { env, input });
+    return { status, stdout: String(stdout), stderr: String(stderr) };
+  };
+  const inflate = (way: PythonWithZstd, codec: number, stored: Buffer, size = text.length) =>
+    run(way, ['-c', INFLATE, dirname(reader), `${codec}`, `${size}`], stored);
+
+  const frame = zstdCompressSync(text);
+  const zeros = zstdCompressSync(Buffer.alloc(50_000_000));
+  const claiming = Buffer.from(zeros);
+  claiming.writeUInt32LE(text.length, (claiming.readUInt8(4) & 0x20) === 0 ? 6 : 5);
+  const damages: [string, Buffer<ArrayBuffer>][] = [
+    ['bytes behind it', Buffer.concat([frame, Buffer.from('more')])],
+    ['a second frame behind it', Buffer.concat([frame, frame])],
+    ['a skippable frame before it', Buffer.concat([Buffer.from('502a4d1800000000', 'hex'), frame])],
+    ['its end cut off', frame.subarray(0, -1)],
+    ['its header cut off', frame.subarray(0, 5)],
+    ['no bytes', Buffer.alloc(0)],
+    ['another size in its header', zeros],
+    ['more bytes than its header states', claiming],
+    ['another size in the record', zstdCompressSync(text.subarray(1))],
+  ];
+
+  describe.each(zstdWays)('with $name', (way) => {
+    test('no intact zstd frame, with a checksum or without', () => {
+      const checked = zstdCompressSync(text, { params: { [constants.ZSTD_c_checksumFlag]: 1 } });
+      for (const stored of [frame, checked]) {
+        const { status, stdout } = inflate(way, 3, stored);
+        expect([status, stdout]).toEqual([0, `${text.length}\n`]);
+      }
+    });
+
+    test.each(damages)('a zstd frame with %s', (_, stored) => {
+      const { status, stdout, stderr } = inflate(way, 3, stored);
+      expect([status, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(/AssertionError: zstd|ZstdError/);
+    });
+  });
+
+  test('a zlib stream with bytes behind it, without its end, or longer than it should be', () => {
+    const stream = deflateSync(text);
+    expect(inflate(without, 1, stream).stdout).toBe(`${text.length}\n`);
+    for (const [stored, size] of [
+      [Buffer.concat([stream, Buffer.from('more')]), text.length],
+      [stream.subarray(0, -1), text.length],
+      [stream, text.length - 1],
+    ] as const) {
+      expect(inflate(without, 1, stored, size).stderr).toMatch(/AssertionError: (zlib stream|raw)/);
+    }
+  });
+
+  test('payloads of another codec', () => {
+    expect(inflate(without, 2, text).stderr).toContain('AssertionError: codec');
+  });
+
+  test('a zstd archive where nothing decompresses it, with the names of what would', async () => {
+    const disk = new SimulatedDisk();
+    const writer = await openOn(disk.files);
+    await writeBatches(writer, new Positions(), 3);
+    await writer.rollIfLarger(0);
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec: 'zstd' });
+    const { status, stderr } = run(without, [reader, copyOf(disk, 'compressed')]);
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^This archive is compressed with zstd\. .*python3-zstandard.*\n$/);
+  });
+
+  test('an archive of a newer format', () => {
+    const dir = join(top, 'newer');
+    mkdirSync(join(dir, 'log'), { recursive: true });
+    writeFileSync(join(dir, 'FORMAT'), 'mailkeep archive 3\n');
+    expect(run(without, [reader, dir]).stderr).toContain('AssertionError: format');
   });
 });

@@ -1,11 +1,22 @@
+import { brotliCompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { Kysely, SqliteDialect } from 'kysely';
 import { expect, test } from 'vitest';
 import { migrations } from '../../migrations/index.ts';
-import { openCatalog, openCatalogReader } from '../../src/catalog/catalog.ts';
+import { openCatalog, openCatalogReader, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
-import { extraction, temporaryDir } from './history.ts';
+import {
+  appeared,
+  extraction,
+  folder,
+  History,
+  INBOX,
+  mailbox,
+  place,
+  sha256,
+  temporaryDir,
+} from './history.ts';
 
 const DOCID = 1_700_000_000 * 64;
 
@@ -44,5 +55,60 @@ test('a catalog of the first version goes on: found as before, and indexed anew 
   expect([found('"old words"'), found('"new words"')]).toEqual([0, 1]);
   expect(catalog.index.pendingCount()).toBe(0);
   catalog.close();
+  room.remove();
+});
+
+test('a catalog that kept its texts in brotli is read as it is, and stores new ones in zstd', async () => {
+  const room = temporaryDir();
+  const history = new History();
+  const before = await openCatalog(room.dir);
+  before.foldBatch(
+    history.commit([
+      mailbox(INBOX, 'me@example.net'),
+      folder(INBOX),
+      appeared(place(INBOX, 1), 'old'),
+    ]),
+  );
+  const document = { number: 1, filename: 'a.pdf', form: 'pdf', hash: sha256('a') };
+  const index = (catalog: WritableCatalog, body: string) =>
+    catalog.index.index(
+      catalog.index
+        .pending({ limit: 9 })
+        .map(({ docid }) => ({ docid, extraction: extraction({ body, documents: [document] }) })),
+    );
+  index(before, 'an old plan');
+  const [attachment] = before.attachments.pending({ limit: 9 });
+  const outcome = { status: 'done', text: 'an old drawing', truncated: false } as const;
+  before.attachments.settle(attachment?.textId ?? 0, outcome);
+  index(before, 'an old plan');
+  before.close();
+  const db = new Database(catalogFile(room.dir));
+  db.prepare('UPDATE texts SET text = ?').run(brotliCompressSync('an old plan'));
+  db.prepare('UPDATE attachment_texts SET text = ?').run(brotliCompressSync('an old drawing'));
+  db.pragma('user_version = 3');
+  db.close();
+  expect(() => openCatalogReader(room.dir)).toThrow(
+    expect.objectContaining({ facts: expect.objectContaining({ found: 3, remedy: 'write' }) }),
+  );
+
+  const catalog = await openCatalog(room.dir);
+  catalog.foldBatch(history.commit([appeared(place(INBOX, 2), 'new')]));
+  index(catalog, 'a new plan');
+  const lines = catalog
+    .search({ node: parseQuery('plan OR drawing', { now: 0 }).node, limit: 9, sort: 'newest' })
+    .hits.map(({ line }) => [line.uid, line.snippet, line.attachments[0]?.snippet]);
+  expect(lines.toSorted()).toEqual([
+    [1, 'an old plan', 'an old drawing'],
+    [2, 'a new plan', 'an old drawing'],
+  ]);
+  catalog.close();
+
+  const after = new Database(catalogFile(room.dir), { readonly: true });
+  const texts = after.prepare<[], Buffer>('SELECT text FROM texts').pluck().all();
+  expect(texts.map((text) => text.readUInt32BE(0) === 0x28b52ffd).toSorted()).toEqual([
+    false,
+    true,
+  ]);
+  after.close();
   room.remove();
 });

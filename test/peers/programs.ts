@@ -18,7 +18,16 @@ const REQUIRED = process.env.MAILKEEP_PEERS === 'required';
 export function absent(...programs: readonly string[]): boolean {
   const missing = programs.filter((program) => !isInPath(program));
   if (missing.length === 0) return false;
-  const reason = `not compared: ${missing.join(' and ')} cannot be found in PATH`;
+  return notCompared(`${missing.join(' and ')} cannot be found in PATH`);
+}
+
+/**
+ * Warns that a comparison is left out.
+ *
+ * @throws Error if MAILKEEP_PEERS=required
+ */
+export function notCompared(why: string): true {
+  const reason = `not compared: ${why}`;
   if (REQUIRED) throw new Error(reason);
   console.warn(reason);
   return true;

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { brotliDecompressSync } from 'node:zlib';
+import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { realFiles } from '../../src/archive/real-files.ts';
 import { listSegments, openSegment } from '../../src/archive/segment-files.ts';
@@ -12,7 +12,7 @@ export function everything(dir: string): string {
   const db = new Database(path.join(dir, 'catalog.sqlite'), { readonly: true });
   for (const table of ['texts', 'attachment_texts']) {
     const rows = db.prepare<[], Buffer>(`SELECT text FROM ${table} WHERE text IS NOT NULL`).pluck();
-    for (const text of rows.all()) pieces.push(lowerCase(brotliDecompressSync(text)));
+    for (const text of rows.all()) pieces.push(lowerCase(zstdDecompressSync(text)));
   }
   db.close();
   return pieces.join('');

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { brotliDecompressSync } from 'node:zlib';
+import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
@@ -105,7 +105,7 @@ function everything(): string {
   }
   const db = new Database(catalogFile(dir), { readonly: true });
   const rows = db.prepare<[], Buffer>('SELECT text FROM texts WHERE text IS NOT NULL').pluck();
-  for (const text of rows.all()) pieces.push(brotliDecompressSync(text));
+  for (const text of rows.all()) pieces.push(zstdDecompressSync(text));
   db.close();
   return Buffer.concat(pieces).toString('latin1').toLowerCase();
 }

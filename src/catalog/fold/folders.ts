@@ -164,10 +164,12 @@ export class FoldedFolders {
 
   folder(fact: FactOf<'folder'>, commit: number): void {
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: fact.folder });
+    const found = this.connection
+      .statement(FIND_FOLDER)
+      .get({ mailbox, path: stored(fact.folder) });
     const shown = {
-      path: fact.folder,
-      name: fact.name,
+      path: stored(fact.folder),
+      name: stored(fact.name),
       delimiter: fact.delimiter,
       specialUse: fact.specialUse,
     };
@@ -182,27 +184,28 @@ export class FoldedFolders {
       this.connection.statement(SET_GENERATION).run({ id, generation: fact.generation });
     }
     if (found === undefined || found.gone_commit !== null || found.special_use !== fact.specialUse)
-      this.#openSpan(id, commit, fact.folder, fact.specialUse);
+      this.#openSpan(id, commit, stored(fact.folder), fact.specialUse);
     this.#generation(this.#remember(fact, id, mailbox), fact.generation, commit, null);
   }
 
   renamed(fact: FactOf<'folder-renamed'>, commit: number): void {
     const target = { host: fact.host, mailbox: fact.mailbox, folder: fact.to };
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: fact.folder });
+    const found = this.connection
+      .statement(FIND_FOLDER)
+      .get({ mailbox, path: stored(fact.folder) });
     if (found === undefined || found.gone_commit !== null) {
       this.of(target, commit);
       return;
     }
     // A live folder that stands where this one goes was replaced by it.
-    const replaced = this.connection.statement(FIND_FOLDER).get({ mailbox, path: fact.to });
+    const replaced = this.connection.statement(FIND_FOLDER).get({ mailbox, path: stored(fact.to) });
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
-    const name = fact.to.slice(
-      delimiter === '' ? 0 : fact.to.lastIndexOf(delimiter) + delimiter.length,
-    );
-    this.connection.statement(SET_FOLDER).run({ id, path: fact.to, name, delimiter, specialUse });
-    this.#openSpan(id, commit, fact.to, specialUse);
+    const path = stored(fact.to);
+    const name = path.slice(delimiter === '' ? 0 : path.lastIndexOf(delimiter) + delimiter.length);
+    this.connection.statement(SET_FOLDER).run({ id, path, name, delimiter, specialUse });
+    this.#openSpan(id, commit, path, specialUse);
     const known = this.#live.get(folderText(fact));
     this.#live.delete(folderText(fact));
     if (known === undefined) this.#live.delete(folderText(target));
@@ -280,17 +283,18 @@ export class FoldedFolders {
     const known = this.#live.get(folderText(key));
     if (known !== undefined) return known;
     const mailbox = this.#mailboxOf(key, commit);
-    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: key.folder });
+    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: stored(key.folder) });
     if (found !== undefined) return this.#remember(key, found.id, mailbox);
+    const path = stored(key.folder);
     const id = this.connection.statement(ADD_FOLDER).run({
       mailbox,
-      path: key.folder,
-      name: key.folder,
+      path,
+      name: path,
       delimiter: '.',
       specialUse: null,
       generation,
     }).lastInsertRowid;
-    this.#openSpan(id, commit, key.folder, null);
+    this.#openSpan(id, commit, path, null);
     const folder = this.#remember(key, id, mailbox);
     this.#generation(folder, generation, commit, null);
     return folder;
@@ -325,6 +329,15 @@ export class FoldedFolders {
     this.connection.statement(CLOSE_SPAN).run({ folder, commit });
     this.connection.statement(OPEN_SPAN).run({ folder, commit, path, specialUse });
   }
+}
+
+/**
+ * A name as SQLite can hold it. Half of a surrogate pair is no text, and binding it stores U+FFFD whatever half it was:
+ * two folders of the log would become one row. So the half's number stays in the name.
+ */
+function stored(name: string): string {
+  if (name.isWellFormed()) return name;
+  return name.replace(/\p{Surrogate}/gu, (half) => `\ufffd${half.charCodeAt(0).toString(16)}`);
 }
 
 function folderText(key: FolderKey): string {

@@ -41,7 +41,8 @@ export async function record(root: string, args: readonly string[]): Promise<Rec
   // Strings are longer than any write here; 2²⁴ is the most that it takes.
   const strace = ['strace', '-f', '--seccomp-bpf', '-xx', '-s', String(2 ** 24), '-o', file];
   const under = [...strace, '-e', `trace=${CALLS.join(',')}`];
-  const ended = await mailkeep(args, { cwd, under });
+  // Calls about files must be calls, and not entries of a queue, which no replay can follow.
+  const ended = await mailkeep(args, { cwd, under, env: { UV_USE_IO_URING: '0' } });
   const calls = systemCalls(readFileSync(file, 'latin1'));
   rmSync(cwd, { recursive: true, force: true });
   const replay = new Replay(root, before, cwd);

@@ -1,12 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { commandName, READING_COMMANDS, readingCommand } from '../../src/cli/command-name.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { mailkeep } from './child.ts';
+import { mailkeep } from '../cli/child.ts';
+import { installation } from './installation.ts';
 
 test('the command of a line is its first word that is no option and no value of one', () => {
   const named: [string[], string | undefined][] = [
@@ -27,11 +26,7 @@ test('the launcher knows the reading commands by the names they have', () => {
 });
 
 test('reading commands say the same from the script, without its code, and from the modules', async () => {
-  const root = fileURLToPath(new URL('../../', import.meta.url));
-  const copy = mkdtempSync(path.join(tmpdir(), 'mailkeep-dist-'));
-  cpSync(path.join(root, 'dist'), path.join(copy, 'dist'), { recursive: true });
-  cpSync(path.join(root, 'package.json'), path.join(copy, 'package.json'));
-  symlinkSync(path.join(root, 'node_modules'), path.join(copy, 'node_modules'));
+  const copy = installation();
   const help = (): string => {
     const program = path.join(copy, 'dist', 'mailkeep.cjs');
     const { status, stdout } = spawnSync(process.execPath, [program, 'search', '--help']);

@@ -1,0 +1,24 @@
+/** The oldest version that package.json's `engines` allows, such as `22.15`; the build puts it in. */
+declare const NEEDED_NODE: string;
+
+/** Returns whether a version such as `22.15.0` is one that the program runs on. */
+export function isNewEnough(version: string): boolean {
+  const found = version.split('.').map(Number);
+  const needed = NEEDED_NODE.split('.').map(Number);
+  const major = (found[0] ?? 0) - (needed[0] ?? 0);
+  return major > 0 || (major === 0 && (found[1] ?? 0) >= (needed[1] ?? 0));
+}
+
+/**
+ * Reports on standard error why the program cannot run on this Node.js, as every other error is reported, and sets the
+ * exit code for wrong usage. `--json` is looked for among the arguments, since nothing has parsed them.
+ */
+export function reportOldNode(code: string, problem: string, hint: string): void {
+  const message = `mailkeep needs Node.js ${NEEDED_NODE} or newer; this is ${process.versions.node}${problem}.`;
+  process.stderr.write(
+    process.argv.indexOf('--json') < 0
+      ? `${message}\n${hint}\n`
+      : `${JSON.stringify({ error: { code: code, message: message, hint: hint } })}\n`,
+  );
+  process.exitCode = 2;
+}
