@@ -44,6 +44,15 @@ export interface FolderCertificate {
   readonly complete: boolean;
 }
 
+/**
+ * True when a folder is not complete only because the brake keeps what the origin does not have any more: everything
+ * else adds up. That is for the user to decide about, and no fault of the service.
+ */
+export function isHeldOnly(sums: FolderCertificate): boolean {
+  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
+  return !sums.complete && sums.held > 0 && present === sums.originTotal;
+}
+
 /** A folder that the configuration excludes: it is not synced, and nothing in it ends. */
 export interface ExcludedFolder {
   readonly mailbox: string;

@@ -1,6 +1,14 @@
 import type { History } from './history.ts';
 
-const QUIET = { full: false, daemon: false, acts: [], faults: [], powerCut: null, hoursLater: 0 };
+const QUIET = {
+  full: false,
+  daemon: false,
+  acts: [],
+  faults: [],
+  powerCut: null,
+  hoursLater: 0,
+  again: 0,
+};
 
 /** Histories that once ended with a mirror unlike its origin, as they were shrunk, by what went wrong. */
 export const REGRESSIONS: Readonly<Record<string, History>> = {
@@ -53,6 +61,23 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
         between: [{ act: 'deliver', folder: 0, unseen: false }],
         pass: { ...QUIET, acts: [{ at: 0, act: { act: 'flag', folder: 0, message: 0, flag: 0 } }] },
       },
+    ],
+  },
+  'a copied message: its page was never covered, and the second such pass blamed the service': {
+    host: 'plain',
+    start: [2, 0],
+    steps: [
+      { between: [], pass: QUIET },
+      { between: [{ act: 'copy', folder: 0, message: 0, to: 1 }], pass: QUIET },
+      { between: [{ act: 'copy', folder: 1, message: 0, to: 1 }], pass: { ...QUIET, again: 1 } },
+    ],
+  },
+  'a draft that moved: it is fetched, and its page was never covered': {
+    host: 'plain',
+    start: [1, 0],
+    steps: [
+      { between: [{ act: 'draft', message: 0, rewrites: false }], pass: QUIET },
+      { between: [{ act: 'move', folder: 2, message: 0, to: 1 }], pass: QUIET },
     ],
   },
 };
