@@ -13,7 +13,16 @@ export interface MailboxResult {
   readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
+  /**
+   * ISO 8601: the first pass after this time that finds what the brake holds still gone accepts the deletions; null
+   * where nothing is held.
+   */
+  readonly heldUntil: string | null;
   readonly bytes: number;
+  /** Folders whose answers were compared with the archive, in this pass or so recently that they were not asked. */
+  readonly compared: number;
+  /** Whether all folders were compared, some of them, or none: what was not compared may have changed. */
+  readonly comparison: 'all' | 'some' | 'none';
 }
 
 /** A named failure that did not stop the rest. */

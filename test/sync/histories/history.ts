@@ -261,7 +261,7 @@ export class Actor {
     return folder;
   }
 
-  /** Versions of a draft differ in their bytes alone: not in length, Message-ID or, where `message` is even, date. */
+  /** Versions of a draft differ in their bytes and their date, but not in length, subject or Message-ID. */
   #saveDraft(message: number, rewrites: boolean): void {
     const drafts =
       [...this.#folders.values()].find(({ specialUse }) => specialUse === '\\Drafts') ??
@@ -272,7 +272,7 @@ export class Actor {
     const name = before === undefined ? `m${this.#messages}` : nameOf(before.raw);
     if (before !== undefined) drafts.messages.delete(before.uid);
     const body = String(this.#messages).padStart(6, '0');
-    const date = before !== undefined && message % 2 === 0 ? before.date : dateOf(this.#messages);
+    const date = dateOf(this.#messages);
     drafts.deliver(mail(name, body), { flags: ['\\Seen', '\\Draft'], date });
   }
 

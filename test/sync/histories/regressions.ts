@@ -80,4 +80,14 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
       { between: [{ act: 'move', folder: 2, message: 0, to: 1 }], pass: QUIET },
     ],
   },
+  'a moved message whose folder went before it was verified: the pass failed with the status of a folder that is gone':
+    {
+      host: 'plain',
+      start: [3, 0],
+      steps: [
+        { between: [], pass: QUIET },
+        { between: [{ act: 'move', folder: 0, message: 0, to: 1 }], pass: QUIET },
+        { between: [{ act: 'drop', folder: 1 }], pass: { ...QUIET, daemon: true } },
+      ],
+    },
 };
