@@ -168,6 +168,12 @@ function views(scope: Scope) {
         )
         .orderBy('docid', 'desc');
     }),
+    held: query<{ folder: number }>()((db, p) =>
+      scope(db, p.folder)
+        .current.where('p.held', '=', 1)
+        .select(nothing.as('ended_at'))
+        .orderBy('docid', 'desc'),
+    ),
     deleted: query<{ folder: number }>()((db, p) =>
       scope(db, p.folder)
         .ended.crossJoin('commits as closing')

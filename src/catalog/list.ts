@@ -8,6 +8,8 @@ import type { PlaceQueries } from './places.ts';
 export interface ListFilter extends FolderFilter {
   /** Ended places instead of current ones. */
   readonly deleted?: boolean;
+  /** Only current places that the brake keeps current although the origin no longer shows them. */
+  readonly held?: boolean;
   /** What the archive had observed at this time, milliseconds since the epoch. */
   readonly asOf?: number;
 }
@@ -83,6 +85,7 @@ function* rows(
   commit: number | undefined,
 ): Generator<ListRow, void, undefined> {
   const open = (views: typeof LIST_EVERYWHERE, folder: number) => {
+    if (filter.held === true) return connection.rows(views.held, { folder });
     if (filter.deleted === true)
       return commit === undefined
         ? connection.rows(views.deleted, { folder })

@@ -48,8 +48,9 @@ function accountLine(
     span(at === null ? 0 : Math.max(0, now - Date.parse(at)));
   const retry = retryAt === null ? 0 : Math.max(0, Date.parse(retryAt) - now);
   if (state !== 'ok') {
-    const what = state === 'refused' ? 'its token is refused' : 'the service cannot be reached';
-    return `${label}${colours.red(`${what} since ${ago(since)}`)}; tried again in ${span(retry)}`;
+    const what =
+      state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
+    return `${label}${colours.red(`${what} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
   const fresh = [
     ...(roundMs === null ? [] : [`the last round took ${span(roundMs)}`]),

@@ -28,7 +28,7 @@ export function statusText(
   const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
   const disk = status.logBytes + status.catalogBytes;
   return [
-    `${status.dataDir}: ${counted(status.messages, 'message')}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
+    `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
     ...(status.pending === 0 ? [] : [notSearchableText(status.pending)]),
     ...(status.unparsed === 0
       ? []
@@ -49,6 +49,16 @@ export function statusText(
   ].join('\n');
 }
 
+/** Distinct messages, and the folders' places that they are or were in. */
+function holdings({ messages, mailboxes }: ArchiveStatus): string {
+  const sum = (field: 'messages' | 'ended'): number =>
+    mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+  const deleted = sum('ended');
+  const places = counted(sum('messages') + deleted, 'place');
+  const past = deleted === 0 ? '' : ` (${count(deleted)} deleted at the service)`;
+  return `${counted(messages, 'message')} in ${places}${past}`;
+}
+
 /** Last, where it is seen: what monitoring was told of. */
 function staleLine(stale: readonly string[], colours: Colours): string[] {
   if (stale.length === 0) return [];
@@ -57,7 +67,9 @@ function staleLine(stale: readonly string[], colours: Colours): string[] {
 
 /** What is stored and cannot be found by its words yet. */
 export function notSearchableText(pending: number): string {
-  return `${counted(pending, 'message')} not searchable yet: the next sync goes on`;
+  const are = pending === 1 ? 'is' : 'are';
+  const them = pending === 1 ? 'it' : 'them';
+  return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
 }
 
 function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string[] {
@@ -106,7 +118,7 @@ function mailboxLine(
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
   const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;
-  return `${colours.bold(terminalLine(address))}  ${counted(messages, 'message')}, ${shown}`;
+  return `${colours.bold(terminalLine(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 
 /** Flags that are compared in the same pass as the rest are not worth a word. */
@@ -143,7 +155,7 @@ function folderRow(
     ...some(folder.unread, 'unread'),
     ...some(folder.assumed, 'assumed'),
     ...some(folder.held, 'held by the brake'),
-    ...some(folder.ended, 'ended'),
+    ...some(folder.ended, 'deleted at the service'),
     ...some(folder.quarantined, 'in quarantine', true),
     ...some(folder.forgotten, 'forgotten'),
     ...(folder.complete === false ? [['not complete', true] as const] : []),

@@ -1,6 +1,12 @@
 import { syncError } from '../errors/sync.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
-import type { FolderCertificate, MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
+import {
+  type FolderCertificate,
+  isHeldOnly,
+  type MailboxResult,
+  type SyncFailure,
+  type SyncResult,
+} from '../sync/result.ts';
 import { bytes, count, counted, span } from './amounts.ts';
 import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
 import { sayFacts, sentenceOf } from './sentences.ts';
@@ -23,7 +29,13 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
   const sums = [
     ...(held.length === 0
       ? []
-      : [syncError('sync.held', { held: sum(held, 'held'), mailboxes: addresses(held) })]),
+      : [
+          syncError('sync.held', {
+            held: sum(held, 'held'),
+            mailboxes: addresses(held),
+            until: latest(held),
+          }),
+        ]),
     ...(quarantined.length === 0
       ? []
       : [
@@ -55,6 +67,16 @@ function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined')
   return mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
 }
 
+/** ISO times sort as texts. */
+function latest(mailboxes: readonly MailboxResult[]): string | null {
+  return (
+    mailboxes
+      .flatMap(({ heldUntil }) => heldUntil ?? [])
+      .sort()
+      .at(-1) ?? null
+  );
+}
+
 function addresses(mailboxes: readonly MailboxResult[]): string[] {
   return mailboxes.map(({ address }) => address);
 }
@@ -78,8 +100,14 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.quarantined > 0 ? `${count(mailbox.quarantined)} in quarantine` : '',
     mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
   ].filter((part) => part !== '');
+  const address = terminalLine(mailbox.address);
+  const { comparison, compared, folders } = mailbox;
+  if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
   const told = changes.length === 0 ? 'no change' : changes.join(', ');
-  return `${terminalLine(mailbox.address)}: ${told}; ${counted(mailbox.folders, 'folder')}`;
+  if (comparison === 'some') {
+    return `${address}: ${told} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
+  }
+  return `${address}: ${told}; ${counted(folders, 'folder')}`;
 }
 
 /** Names every folder whose numbers are not simply "all stored", then adds all up. */
@@ -89,21 +117,32 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
   return odd.map(
     (folder) =>
-      `${terminalLine(`${folder.mailbox} / ${folder.folder}`)}: ${adding(folder)}${folder.complete ? '' : ' (not complete: the next sync goes on)'}`,
+      `${terminalLine(`${folder.mailbox} / ${folder.folder}`)}: ${adding(folder)}${incompleteNote(folder)}`,
   );
 }
 
+/** What the brake holds waits for a person or for its time; everything else is compared again by the next sync. */
+function incompleteNote(folder: FolderCertificate): string {
+  if (folder.complete) return '';
+  return isHeldOnly(folder)
+    ? ' (held until it is accepted, or gone at a second look)'
+    : ' (not complete; the next sync compares it again)';
+}
+
 function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): string {
+  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
+  // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
+  const heldApart = sums.held > 0 && present === sums.originTotal;
   const parts = [
     `${count(sums.stored)} stored`,
     ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
     ...(sums.quarantined > 0 ? [`${count(sums.quarantined)} quarantined`] : []),
-    ...(sums.held > 0 ? [`${count(sums.held)} held`] : []),
+    ...(sums.held > 0 && !heldApart ? [`${count(sums.held)} held`] : []),
     ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
   ];
-  const sum = sums.stored + sums.assumed + sums.quarantined + sums.held + sums.forgotten;
-  const sign = sum === sums.originTotal ? '=' : '≠';
-  return `${count(sums.originTotal)} at the origin ${sign} ${parts.join(' + ')}`;
+  const sign = present + (heldApart ? 0 : sums.held) === sums.originTotal ? '=' : '≠';
+  const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
+  return `${counted(sums.originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
 }
 
 function excludedLines({ excluded }: SyncResult): string[] {
@@ -127,6 +166,6 @@ function closingLine(result: SyncResult): string {
   const proof =
     result.certificates.length === 0
       ? 'No folder was compared'
-      : `In all: ${adding(sums)} in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
+      : `In all: ${adding(sums)}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
   return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
 }

@@ -21,7 +21,10 @@ const UNCHANGED = {
   corrected: 0,
   quarantined: 0,
   held: 0,
-};
+  heldUntil: null,
+  compared: 0,
+  comparison: 'none',
+} as const;
 
 /** Some passes that were started for one reason, and what they came to together. */
 export class Run {
@@ -134,7 +137,10 @@ function together(before: MailboxResult, after: MailboxResult): MailboxResult {
     corrected: before.corrected + after.corrected,
     quarantined: after.quarantined,
     held: after.held,
+    heldUntil: after.heldUntil,
     bytes: before.bytes + after.bytes,
+    compared: after.compared,
+    comparison: after.comparison,
   };
 }
 

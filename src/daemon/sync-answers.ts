@@ -63,7 +63,10 @@ const mailboxResult = z.object({
   corrected: count,
   quarantined: count,
   held: count,
+  heldUntil: name.nullable(),
   bytes: count,
+  compared: count,
+  comparison: z.enum(['all', 'some', 'none']),
 });
 
 const failure = z.object({

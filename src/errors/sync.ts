@@ -21,12 +21,21 @@ export interface SyncFacts {
   readonly 'sync.no-inbox': { readonly listed: number };
   /** A listing of folders that counts more of them than it shows. */
   readonly 'sync.folders-incomplete': { readonly shown: number };
+  /** Folders that are listed with an empty path: nothing can be asked of them. */
+  readonly 'sync.folder-without-path': { readonly withoutPath: number; readonly shown: number };
   /** A mailbox that is archived is not among those the token reaches; `since` is ISO 8601. */
   readonly 'sync.mailbox-unreachable': { readonly address: string; readonly since: string };
   /** Reading a source marked an unseen message as seen, twice in a row. */
   readonly 'sync.marks-seen': { readonly host: string };
-  /** Places of these mailboxes look gone, and too many at once: the brake keeps them current. */
-  readonly 'sync.held': { readonly held: number; readonly mailboxes: readonly string[] };
+  /**
+   * Places of these mailboxes look gone, and too many at once: the brake keeps them current. `until` is ISO 8601: a
+   * pass after it accepts what is still gone then; null where that is not known.
+   */
+  readonly 'sync.held': {
+    readonly held: number;
+    readonly mailboxes: readonly string[];
+    readonly until: string | null;
+  };
   /**
    * What had been forgotten came again, and was in quarantine before it came whole and could be recognised: the log
    * has what was listed of it, and perhaps a part of it.

@@ -13,7 +13,16 @@ export interface MailboxResult {
   readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
+  /**
+   * ISO 8601: the first pass after this time that finds what the brake holds still gone accepts the deletions; null
+   * where nothing is held.
+   */
+  readonly heldUntil: string | null;
   readonly bytes: number;
+  /** Folders whose answers were compared with the archive, in this pass or so recently that they were not asked. */
+  readonly compared: number;
+  /** Whether all folders were compared, some of them, or none: what was not compared may have changed. */
+  readonly comparison: 'all' | 'some' | 'none';
 }
 
 /** A named failure that did not stop the rest. */
@@ -42,6 +51,15 @@ export interface FolderCertificate {
   readonly held: number;
   readonly forgotten: number;
   readonly complete: boolean;
+}
+
+/**
+ * True when a folder is not complete only because the brake keeps what the origin does not have any more: everything
+ * else adds up. That is for the user to decide about, and no fault of the service.
+ */
+export function isHeldOnly(sums: FolderCertificate): boolean {
+  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
+  return !sums.complete && sums.held > 0 && present === sums.originTotal;
 }
 
 /** A folder that the configuration excludes: it is not synced, and nothing in it ends. */

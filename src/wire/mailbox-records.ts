@@ -11,11 +11,11 @@ export type AccountRecord = z.output<typeof accountRecord>;
 
 /**
  * A folder. `messageCount` must be there: a count that is merely missing would read as an emptied folder.
- * A missing `name` is the last part of the path.
+ * A missing `name` is the last part of the path. An empty path is left to the reader: it must not hide the other folders.
  */
 export const folderRecord = z
   .looseObject({
-    path: z.string().min(1),
+    path: z.string(),
     name: z.string().nullish(),
     delimiter: z
       .string()

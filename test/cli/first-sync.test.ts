@@ -39,7 +39,10 @@ test('init, sync, list, show and status: a mailbox comes in, and its sources out
   const sync = await mailkeep(['sync'], { cwd: folder });
   expect(sync.code, sync.stderr).toBe(0);
   expect(sync.stdout).toMatch(
-    new RegExp(`^In all: ${MESSAGES} at the origin = ${MESSAGES} stored in \\d+ folders; `, 'm'),
+    new RegExp(
+      `^In all: ${MESSAGES} places at the origin = ${MESSAGES} stored, in \\d+ folders; `,
+      'm',
+    ),
   );
 
   const list = await mailkeep(['list', '--json'], { cwd: folder });

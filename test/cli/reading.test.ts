@@ -359,10 +359,10 @@ test('list names a mailbox or a folder that the archive does not have, and says 
   expect((await list('--mailbox', 'adda')).stderr).toContain('did you mean "ada@example.org"?');
   const empty = { code: 0, stdout: '' };
   const drafts = ['--folder', 'INBOX.Drafts'];
-  expect(await list(...drafts)).toMatchObject({ ...empty, stderr: 'No message is there.\n' });
+  expect(await list(...drafts)).toMatchObject({ ...empty, stderr: 'No messages.\n' });
   expect(await list(...drafts, '--quiet')).toMatchObject({ ...empty, stderr: '' });
   expect(await list(...drafts, '--json')).toMatchObject({ ...empty, stderr: '' });
-  expect((await list('--deleted')).stderr).toBe('No deleted message is there.\n');
+  expect((await list('--deleted')).stderr).toBe('No deleted messages.\n');
 });
 
 test('list prints as many places as it is asked for, the newest', async () => {

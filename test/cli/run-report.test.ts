@@ -14,7 +14,10 @@ test('a pass that holds messages back is a failure of its mailbox, in a sentence
     corrected: 0,
     quarantined: 5,
     held: 0,
+    heldUntil: null,
     bytes: 10,
+    compared: 0,
+    comparison: 'all' as const,
   };
   const result: SyncResult = {
     mailboxes: [

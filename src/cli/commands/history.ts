@@ -36,7 +36,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             const { time, event, mailbox, folder, uid, flags, detail } = line;
             const more = [
               ...(flags === undefined || flags.length === 0 ? [] : [flags.join(' ')]),
-              ...(detail === undefined ? [] : [JSON.stringify(detail)]),
+              ...detailText(event, detail),
             ].join('  ');
             await output.line(line, () =>
               `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more}`)}`.trimEnd(),
@@ -48,4 +48,27 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }
       }),
     );
+}
+
+/** Why something ended, as people say it. */
+const ENDED: Readonly<Record<string, string>> = {
+  missing: 'no longer at the service',
+  moved: 'moved to another folder',
+  replaced: 'another message has taken its number',
+  renumbered: 'the service renumbered the folder',
+  'folder-gone': 'its folder is no longer at the service',
+  forgotten: 'forgotten',
+};
+
+/** What a fact says beside its place: in words where there are some, else as it is kept. */
+function detailText(
+  event: string,
+  detail: Readonly<Record<string, unknown>> | undefined,
+): readonly string[] {
+  if (detail === undefined) return [];
+  if (event === 'held') return [detail.held === true ? 'held by the brake' : 'no longer held'];
+  if (event === 'ended' && typeof detail.reason === 'string') {
+    return [ENDED[detail.reason] ?? detail.reason];
+  }
+  return [JSON.stringify(detail)];
 }

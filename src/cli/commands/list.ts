@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { EXIT } from '../exit-codes.ts';
@@ -11,6 +11,7 @@ interface ListLine {
   readonly mailbox?: string;
   readonly folder?: string;
   readonly deleted?: boolean;
+  readonly held?: boolean;
   readonly asOf?: string;
   readonly limit?: number;
 }
@@ -32,6 +33,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
     .option('--folder <path>', 'only this folder')
     .option('--deleted', 'what is no longer at the service, in place of what is')
+    .addOption(
+      new Option('--held', 'what the brake keeps, though the service no longer shows it').conflicts(
+        ['deleted', 'asOf'],
+      ),
+    )
     .option('--as-of <T>', 'what there was at that time')
     .option('--limit <n>', 'how many places to print; all, if not said', wholeNumber(1, 1_000_000))
     .addHelpText('after', HELP)
@@ -47,6 +53,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             ...(options.mailbox === undefined ? {} : { mailbox: options.mailbox }),
             ...(options.folder === undefined ? {} : { folder: options.folder }),
             deleted: options.deleted ?? false,
+            held: options.held ?? false,
             ...(asOf === undefined ? {} : { asOf }),
           });
           for (const place of places) {
@@ -58,9 +65,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           if (listed === 0) {
             // Nothing is an answer; a name that was mistyped should not look like one.
             for (const name of unknownNames(reader, options)) notices.warn(name);
-            notices.say(
-              options.deleted === true ? 'No deleted message is there.' : 'No message is there.',
-            );
+            const kind =
+              options.deleted === true ? 'deleted ' : options.held === true ? 'held ' : '';
+            notices.say(`No ${kind}messages.`);
           }
           return EXIT.done;
         } finally {

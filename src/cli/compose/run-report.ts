@@ -42,8 +42,8 @@ export function syncRunReport(
 function heldFailures({ mailboxes }: SyncResult): RunReport['failures'] {
   return mailboxes
     .filter(({ held }) => held > 0)
-    .map(({ address, held }) => {
-      const { family, code, facts } = syncError('sync.held', { held, mailboxes: [address] });
+    .map(({ address, held, heldUntil: until }) => {
+      const { family, code, facts } = syncError('sync.held', { held, mailboxes: [address], until });
       return {
         account: null,
         mailbox: address,

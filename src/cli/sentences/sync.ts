@@ -1,5 +1,5 @@
 import type { SyncFacts } from '../../errors/sync.ts';
-import { bytes, counted } from '../amounts.ts';
+import { bytes, counted, localTime } from '../amounts.ts';
 import { type Sentences, say, some } from './sentence.ts';
 
 export const SYNC_SENTENCES: Sentences<SyncFacts> = {
@@ -17,8 +17,8 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.does-not-add-up': ({ total, times }) =>
     say(
-      `The service counts ${counted(total, 'message')}, and what it shows does not add up to that, ${times} times in a row.`,
-      'Nothing is lost here; mailkeep sync --full compares every message. If that does not help, the service miscounts.',
+      `The service reports ${counted(total, 'message')} in this folder, but ${times} syncs in a row found a different number.`,
+      'Nothing is lost here; "mailkeep sync --full" compares every message. If that does not help, the service miscounts.',
     ),
   'sync.no-inbox': ({ listed }) =>
     say(
@@ -30,6 +30,11 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
       `The service counts more folders than the ${shown} it shows: that is not all of the mailbox.`,
       'The folders it shows were compared, and nothing was concluded about others; the next sync asks again.',
     ),
+  'sync.folder-without-path': ({ withoutPath, shown }) =>
+    say(
+      `The service lists ${counted(withoutPath, 'folder')} with an empty path, which cannot be synced.`,
+      `The other ${counted(shown, 'folder')} ${shown === 1 ? 'was' : 'were'} compared, and no folder counts as deleted. Report it to the service.`,
+    ),
   'sync.mailbox-unreachable': ({ address, since }) =>
     say(
       `The token no longer reaches ${address}, since ${since}.`,
@@ -40,10 +45,14 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
       `Reading a message from ${host} marked it as read there; fetching was stopped.`,
       'A backup must not change your mail. Ask the service about it before you go on.',
     ),
-  'sync.held': ({ held, mailboxes }) =>
+  'sync.held': ({ held, mailboxes, until }) =>
     say(
-      `${counted(held, 'message')} of ${some(mailboxes)} seem to be gone, which is too many at once: the brake keeps them.`,
-      'Look at the mailbox. If they are really gone, "mailkeep sync --accept-endings" lets go of them; nothing archived is deleted by it.',
+      `The messages in ${counted(held, 'place')} of ${some(mailboxes)} seem to be deleted at the service, too many at once: held by the brake.`,
+      `"mailkeep list --held" shows them. "mailkeep sync --accept-endings" accepts the deletions now; ${
+        until === null
+          ? 'without it, a later sync does'
+          : `without it, the first sync after ${localTime(Date.parse(until))} does`
+      } if they are still gone then. Nothing is removed from the archive.`,
     ),
   'sync.forgotten-in-quarantine': ({ id }) =>
     say(

@@ -152,6 +152,6 @@ function textOf(report: OriginReport): string {
   return [
     ...lines,
     ...(more > 0 ? [`… and ${counted(more, 'more difference')}`] : []),
-    `${counted(messages, 'message')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(report.requests, 'request')}, ${span(report.durationMs)}.`,
+    `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(report.requests, 'request')}, ${span(report.durationMs)}.`,
   ].join('\n');
 }

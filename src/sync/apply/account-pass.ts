@@ -26,6 +26,8 @@ const SAMPLED_FOLDERS = 5;
 export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
   reconsiderSearch(ctx.memory, ctx.origin.host, ctx.startedAt);
   const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
+  // First, so that a mailbox that the pass does not get to is in the result as one that was not compared.
+  for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     await passGroup(
       ctx,

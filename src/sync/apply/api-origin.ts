@@ -27,15 +27,19 @@ export function apiOrigin(
     async folders(mailbox, signal) {
       // A folder that is made or renamed between two pages shifts the rest: one may come twice, or not at all.
       const byPath = new Map<string, ListedFolder>();
+      let withoutPath = 0;
       for (let page = 1; ; page += 1) {
         const options = { page, signal, lane: lane() };
         const { items, perPage, total } = await client.listFolders(mailbox, options);
         const before = byPath.size;
-        for (const folder of items) byPath.set(wellFormed(folder.path), named(folder));
+        for (const folder of items) {
+          if (folder.path === '') withoutPath += 1;
+          else byPath.set(wellFormed(folder.path), named(folder));
+        }
         // A page that brings nothing new is followed by more of the same.
         const more = page * perPage < total && byPath.size > before;
         if (more && byPath.size < MOST_FOLDERS) continue;
-        return { folders: [...byPath.values()], complete: byPath.size >= total };
+        return { folders: [...byPath.values()], complete: byPath.size >= total, withoutPath };
       }
     },
     async list(at, { page, perPage, order }, signal) {

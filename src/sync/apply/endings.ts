@@ -136,9 +136,10 @@ function endOrHold(
   // What is held and was not looked at in this pass stays as it is.
   ctx.ledger.count(address, 'held', held.size);
   const holdsAny = (hold && ending.length > 0) || held.size > 0;
-  if (holdsAny || since !== undefined) {
-    rememberHeld(ctx, folder.at, holdsAny ? (since ?? ctx.now()) : undefined);
-  }
+  if (!holdsAny && since === undefined) return;
+  const from = since ?? ctx.now();
+  if (holdsAny) ctx.ledger.hold(address, from + ctx.policy.confirmAfterMs);
+  rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
 /** What is held already waits for its second look; a renumbered folder is judged by what appears again in it. */

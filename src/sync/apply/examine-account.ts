@@ -59,7 +59,7 @@ async function examineMailbox(
   examination: Examination,
 ): Promise<void> {
   const { key, all, folders } = await surveyMailbox(ctx, { resourceId, address }, wanted);
-  ctx.ledger.count(address, 'folders', folders.length);
+  ctx.ledger.open(address, folders.length);
   const listed = new Set(all.folders.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
     if (listed.has(folder) || !all.complete) continue;
@@ -70,7 +70,7 @@ async function examineMailbox(
       examineFolder(ctx, key, address, folder, examination),
     );
   }
-  await verifyAssumed(ctx, key, address);
+  await verifyAssumed(ctx, key, address, listed);
   await ctx.committer.flush();
 }
 
@@ -87,6 +87,7 @@ async function examineFolder(
     found({ mailbox: address, folder: path, uid, difference });
   if (generation === undefined) {
     if (messageCount > 0) tell(null, 'folder-not-archived');
+    ctx.ledger.count(address, 'compared', 1);
     return;
   }
   const known = (uid: number): boolean => {
@@ -108,5 +109,6 @@ async function examineFolder(
     for (const { uid } of seen.flagsChanged) tell(uid, 'other-flags');
     for (const uid of seen.missing) if (open.get(uid)?.held !== true) tell(uid, 'not-listed');
   }
+  ctx.ledger.count(address, 'compared', 1);
   compared(address, path, messages);
 }

@@ -253,7 +253,8 @@ export class FolderPass {
     const deferred = this.deferred.get(uid);
     if (deferred === undefined) return;
     this.deferred.delete(uid);
-    await this.fetch(ctx, deferred.listing, deferred.ticket, false);
+    // Its page has expected it since it was deferred; expecting it twice would leave the page open for ever.
+    await this.#enqueue(ctx, deferred.listing, deferred.ticket, false);
   }
 
   /** Remembers what is durably covered: with each page, and when the pass certifies the folder. */
@@ -370,6 +371,15 @@ export class FolderPass {
     again: boolean,
   ): Promise<void> {
     ticket?.expect();
+    await this.#enqueue(ctx, listing, ticket, again);
+  }
+
+  async #enqueue(
+    ctx: PassContext,
+    listing: Listing,
+    ticket: PageTicket | undefined,
+    again: boolean,
+  ): Promise<void> {
     this.underWay.add(listing.uid);
     await ctx.queue.onSizeLessThan(QUEUE_AHEAD);
     ctx.signal.throwIfAborted();

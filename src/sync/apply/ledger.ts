@@ -4,13 +4,17 @@ import type { ProgressListener } from '../progress.ts';
 import type { ExcludedFolder, FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
 import { isUnaskable } from './failure-scope.ts';
 
-type Counter = Exclude<keyof MailboxResult, 'address'>;
+type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
 
 /** What one account's pass has done so far: counts by mailbox, failures, certificates. */
 export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
   /** Mailboxes whose counts moved since they were last announced. */
   readonly #moved = new Set<string>();
+  /** Mailboxes whose folders were listed. */
+  readonly #opened = new Set<string>();
+  /** Until when the brake holds something of a mailbox, milliseconds since the epoch. */
+  readonly #heldUntil = new Map<string, number>();
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderCertificate[] = [];
   readonly excluded: ExcludedFolder[] = [];
@@ -35,10 +39,22 @@ export class Ledger {
       quarantined: 0,
       held: 0,
       bytes: 0,
+      compared: 0,
     };
     counts[counter] += by;
     this.#mailboxes.set(address, counts);
     this.#moved.add(address);
+  }
+
+  /** Notes that a mailbox was opened, and how many of its folders the pass is about. */
+  open(address: string, folders: number): void {
+    this.count(address, 'folders', folders);
+    this.#opened.add(address);
+  }
+
+  /** Notes until when the brake holds places of a mailbox; of several folders the latest time counts. */
+  hold(address: string, until: number): void {
+    this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }
 
   /** Names folders that the configuration leaves out. */
@@ -76,6 +92,15 @@ export class Ledger {
   }
 
   results(): MailboxResult[] {
-    return [...this.#mailboxes].map(([address, counts]) => ({ address, ...counts }));
+    return [...this.#mailboxes].map(([address, counts]) => {
+      const until = this.#heldUntil.get(address);
+      const all = this.#opened.has(address) && counts.compared >= counts.folders;
+      return {
+        address,
+        ...counts,
+        heldUntil: until === undefined ? null : new Date(until).toISOString(),
+        comparison: all ? 'all' : counts.compared > 0 ? 'some' : 'none',
+      };
+    });
   }
 }

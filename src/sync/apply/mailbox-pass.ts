@@ -35,6 +35,8 @@ export interface MailboxPass {
   readonly gone: readonly EndingFolder[];
   /** Open places by path, before the pass changed anything. */
   readonly openBefore: ReadonlyMap<string, number>;
+  /** Paths of all folders that the origin lists, also of those that are not asked. */
+  readonly listed: ReadonlySet<string>;
 }
 
 /** Reads a mailbox's folders, records which are new, renamed or changed, and opens their passes. */
@@ -44,10 +46,15 @@ export async function openMailbox(
   wanted: Wanted,
 ): Promise<MailboxPass> {
   const { key, all, folders, excluded } = await surveyMailbox(ctx, mailbox, wanted);
-  ctx.ledger.count(mailbox.address, 'folders', folders.length);
+  ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
   if (!all.complete) {
-    const error = syncError('sync.folders-incomplete', { shown: all.folders.length });
+    const shown = all.folders.length;
+    const withoutPath = all.withoutPath ?? 0;
+    const error =
+      withoutPath > 0
+        ? syncError('sync.folder-without-path', { withoutPath, shown })
+        : syncError('sync.folders-incomplete', { shown });
     ctx.ledger.fail(error, { mailbox: mailbox.address });
   }
   if (ctx.mirror.mailboxAddress(key) !== mailbox.address) {
@@ -68,7 +75,8 @@ export async function openMailbox(
       return [at.folder, stored + assumed + held];
     }),
   );
-  return { mailbox, key, folders: passes, gone, openBefore };
+  const listed = new Set(all.folders.map(({ path }) => path));
+  return { mailbox, key, folders: passes, gone, openBefore, listed };
 }
 
 /** Opens the pass over a folder; none over one that is too quiet to be asked now. */
@@ -91,7 +99,10 @@ function openFolder(
   if (!same) {
     ctx.committer.addFact({ fact: 'folder', ...at, name, delimiter, specialUse, generation });
   }
-  if (head === undefined && isQuiet(ctx, at, listed, generation)) return [];
+  if (head === undefined && isQuiet(ctx, at, listed, generation)) {
+    ctx.ledger.count(address, 'compared', 1);
+    return [];
+  }
   return [new FolderPass(ctx, at, listed, address, generation, head)];
 }
 
@@ -145,7 +156,7 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
   for (const folder of current) await guardFolder(ctx, folder, () => findFlagChanges(ctx, folder));
   await certifyAll(ctx, current);
   await guard(ctx, { mailbox: pass.mailbox.address }, async () => {
-    await verifyAssumed(ctx, pass.key, pass.mailbox.address);
+    await verifyAssumed(ctx, pass.key, pass.mailbox.address, pass.listed);
     await ctx.committer.flush();
   });
   await noteQuota(ctx, pass.key);
@@ -171,6 +182,7 @@ async function certifyAll(ctx: PassContext, folders: readonly FolderPass[]): Pro
         again.push(folder);
       } else {
         ctx.ledger.certificates.push(certificate);
+        if (!folder.failed) ctx.ledger.count(folder.address, 'compared', 1);
         mindIncomplete(ctx, folder, noteProof(ctx, folder, certificate));
       }
     }

@@ -31,6 +31,8 @@ export interface FolderListing {
   readonly folders: readonly ListedFolder[];
   /** False when the listing counts more folders than it shows: what it lacks is not gone. */
   readonly complete: boolean;
+  /** Folders that are listed without a path: nothing can be asked of them, and the listing is not complete. */
+  readonly withoutPath?: number;
 }
 
 /** A raw source that came whole, as far as HTTP can tell. A file is the receiver's to delete. */

@@ -1,6 +1,6 @@
 import type { FolderKey } from '../../mail/words.ts';
 import { covers } from '../plan/uid-intervals.ts';
-import type { FolderCertificate } from '../result.ts';
+import { type FolderCertificate, isHeldOnly } from '../result.ts';
 import type { FolderPass } from './folder-pass.ts';
 import type { PassContext } from './pass-context.ts';
 import { folderKey, type Memory } from './ports.ts';
@@ -40,7 +40,7 @@ export function noteProof(
   const day = since.slice(0, 10);
   const { complete } = certificate;
   const due = complete && !(before?.complete === true && before.certifiedOn === day);
-  const incomplete = complete ? 0 : (before?.incomplete ?? 0) + 1;
+  const incomplete = complete || isHeldOnly(certificate) ? 0 : (before?.incomplete ?? 0) + 1;
   const proof: Proof = {
     at: since,
     complete,

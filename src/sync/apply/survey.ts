@@ -25,7 +25,10 @@ export async function surveyAccount(
   return { listed, mailboxes: listed.filter(({ address }) => selects(wanted.mailboxes, address)) };
 }
 
-/** The folders of a mailbox that are wanted, in the order of a pass, and the paths of those that are not. */
+/**
+ * The folders of a mailbox that are wanted, in the order of a pass, and the paths of those that the configuration
+ * leaves out. What a command's own options leave out is not named: the user has just said so.
+ */
 export async function surveyMailbox(
   deps: SurveyDeps,
   mailbox: OriginMailbox,
@@ -40,8 +43,11 @@ export async function surveyMailbox(
   const listed = inSyncOrder(listing.folders);
   return {
     key: { host: deps.origin.host, mailbox: mailbox.resourceId },
-    all: { folders: listed, complete: listing.complete },
+    all: { ...listing, folders: listed },
     folders: listed.filter(({ path }) => selects(wanted.folders, path)),
-    excluded: listed.filter(({ path }) => !selects(wanted.folders, path)).map(({ path }) => path),
+    excluded:
+      wanted.whole?.folders === false
+        ? []
+        : listed.filter(({ path }) => !selects(wanted.folders, path)).map(({ path }) => path),
   };
 }

@@ -23,16 +23,19 @@ const MOST_SET_ASIDE = 1_000;
  * Fetches the sources of places whose bytes were assumed by an earlier pass, the oldest first, as many as the
  * policy leaves for this hour: each becomes stored, or is corrected by a fact of its own. One that does not answer
  * any more, or does not come whole, stays assumed.
+ *
+ * @param listed paths of the folders that the origin lists: one that is gone cannot be asked
  */
 export async function verifyAssumed(
   ctx: PassContext,
   mailbox: MailboxKey,
   address: string,
+  listed: ReadonlySet<string>,
 ): Promise<void> {
   const budget = new HourlyBudget(ctx);
   const places = ctx.mirror
     .assumed(mailbox, ctx.startedAtCommit, Math.min(budget.left, MOST_AT_ONCE) + MOST_SET_ASIDE)
-    .filter((place) => !wasTried(ctx, place))
+    .filter((place) => listed.has(place.folder) && !wasTried(ctx, place))
     .slice(0, budget.left);
   for (const [folder, assumed] of byFolder(places)) {
     const uids = assumed.map(({ uid }) => uid).sort((a, b) => a - b);

@@ -52,3 +52,10 @@ test('half a surrogate pair in a name is replaced: two folders that differ in no
   expect(folders.map(({ path }) => path)).toEqual(['a\ufffd', 'a\u{1f600}']);
   expect(complete).toBe(false);
 });
+
+test('a folder without a path is left out and counted, and the others are there', async () => {
+  const odd = [folder('INBOX'), folder(''), folder('INBOX.Sent')];
+  const { folders, withoutPath } = await foldersOf(() => odd, 3);
+  expect(folders.map(({ path }) => path)).toEqual(['INBOX', 'INBOX.Sent']);
+  expect(withoutPath).toBe(1);
+});

@@ -18,6 +18,9 @@ export type Act =
       readonly to: number;
     }
   | { readonly act: 'move-all'; readonly folder: number; readonly to: number }
+  | { readonly act: 'copy-all'; readonly folder: number; readonly to: number }
+  /** A draft is saved: the version before it goes, and the new one carries the same Message-ID. */
+  | { readonly act: 'draft'; readonly message: number; readonly rewrites: boolean }
   | { readonly act: 'empty'; readonly folder: number }
   | { readonly act: 'create' }
   | { readonly act: 'drop'; readonly folder: number }
@@ -35,6 +38,8 @@ export interface PassPlan {
   /** After which act of the disk the power fails; none when beyond the pass. */
   readonly powerCut: number | null;
   readonly hoursLater: number;
+  /** Passes without a disturbance that follow at once. */
+  readonly again: number;
 }
 
 export interface History {
@@ -67,9 +72,9 @@ const act: fc.Arbitrary<Act> = fc.oneof(
     }),
   },
   {
-    weight: 4,
+    weight: 6,
     arbitrary: fc.record({
-      act: fc.constantFrom('move' as const, 'copy' as const),
+      act: fc.constantFrom('move' as const, 'copy' as const, 'copy' as const),
       folder: small,
       message: small,
       to: small,
@@ -78,6 +83,18 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({ act: fc.constant('move-all' as const), folder: small, to: small }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ act: fc.constant('copy-all' as const), folder: small, to: small }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      act: fc.constant('draft' as const),
+      message: small,
+      rewrites: fc.boolean(),
+    }),
   },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('empty' as const), folder: small }) },
   { weight: 1, arbitrary: fc.record({ act: fc.constant('create' as const) }) },
@@ -106,6 +123,7 @@ const passPlan: fc.Arbitrary<PassPlan> = fc.record({
   ),
   powerCut: fc.option(fc.nat(30), { freq: 3 }),
   hoursLater: fc.constantFrom(0, 1, 7),
+  again: fc.constantFrom(0, 0, 1, 2),
 });
 
 /** Random histories: folders with mail, then acts and passes in turn. */
@@ -170,7 +188,7 @@ export class Actor {
       case 'copy': {
         const message = this.#message(step.folder, step.message);
         const [from, to] = [this.#at(step.folder), this.#at(step.to)];
-        if (message === undefined || from === to) return;
+        if (message === undefined || (from === to && step.act === 'move')) return;
         if (step.act === 'move') from.messages.delete(message.uid);
         to.deliver(message.raw, { date: message.date, flags: [...message.flags] });
         return;
@@ -183,6 +201,15 @@ export class Actor {
         from.messages.clear();
         return;
       }
+      case 'copy-all': {
+        const [from, to] = [this.#at(step.folder), this.#at(step.to)];
+        for (const { raw, date, flags } of [...from.messages.values()])
+          to.deliver(raw, { date, flags: [...flags] });
+        return;
+      }
+      case 'draft':
+        this.#saveDraft(step.message, step.rewrites);
+        return;
       case 'empty':
         this.#at(step.folder).messages.clear();
         return;
@@ -197,7 +224,7 @@ export class Actor {
       case 'rename': {
         const folder = this.#at(step.folder);
         if (folder.path === 'INBOX') return;
-        const renamed = this.#create();
+        const renamed = this.#create(folder.specialUse);
         for (const [uid, message] of folder.messages) renamed.messages.set(uid, message);
         renamed.nextUid = folder.nextUid;
         this.#folders.delete(folder.path);
@@ -227,16 +254,41 @@ export class Actor {
     return all[number % Math.max(1, all.length)];
   }
 
-  #create(): ModelFolder {
+  #create(specialUse: string | null = null): ModelFolder {
     this.#made += 1;
-    const folder = new ModelFolder(`INBOX.f${this.#made}`);
+    const folder = new ModelFolder(`INBOX.f${this.#made}`, specialUse);
     this.#folders.set(folder.path, folder);
     return folder;
   }
 
+  /** Versions of a draft differ in their bytes and their date, but not in length, subject or Message-ID. */
+  #saveDraft(message: number, rewrites: boolean): void {
+    const drafts =
+      [...this.#folders.values()].find(({ specialUse }) => specialUse === '\\Drafts') ??
+      this.#create('\\Drafts');
+    const all = [...drafts.messages.values()];
+    const before = rewrites ? all[message % Math.max(1, all.length)] : undefined;
+    this.#messages += 1;
+    const name = before === undefined ? `m${this.#messages}` : nameOf(before.raw);
+    if (before !== undefined) drafts.messages.delete(before.uid);
+    const body = String(this.#messages).padStart(6, '0');
+    const date = dateOf(this.#messages);
+    drafts.deliver(mail(name, body), { flags: ['\\Seen', '\\Draft'], date });
+  }
+
   #deliver(folder: ModelFolder, unseen: boolean): void {
     this.#messages += 1;
-    const date = new Date(Date.UTC(2026, 0, 1) + this.#messages * 60_000).toISOString();
+    const date = dateOf(this.#messages);
     folder.deliver(mail(`m${this.#messages}`), { flags: unseen ? [] : ['\\Seen'], date });
   }
+}
+
+function dateOf(minute: number): string {
+  return new Date(Date.UTC(2026, 0, 1) + minute * 60_000).toISOString();
+}
+
+function nameOf(raw: Buffer): string {
+  const [, name] = /^Subject: (.*)$/m.exec(raw.toString('latin1')) ?? [];
+  if (name === undefined) throw new Error('every message of a history has a subject');
+  return name.trim();
 }

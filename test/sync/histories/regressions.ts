@@ -1,6 +1,14 @@
 import type { History } from './history.ts';
 
-const QUIET = { full: false, daemon: false, acts: [], faults: [], powerCut: null, hoursLater: 0 };
+const QUIET = {
+  full: false,
+  daemon: false,
+  acts: [],
+  faults: [],
+  powerCut: null,
+  hoursLater: 0,
+  again: 0,
+};
 
 /** Histories that once ended with a mirror unlike its origin, as they were shrunk, by what went wrong. */
 export const REGRESSIONS: Readonly<Record<string, History>> = {
@@ -55,4 +63,31 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
       },
     ],
   },
+  'a copied message: its page was never covered, and the second such pass blamed the service': {
+    host: 'plain',
+    start: [2, 0],
+    steps: [
+      { between: [], pass: QUIET },
+      { between: [{ act: 'copy', folder: 0, message: 0, to: 1 }], pass: QUIET },
+      { between: [{ act: 'copy', folder: 1, message: 0, to: 1 }], pass: { ...QUIET, again: 1 } },
+    ],
+  },
+  'a draft that moved: it is fetched, and its page was never covered': {
+    host: 'plain',
+    start: [1, 0],
+    steps: [
+      { between: [{ act: 'draft', message: 0, rewrites: false }], pass: QUIET },
+      { between: [{ act: 'move', folder: 2, message: 0, to: 1 }], pass: QUIET },
+    ],
+  },
+  'a moved message whose folder went before it was verified: the pass failed with the status of a folder that is gone':
+    {
+      host: 'plain',
+      start: [3, 0],
+      steps: [
+        { between: [], pass: QUIET },
+        { between: [{ act: 'move', folder: 0, message: 0, to: 1 }], pass: QUIET },
+        { between: [{ act: 'drop', folder: 1 }], pass: { ...QUIET, daemon: true } },
+      ],
+    },
 };

@@ -4,9 +4,14 @@ import { openLogReader } from '../../../src/archive/log-reader.ts';
 import { openLogWriter } from '../../../src/archive/open-log-writer.ts';
 import { scanLog } from '../../../src/archive/scan-log.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
+import { EXIT } from '../../../src/cli/exit-codes.ts';
+import { exitOfSync } from '../../../src/cli/sync-report.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
+import { recalledCoverage } from '../../../src/sync/apply/coverage.ts';
 import { BY_HAND } from '../../../src/sync/apply/pass-context.ts';
+import { gapsOf } from '../../../src/sync/plan/uid-intervals.ts';
+import type { SyncResult } from '../../../src/sync/result.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { FakeClock, memoryOf } from '../harness.ts';
@@ -23,6 +28,17 @@ const BESIDE_A_DAEMON = {
 /** Passes at rest after a history: a folder goes when two listings agree, and one more for what that uncovers. */
 const RESTING_PASSES = 3;
 
+const MAILBOX = { host: 'mail.example.org', mailbox: 'AC1' };
+const REST: PassPlan = {
+  full: false,
+  daemon: false,
+  acts: [],
+  faults: [],
+  powerCut: null,
+  hoursLater: 0,
+  again: 0,
+};
+
 interface Snapshot {
   readonly time: number;
   readonly lines: readonly string[];
@@ -30,8 +46,9 @@ interface Snapshot {
 
 /**
  * Runs a history against a real catalog and a log on a simulated disk, and checks what must hold: after passes at
- * rest the mirror equals the origin, bytes included; what was listed at a moment is listed as of it for ever; and
- * nothing that was committed under a uid is fetched again under it.
+ * rest the mirror equals the origin, bytes included; what was listed at a moment is listed as of it for ever;
+ * nothing that was committed under a uid is fetched again under it; and a pass during which nothing changed and
+ * nothing failed is complete, has covered every uid, and ends with 0.
  *
  * @param catalogDir a new folder for the catalog
  */
@@ -40,9 +57,13 @@ export async function runHistory(script: History, catalogDir: string): Promise<v
   for (const { between, pass } of script.steps) {
     for (const act of between) world.actor.do(act);
     await world.pass(pass);
+    for (let i = 0; i < pass.again; i += 1) {
+      world.clock.advance(1000);
+      await world.pass({ ...pass, acts: [], faults: [], powerCut: null });
+    }
     world.clock.advance(pass.hoursLater * HOUR + 1000);
   }
-  const rest = { full: true, daemon: false, acts: [], faults: [], powerCut: null, hoursLater: 0 };
+  const rest = { ...REST, full: true };
   for (let i = 0; i < RESTING_PASSES; i += 1) {
     await world.pass(rest, true);
     world.clock.advance(1000);
@@ -50,7 +71,7 @@ export async function runHistory(script: History, catalogDir: string): Promise<v
   await world.expectMirrored();
   // An assumed place that a fault kept from being verified is tried again a day later.
   world.clock.advance(24 * HOUR);
-  await world.pass({ ...rest, full: false, daemon: true });
+  await world.pass({ ...REST, daemon: true });
   await world.expectMirrored();
   await world.expectNothingAssumed();
   await world.expectHistory();
@@ -96,9 +117,9 @@ class World {
           return undefined;
         };
       }
-      this.#disturb(plan, committedPlaces(catalog));
+      const disturbed = this.#disturb(plan, committedPlaces(catalog));
       try {
-        await runSync({
+        const result = await runSync({
           accounts: [
             {
               name: 'main',
@@ -137,6 +158,7 @@ class World {
         // After a kill the log may hold a commit that the catalog has yet to fold: its list is not the archive's.
         const lines = [...catalog.list({})].map((line) => JSON.stringify(line));
         this.#snapshots.push({ time: catalog.reached().time, lines });
+        if (!disturbed()) this.#expectAtRest(result, catalog);
       } finally {
         this.origin.before = () => {};
         this.origin.after = () => {};
@@ -194,8 +216,29 @@ class World {
     catalog.close();
   }
 
-  /** @param committed hash of the bytes of every open place that was fetched, by folder and uid */
-  #disturb(plan: PassPlan, committed: ReadonlyMap<string, string>): void {
+  /** Only what the brake holds may keep a folder from being complete, or the code from being 0. */
+  #expectAtRest(result: SyncResult, catalog: WritableCatalog): void {
+    expect(result.failures).toEqual([]);
+    const mirror = catalogMirror(catalog);
+    for (const certificate of result.certificates) {
+      const { folder, held } = certificate;
+      if (held === 0) expect(certificate).toMatchObject({ complete: true });
+      const at = { ...MAILBOX, folder };
+      const generation = mirror.folder(at)?.generation ?? 1;
+      const top = Math.max(0, ...(this.actor.folders.get(folder)?.messages.keys() ?? []));
+      const covered = recalledCoverage(this.#memory, at, generation);
+      expect([folder, gapsOf(covered, { lo: 1, hi: top })]).toEqual([folder, []]);
+    }
+    const holds = result.mailboxes.some(({ held }) => held > 0);
+    expect(exitOfSync(result)).toBe(holds ? EXIT.held : EXIT.done);
+  }
+
+  /**
+   * @param committed hash of the bytes of every open place that was fetched, by folder and uid
+   * @returns tells whether something has changed or failed during the pass
+   */
+  #disturb(plan: PassPlan, committed: ReadonlyMap<string, string>): () => boolean {
+    let disturbed = false;
     const from = this.origin.requests.length;
     this.origin.before = (request) => {
       if (request.operation === 'source') {
@@ -211,13 +254,18 @@ class World {
       const number = this.origin.requests.length - from - 1;
       const fault = plan.faults.find(({ at }) => at === number);
       if (fault === undefined) return;
+      disturbed = true;
       if (fault.status !== 'unreachable') throw status(fault.status);
       throw new MailkeepError('origin', 'origin.unreachable', {});
     };
     this.origin.after = () => {
       const number = this.origin.requests.length - from - 1;
-      for (const { at, act } of plan.acts) if (at === number) this.actor.do(act);
+      for (const { act } of plan.acts.filter(({ at }) => at === number)) {
+        disturbed = true;
+        this.actor.do(act);
+      }
     };
+    return () => disturbed;
   }
 }
 
@@ -233,8 +281,7 @@ function committedPlaces(catalog: WritableCatalog): Map<string, string> {
 
 /** Open places whose bytes were never fetched from there, as `folder/uid`. */
 function assumedPlaces(catalog: WritableCatalog): Set<string> {
-  const mailbox = { host: 'mail.example.org', mailbox: 'AC1' };
-  const all = catalog.places.assumed(mailbox, Number.MAX_SAFE_INTEGER, 1_000_000);
+  const all = catalog.places.assumed(MAILBOX, Number.MAX_SAFE_INTEGER, 1_000_000);
   return new Set(all.map(({ folder, uid }) => `${folder}/${uid}`));
 }
 
