@@ -4,9 +4,12 @@ import { fileSystemOf } from '../../archive/file-system.ts';
 import { freeBytes } from '../../archive/free-space.ts';
 import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
+import { readState } from '../../catalog/state.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { recalledVerification } from '../../health/verification.ts';
 import { bytes } from '../amounts.ts';
+import { damageError, verificationStatus, verifiedText } from '../known-damage.ts';
 import { type Check, failed, skipped, warned, well } from './check.ts';
 
 /** The folder of the archive: its file system, its room, its lock. Changes nothing and makes nothing. */
@@ -14,11 +17,13 @@ export async function archiveChecks(
   dataDir: string,
   minFreeBytes: number,
   allowNetwork: boolean,
+  now: number,
 ): Promise<Check[]> {
   return [
     fileSystemCheck(dataDir, allowNetwork),
     await spaceCheck(dataDir, minFreeBytes),
     lockCheck(dataDir),
+    ...(existsSync(formatPath(dataDir)) ? [verificationCheck(dataDir, now)] : []),
   ];
 }
 
@@ -72,5 +77,23 @@ function lockCheck(dataDir: string): Check {
     }
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);
+  }
+}
+
+/** What the last verification came to. */
+function verificationCheck(dataDir: string, now: number): Check {
+  const at = { name: 'verification', about: null };
+  const state = readState(dataDir);
+  try {
+    const last = recalledVerification(state);
+    const shown = verificationStatus(last);
+    if (last === null || shown === null) {
+      const remedy = '"mailkeep verify" reads every byte.';
+      return skipped({ ...at, message: 'The archive was never verified.', remedy });
+    }
+    if (last.damage !== null) return failed(at.name, at.about, damageError(last.damage));
+    return well({ ...at, message: `The archive was ${verifiedText(shown, now)}.` });
+  } finally {
+    state?.close();
   }
 }

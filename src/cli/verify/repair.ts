@@ -6,6 +6,7 @@ import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { usageError } from '../../errors/usage.ts';
+import type { KnownFinding } from '../../health/facts.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { type Repaired, repairArchive } from '../../verify/repair/repair-archive.ts';
@@ -17,6 +18,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { reasonText } from '../sentences/sentence.ts';
 import { fetchingAgain } from './fetch-again.ts';
+import { isOfCatalog, knownFindings, remember } from './remember.ts';
 import { verdict } from './report.ts';
 import { exitOfVerification, readArchive, tellUnread } from './verify.ts';
 
@@ -39,6 +41,9 @@ export async function repair(
     const after = await readArchive(context, dataDir, true, []);
     const exit = exitOfVerification(after);
     const { before, ...done } = repaired;
+    const remembered =
+      (after.found > 0 || after.catalog !== 'unreadable') &&
+      rememberRepair(context, dataDir, startedAt, after);
     const result = {
       mode: 'repair',
       ok: exit === EXIT.done,
@@ -48,6 +53,7 @@ export async function repair(
       unreadCatalog: unread,
       ...after,
       durationMs: now() - startedAt,
+      remembered,
     };
     await output.object(result, () =>
       repairReport(repaired, { catalogRebuilt, unread }, after, output.colours),
@@ -57,6 +63,20 @@ export async function repair(
   } finally {
     lock.release();
   }
+}
+
+function rememberRepair(
+  context: CommandContext,
+  dataDir: string,
+  at: number,
+  { rebuilt, messages, found, findings, catalog }: Verification,
+): boolean {
+  const outcome = {
+    ...{ at, mode: 'repair' as const, checked: rebuilt, of: messages, found },
+    findings: knownFindings(findings),
+    covers: (known: KnownFinding) => catalog !== 'unreadable' || !isOfCatalog(known),
+  };
+  return remember(context, dataDir, outcome, true);
 }
 
 async function mendAll(
