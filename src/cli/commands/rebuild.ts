@@ -1,16 +1,14 @@
-import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
-import { usageError } from '../../errors/usage.ts';
 import type { KnownFinding } from '../../health/facts.ts';
 import { rememberDamage } from '../../health/verification.ts';
 import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { count, counted, span } from '../amounts.ts';
+import { requireArchive } from '../archive-folder.ts';
 import type { Body } from '../command-file.ts';
 import { EXIT } from '../exit-codes.ts';
 import type { Notices } from '../notices.ts';
@@ -31,7 +29,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command.addHelpText('after', HELP).action(() =>
     chosen(async ({ globals, surroundings, notices, output, signal, now }) => {
       const dataDir = locateDataDir(globals, surroundings);
-      if (!existsSync(formatPath(dataDir))) throw usageError('usage-no-archive', { dataDir });
+      requireArchive(dataDir);
       const lock = acquireLock(dataDir);
       const extractor = openExtractorPool();
       const attachments = openAttachmentExtractor();

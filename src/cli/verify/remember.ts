@@ -1,3 +1,4 @@
+import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../../archive/lock.ts';
 import { openState, openStateBeside, type StateFile, stateFile } from '../../catalog/state.ts';
 import { catalogError } from '../../errors/catalog.ts';
@@ -56,6 +57,7 @@ function stateToWrite(dataDir: string, holdsLock: boolean): StateFile {
   const beside = openStateBeside(dataDir);
   if (beside !== undefined) return beside;
   try {
+    accessSync(existsSync(stateFile(dataDir)) ? stateFile(dataDir) : dataDir, constants.W_OK);
     return holdsLock ? openState(dataDir) : stateUnderLock(dataDir);
   } catch (error) {
     // A writer has made it by now.

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
+import { hasCode } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
 import type { KnownFinding } from '../../health/facts.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
@@ -13,6 +13,7 @@ import { type Repaired, repairArchive } from '../../verify/repair/repair-archive
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { counted } from '../amounts.ts';
+import { holdsArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
@@ -31,7 +32,9 @@ export async function repair(
   const { surroundings, output, now } = context;
   const copies = from.map((copy) => path.resolve(surroundings.cwd, copy));
   for (const copy of copies) {
-    if (!existsSync(formatPath(copy))) throw usageError('usage-no-archive', { dataDir: copy });
+    // One that is there and cannot be read is named and skipped.
+    if (!existsSync(copy) || isAbsent(copy))
+      throw usageError('usage-no-archive', { dataDir: copy });
   }
   const startedAt = now();
   const lock = acquireLock(dataDir);
@@ -77,6 +80,16 @@ function rememberRepair(
     covers: (known: KnownFinding) => catalog !== 'unreadable' || !isOfCatalog(known),
   };
   return remember(context, dataDir, outcome, true);
+}
+
+/** Whether a folder surely holds no archive. */
+function isAbsent(copy: string): boolean {
+  try {
+    return !holdsArchive(copy);
+  } catch (error) {
+    if (!hasCode(error, 'archive-unreadable')) throw error;
+    return false;
+  }
 }
 
 async function mendAll(
@@ -131,13 +144,16 @@ function freeName(stem: string): string {
 }
 
 function repairReport(
-  { before, mended, restored, missing, unwritable }: Repaired,
+  { before, mended, restored, missing, unwritable, skippedCopies }: Repaired,
   { catalogRebuilt, unread }: CatalogAnew,
   after: Verification,
   colours: Colours,
 ): string {
   return [
     `Found ${counted(before.found, 'finding')}.`,
+    ...skippedCopies.map(
+      ({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`,
+    ),
     ...mended.map(({ segment, generation, putAside }) => {
       const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
       return `Segment ${segment} is whole again, as generation ${generation}${aside}`;

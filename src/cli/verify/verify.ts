@@ -1,13 +1,10 @@
-import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { formatPath, logFolder } from '../../archive/layout.ts';
 import { openLogReader } from '../../archive/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { readState } from '../../catalog/state.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { catalogError } from '../../errors/catalog.ts';
-import { usageError } from '../../errors/usage.ts';
 import { verifyError } from '../../errors/verify.ts';
 import type { VerificationFacts } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
@@ -18,6 +15,7 @@ import { NEVER, type SegmentCheckup, verifySample } from '../../verify/sample.ts
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
 import { bytes } from '../amounts.ts';
+import { requireArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { sentenceOf } from '../sentences.ts';
@@ -32,12 +30,10 @@ const SCOPE = 'verified';
 /** How often progress is told. */
 const TELL_EVERY_MS = 5_000;
 
-/** @throws usage-no-archive */
+/** @throws usage-no-archive, archive-unreadable */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
   const dataDir = locateDataDir(globals, surroundings);
-  if (!existsSync(formatPath(dataDir)) && !existsSync(logFolder(dataDir))) {
-    throw usageError('usage-no-archive', { dataDir });
-  }
+  requireArchive(dataDir, true);
   return dataDir;
 }
 
