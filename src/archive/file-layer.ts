@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { NOT_REGULAR } from '../disk/regular-file.ts';
 import { errnoOf } from '../errors/archive.ts';
 import { temporaryPath } from './layout.ts';
 
@@ -40,6 +41,17 @@ export interface LogFile {
   datasync(): Promise<void>;
   truncate(length: number): Promise<void>;
   close(): void;
+}
+
+/** Opens a file for reading; undefined where a folder, a pipe or a device has its name, which no segment is. */
+export function openIfFile(files: FileLayer, path: string): LogFile | undefined {
+  try {
+    return files.open(path, 'read');
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === NOT_REGULAR || errno === 'EISDIR') return undefined;
+    throw error;
+  }
 }
 
 /** Creates a file, in place of what unfinished work may have left under its name. */

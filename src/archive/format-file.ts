@@ -1,3 +1,4 @@
+import { NOT_REGULAR } from '../disk/regular-file.ts';
 import {
   archiveFormatNewer,
   archiveFormatUnreadable,
@@ -70,7 +71,10 @@ function readFormat(files: FileLayer, dir: string): string | undefined {
   try {
     return readWhole(files, formatPath(dir)).toString('utf8');
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
+    const errno = errnoOf(error);
+    if (errno === 'ENOENT') return undefined;
+    // Something other than a file has its name.
+    if (errno === NOT_REGULAR || errno === 'EISDIR') return '';
     throw error;
   }
 }

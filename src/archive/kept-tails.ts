@@ -1,5 +1,5 @@
 import { hash as digest } from 'node:crypto';
-import { type FileLayer, readWhole } from './file-layer.ts';
+import { type FileLayer, openIfFile, readWhole } from './file-layer.ts';
 import { logFolder, parseTailName, tailPath } from './layout.ts';
 import { RECORD_HEADER_BYTES } from './record-header.ts';
 
@@ -21,6 +21,9 @@ export function payloadsInTails(
   for (const name of files.list(logFolder(dir))) {
     const number = parseTailName(name);
     if (number === undefined) continue;
+    const tail = openIfFile(files, tailPath(dir, number));
+    if (tail === undefined) continue;
+    tail.close();
     const bytes = readWhole(files, tailPath(dir, number));
     for (let at = bytes.indexOf(MAGIC); at !== -1; at = bytes.indexOf(MAGIC, at + 1)) {
       if (at + RECORD_HEADER_BYTES > bytes.length) break;

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { makeFoldersDurably } from '../disk/make-folders.ts';
@@ -27,10 +27,12 @@ export function acquireLock(dir: string): ArchiveLock {
     const isNew = !existsSync(path);
     database = new Database(path, { timeout: 0 });
     if (isNew) chmodSync(path, FILE_MODE);
+    // SQLite begins on a file that it can only read as well, where no lock keeps anybody away.
+    accessSync(path, constants.R_OK | constants.W_OK);
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
-    throw isBusy(error) ? archiveInUse(dir, error) : archiveLockFailed(dir, error);
+    throw isBusy(error) ? archiveInUse(dir, error) : archiveLockFailed(dir, whyNot(dir, error));
   }
   const held = database;
   return {
@@ -39,6 +41,19 @@ export function acquireLock(dir: string): ArchiveLock {
       held.close();
     },
   };
+}
+
+/** The system's reason, where it has one: SQLite reports only that it cannot open a file. */
+function whyNot(dir: string, error: unknown): unknown {
+  if (!(error instanceof Database.SqliteError)) return error;
+  try {
+    const path = join(dir, 'lock');
+    accessSync(existsSync(path) ? path : dir, constants.R_OK | constants.W_OK);
+    accessSync(dir, constants.R_OK | constants.W_OK | constants.X_OK);
+    return error;
+  } catch (reason) {
+    return reason;
+  }
 }
 
 function isBusy(error: unknown): boolean {

@@ -1,6 +1,5 @@
 import {
   closeSync,
-  constants,
   fdatasync,
   fstatSync,
   ftruncate,
@@ -13,22 +12,20 @@ import {
 import { open as openHandle, rename, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { makeFolders } from '../disk/make-folders.ts';
+import { openRegularFile } from '../disk/regular-file.ts';
 import type { FileLayer, LogFile } from './file-layer.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
 
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);
 
-const FLAGS = {
-  // In an archive or export of somebody else's making a pipe may stand for a file: it is not waited for.
-  read: constants.O_RDONLY | (constants.O_NONBLOCK ?? 0),
-  write: 'r+',
-  create: 'wx+',
-} as const;
-
 /** The disk itself. */
 export const realFiles: FileLayer = {
-  open: (path, access) => realFile(openSync(path, FLAGS[access], FILE_MODE)),
+  // In an archive or export of somebody else's making a pipe may stand for a file: it is not waited for.
+  open: (path, access) =>
+    realFile(
+      access === 'create' ? openSync(path, 'wx+', FILE_MODE) : openRegularFile(path, access),
+    ),
   list: (folder) => readdirSync(folder),
   makeFolder: (folder) => makeFolders(folder, FOLDER_MODE),
   rename,

@@ -1,5 +1,5 @@
 import { logDamaged } from '../errors/archive.ts';
-import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
+import { type FileLayer, type LogFile, openIfFile, readFully } from './file-layer.ts';
 import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from './layout.ts';
 import { readFooter, type SealedIndex } from './sealed-footer.ts';
 import { decodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from './segment-header.ts';
@@ -76,14 +76,18 @@ export function openInForce(
   return fallback;
 }
 
-/** Undefined when the file's header is not intact or belongs to another file. The caller closes the file. */
+/**
+ * Undefined when the file's header is not intact or belongs to another file, and where something other than a file has
+ * its name. The caller closes the file.
+ */
 export function openSegment(
   files: FileLayer,
   dir: string,
   name: SegmentFile,
   path = segmentPath(dir, name),
 ): OpenSegment | undefined {
-  const file = files.open(path, 'read');
+  const file = openIfFile(files, path);
+  if (file === undefined) return undefined;
   try {
     const header = readSegmentHeader(file, name);
     if (header !== undefined) {

@@ -1,5 +1,5 @@
 import { hash as digest } from 'node:crypto';
-import { type FileLayer, type LogFile, readFully } from './file-layer.ts';
+import { type FileLayer, type LogFile, openIfFile, readFully } from './file-layer.ts';
 import { type SegmentFile, segmentPath } from './layout.ts';
 import {
   RECORD_HEADER_BYTES,
@@ -24,7 +24,8 @@ export function openStraightened(
   name: SegmentFile,
 ): OpenSegment | undefined {
   const path = segmentPath(dir, name);
-  const file = files.open(path, 'read');
+  const file = openIfFile(files, path);
+  if (file === undefined) return undefined;
   const patched = new PatchedFile(file);
   const header = straightenHeader(patched, name);
   if (header === undefined) {

@@ -39,7 +39,7 @@ export function stateFile(dataDir: string): string {
 export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
   const file = stateFile(dataDir);
   try {
-    return over(openForWriting(file));
+    return over(openForWriting(file), file);
   } catch (error) {
     if (!isUnreadable(error)) throw translate(error, file) ?? error;
     const aside = freeName(`${file}.damaged`);
@@ -47,7 +47,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
     // They belong to the damaged file, and would be replayed into the new one.
     for (const name of [`${file}-wal`, `${file}-shm`]) rmSync(name, { force: true });
     movedAside?.(aside);
-    return over(openForWriting(file));
+    return over(openForWriting(file), file);
   }
 }
 
@@ -58,7 +58,7 @@ export function readState(dataDir: string): StateFile | undefined {
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { readonly: true, fileMustExist: true, timeout: BUSY_TIMEOUT });
-    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database);
+    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
   } catch (error) {
     database?.close();
     if (error instanceof Database.SqliteError) return undefined;
@@ -80,7 +80,7 @@ export function openStateBeside(dataDir: string): StateFile | undefined {
     database = new Database(file, { fileMustExist: true, timeout: BUSY_TIMEOUT });
     // A file system that is read-only says so at the first write only.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
-    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database);
+    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
   } catch (error) {
     database?.close();
     if (error instanceof Database.SqliteError) return undefined;
@@ -161,7 +161,15 @@ function freeName(stem: string): string {
   for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
 }
 
-function over(database: Database.Database): StateFile {
+/** Errors of the disk come out as catalog errors: `catalog-disk-full`, `catalog-io`, `catalog-busy`. */
+function over(database: Database.Database, file: string): StateFile {
+  const guard = <T>(act: () => T): T => {
+    try {
+      return act();
+    } catch (error) {
+      throw translate(error, file) ?? error;
+    }
+  };
   const find = database
     .prepare<[string, string], string>('SELECT value FROM remembered WHERE scope = ? AND key = ?')
     .pluck();
@@ -169,20 +177,22 @@ function over(database: Database.Database): StateFile {
     'SELECT key, value FROM remembered WHERE scope = ? ORDER BY key',
   );
   const get: StateFile['get'] = (scope, key) => {
-    const text = find.get(scope, key);
+    const text = guard(() => find.get(scope, key));
     return text === undefined ? undefined : parseJson(text);
   };
   return {
     get,
     read: (scope, key, parse) => parse(get(scope, key)),
-    entries: (scope) => list.all(scope).map(({ key, value }) => ({ key, value: parseJson(value) })),
+    entries: (scope) =>
+      guard(() => list.all(scope)).map(({ key, value }) => ({ key, value: parseJson(value) })),
     set(scope, key, value) {
-      if (value === null || value === undefined)
-        database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?').run(scope, key);
-      else
-        database
-          .prepare('REPLACE INTO remembered (scope, key, value) VALUES (?, ?, ?)')
-          .run(scope, key, JSON.stringify(value));
+      guard(() =>
+        value === null || value === undefined
+          ? database.prepare('DELETE FROM remembered WHERE scope = ? AND key = ?').run(scope, key)
+          : database
+              .prepare('REPLACE INTO remembered (scope, key, value) VALUES (?, ?, ?)')
+              .run(scope, key, JSON.stringify(value)),
+      );
     },
     close: () => database.close(),
   };

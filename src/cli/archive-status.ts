@@ -6,12 +6,14 @@ import type { AttachmentCounts } from '../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import { catalogFile } from '../catalog/open.ts';
 import type { StateFile } from '../catalog/state.ts';
+import { recalledVerification } from '../health/verification.ts';
 import { readPaceState } from '../limiter/remembered.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import { QUOTA, quotaKey } from '../sync/apply/note-quota.ts';
 import { recalledProof } from '../sync/apply/proof.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox } from '../sync/apply/unwatched.ts';
 import type { Reader } from './compose/reader.ts';
+import { type VerificationStatus, verificationStatus } from './known-damage.ts';
 
 export interface FolderStatus {
   readonly folder: string;
@@ -94,6 +96,8 @@ export interface ArchiveStatus {
   readonly unparsed: number;
   /** Distinct attachments with text of their own: to be read yet, searchable, and found not to be readable. */
   readonly attachments: AttachmentCounts;
+  /** The last verification and the damage that is known; null while nothing was ever verified. */
+  readonly verification: VerificationStatus | null;
   readonly budget: readonly Budget[];
   readonly mailboxes: readonly MailboxStatus[];
 }
@@ -115,6 +119,7 @@ export function archiveStatus(
     pending,
     unparsed,
     attachments: catalog.attachments.counts(),
+    verification: verificationStatus(recalledVerification(state)),
     budget: budgets(state),
     mailboxes: mailboxStatuses(catalog, state),
   };

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import {
   type Compactable,
   compactableSegments,
@@ -7,15 +6,14 @@ import {
 } from '../archive/compact-segments.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/compress-payload.ts';
 import { checkFormat } from '../archive/format-file.ts';
-import { formatPath } from '../archive/layout.ts';
 import { acquireLock } from '../archive/lock.ts';
 import { realFiles } from '../archive/real-files.ts';
 import { sealerOnThread } from '../archive/sealer.ts';
 import { locateCodec } from '../config/archive-codec.ts';
 import { locateDataDir } from '../config/data-dir.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { usageError } from '../errors/usage.ts';
 import { bytes, count, counted, span } from './amounts.ts';
+import { requireArchive } from './archive-folder.ts';
 import { mindFileSystem } from './compose/network-file-system.ts';
 import type { CommandContext } from './context.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
@@ -51,7 +49,7 @@ export async function compact(
   const { globals, surroundings, output, now } = context;
   const dir = locateDataDir(globals, surroundings);
   const codec = locateCodec(globals.config, surroundings) ?? DEFAULT_CODEC;
-  if (!existsSync(formatPath(dir))) throw usageError('usage-no-archive', { dataDir: dir });
+  requireArchive(dir);
   checkFormat(realFiles, dir);
   const startedAt = now();
   const result = dryRun

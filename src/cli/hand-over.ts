@@ -3,6 +3,7 @@ import type { AccountSettings, Settings } from '../config/settings.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
 import type { CommandContext } from './context.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
+import { readDamage } from './known-damage.ts';
 import { openLog } from './log.ts';
 import { planText } from './plan-report.ts';
 import { showProgress } from './progress/sync-progress.ts';
@@ -65,5 +66,5 @@ export async function handOver(
     return EXIT.done;
   }
   log.result(answer.result);
-  return tellResult(context, command, answer.result);
+  return tellResult(context, command, answer.result, readDamage(settings.dataDir));
 }

@@ -3,7 +3,7 @@ import { runProcess } from './run-process.ts';
 
 /** The program with the reading commands alone; the launcher starts it as a script. */
 runProcess(Object.values(READING)).catch((error: unknown) => {
-  // Every error was told already: what comes here is a mistake in the telling.
+  // Every error was reported already: what comes here is a bug in the reporting, which ends the process.
   setImmediate(() => {
     throw error;
   });

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
+import { errnoOf } from '../errors/errno.ts';
+import { outputFailed } from '../errors/system.ts';
 import { jsonLine } from './json-text.ts';
 
 export type Colours = ReturnType<typeof pc.createColors>;
@@ -25,26 +27,34 @@ export interface Output {
   text(text: string): Promise<void>;
   /** Exact bytes. */
   bytes(chunk: Uint8Array): Promise<void>;
+  /** Resolves once everything is written. @throws what kept it from being written */
+  written(): Promise<void>;
 }
 
 /**
  * Results on a stream, with backpressure: each call resolves when the stream takes more.
  *
- * @throws OutputClosed once the reader has gone
+ * @throws OutputClosed once the reader has gone; `output-failed` where what was written did not arrive
  */
 export function streamOutput(
   stream: Writable & { isTTY?: boolean; columns?: number },
   options: { readonly json: boolean; readonly env: Readonly<Record<string, string | undefined>> },
 ): Output {
-  let closed = false;
+  let failure: Error | undefined;
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
-    closed = true;
+    const closed = error.code === 'EPIPE' || error.code === 'ERR_STREAM_DESTROYED';
+    failure ??= closed ? new OutputClosed() : outputFailed(errnoOf(error) ?? 'unknown', error);
     stream.emit('drain');
   });
   const write = async (chunk: string | Uint8Array): Promise<void> => {
-    if (closed) throw new OutputClosed();
+    if (failure !== undefined) throw failure;
     if (!stream.write(chunk)) await once(stream, 'drain');
+  };
+  // The callback comes behind those of all writes before, and behind their errors.
+  const written = async (): Promise<void> => {
+    if (failure === undefined) await new Promise((resolve) => stream.write('', resolve));
+    await new Promise(setImmediate);
+    if (failure !== undefined) throw failure;
   };
   const terminal = stream.isTTY === true;
   const print = (value: unknown, text: () => string): Promise<void> =>
@@ -59,6 +69,7 @@ export function streamOutput(
     line: print,
     text: (text) => write(`${text}\n`),
     bytes: write,
+    written,
   };
 }
 

@@ -1,6 +1,8 @@
 import { EXIT } from './exit-codes.ts';
+import { wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
-import { run } from './run.ts';
+import { reported, run } from './run.ts';
+import { standardOutput } from './standard-output.ts';
 
 /** Runs the command line of this process, and leaves its exit code. */
 export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
@@ -15,11 +17,18 @@ export async function runProcess(commands: readonly CommandEntry[]): Promise<voi
   // Nobody listens any more: there is no one to tell, and no reason to fail.
   process.stderr.on('error', () => {});
 
-  process.exitCode = await run(process.argv.slice(2), commands, {
+  const args = process.argv.slice(2);
+  const { env, stderr } = process;
+  // Node.js would print the line of the program that threw, which is a page of minified source.
+  process.on('uncaughtException', (error) =>
+    process.exit(reported(error, wantsJson(args), { stderr, env })),
+  );
+
+  process.exitCode = await run(args, commands, {
     stdin: () => process.stdin,
-    stdout: process.stdout,
-    stderr: process.stderr,
-    env: process.env,
+    stdout: standardOutput(),
+    stderr,
+    env,
     cwd: process.cwd(),
     signal: interruption.signal,
     now: Date.now,

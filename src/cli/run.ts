@@ -33,12 +33,16 @@ export async function run(
     const request = await parseCommandLine(args, commands);
     if (request.kind === 'print') {
       await output.text(request.text);
+      await output.written();
       return EXIT.done;
     }
     const { globals } = request;
     const notices = streamNotices(stderr, { json, quiet: globals.quiet, env });
     const surroundings = { cwd, env };
-    return await request.body({ globals, output, notices, surroundings, stdin, signal, now });
+    const context = { globals, output, notices, surroundings, stdin, signal, now };
+    const code = await request.body(context);
+    await output.written();
+    return code;
   } catch (error) {
     // Whoever read our output had enough.
     if (error instanceof OutputClosed) return EXIT.done;
@@ -46,10 +50,19 @@ export async function run(
       tell(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
-    tell(stderr, json, sentenceOf(error));
-    if (debugging(env)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
-    return exitOf(error);
+    return reported(error, json, { stderr, env });
   }
+}
+
+/** Reports an error on standard error, with its stack where MAILKEEP_DEBUG asks for it; returns the exit code. */
+export function reported(
+  error: unknown,
+  json: boolean,
+  { stderr, env }: Pick<Surface, 'stderr' | 'env'>,
+): ExitCode {
+  tell(stderr, json, sentenceOf(error));
+  if (debugging(env)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
+  return exitOf(error);
 }
 
 /** A wait or a question that was given up because of a signal. */

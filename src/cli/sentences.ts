@@ -17,6 +17,7 @@ import { type Said, say } from './sentences/sentence.ts';
 import { SERVICE_SENTENCES } from './sentences/service.ts';
 import { SERVICE_UNITS_SENTENCES } from './sentences/service-units.ts';
 import { SYNC_SENTENCES } from './sentences/sync.ts';
+import { SYSTEM_SENTENCES, systemSaid } from './sentences/system.ts';
 import { USAGE_SENTENCES } from './sentences/usage.ts';
 import { VERIFY_SENTENCES } from './sentences/verify.ts';
 import { WEBHOOK_SENTENCES } from './sentences/webhooks.ts';
@@ -40,6 +41,7 @@ export const SENTENCE_TABLES = [
   SERVICE_SENTENCES,
   SERVICE_UNITS_SENTENCES,
   SYNC_SENTENCES,
+  SYSTEM_SENTENCES,
   USAGE_SENTENCES,
   VERIFY_SENTENCES,
   WEBHOOK_SENTENCES,
@@ -48,13 +50,15 @@ export const SENTENCE_TABLES = [
 const SENTENCES: ReadonlyMap<string, unknown> = new Map(SENTENCE_TABLES.flatMap(Object.entries));
 
 const BUG_HINT =
-  'This is a mistake of mailkeep, not yours. Please report it with what you typed; MAILKEEP_DEBUG=1 shows where it happened.';
+  'This is a bug in mailkeep. Please report it with the command line; MAILKEEP_DEBUG=1 shows where it happened.';
 
 /** The code, sentence and hint of anything that was thrown. */
 export function sentenceOf(error: unknown): { code: string } & Said {
   if (error instanceof MailkeepError) {
     return { code: error.code, ...sayFacts(error.code, error.facts) };
   }
+  const system = systemSaid(error);
+  if (system !== undefined) return { ...system, message: terminalSafe(system.message) };
   const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return { code: 'bug', ...say(terminalSafe(`Something unforeseen happened: ${what}`), BUG_HINT) };
 }

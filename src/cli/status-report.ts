@@ -2,6 +2,7 @@ import { isImported } from '../mail/imported.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from './amounts.ts';
 import type { ArchiveStatus, Budget, FolderStatus, MailboxStatus } from './archive-status.ts';
+import { verificationLines } from './known-damage.ts';
 import type { Colours, Output } from './output.ts';
 
 /** The least that names of folders get of a line, and what they get where they need no more. Columns. */
@@ -36,6 +37,7 @@ export function statusText(
           `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
         ]),
     ...attachmentLine(status.attachments),
+    ...verificationLines(status.verification, now, colours),
     ...status.budget.flatMap((budget) => budgetLine(budget, now)),
     ...tables.flatMap(({ mailbox, rows }) => [
       '',

@@ -5,6 +5,7 @@ import { isUnused } from '../archive/format-file.ts';
 import { freeBytes } from '../archive/free-space.ts';
 import { realFiles } from '../archive/real-files.ts';
 import type { Settings } from '../config/settings.ts';
+import { recalledVerification } from '../health/verification.ts';
 import { createIndexer } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
@@ -132,7 +133,8 @@ async function passed(
       signal: context.signal,
     });
     events.result(result);
-    return await tellResult(context, command, result);
+    const damage = recalledVerification(state)?.damage ?? null;
+    return await tellResult(context, command, result, damage);
   } finally {
     await Promise.all([extractor.close(), attachments.close()]);
   }

@@ -1,23 +1,32 @@
+import type { KnownDamage } from '../health/facts.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { counted } from './amounts.ts';
 import type { CommandContext } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
-import { exitOfSync, syncReport, troublesOf } from './sync-report.ts';
+import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
+import { damageTrouble } from './known-damage.ts';
+import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
 import { mindNames, type Narrowing } from './sync-selection.ts';
 import { tell } from './tell.ts';
 
-/** Prints what a pass came to and names what went wrong. @throws usage-option for a name that nothing has */
+/**
+ * Prints what a pass came to and names what went wrong. A pass over an archive with known damage ends with 3.
+ *
+ * @param damage what verifications found, null where no damage is known
+ * @throws usage-option for a name that nothing has
+ */
 export async function tellResult(
   context: CommandContext,
   command: Narrowing,
   result: SyncResult,
+  damage: KnownDamage | null,
 ): Promise<ExitCode> {
   mindNames(command, result);
-  const code = exitOfSync(result);
+  const found = damage === null ? [] : [damageTrouble(damage)];
+  const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
   // Under cron every line becomes a mail: a pass without trouble is none.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
-  if (!silent) await context.output.object(result, () => syncReport(result));
-  tellTroubles(context, result);
+  if (!silent) await context.output.object({ ...result, damage }, () => syncReport(result));
+  tellTroubles(context, [...found, ...troublesOf(result)]);
   return code;
 }
 
@@ -25,8 +34,7 @@ export async function tellResult(
 const MOST_TOLD = 20;
 
 /** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
-function tellTroubles({ globals, notices }: CommandContext, result: SyncResult): void {
-  const troubles = troublesOf(result);
+function tellTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
   for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_TOLD)) {
     tell(notices.stream, globals.json, trouble);
   }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readRegularFile } from '../disk/regular-file.ts';
 import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { jsonErrorOffset } from './json-position.ts';
@@ -22,7 +22,9 @@ export function readConfigFile(file: string): unknown {
 
 function fileText(file: string): string {
   try {
-    return readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
+    return readRegularFile(file)
+      .toString('utf8')
+      .replace(/^\uFEFF/, '');
   } catch (error) {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;

@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { configError } from '../errors/config.ts';
+import { errnoOf } from '../errors/errno.ts';
 
 /** What the search for a config file depends on; given as arguments so that tests need no real home. */
 export interface Surroundings {
@@ -24,7 +25,7 @@ export function configPlaces({ cwd, env }: Surroundings): string[] {
  * The config file in force: `--config`, `MAILKEEP_CONFIG`, then the usual places. One that is named must
  * exist; without any, undefined.
  *
- * @throws config-not-found when the named file is not there
+ * @throws config-not-found when the named file is not there, config-unreadable when nobody may look
  */
 export function locateConfig(
   named: string | undefined,
@@ -33,8 +34,21 @@ export function locateConfig(
   const asked = named ?? surroundings.env.MAILKEEP_CONFIG;
   if (asked !== undefined && asked !== '') {
     const file = path.resolve(surroundings.cwd, asked);
-    if (!existsSync(file)) throw configError('config-not-found', { searched: [file] });
+    if (!exists(file)) throw configError('config-not-found', { searched: [file] });
     return file;
   }
   return configPlaces(surroundings).find((file) => existsSync(file));
+}
+
+/** @throws config-unreadable where the system does not let us look */
+function exists(file: string): boolean {
+  try {
+    statSync(file);
+    return true;
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    if (reason === 'ENOENT' || reason === 'ENOTDIR') return false;
+    throw configError('config-unreadable', { file, reason }, error);
+  }
 }

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { readRegularFile } from '../disk/regular-file.ts';
 import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { Secret } from './secret.ts';
@@ -48,9 +48,9 @@ async function rawToken(
 /** No token is longer; a wrong path to a large file must not be read whole. */
 const LONGEST_TOKEN_FILE = 65_536;
 
-async function tokenFile(file: string, about: { source: string; name: string }): Promise<string> {
+function tokenFile(file: string, about: { source: string; name: string }): string {
   try {
-    const bytes = await readFile(file);
+    const bytes = readRegularFile(file);
     if (bytes.length > LONGEST_TOKEN_FILE) throw configError('token-unusable', about);
     return bytes.toString('utf8').replace(/^\uFEFF/, '');
   } catch (error) {

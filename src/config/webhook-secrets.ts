@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { type FileHandle, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { makeFolders } from '../disk/make-folders.ts';
+import { readRegularFile } from '../disk/regular-file.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { webhookError } from '../errors/webhooks.ts';
 import { Secret } from './secret.ts';
@@ -111,14 +112,14 @@ export async function storedWebhooks(dataDir: string): Promise<StoredWebhook[]> 
     throw error;
   }
   const files = names.filter((name) => name.endsWith(SUFFIX)).sort();
-  return Promise.all(files.map((name) => readStored(path.join(folder, name))));
+  return files.map((name) => readStored(path.join(folder, name)));
 }
 
-async function readStored(file: string): Promise<StoredWebhook> {
+function readStored(file: string): StoredWebhook {
   const fail = (reason: string) => webhookError('webhook-secret-unreadable', { file, reason });
   let value: unknown;
   try {
-    value = JSON.parse(await readFile(file, 'utf8'));
+    value = JSON.parse(readRegularFile(file).toString('utf8'));
   } catch (error) {
     // The parser's own words quote the text, and with it the secret.
     if (error instanceof SyntaxError) throw fail('it is not valid JSON');

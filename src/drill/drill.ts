@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { FOLDER_MODE } from '../archive/layout.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ComparedCatalog } from '../catalog/implied.ts';
 import { makeFolders } from '../disk/make-folders.ts';
+import { errnoOf } from '../errors/errno.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { checkExport } from '../export/check.ts';
 import { isRunning, realExportFiles } from '../export/export-files.ts';
@@ -83,9 +85,20 @@ export async function drill(options: DrillOptions): Promise<Drilled> {
   }
 }
 
+/** An archive that this process may not write is drilled outside it. */
+const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
+
 /** A folder that only its owner may read; those of killed drills go. */
 function workFolder(dir: string): string {
-  const parent = path.join(dir, 'tmp');
+  try {
+    return workFolderIn(path.join(dir, 'tmp'));
+  } catch (error) {
+    if (!READ_ONLY.has(errnoOf(error) ?? '')) throw error;
+    return mkdtempSync(path.join(tmpdir(), 'mailkeep-drill-'));
+  }
+}
+
+function workFolderIn(parent: string): string {
   makeFolders(parent, FOLDER_MODE);
   for (const name of readdirSync(parent)) {
     const pid = /^drill-(\d+)-/.exec(name)?.[1];

@@ -24,8 +24,8 @@ export interface VerifyFacts {
   };
   /** Nothing in the damaged archive tells whether the copy is of it. Nothing was changed. */
   readonly 'repair-archive-unknown': { readonly dir: string; readonly copy: string };
-  /** A verification found that bytes are not what was written; `found` is how often. */
-  readonly 'archive-damaged': { readonly found: number };
+  /** A verification found that bytes are not what was written; `found` is how often, `findings` are the first ones. */
+  readonly 'archive-damaged': { readonly found: number; readonly findings?: readonly string[] };
   /** A verification ended before it had read everything. */
   readonly 'verification-not-made': { readonly reason: string };
 }

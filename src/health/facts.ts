@@ -43,10 +43,39 @@ export interface ArchiveFacts {
   readonly verification: VerificationFacts | null;
 }
 
-/** The last time the archive's bytes were read again. */
+/** `full` and `repair` read every byte; `rebuild` found damage before anything was verified. */
+export type VerificationMode = 'full' | 'quick' | 'sample' | 'drill' | 'repair' | 'rebuild';
+
+/** The last verification, and the damage that is known. Times are milliseconds since the epoch. */
 export interface VerificationFacts {
   readonly at: number;
+  readonly mode: VerificationMode;
+  /** Messages whose bytes it read and compared, of all in the archive. */
+  readonly checked: number;
+  readonly of: number;
+  /** When every byte was last read; null while it never was. */
+  readonly fullAt: number | null;
+  /** Whether no damage is known. */
   readonly ok: boolean;
+  readonly damage: KnownDamage | null;
+}
+
+/** What verifications found, until a repair, or a clean verification that covered it, clears it. */
+export interface KnownDamage {
+  /** When the first of it was found. */
+  readonly since: number;
+  /** All findings; `findings` holds the first ones. */
+  readonly found: number;
+  readonly findings: readonly KnownFinding[];
+}
+
+/** A finding without anything that could identify mail but its hash: what is forgotten leaves no trace here. */
+export interface KnownFinding {
+  /** What is damaged: `log`, `message`, `missing`, `catalog`, `catalog-file`, `commit`, `checkpoint`, `format`, `drill`. */
+  readonly what: string;
+  /** The message's id, where one message is damaged. */
+  readonly id: string | null;
+  readonly text: string;
 }
 
 /**

@@ -1,5 +1,10 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
+import {
+  type ArchiveFacts,
+  isWatched,
+  type MailboxFacts,
+  type VerificationFacts,
+} from './facts.ts';
 import type { RunReport } from './run-report.ts';
 
 /** A request to the service, as far as metrics tell of it. */
@@ -166,14 +171,7 @@ export class Metrics {
     gauge('log_bytes', 'Size of the log on disk', (all) => all.logBytes);
     gauge('catalog_bytes', 'Size of the catalog on disk', (all) => all.catalogBytes);
     gauge('messages_not_searchable', 'Stored, and not indexed yet', (all) => all.pending);
-    gauge(
-      'last_verification_timestamp_seconds',
-      'When the bytes of the archive were last read again',
-      ({ verification }) => (verification === null ? null : verification.at / 1_000),
-    );
-    gauge('last_verification_ok', '1 when it found no damage', ({ verification }) =>
-      verification === null ? null : Number(verification.ok),
-    );
+    verificationGauges(gauge);
     perMailbox(
       'freshness_seconds',
       'Since the mailbox was last wholly compared with the service; +Inf when it never was, absent when nobody looks',
@@ -233,4 +231,32 @@ export class Metrics {
       },
     });
   }
+}
+
+type Gauged = (name: string, help: string, read: (all: ArchiveFacts) => number | null) => void;
+
+/** Absent while nothing was ever verified. */
+function verificationGauges(gauge: Gauged): void {
+  const value = (
+    name: string,
+    help: string,
+    read: (last: VerificationFacts) => number | null,
+  ): void =>
+    gauge(name, help, ({ verification }) => (verification === null ? null : read(verification)));
+  value(
+    'last_verification_timestamp_seconds',
+    'When every byte of the archive was last read',
+    ({ fullAt }) => (fullAt === null ? null : fullAt / 1_000),
+  );
+  value('last_verification_ok', '1 while no damage is known', ({ ok }) => Number(ok));
+  value(
+    'last_verification_checked_ratio',
+    'Share of the messages that the last verification of any kind read',
+    ({ checked, of }) => (of === 0 ? 1 : checked / of),
+  );
+  value(
+    'damage_findings',
+    'Findings of verifications that no repair or clean verification has cleared',
+    ({ damage }) => damage?.found ?? 0,
+  );
 }

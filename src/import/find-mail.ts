@@ -2,13 +2,13 @@ import {
   closeSync,
   type Dirent,
   lstatSync,
-  openSync,
   readdirSync,
   readSync,
   type Stats,
   statSync,
 } from 'node:fs';
 import path from 'node:path';
+import { NOT_REGULAR, openRegularFile } from '../disk/regular-file.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { importNoMail, importUnreadable } from '../errors/import.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
@@ -50,7 +50,9 @@ export type FoundFile = MailFile | OtherFile | UnreadableFile;
  * @throws import-unreadable, import-no-mail for the path itself; what cannot be read below it is told as such, and passed by
  */
 export function* findMail(given: string): Generator<FoundFile, void, undefined> {
-  if (!reading(given, () => statSync(given)).isDirectory()) {
+  const stats = reading(given, () => statSync(given));
+  if (!stats.isDirectory()) {
+    if (!stats.isFile()) throw importUnreadable(given, NOT_REGULAR);
     const name = path.basename(given);
     if (isMbox(given, name)) yield mboxAt(given, '', name);
     else if (/\.eml$/i.test(name) || BEGINS_WITH_FIELD.test(startOf(given, FIRST_BYTES))) {
@@ -151,7 +153,7 @@ function isMbox(file: string, name: string): boolean {
 /** The first bytes of a file, a character each. */
 function startOf(file: string, length: number): string {
   const start = Buffer.alloc(length);
-  const fd = reading(file, () => openSync(file, 'r'));
+  const fd = reading(file, () => openRegularFile(file));
   try {
     const got = reading(file, () => readSync(fd, start, 0, length, 0));
     return start.toString('latin1', 0, got);

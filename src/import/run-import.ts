@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto';
-import { closeSync, createReadStream, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, createReadStream, readSync, statSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { LogWriter } from '../archive/log-writer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
+import { openRegularFile } from '../disk/regular-file.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { importNameTaken } from '../errors/import.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
@@ -272,7 +273,8 @@ async function oneFile(file: MailFile): Promise<Found> {
   };
   if (size > WHOLE_BYTES) return { ...common, ...(await largeFile(file.path)) };
   const pieces: Buffer[] = [];
-  for await (const piece of createReadStream(file.path)) pieces.push(piece);
+  for await (const piece of createReadStream(file.path, { fd: openRegularFile(file.path) }))
+    pieces.push(piece);
   const bytes = Buffer.concat(pieces);
   return { ...common, source: { kind: 'buffer', bytes }, head: bytes.subarray(0, HEAD_BYTES) };
 }
@@ -281,7 +283,7 @@ async function largeFile(file: string): Promise<Pick<Found, 'source' | 'head'>> 
   const { size } = statSync(file);
   const { sha256 } = await factsOf({ kind: 'file', path: file, size, sha256: '' });
   const head = Buffer.alloc(HEAD_BYTES);
-  const fd = openSync(file, 'r');
+  const fd = openRegularFile(file);
   try {
     const got = readSync(fd, head, 0, HEAD_BYTES, 0);
     return { source: { kind: 'file', path: file, size, sha256 }, head: head.subarray(0, got) };
@@ -299,7 +301,11 @@ async function unquotedBytes(file: string, range: MboxRange): Promise<Buffer> {
 async function* unquotedPieces(file: string, { start, end }: MboxRange) {
   if (end <= start) return;
   const quotes = new LineQuotes(-1);
-  for await (const piece of createReadStream(file, { start, end: end - 1 })) {
+  for await (const piece of createReadStream(file, {
+    fd: openRegularFile(file),
+    start,
+    end: end - 1,
+  })) {
     yield* quotes.take(piece);
   }
   yield* quotes.end();

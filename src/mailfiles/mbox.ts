@@ -1,4 +1,5 @@
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, readSync } from 'node:fs';
+import { openRegularFile } from '../disk/regular-file.ts';
 
 /**
  * The mboxrd form of mbox: a message begins with a "From " line at the start of the file or behind an empty line,
@@ -71,7 +72,7 @@ export function* mboxRanges(
 function* lines(
   path: string,
 ): Generator<{ readonly line: Buffer; readonly offset: number; readonly length: number }> {
-  const fd = openSync(path, 'r');
+  const fd = openRegularFile(path);
   try {
     let position = 0;
     let rest: Buffer = Buffer.alloc(0);

@@ -2,7 +2,7 @@ import type { RunReport } from '../health/run-report.ts';
 import type { Outcome } from './command.ts';
 import { runCommand } from './command.ts';
 import { messageOf, type NotificationMessage, type Surroundings } from './message.ts';
-import { type Observation, observationsOf } from './observation.ts';
+import { type Observation, observationsOf, type Subject, subjectKey } from './observation.ts';
 import { allWell, due, observe, type Told, tried } from './plan.ts';
 import { postMessage } from './post.ts';
 import { toldIn } from './remembered.ts';
@@ -83,6 +83,11 @@ export class Notifier {
     for (const channel of this.#channels) channel.observe(observations);
   }
 
+  /** Takes note that a failure with this code is over; a subject that fails for another reason stays as it is. */
+  settle(subject: Subject, code: string): void {
+    for (const channel of this.#channels) channel.settle(subject, code);
+  }
+
   /** Sends what has become due by the passing of time; to be called every minute or so. */
   tick(): void {
     this.observe([]);
@@ -129,6 +134,11 @@ class Sender {
   observe(observations: readonly Observation[]): void {
     this.#keep(observe(this.#told, observations, this.#options.now()));
     this.#next();
+  }
+
+  settle(subject: Subject, code: string): void {
+    const known = this.#told.troubles[subjectKey(subject)];
+    if (known?.failure.code === code) this.observe([{ subject, failure: null }]);
   }
 
   /** Signs of life are for what waits for them, and not for a person's command. */

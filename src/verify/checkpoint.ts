@@ -7,10 +7,10 @@ import {
   sign,
   verify,
 } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { canonicalJson } from '../archive/facts.ts';
 import { isCount, isHash, isObject, parseJson } from '../archive/json-shape.ts';
 import type { LogHead } from '../archive/log-head.ts';
+import { readRegularFile } from '../disk/regular-file.ts';
 import { errnoOf } from '../errors/archive.ts';
 import { verifyError } from '../errors/verify.ts';
 
@@ -40,7 +40,7 @@ export function newSigningKey(): string {
 export function readSigningKey(file: string): KeyObject {
   let key: KeyObject;
   try {
-    key = createPrivateKey(readFileSync(file));
+    key = createPrivateKey(readRegularFile(file));
   } catch (error) {
     const reason = error instanceof Error && 'code' in error ? String(error.code) : 'not a key';
     throw verifyError('checkpoint-key', { file, reason }, error);
@@ -73,7 +73,7 @@ export function signCheckpoint(head: LogHead, key: KeyObject, now: number): Chec
 export function readCheckpoint(file: string): Checkpoint {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readRegularFile(file).toString('utf8');
   } catch (error) {
     throw verifyError('checkpoint-unreadable', { file, reason: errnoOf(error) }, error);
   }
@@ -110,7 +110,7 @@ export function readPublicKey(given: string, file: string): string {
   if (raw !== undefined) return raw;
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readRegularFile(file).toString('utf8');
   } catch (error) {
     throw verifyError('checkpoint-public-key', { given }, error);
   }

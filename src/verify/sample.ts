@@ -60,6 +60,8 @@ export async function verifySample(options: {
   readonly reader: LogReader;
   readonly concerns: Concerns;
   readonly checkups: Checkups;
+  /** Hears the id of every message that is as it was stored. */
+  readonly sound?: (id: MessageId) => void;
   /** How many messages. */
   readonly wanted: number;
   /** Milliseconds since the epoch. */
@@ -81,7 +83,7 @@ export async function verifySample(options: {
         reached = ordinal;
         break;
       }
-      await verifyOne(reader, id, concerns, findings);
+      if (await isSound(reader, id, concerns, findings)) options.sound?.(id);
       checked += 1;
     }
     const after = checkupAfter(known.get(segment.segment) ?? NEVER, segment, from, reached, now);
@@ -114,16 +116,19 @@ function checkupAfter(
   return reached >= end ? { at: now, covered: end, next: 0 } : { ...before, next: reached };
 }
 
-async function verifyOne(
+/** Reads a message; what keeps it from being read as it was stored becomes a finding. */
+async function isSound(
   reader: LogReader,
   id: MessageId,
   concerns: Concerns,
   findings: Findings,
-): Promise<void> {
+): Promise<boolean> {
   try {
     for await (const _piece of reader.streamMessage(id));
+    return true;
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     findings.add(messageFinding(error, id, [concerns]));
+    return false;
   }
 }

@@ -23,17 +23,17 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   catalog: ['search', 'archive', 'mime', 'attachments', 'migrations', 'mail', 'errors'],
   migrations: [],
   indexer: ['archive', 'catalog', 'mime', 'attachments', 'mail', 'errors'],
-  verify: ['archive', 'catalog', 'mail', 'errors'],
+  verify: ['disk', 'archive', 'catalog', 'mail', 'errors'],
   copy: ['archive', 'errors'],
   retention: ['sync/plan', 'archive', 'catalog', 'mail', 'errors'],
   sync: ['sync/plan', 'api', 'limiter', 'archive', 'catalog', 'indexer', 'mime', 'mail', 'errors'],
   service: ['wire', 'mailfiles', 'mail', 'errors'],
   // How mail lies in mbox files and Maildirs: the service reads them as seeds, export and import as backups.
-  mailfiles: ['mail', 'errors'],
+  mailfiles: ['disk', 'mail', 'errors'],
   export: ['archive', 'catalog', 'mailfiles', 'search', 'mail', 'errors'],
   // An export tried out, and read back by parsers that had no part in it.
   drill: ['disk', 'archive', 'catalog', 'export', 'mime', 'mail', 'errors'],
-  import: ['archive', 'catalog', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
+  import: ['disk', 'archive', 'catalog', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
   // What the daemon stands on beside the passes.
   listener: ['errors'],
   receiver: ['listener', 'wire', 'errors'],

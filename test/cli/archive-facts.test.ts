@@ -17,7 +17,10 @@ test('monitoring sees what a sync left: mailboxes, sizes, certificates, the last
   const { config, data } = workplace(sandbox);
   expect((await mailkeep(['sync', '--config', config])).code).toBe(0);
   const writable = openState(data);
-  rememberVerification(writable, { at: before, ok: false });
+  rememberVerification(writable, {
+    ...{ at: before, mode: 'quick', checked: 0, of: 30, found: 2, findings: [] },
+    covers: () => false,
+  });
   writable.close();
 
   const catalog = openCatalogReader(data);
@@ -28,7 +31,7 @@ test('monitoring sees what a sync left: mailboxes, sizes, certificates, the last
   expect(facts).toMatchObject({
     messages: 30,
     pending: 0,
-    verification: { at: before, ok: false },
+    verification: { at: before, ok: false, fullAt: null, damage: { since: before, found: 2 } },
   });
   expect(facts.mailboxes.map(({ resourceId }) => resourceId).sort()).toEqual(
     sandbox.mailboxes.map(({ resourceId }) => resourceId).sort(),

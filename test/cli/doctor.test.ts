@@ -48,6 +48,7 @@ test('what is in order is said in a line each, and nothing is changed', async ()
     'config ok',
     'file-system ok',
     'free-space ok',
+    'write ok',
     'lock skipped',
     'token ok',
     'service ok',
@@ -55,7 +56,7 @@ test('what is in order is said in a line each, and nothing is changed', async ()
     'webhook skipped',
   ]);
   const { stdout } = await mailkeep(['doctor', '--config', place.config]);
-  expect(stdout.trimEnd().split('\n')).toHaveLength(8);
+  expect(stdout.trimEnd().split('\n')).toHaveLength(9);
   // Without a bound there is none to tell.
   expect(stdout).toMatch(/^ok {6}free-space: \S+ \wB are free\.$/m);
   expect(stdout).not.toContain(here.served.sandbox.tokens.mailbox);

@@ -32,6 +32,7 @@ function output(columns: number, interactive = true): Output {
     line: nothing,
     text: nothing,
     bytes: nothing,
+    written: nothing,
   };
 }
 

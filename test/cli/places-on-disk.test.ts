@@ -99,7 +99,7 @@ test.skipIf(process.platform !== 'linux')(
         code: expect.toSatisfy((given) => given === 1 || given === 2),
         stderr: expect.stringMatching(/cannot be (?:written|made)|no such file|no folder/),
       });
-      expect(stderr).not.toContain('mistake of mailkeep');
+      expect(stderr).not.toContain('bug in mailkeep');
     }
   },
 );

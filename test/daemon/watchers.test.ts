@@ -180,6 +180,53 @@ describe('verification by the clock', () => {
     await at.line((line) => line.kind === 'hint' && line.added === 1, from);
     expect(await at.end()).toBe(0);
   });
+
+  it('damage that another process finds, and its end, are in metrics and notifications', async () => {
+    const at = daemon((config) => ({
+      ...config,
+      health: { listen: '127.0.0.1:0' },
+      notify: { url: told.url },
+    }));
+    await at.run('sync');
+    const { port } = await at.message('health listens');
+    const ok = async (): Promise<string | undefined> => {
+      const answer = await fetch(`http://127.0.0.1:${String(port)}/metrics`);
+      return /^mailkeep_last_verification_ok (.*)$/m.exec(await answer.text())?.[1];
+    };
+    const pass = async (subject: string): Promise<void> => {
+      const from = at.lines.length;
+      arrive(subject);
+      await at.hint({ resourceId: sandbox.mailboxes[0]?.resourceId });
+      await at.line((line) => line.kind === 'hint' && line.added === 1, from);
+    };
+    const [segment = ''] = readdirSync(path.join(place.data, 'log'));
+    const file = path.join(place.data, 'log', segment);
+    const flip = (): void => {
+      const bytes = readFileSync(file);
+      bytes[1_000] = (bytes[1_000] ?? 0) ^ 1;
+      writeFileSync(file, bytes);
+    };
+    flip();
+    expect((await mailkeep(['verify', '--data', place.data])).code).toBe(3);
+    await pass('after the damage');
+    await at.line((line) => line.msg === 'notified' && line.event === 'failing');
+    const damaged = { kind: 'run', name: 'verify', code: 'archive-damaged' };
+    expect(notified().find(({ event }) => event === 'failing')?.failing).toEqual([damaged]);
+    expect(await ok()).toBe('0');
+    const handed = await mailkeep(['sync', '--config', place.config]);
+    expect([handed.code, handed.stderr]).toEqual([3, expect.stringContaining('is damaged')]);
+
+    flip();
+    expect((await mailkeep(['verify', '--data', place.data])).code).toBe(0);
+    // Notifications and scrapes are some minutes apart.
+    at.sleep(10 * 60_000);
+    await pass('after the repair');
+    await at.line((line) => line.msg === 'notified' && line.event === 'recovered');
+    expect(notified().find(({ event }) => event === 'recovered')?.recovered).toEqual([damaged]);
+    expect(await ok()).toBe('1');
+    expect((await mailkeep(['sync', '--config', place.config])).code).toBe(0);
+    expect(await at.end()).toBe(0);
+  });
 });
 
 it('takes another log level at once, and says what needs a restart', async () => {

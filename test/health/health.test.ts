@@ -36,7 +36,10 @@ function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
       { gate: 'mail.example.com other', learnedPerMinute: null, heldUntil: null },
     ],
     mailboxes,
-    verification: { at: NOW - 2 * HOUR, ok: true },
+    verification: {
+      ...{ at: NOW - HOUR, mode: 'sample', checked: 5, of: 20, fullAt: NOW - 2 * HOUR },
+      ...{ ok: true, damage: null },
+    },
   };
 }
 
@@ -189,6 +192,8 @@ test('metrics tell of the archive, of runs and of requests, and name no address 
     'mailkeep_messages_not_searchable 1',
     `mailkeep_last_verification_timestamp_seconds ${(NOW - 2 * HOUR) / 1_000}`,
     'mailkeep_last_verification_ok 1',
+    'mailkeep_last_verification_checked_ratio 0.25',
+    'mailkeep_damage_findings 0',
     'mailkeep_limiter_requests_per_minute{gate="mail.example.com main"} 42',
     'mailkeep_limiter_held_seconds{gate="mail.example.com main"} 5',
     'mailkeep_requests_total{account="main",surface="mailbox",operation="listFolders",status="200"} 1',

@@ -1,7 +1,17 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { acquireLock } from '../../src/archive/lock.ts';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
@@ -58,6 +68,50 @@ test('a purge takes the catalog of the copy with it, and those that repairs put 
   const told = await ran(['copy', '--data', archive.dir, '--to', to, '--json']);
   expect(JSON.parse(told.stdout)).toMatchObject({ purged: 1, catalog: 'removed' });
   expect(readdirSync(to).filter((name) => name.startsWith('catalog'))).toEqual([]);
+});
+
+test('the catalog of a copy comes along, and one that is behind its log is reported', async () => {
+  const own = new GrownArchive();
+  try {
+    await own.grow([sampleMail(1)], true);
+    const copy = join(top, 'follows');
+    expect(await ran(['copy', '--data', own.dir, '--to', copy, '--rebuild'])).toMatchObject({
+      code: 0,
+    });
+    const old = readFileSync(join(copy, 'catalog.sqlite'));
+    await own.grow([sampleMail(6), sampleMail(7)], false);
+    const told = await ran(['copy', '--data', own.dir, '--to', copy, '--json']);
+    expect(JSON.parse(told.stdout)).toMatchObject({ number: 2, catalog: 'updated' });
+    const listed = await ran(['list', '--data', copy, '--json']);
+    expect([listed.stdout.trim().split('\n').length, listed.stderr]).toEqual([3, '']);
+    const searched = await ran(['search', 'number', '--data', copy, '--json']);
+    const original = await ran(['rebuild', '--data', own.dir]).then(() =>
+      ran(['search', 'number', '--data', own.dir, '--json']),
+    );
+    expect(searched.stdout).toBe(original.stdout);
+
+    // What an older mailkeep left: the log came along, and the catalog did not.
+    writeFileSync(join(copy, 'catalog.sqlite'), old);
+    utimesSync(join(copy, 'catalog.sqlite'), 1_000, 1_000);
+    for (const line of [['list'], ['search', 'a'], ['status']]) {
+      const { code, stderr } = await ran([...line, '--data', copy]);
+      expect([line, code]).toEqual([line, 0]);
+      expect(stderr).toContain('the catalog is behind the log (commit 1 of 2)');
+      expect(stderr).toContain(`"mailkeep rebuild --data ${copy}"`);
+    }
+    // A writer is about to bring it along.
+    const writer = acquireLock(copy);
+    expect(await ran(['list', '--data', copy])).toMatchObject({ code: 0, stderr: '' });
+    writer.release();
+    expect((await ran(['rebuild', '--data', copy])).code).toBe(0);
+    expect(await ran(['list', '--data', copy])).toMatchObject({ code: 0, stderr: '' });
+
+    writeFileSync(join(copy, 'catalog.sqlite'), 'no database');
+    const removed = await ran(['copy', '--data', own.dir, '--to', copy, '--json']);
+    expect(JSON.parse(removed.stdout)).toMatchObject({ catalog: 'removed' });
+  } finally {
+    own.remove();
+  }
 });
 
 test('an archive is not copied onto itself', async () => {

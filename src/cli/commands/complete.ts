@@ -16,7 +16,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         config: typedValue(words, '--config') ?? context.globals.config,
         data: typedValue(words, '--data') ?? context.globals.data,
       };
-      const archive = archiveValues(() => openReader({ ...context, globals }));
+      const archive = archiveValues(() =>
+        openReader({ ...context, globals, notices: { ...context.notices, warn: () => {} } }),
+      );
       const named = commandName(words.slice(0, -1));
       const commands = await Promise.all(
         COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {

@@ -1,16 +1,18 @@
-import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
-import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
-import { usageError } from '../../errors/usage.ts';
+import type { KnownFinding } from '../../health/facts.ts';
+import { rememberDamage } from '../../health/verification.ts';
 import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { count, counted, span } from '../amounts.ts';
+import { requireArchive } from '../archive-folder.ts';
 import type { Body } from '../command-file.ts';
 import { EXIT } from '../exit-codes.ts';
+import type { Notices } from '../notices.ts';
+import { isOfCatalog, noting } from '../verify/remember.ts';
 
 const HELP = `
 Makes the catalog anew from the log, beside the old one, and puts it in its place when it is whole. The log
@@ -27,7 +29,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command.addHelpText('after', HELP).action(() =>
     chosen(async ({ globals, surroundings, notices, output, signal, now }) => {
       const dataDir = locateDataDir(globals, surroundings);
-      if (!existsSync(formatPath(dataDir))) throw usageError('usage-no-archive', { dataDir });
+      requireArchive(dataDir);
       const lock = acquireLock(dataDir);
       const extractor = openExtractorPool();
       const attachments = openAttachmentExtractor();
@@ -51,8 +53,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         });
         const durationMs = now() - startedAt;
         await output.object({ ...result, durationMs }, () => report(result, durationMs));
-        const damaged = result.damage.length + result.damagedMessages.length > 0;
-        return damaged ? EXIT.damage : EXIT.done;
+        rememberRebuild(notices, dataDir, startedAt, result);
+        return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
       } finally {
         await Promise.all([extractor.close(), attachments.close()]);
         lock.release();
@@ -72,9 +74,35 @@ function report(result: RebuildResult, durationMs: number): string {
     ...(result.attachments === 0
       ? []
       : [`The text of ${counted(result.attachments, 'attachment')} was read.`]),
-    ...result.damage.map(
-      ({ file, offset, end, reason }) => `DAMAGED ${file}, bytes ${offset} to ${end} (${reason})`,
-    ),
-    ...result.damagedMessages.map((id) => `DAMAGED message ${id}`),
+    ...damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
   ].join('\n');
+}
+
+function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
+  return [
+    ...damage.map(({ file, offset, end, reason }) => ({
+      what: 'log',
+      id: null,
+      text: `${file}, bytes ${offset} to ${end} (${reason})`,
+    })),
+    ...damagedMessages.map((id) => ({ what: 'message', id, text: `message ${id}` })),
+  ];
+}
+
+/** A new catalog is sound; what of the log could not be read stays known until a verification or a repair. */
+function rememberRebuild(
+  notices: Notices,
+  dataDir: string,
+  at: number,
+  result: RebuildResult,
+): void {
+  const findings = damagesOf(result);
+  const found = findings.length;
+  noting(
+    { notices },
+    dataDir,
+    'the damage',
+    (state) => rememberDamage(state, { at, found, findings, covers: isOfCatalog }),
+    true,
+  );
 }

@@ -5,14 +5,18 @@ import { archiveStatus } from '../archive-status.ts';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import { daemonLines, runningDaemon } from '../daemon-status.ts';
-import { EXIT } from '../exit-codes.ts';
+import { combinedExit, EXIT } from '../exit-codes.ts';
 import { duration } from '../option-values.ts';
 import { statusText } from '../status-report.ts';
 
 const HELP = `
-How much there is, and when each mailbox was last compared with the service, without asking the service.
+How much there is, when its bytes were last verified, and when each mailbox was last compared with the service.
+Asks the archive only, never the service.
 
 When a daemon runs, its schedules, its queue and the freshness it reaches are shown as well.
+
+The last verification is shown with its age, what it read and what it found. Damage ends with 3 until a repair, or
+a clean verification that read the damaged bytes again, clears it.
 
 With --max-age it ends with 1 when a mailbox was not compared for longer than that (or never), which is
 what monitoring wants. What the configuration has left out since it was synced is unwatched, and never stale.
@@ -46,7 +50,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
               ...daemonLines(daemon, now(), output.colours),
             ].join('\n'),
           );
-          return fresh === false ? EXIT.failures : EXIT.done;
+          return combinedExit([
+            ...(fresh === false ? [EXIT.failures] : []),
+            ...(status.verification?.ok === false ? [EXIT.damage] : []),
+          ]);
         } finally {
           state?.close();
           reader.close();

@@ -1,10 +1,10 @@
-import { existsSync } from 'node:fs';
-import { formatPath } from '../../archive/layout.ts';
 import { type LogReader, openLogReader } from '../../archive/log-reader.ts';
 import { type Catalog, openCatalogReader } from '../../catalog/catalog.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
-import { usageError } from '../../errors/usage.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import { requireArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
+import { staleCatalog } from './stale-catalog.ts';
 
 /** The archive as those have it who only read: beside a writer or without one, without configuration or network. */
 export interface Reader {
@@ -15,11 +15,21 @@ export interface Reader {
   close(): void;
 }
 
-/** @throws usage-no-archive, catalog-missing, catalog-version, catalog-damaged */
-export function openReader({ globals, surroundings }: CommandContext): Reader {
+/** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-damaged */
+export function openReader({
+  globals,
+  surroundings,
+  notices,
+}: Pick<CommandContext, 'globals' | 'surroundings' | 'notices'>): Reader {
   const dataDir = locateDataDir(globals, surroundings);
-  if (!existsSync(formatPath(dataDir))) throw usageError('usage-no-archive', { dataDir });
+  requireArchive(dataDir);
   const catalog = openCatalogReader(dataDir);
+  const stale = staleCatalog(dataDir, catalog.reached().number);
+  if (stale !== null) {
+    notices.warn(
+      `the catalog is behind the log (commit ${stale.reached} of ${stale.last}), and newer mail is not found. "mailkeep rebuild --data ${terminalLine(dataDir)}" brings it up to date; so does the next sync.`,
+    );
+  }
   let sources: LogReader | undefined;
   return {
     dataDir,

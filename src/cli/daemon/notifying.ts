@@ -1,20 +1,27 @@
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../../package.json' with { type: 'json' };
+import type { StateFile } from '../../catalog/state.ts';
 import type { Settings } from '../../config/settings.ts';
 import type { DaemonEvent } from '../../daemon/ports.ts';
 import type { Metrics } from '../../health/metrics.ts';
 import type { RunReport } from '../../health/run-report.ts';
+import { recalledVerification } from '../../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../../notify/notifier.ts';
 import type { Failure, Observation } from '../../notify/observation.ts';
+import { damageError, damageTrouble } from '../known-damage.ts';
 import { noticeSummary } from '../sentences/notice.ts';
 import type { DaemonLog } from './daemon-log.ts';
 
 /** How often it is asked what has become due. */
 const TICK_MS = 60_000;
 
+/** Damage is a failure of verification, whoever made it. */
+const VERIFICATION = { kind: 'run', name: 'verify' } as const;
+const DAMAGED = 'archive-damaged';
+
 export interface NotifyingOptions {
-  readonly memory: NotifyMemory;
+  readonly memory: NotifyMemory & Pick<StateFile, 'read'>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -35,14 +42,32 @@ export class Notifying {
     this.#options = options;
     this.#settings = settings;
     this.#notifier = this.#open(settings);
-    this.#timer = setInterval(() => this.#notifier.tick(), TICK_MS);
+    this.#timer = setInterval(() => {
+      this.#observeDamage();
+      this.#notifier.tick();
+    }, TICK_MS);
+    this.#observeDamage();
   }
 
   onRun(report: RunReport): void {
     for (const { account, mailbox, family, code, message } of report.failures) {
       if (account !== null && mailbox === null) this.#why.set(account, { family, code, message });
     }
-    if (!this.#closed) this.#notifier.onRun(report);
+    if (this.#closed) return;
+    this.#notifier.onRun(report);
+    this.#observeDamage();
+  }
+
+  /** Verifications and repairs are made by other processes as well: the archive's state has what they found. */
+  #observeDamage(): void {
+    const damage = recalledVerification(this.#options.memory)?.damage ?? null;
+    if (damage === null) {
+      this.#notifier.settle(VERIFICATION, DAMAGED);
+      return;
+    }
+    const { family, code } = damageError(damage);
+    const { message } = damageTrouble(damage);
+    this.#notifier.observe([{ subject: VERIFICATION, failure: { family, code, message } }]);
   }
 
   /** An account that waits has no runs: each try that fails is news of it all the same. */

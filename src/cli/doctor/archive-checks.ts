@@ -2,24 +2,39 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileSystemOf } from '../../archive/file-system.ts';
 import { freeBytes } from '../../archive/free-space.ts';
-import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
+import { readState } from '../../catalog/state.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { recalledVerification } from '../../health/verification.ts';
 import { bytes } from '../amounts.ts';
+import { holdsArchive } from '../archive-folder.ts';
+import { damageError, verificationStatus, verifiedText } from '../known-damage.ts';
 import { type Check, failed, skipped, warned, well } from './check.ts';
+import { logCheck, writeCheck } from './writable.ts';
 
-/** The folder of the archive: its file system, its room, its lock. Changes nothing and makes nothing. */
+/** The folder of the archive: its file system, its room, its files, its lock, its last verification. Leaves nothing behind. */
 export async function archiveChecks(
   dataDir: string,
   minFreeBytes: number,
   allowNetwork: boolean,
+  now: number,
 ): Promise<Check[]> {
-  return [
+  const checks = [
     fileSystemCheck(dataDir, allowNetwork),
     await spaceCheck(dataDir, minFreeBytes),
-    lockCheck(dataDir),
+    writeCheck(dataDir),
   ];
+  try {
+    if (!holdsArchive(dataDir, true)) {
+      const message = `There is no archive in ${dataDir} yet: the first sync makes it.`;
+      return [...checks, skipped({ name: 'lock', about: null, message })];
+    }
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    return [...checks, failed('log', null, error)];
+  }
+  return [...checks, logCheck(dataDir), lockCheck(dataDir), verificationCheck(dataDir, now)];
 }
 
 function fileSystemCheck(dataDir: string, allowNetwork: boolean): Check {
@@ -54,12 +69,6 @@ async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check>
 
 function lockCheck(dataDir: string): Check {
   const at = { name: 'lock', about: null };
-  if (!existsSync(formatPath(dataDir))) {
-    return skipped({
-      ...at,
-      message: `There is no archive in ${dataDir} yet: the first sync makes it.`,
-    });
-  }
   try {
     acquireLock(dataDir).release();
     return well({ ...at, message: 'Nobody writes to the archive.' });
@@ -72,5 +81,23 @@ function lockCheck(dataDir: string): Check {
     }
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);
+  }
+}
+
+/** What the last verification came to. */
+function verificationCheck(dataDir: string, now: number): Check {
+  const at = { name: 'verification', about: null };
+  const state = readState(dataDir);
+  try {
+    const last = recalledVerification(state);
+    const shown = verificationStatus(last);
+    if (last === null || shown === null) {
+      const remedy = '"mailkeep verify" reads every byte.';
+      return skipped({ ...at, message: 'The archive was never verified.', remedy });
+    }
+    if (last.damage !== null) return failed(at.name, at.about, damageError(last.damage));
+    return well({ ...at, message: `The archive was ${verifiedText(shown, now)}.` });
+  } finally {
+    state?.close();
   }
 }

@@ -18,7 +18,8 @@ export async function examine(context: CommandContext): Promise<ExitCode> {
   const dataDir = settings?.dataDir ?? fallbackDataDir(context);
   if (dataDir !== null) {
     const least = settings?.minFreeBytes ?? 0;
-    checks.push(...(await archiveChecks(dataDir, least, allowsNetwork(surroundings.env))));
+    const allowed = allowsNetwork(surroundings.env);
+    checks.push(...(await archiveChecks(dataDir, least, allowed, context.now())));
   }
   for (const account of settings?.accounts ?? []) {
     if (settings !== null) checks.push(...(await accountChecks(context, settings, account)));

@@ -4,6 +4,9 @@ import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.
 const KEEP =
   'Nothing was changed. Do not delete anything; copy the archive, then look at the disk (smartctl, dmesg).';
 
+/** The system does not let this process write. */
+const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
+
 export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'archive-in-use': ({ dir }) =>
     say(
@@ -13,7 +16,9 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'archive-lock-failed': ({ dir, errno }) =>
     say(
       `The lock of the archive ${dir} cannot be taken: ${reasonText(errno)}.`,
-      'Network file systems often cannot lock: put the archive on a local disk.',
+      REFUSED.has(errno)
+        ? 'Check who owns the folder, and whether its file system is mounted read-only.'
+        : 'Network file systems often cannot lock: put the archive on a local disk.',
     ),
   'network-file-system': ({ dir, type, mountPoint }) =>
     say(

@@ -21,14 +21,20 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
   'catalog-busy': ({ file }) =>
     say(`Another process is writing to the catalog ${file}.`, 'Try again when it has ended.'),
   'catalog-disk-full': ({ file }) =>
-    say(
-      `The disk is full: the catalog ${file} cannot grow.`,
-      'Make room and run the command again.',
-    ),
+    say(`The disk is full: ${nameOf(file)} cannot grow.`, 'Make room and run the command again.'),
   'catalog-io': ({ file, reason }) =>
     say(
-      `The catalog ${file} cannot be read or written: ${reasonText(reason)}.`,
-      'Look at its permissions and at the disk. The log is not touched by this.',
+      `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
+      'Check its permissions and the disk. The log is not affected.',
     ),
   'catalog-unknown-folder': ({ folder }) => say(`The archive knows no folder ${folder}.`),
 };
+
+/** The state is a database like the catalog, and has the same errors. */
+function nameOf(file: string): string {
+  return `${file.endsWith('state.sqlite') ? 'the state' : 'the catalog'} ${file}`;
+}
+
+function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}

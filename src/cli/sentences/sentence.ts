@@ -1,3 +1,4 @@
+import { NOT_REGULAR } from '../../disk/regular-file.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 
 /** What happened, and what to do about it: a hint is a command to type or a thing to change, or null. */
@@ -31,6 +32,22 @@ export function some(names: readonly string[], shown = 3): string {
   return rest > 1 ? `${names.slice(0, shown).join(', ')} and ${rest} more` : names.join(', ');
 }
 
+/** What SQLite means by a result code that is about the disk, and not about a statement. */
+function sqliteText(code: string): string | undefined {
+  const words: readonly (readonly [prefix: string, text: string])[] = [
+    ['SQLITE_CANTOPEN', 'the file cannot be opened'],
+    ['SQLITE_READONLY', 'the file or its file system is read-only'],
+    ['SQLITE_IOERR', 'input/output error'],
+    ['SQLITE_FULL', 'no space left'],
+    ['SQLITE_BUSY', 'another process uses it'],
+    ['SQLITE_PERM', 'permission denied'],
+    ['SQLITE_AUTH', 'permission denied'],
+    ['SQLITE_CORRUPT', 'the file is damaged'],
+    ['SQLITE_NOTADB', 'the file is not a database'],
+  ];
+  return words.find(([prefix]) => code.startsWith(prefix))?.[1];
+}
+
 /** What the system means by an errno name, in plain words, with the name for those who search for it. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
@@ -38,12 +55,21 @@ export function reasonText(errno: string): string {
     EPERM: 'operation not permitted',
     ENOENT: 'no such file or folder',
     EISDIR: 'it is a folder',
-    ENOTDIR: 'a part of the path is no folder',
+    ENOTDIR: 'a part of the path is not a folder',
     ENOSPC: 'no space left',
     EDQUOT: 'disk quota exceeded',
     EROFS: 'the file system is read-only',
     EIO: 'input/output error',
     EMFILE: 'too many open files',
+    ENFILE: 'too many open files in the system',
+    ELOOP: 'too many links',
+    ENAMETOOLONG: 'the name is too long',
+    ENOTEMPTY: 'the folder is not empty',
+    EBUSY: 'it is in use',
+    EFBIG: 'the file is too large',
+    ESTALE: 'the network file system lost the file',
+    ENODEV: 'no such device',
+    ENXIO: 'no such device',
     EEXIST: 'it exists already',
     ECONNREFUSED: 'connection refused',
     ECONNRESET: 'connection reset',
@@ -53,6 +79,7 @@ export function reasonText(errno: string): string {
     EHOSTUNREACH: 'host unreachable',
     ENETUNREACH: 'network unreachable',
   };
-  const known = words[errno];
+  if (errno === NOT_REGULAR) return 'it is not a regular file';
+  const known = words[errno] ?? sqliteText(errno);
   return known === undefined ? errno : `${known} (${errno})`;
 }

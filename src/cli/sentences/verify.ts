@@ -36,10 +36,12 @@ export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
       `Nothing that is left in ${dir} tells whether ${copy} is a copy of it. Nothing was changed.`,
       'If it is one, use it in place of the damaged archive: "mailkeep copy" brings it to an empty folder.',
     ),
-  'archive-damaged': ({ found }) =>
+  'archive-damaged': ({ found, findings = [] }) =>
     say(
-      `The archive is damaged: ${found === 1 ? 'one place is' : `${found} places are`} not as written.`,
-      '"mailkeep verify" names what is concerned, and "mailkeep verify --repair" mends what can be mended.',
+      findings.length === 0
+        ? `The archive is damaged: ${found === 1 ? 'one place is' : `${found} places are`} not as written.`
+        : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${listed(findings, found)}.`,
+      '"mailkeep verify" names the messages concerned, and "mailkeep verify --repair" repairs what can be repaired.',
     ),
   'verification-not-made': ({ reason }) =>
     say(
@@ -47,3 +49,12 @@ export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
       'Run "mailkeep verify" to see why.',
     ),
 };
+
+/** Findings that a sentence names. */
+const MOST_NAMED = 3;
+
+function listed(findings: readonly string[], found: number): string {
+  const named = findings.slice(0, MOST_NAMED);
+  const more = found - named.length;
+  return `${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+}

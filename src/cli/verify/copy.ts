@@ -18,6 +18,7 @@ import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { isWithin } from '../within.ts';
+import { updateCatalog } from './catalog-of-copy.ts';
 import { removeCatalogs } from './remove-catalogs.ts';
 import { archiveOf } from './verify.ts';
 
@@ -54,7 +55,7 @@ export async function copyArchive(
       },
     });
     const rebuild = options.rebuild ?? false;
-    const catalog = rebuild ? await rebuilt(to, signal) : catalogThere(to, forgotten);
+    const catalog = rebuild ? await rebuilt(to, signal) : await catalogThere(to, forgotten, signal);
     const result = { to, ...copied, catalog, durationMs: now() - startedAt };
     await output.object(result, () => copyReport(to, copied, catalog));
     return EXIT.done;
@@ -80,7 +81,7 @@ function refuseElsewhere(to: string): void {
   if (stranger !== undefined) throw copyError('copy-elsewhere', { to, stranger });
 }
 
-type CatalogThere = 'rebuilt' | 'none' | 'removed' | 'as it was';
+type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
 
 async function rebuilt(dir: string, signal: AbortSignal): Promise<CatalogThere> {
   const extractor = openExtractorPool();
@@ -93,8 +94,12 @@ async function rebuilt(dir: string, signal: AbortSignal): Promise<CatalogThere> 
   return 'rebuilt';
 }
 
-function catalogThere(dir: string, forgotten: boolean): CatalogThere {
-  if (existsSync(catalogFile(dir))) return 'as it was';
+async function catalogThere(
+  dir: string,
+  forgotten: boolean,
+  signal: AbortSignal,
+): Promise<CatalogThere> {
+  if (existsSync(catalogFile(dir))) return updateCatalog(dir, signal);
   return forgotten ? 'removed' : 'none';
 }
 
@@ -106,6 +111,7 @@ function copyReport(
   return [
     `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
     ...(purged > 0 ? [`${counted(purged, 'record')} purged there as well.`] : []),
+    ...(catalog === 'updated' ? ['Its catalog was brought up to date.'] : []),
     ...(catalog === 'none' || catalog === 'removed'
       ? [`It has no catalog; "mailkeep rebuild --data ${to}" makes one, or --rebuild.`]
       : []),

@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto';
 import { openCompared } from '../../catalog/implied.ts';
 import { type Drilled, type DrillFinding, drill } from '../../drill/drill.ts';
 import { seededRandom } from '../../drill/seeded-random.ts';
+import type { KnownFinding } from '../../health/facts.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../amounts.ts';
 import { openReader } from '../compose/reader.ts';
@@ -9,6 +10,7 @@ import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { shortId } from '../place-line.ts';
+import { remember } from './remember.ts';
 
 const MOST_SEED = 2 ** 32 - 1;
 
@@ -45,9 +47,15 @@ export async function verifyDrill(
       const ok = drilled.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();
       const durationMs = now() - at;
-      await output.object({ mode: 'drill', ok, seed, ...told, durationMs, verifiedAt }, () =>
-        drillText(drilled, seed, output.colours),
-      );
+      const remembered = remember(context, reader.dataDir, {
+        ...{ at, mode: 'drill', checked: drilled.messages, of: drilled.of },
+        found: drilled.findings.length,
+        findings: drilled.findings.map(knownFinding),
+        // An export reads back what it wrote: it proves less than a verification.
+        covers: () => false,
+      });
+      const shown = { mode: 'drill', ok, seed, ...told, durationMs, verifiedAt, remembered };
+      await output.object(shown, () => drillText(drilled, seed, output.colours));
       return ok ? EXIT.done : EXIT.damage;
     } finally {
       stored.close();
@@ -72,6 +80,11 @@ function drillText(
           colours.red(`${counted(findings.length, 'finding')}.`),
         ]),
   ].join('\n');
+}
+
+/** Without the path, which has the name of a folder. */
+function knownFinding(finding: DrillFinding): KnownFinding {
+  return { what: 'drill', id: null, text: findingText({ ...finding, path: null }) };
 }
 
 function findingText({ kind, id, path }: DrillFinding): string {

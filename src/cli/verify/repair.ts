@@ -1,22 +1,25 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { formatPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
+import { hasCode } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
+import type { KnownFinding } from '../../health/facts.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { type Repaired, repairArchive } from '../../verify/repair/repair-archive.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { counted } from '../amounts.ts';
+import { holdsArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { reasonText } from '../sentences/sentence.ts';
 import { fetchingAgain } from './fetch-again.ts';
+import { isOfCatalog, knownFindings, remember } from './remember.ts';
 import { verdict } from './report.ts';
 import { exitOfVerification, readArchive, tellUnread } from './verify.ts';
 
@@ -29,7 +32,9 @@ export async function repair(
   const { surroundings, output, now } = context;
   const copies = from.map((copy) => path.resolve(surroundings.cwd, copy));
   for (const copy of copies) {
-    if (!existsSync(formatPath(copy))) throw usageError('usage-no-archive', { dataDir: copy });
+    // One that is there and cannot be read is named and skipped.
+    if (!existsSync(copy) || isAbsent(copy))
+      throw usageError('usage-no-archive', { dataDir: copy });
   }
   const startedAt = now();
   const lock = acquireLock(dataDir);
@@ -39,6 +44,9 @@ export async function repair(
     const after = await readArchive(context, dataDir, true, []);
     const exit = exitOfVerification(after);
     const { before, ...done } = repaired;
+    const remembered =
+      (after.found > 0 || after.catalog !== 'unreadable') &&
+      rememberRepair(context, dataDir, startedAt, after);
     const result = {
       mode: 'repair',
       ok: exit === EXIT.done,
@@ -48,6 +56,7 @@ export async function repair(
       unreadCatalog: unread,
       ...after,
       durationMs: now() - startedAt,
+      remembered,
     };
     await output.object(result, () =>
       repairReport(repaired, { catalogRebuilt, unread }, after, output.colours),
@@ -56,6 +65,30 @@ export async function repair(
     return exit;
   } finally {
     lock.release();
+  }
+}
+
+function rememberRepair(
+  context: CommandContext,
+  dataDir: string,
+  at: number,
+  { rebuilt, messages, found, findings, catalog }: Verification,
+): boolean {
+  const outcome = {
+    ...{ at, mode: 'repair' as const, checked: rebuilt, of: messages, found },
+    findings: knownFindings(findings),
+    covers: (known: KnownFinding) => catalog !== 'unreadable' || !isOfCatalog(known),
+  };
+  return remember(context, dataDir, outcome, true);
+}
+
+/** Whether a folder surely holds no archive. */
+function isAbsent(copy: string): boolean {
+  try {
+    return !holdsArchive(copy);
+  } catch (error) {
+    if (!hasCode(error, 'archive-unreadable')) throw error;
+    return false;
   }
 }
 
@@ -111,13 +144,16 @@ function freeName(stem: string): string {
 }
 
 function repairReport(
-  { before, mended, restored, missing, unwritable }: Repaired,
+  { before, mended, restored, missing, unwritable, skippedCopies }: Repaired,
   { catalogRebuilt, unread }: CatalogAnew,
   after: Verification,
   colours: Colours,
 ): string {
   return [
     `Found ${counted(before.found, 'finding')}.`,
+    ...skippedCopies.map(
+      ({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`,
+    ),
     ...mended.map(({ segment, generation, putAside }) => {
       const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
       return `Segment ${segment} is whole again, as generation ${generation}${aside}`;

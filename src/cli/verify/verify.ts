@@ -1,16 +1,13 @@
-import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { formatPath, logFolder } from '../../archive/layout.ts';
 import { openLogReader } from '../../archive/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { catalogFile } from '../../catalog/open.ts';
-import { openStateBeside } from '../../catalog/state.ts';
+import { readState } from '../../catalog/state.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { catalogError } from '../../errors/catalog.ts';
-import { usageError } from '../../errors/usage.ts';
 import { verifyError } from '../../errors/verify.ts';
 import type { VerificationFacts } from '../../health/facts.ts';
-import { rememberVerification } from '../../health/verification.ts';
+import { recalledVerification } from '../../health/verification.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
 import type { VouchedCommit } from '../../verify/read-log.ts';
@@ -18,10 +15,12 @@ import { NEVER, type SegmentCheckup, verifySample } from '../../verify/sample.ts
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
 import { bytes } from '../amounts.ts';
+import { requireArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { sentenceOf } from '../sentences.ts';
 import { tell } from '../tell.ts';
+import { isOfCatalog, knownFindings, noting, remember } from './remember.ts';
 import { sampleReport, verifyReport } from './report.ts';
 
 /** How many messages: a number, or a share of all. */
@@ -31,12 +30,10 @@ const SCOPE = 'verified';
 /** How often progress is told. */
 const TELL_EVERY_MS = 5_000;
 
-/** @throws usage-no-archive */
+/** @throws usage-no-archive, archive-unreadable */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
   const dataDir = locateDataDir(globals, surroundings);
-  if (!existsSync(formatPath(dataDir)) && !existsSync(logFolder(dataDir))) {
-    throw usageError('usage-no-archive', { dataDir });
-  }
+  requireArchive(dataDir, true);
   return dataDir;
 }
 
@@ -59,13 +56,8 @@ export async function verifyAll(
   const startedAt = now();
   const vouched = checkpoint === null ? [] : [checkpoint];
   const result = await readArchive(context, dataDir, full, vouched);
-  if (full) {
-    const ok = result.found === 0;
-    if (!ok || result.catalog !== 'unreadable') {
-      remember(dataDir, { at: startedAt, ok }, ok && result.catalog === 'equal');
-    }
-  }
   const durationMs = now() - startedAt;
+  const remembered = rememberRead(context, dataDir, startedAt, full, checkpoint, result);
   const mode = full ? 'full' : 'quick';
   const exit = exitOfVerification(result);
   await output.object(
@@ -76,6 +68,7 @@ export async function verifyAll(
       checkpoint: checkpoint === null ? null : statementJson(checkpoint),
       durationMs,
       verifiedAt: isoTime(startedAt),
+      remembered,
     },
     () => verifyReport(result, mode, durationMs, output.colours),
   );
@@ -166,32 +159,45 @@ export async function verifySome(
   dataDir: string,
   size: SampleSize,
 ): Promise<ExitCode> {
-  const { now, output, signal, notices } = context;
+  const { now, output, signal } = context;
   const catalog = openCompared(dataDir);
   const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
-  const state = openStateBeside(dataDir);
-  if (state === undefined) {
-    notices.warn('state.sqlite cannot be written: the next sample will be of the same messages');
-  }
+  const recalled = readState(dataDir);
+  const checkups = new Map<number, SegmentCheckup>();
+  const noteCheckups = (): boolean =>
+    checkups.size === 0 ||
+    noting(context, dataDir, 'how far the sample came', (state) => {
+      for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
+    });
   try {
     const segments = catalog.segments();
     const all = segments.reduce((sum, { messages }) => sum + messages, 0);
     const startedAt = now();
+    const known = messagesIn(recalledVerification(recalled));
+    const sound = new Set<string>();
     const sampling = await verifySample({
       segments,
       messagesIn: (segment, from) => catalog.messagesIn(segment, from),
       reader,
       concerns: catalog,
       checkups: {
-        get: (segment) => state?.read(SCOPE, String(segment), checkupIn) ?? NEVER,
-        set: (segment, checkup) => state?.set(SCOPE, String(segment), checkup),
+        get: (segment) => recalled?.read(SCOPE, String(segment), checkupIn) ?? NEVER,
+        set: (segment, checkup) => checkups.set(segment, checkup),
+      },
+      sound: (id) => {
+        if (known.has(id)) sound.add(id);
       },
       wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
       now: startedAt,
       signal,
     });
-    const { found, oldest } = sampling;
+    const { found, findings, oldest, checked, of } = sampling;
     const durationMs = now() - startedAt;
+    const remembered = remember(context, dataDir, {
+      ...{ at: startedAt, mode: 'sample', checked, of, found },
+      findings: knownFindings(findings),
+      covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
+    });
     await output.object(
       {
         mode: 'sample',
@@ -200,28 +206,57 @@ export async function verifySome(
         oldest: oldest === null ? null : isoTime(oldest),
         durationMs,
         verifiedAt: isoTime(startedAt),
+        remembered,
       },
       () => sampleReport(sampling, durationMs, output.colours),
     );
     return found === 0 ? EXIT.done : EXIT.damage;
   } finally {
-    state?.close();
+    recalled?.close();
     reader.close();
     catalog.close();
+    noteCheckups();
   }
 }
 
+/** Messages that are known to be damaged. */
+function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
+  const ids = last?.damage?.findings.flatMap(({ id }) => (id === null ? [] : [id]));
+  return new Set(ids ?? []);
+}
+
 /**
- * Remembers what a full verification came to, for status and monitoring. Where all was well, it is a checkup of every
- * segment as well, so that samples go on from there.
+ * Remembers what reading the whole archive came to. Where all was well, a full one is a checkup of every segment as
+ * well, so that samples continue from there. One that could not read the catalog and found nothing counts as none.
  */
-function remember(dataDir: string, last: VerificationFacts, checkup: boolean): void {
-  const state = openStateBeside(dataDir);
-  if (state === undefined) return;
-  try {
-    rememberVerification(state, last);
-    if (!checkup) return;
-    const { at } = last;
+function rememberRead(
+  context: CommandContext,
+  dataDir: string,
+  at: number,
+  full: boolean,
+  checkpoint: SignedCommit | null,
+  { found, findings, catalog, rebuilt, messages }: Verification,
+): boolean {
+  if (found === 0 && catalog === 'unreadable') return false;
+  // A checkpoint of another archive says nothing about this one.
+  const ours = findings.filter(
+    (finding) => finding.what !== 'commit' || finding.reason !== 'other-archive',
+  );
+  const remembered = remember(context, dataDir, {
+    ...{ at, mode: full ? 'full' : 'quick', checked: rebuilt, of: messages },
+    found: found - (findings.length - ours.length),
+    findings: knownFindings(ours),
+    covers: (known) =>
+      full &&
+      (catalog !== 'unreadable' || !isOfCatalog(known)) &&
+      (checkpoint !== null || known.what !== 'checkpoint'),
+  });
+  if (remembered && full && found === 0 && catalog === 'equal') noteCheckup(context, dataDir, at);
+  return remembered;
+}
+
+function noteCheckup(context: CommandContext, dataDir: string, at: number): void {
+  noting(context, dataDir, 'when each segment was verified', (state) => {
     const catalog = openCompared(dataDir);
     try {
       for (const { segment, end } of catalog.segments()) {
@@ -230,9 +265,7 @@ function remember(dataDir: string, last: VerificationFacts, checkup: boolean): v
     } finally {
       catalog.close();
     }
-  } finally {
-    state.close();
-  }
+  });
 }
 
 function checkupIn(value: unknown): SegmentCheckup | undefined {

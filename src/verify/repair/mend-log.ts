@@ -1,4 +1,5 @@
 import type { FileLayer } from '../../archive/file-layer.ts';
+import { openIfFile } from '../../archive/file-layer.ts';
 import { payloadsInTails } from '../../archive/kept-tails.ts';
 import { logFolder, segmentPath } from '../../archive/layout.ts';
 import { type IsForgotten, mendSegment } from '../../archive/mend-segment.ts';
@@ -181,7 +182,8 @@ function purgedIn(
   const space = { archiveId: Buffer.from(archiveId, 'hex'), segment };
   for (const dir of dirs) {
     for (const generation of listSegments(files, dir).get(segment) ?? []) {
-      const file = files.open(segmentPath(dir, { segment, generation }), 'read');
+      const file = openIfFile(files, segmentPath(dir, { segment, generation }));
+      if (file === undefined) continue;
       try {
         for (const at of purgedByFooter(file, space)) purged.add(at);
       } finally {

@@ -1,15 +1,19 @@
 import { hash as digest } from 'node:crypto';
 import { filesOverBadSectors } from '../../archive/bad-sectors.ts';
 import type { Batch } from '../../archive/batch.ts';
-import type { FileLayer } from '../../archive/file-layer.ts';
+import { type FileLayer, openIfFile } from '../../archive/file-layer.ts';
+import { checkFormat } from '../../archive/format-file.ts';
+import { segmentPath } from '../../archive/layout.ts';
 import { openLogReader } from '../../archive/log-reader.ts';
 import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { scanLog } from '../../archive/scan-log.ts';
+import { listSegments } from '../../archive/segment-files.ts';
 import { type ImpliedCatalog, openImplied } from '../../catalog/implied.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { errnoOf } from '../../errors/errno.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { SegmentChecker } from '../segment-threads.ts';
 import { type Verification, verifyArchive } from '../verify-archive.ts';
@@ -44,8 +48,15 @@ export interface Repaired {
   }[];
   /** Found nowhere: recorded as missing, for ever or until somebody brings them. */
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
+  /** Copies that cannot be read, with the system's name of the reason, or our code. Nothing was taken from them. */
+  readonly skippedCopies: readonly SkippedCopy[];
   /** Why nothing could be appended to the log: its last segment is damaged beyond mending. */
   readonly unwritable: string | null;
+}
+
+export interface SkippedCopy {
+  readonly copy: string;
+  readonly reason: string;
 }
 
 /** A batch is committed from this size on. */
@@ -60,9 +71,10 @@ const BATCH_MESSAGES = 128;
  * @throws `disk-full` and the other errors of writing: what was mended before is whole, and it can be done again
  */
 export async function repairArchive(options: RepairOptions): Promise<Repaired> {
-  const { dir, files = realFiles, checker, copies, signal } = options;
+  const { dir, files = realFiles, checker, signal } = options;
   // What the disk does not give back is damage like any other; only the writer has to know of it.
   const readable = filesOverBadSectors(files);
+  const { copies, skipped } = readableCopies(readable, options.copies);
   const verify = () => verifyArchive({ dir, files, checker, full: true, signal });
   const before = await verify();
   const expected = reachedBy(dir);
@@ -84,7 +96,8 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   });
   const after = mended.length > 0 ? await verify() : before;
   const wanted = wantedOf(after);
-  const done = { before, mended, restored: [], missing: [], unwritable: null };
+  const skippedCopies = skipped;
+  const done = { before, mended, restored: [], missing: [], skippedCopies, unwritable: null };
   if (wanted.size === 0) return done;
   let writer: LogWriter;
   try {
@@ -93,13 +106,50 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { ...done, unwritable: error.code };
   }
-  const others = await openCopies(readable, copies);
+  const others = await openCopies(readable, copies, skipped);
   try {
     const appended = await append(options, writer, others, wanted, await declared(readable, dir));
     return { ...done, ...appended };
   } finally {
     for (const { close } of others) close();
     await writer.close();
+  }
+}
+
+/**
+ * Sorts out copies that cannot be read: one hostile or broken copy must not keep the others from helping. Damage in a
+ * copy is no reason to skip it, and neither is a pipe or a folder in the place of a segment.
+ */
+function readableCopies(files: FileLayer, given: readonly string[]) {
+  const copies: string[] = [];
+  const skipped: SkippedCopy[] = [];
+  for (const copy of given) {
+    const reason = whyUnreadable(files, copy);
+    if (reason === undefined) copies.push(copy);
+    else skipped.push({ copy, reason });
+  }
+  return { copies, skipped };
+}
+
+function whyUnreadable(files: FileLayer, copy: string): string | undefined {
+  try {
+    try {
+      checkFormat(files, copy);
+    } catch (error) {
+      // Its segments are worth what they always were.
+      if (!hasCode(error, 'archive-format-unreadable')) throw error;
+    }
+    for (const [segment, generations] of listSegments(files, copy)) {
+      for (const generation of generations) {
+        openIfFile(files, segmentPath(copy, { segment, generation }))?.close();
+      }
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof MailkeepError) return error.code;
+    const errno = errnoOf(error);
+    if (errno === undefined) throw error;
+    return errno;
   }
 }
 
@@ -137,12 +187,28 @@ interface OtherCopy {
   close(): void;
 }
 
-/** Copies are read by what their logs say: they may have no catalog. */
-async function openCopies(files: FileLayer, copies: readonly string[]): Promise<OtherCopy[]> {
+/**
+ * Copies are read by what their logs say: they may have no catalog.
+ *
+ * @param skipped those are added to it that cannot be read
+ */
+async function openCopies(
+  files: FileLayer,
+  copies: readonly string[],
+  skipped: SkippedCopy[],
+): Promise<OtherCopy[]> {
   const opened: OtherCopy[] = [];
   for (const dir of copies) {
     const implied = await openImplied();
-    await foldAll(files, dir, implied);
+    try {
+      await foldAll(files, dir, implied);
+    } catch (error) {
+      implied.close();
+      const reason = error instanceof MailkeepError ? error.code : errnoOf(error);
+      if (reason === undefined) throw error;
+      skipped.push({ copy: dir, reason });
+      continue;
+    }
     const reader = openLogReader({ dir, files, locator: implied.locator });
     opened.push({
       read({ kind, hash }) {

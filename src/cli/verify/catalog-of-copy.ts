@@ -1,0 +1,66 @@
+import { openLogReader } from '../../archive/log-reader.ts';
+import { openAttachmentExtractor } from '../../attachments/extractor.ts';
+import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { readAttachments } from '../../indexer/attachment-texts.ts';
+import { catchUp } from '../../indexer/catch-up.ts';
+import { createIndexer } from '../../indexer/indexer.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { removeCatalogs } from './remove-catalogs.ts';
+
+/**
+ * Brings the catalog of a copy to the copy's last commit, texts included. One that cannot be brought there is removed:
+ * a search in it would find old mail only, without an error. The caller holds the copy's lock.
+ *
+ * @throws `catalog-disk-full`, `catalog-io`, `catalog-busy`: the catalog is behind then, and the next copy continues
+ */
+export async function updateCatalog(
+  dir: string,
+  signal: AbortSignal,
+): Promise<'updated' | 'as it was' | 'removed'> {
+  let catalog: WritableCatalog | undefined;
+  try {
+    catalog = await openCatalog(dir);
+    const { commits } = await catchUp({ dir, target: catalog, signal });
+    if (commits === 0 && catalog.totals().pending === 0) return 'as it was';
+    await makeSearchable(catalog, dir, signal);
+    return 'updated';
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || !isOfNoUse(error)) throw error;
+    catalog?.close();
+    catalog = undefined;
+    await removeCatalogs(dir);
+    return 'removed';
+  } finally {
+    catalog?.close();
+  }
+}
+
+/** The catalog is of another version, damaged, or does not belong to the log. */
+function isOfNoUse({ family, code }: MailkeepError): boolean {
+  return family === 'damage' || code === 'catalog-version';
+}
+
+async function makeSearchable(
+  catalog: WritableCatalog,
+  dir: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const sources = openLogReader({ dir, locator: catalog.locator });
+  const extractor = openExtractorPool();
+  const attachments = openAttachmentExtractor();
+  try {
+    const indexer = createIndexer({ store: catalog.index, sources, extractor });
+    await indexer.all(signal);
+    await readAttachments({
+      store: catalog.attachments,
+      sources,
+      extractor: attachments,
+      index: (until) => indexer.all(until),
+      signal,
+    });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+    sources.close();
+  }
+}

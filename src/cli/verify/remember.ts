@@ -1,0 +1,108 @@
+import { accessSync, constants, existsSync } from 'node:fs';
+import { acquireLock } from '../../archive/lock.ts';
+import { openState, openStateBeside, type StateFile, stateFile } from '../../catalog/state.ts';
+import { catalogError } from '../../errors/catalog.ts';
+import { errnoOf } from '../../errors/errno.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { KnownFinding } from '../../health/facts.ts';
+import { rememberVerification, type VerificationOutcome } from '../../health/verification.ts';
+import type { Finding } from '../../verify/findings.ts';
+import type { CommandContext } from '../context.ts';
+import { sentenceOf } from '../sentences.ts';
+import { findingText } from './report.ts';
+
+/**
+ * Writes something down in the archive's state. A state that cannot be written costs no verdict: that is a warning.
+ *
+ * @param act what is written
+ * @param what names it in the warning, such as `the result`
+ * @param holdsLock whether the caller holds the archive's lock
+ * @returns whether it was written
+ */
+export function noting(
+  { notices }: Pick<CommandContext, 'notices'>,
+  dataDir: string,
+  what: string,
+  act: (state: StateFile) => void,
+  holdsLock = false,
+): boolean {
+  try {
+    const state = stateToWrite(dataDir, holdsLock);
+    try {
+      act(state);
+    } finally {
+      state.close();
+    }
+    return true;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    notices.warn(`${what} could not be remembered. ${sentenceOf(error).message}`);
+    return false;
+  }
+}
+
+/** Remembers a verification for `status`, `doctor`, `sync` and the daemon; false where it cannot be. */
+export function remember(
+  context: Pick<CommandContext, 'notices'>,
+  dataDir: string,
+  outcome: VerificationOutcome,
+  holdsLock = false,
+): boolean {
+  const act = (state: StateFile): void => rememberVerification(state, outcome);
+  return noting(context, dataDir, 'the result', act, holdsLock);
+}
+
+/** An archive that was copied or unpacked has no state until something is to be remembered. */
+function stateToWrite(dataDir: string, holdsLock: boolean): StateFile {
+  const beside = openStateBeside(dataDir);
+  if (beside !== undefined) return beside;
+  try {
+    accessSync(existsSync(stateFile(dataDir)) ? stateFile(dataDir) : dataDir, constants.W_OK);
+    return holdsLock ? openState(dataDir) : stateUnderLock(dataDir);
+  } catch (error) {
+    // A writer has made it by now.
+    const opened = hasCode(error, 'archive-in-use') ? openStateBeside(dataDir) : undefined;
+    if (opened !== undefined) return opened;
+    const reason = errnoOf(error);
+    if (error instanceof MailkeepError || reason === undefined) throw error;
+    throw catalogError('catalog-io', { file: stateFile(dataDir), reason }, error);
+  }
+}
+
+function stateUnderLock(dataDir: string): StateFile {
+  const lock = acquireLock(dataDir);
+  try {
+    return openState(dataDir);
+  } finally {
+    lock.release();
+  }
+}
+
+/** Returns findings as they are remembered: without subjects, folders and addresses, which may be forgotten one day. */
+export function knownFindings(findings: readonly Finding[]): KnownFinding[] {
+  return findings.map((finding) => ({
+    what: finding.what === 'commit' && finding.by === 'checkpoint' ? 'checkpoint' : finding.what,
+    id: finding.what === 'message' ? finding.message.id : null,
+    text: findingText(withoutNames(finding)),
+  }));
+}
+
+function withoutNames(finding: Finding): Finding {
+  switch (finding.what) {
+    case 'log':
+      return { ...finding, messages: [] };
+    case 'message':
+      return { ...finding, message: { ...finding.message, subject: null, places: [] } };
+    case 'missing':
+      return { ...finding, message: null };
+    case 'catalog':
+      return { ...finding, key: {}, message: null };
+    default:
+      return finding;
+  }
+}
+
+/** Whether a finding is about the catalog alone, which a rebuild replaces. */
+export function isOfCatalog({ what }: KnownFinding): boolean {
+  return what === 'catalog' || what === 'catalog-file';
+}

@@ -1,0 +1,55 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
+import { errnoOf } from '../errors/errno.ts';
+
+/** Code of the error for a pipe, a socket or a device where a file is expected; no name of the system fits. */
+export const NOT_REGULAR = 'ENOTREG';
+
+/** Whoever opens a pipe would wait for its other end; the system's flag does not exist on Windows. */
+const NOT_WAITING = constants.O_NONBLOCK ?? 0;
+
+/**
+ * Opens a regular file and returns its descriptor. A pipe, a socket or a device in its place is an error, not a hang.
+ *
+ * @throws system errors; EISDIR for a folder, and an error with the code ENOTREG for anything else that is no file
+ */
+export function openRegularFile(file: string, access: 'read' | 'write' = 'read'): number {
+  const descriptor = openWithoutWaiting(file, access);
+  const problem = problemOf(fstatSync(descriptor));
+  if (problem === undefined) return descriptor;
+  closeSync(descriptor);
+  throw notRegular(file, problem);
+}
+
+/** Reads a small file whole. @throws see `openRegularFile` */
+export function readRegularFile(file: string): Buffer {
+  const descriptor = openRegularFile(file);
+  try {
+    return readFileSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function openWithoutWaiting(file: string, access: 'read' | 'write'): number {
+  const mode = access === 'read' ? constants.O_RDONLY : constants.O_RDWR;
+  try {
+    return openSync(file, mode | NOT_WAITING);
+  } catch (error) {
+    // A socket, or a device without hardware.
+    if (errnoOf(error) === 'ENXIO') throw notRegular(file, NOT_REGULAR);
+    throw error;
+  }
+}
+
+function problemOf(stats: Stats): string | undefined {
+  if (stats.isFile()) return undefined;
+  return stats.isDirectory() ? 'EISDIR' : NOT_REGULAR;
+}
+
+function notRegular(file: string, code: string): Error {
+  return Object.assign(new Error(`${file} is not a regular file`), {
+    code,
+    syscall: 'open',
+    path: file,
+  });
+}

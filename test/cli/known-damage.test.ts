@@ -1,0 +1,181 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { openCatalogReader } from '../../src/catalog/catalog.ts';
+import { readState } from '../../src/catalog/state.ts';
+import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
+import { Metrics } from '../../src/health/metrics.ts';
+import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { mailkeep, type Workplace, workplace } from './child.ts';
+
+let sandbox: Sandbox;
+beforeAll(async () => {
+  sandbox = await startSandbox({ seed: 5, mail: { messages: 40 } });
+});
+afterAll(() => sandbox.close());
+
+const shown = z.object({
+  verification: z
+    .object({
+      mode: z.string(),
+      checked: z.number(),
+      of: z.number(),
+      fullAt: z.string().nullable(),
+      ok: z.boolean(),
+      damagedSince: z.string().nullable(),
+      found: z.number(),
+      findings: z.array(
+        z.object({ what: z.string(), id: z.string().nullable(), text: z.string() }),
+      ),
+    })
+    .nullable(),
+});
+const doctored = z.object({ checks: z.array(z.object({ name: z.string(), state: z.string() })) });
+
+/** An archive whose mail is in a sealed segment: damage in the one that is written to stops every pass by itself. */
+async function synced(): Promise<Workplace> {
+  const place = workplace(sandbox);
+  const sync = () => mailkeep(['sync', '--config', place.config]);
+  expect((await sync()).code).toBe(0);
+  const writer = await openLogWriter({ dir: place.data, now: Date.now });
+  await writer.rollIfLarger(0);
+  await writer.close();
+  expect((await sync()).code).toBe(0);
+  return place;
+}
+
+/** What each of those says that show the archive's health: all of them have to agree. */
+async function everywhere({ config, data }: Workplace) {
+  const [json, text, doctor] = await Promise.all([
+    mailkeep(['status', '--json', '--data', data]),
+    mailkeep(['status', '--data', data]),
+    mailkeep(['doctor', '--json', '--config', config]),
+  ]);
+  const sync = await mailkeep(['sync', '--config', config]);
+  const catalog = openCatalogReader(data);
+  const state = readState(data);
+  const metrics = new Metrics({
+    version: '0',
+    now: Date.now,
+    facts: () => archiveFacts({ catalog, dataDir: data }, state),
+  });
+  const scraped = await metrics.text(false);
+  state?.close();
+  catalog.close();
+  const { checks } = doctored.parse(JSON.parse(doctor.stdout));
+  return {
+    codes: [json.code, text.code, doctor.code, sync.code],
+    check: checks.find(({ name }) => name === 'verification')?.state,
+    ok: /^mailkeep_last_verification_ok (.*)$/m.exec(scraped)?.[1],
+    damage: Number(/^mailkeep_damage_findings (.*)$/m.exec(scraped)?.[1]),
+    verification: shown.parse(JSON.parse(json.stdout)).verification,
+    text: text.stdout,
+    sync,
+  };
+}
+
+const UNKNOWN = { codes: [0, 0, 0, 0], check: 'skipped', ok: undefined, verification: null };
+const SOUND = { codes: [0, 0, 0, 0], check: 'ok', ok: '1', damage: 0 };
+const DAMAGED = { codes: [3, 3, 3, 3], check: 'failed', ok: '0' };
+
+/** The largest segment, and a flip of one bit in its middle. */
+function flipOf({ data }: Workplace) {
+  const folder = path.join(data, 'log');
+  const files = readdirSync(folder).map((name) => path.join(folder, name));
+  const [file = ''] = files.sort((a, b) => statSync(b).size - statSync(a).size);
+  return () => {
+    const bytes = readFileSync(file);
+    const at = Math.floor(bytes.length / 3);
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+  };
+}
+
+test('one flipped bit that verify found is reported everywhere until a repair clears it', async () => {
+  const place = await synced();
+  const { data } = place;
+  expect(await everywhere(place)).toMatchObject(UNKNOWN);
+  expect((await mailkeep(['verify', '--data', data])).code).toBe(0);
+  expect(await everywhere(place)).toMatchObject({ ...SOUND, verification: { mode: 'full' } });
+  flipOf(place)();
+  const verified = await mailkeep(['verify', '--json', '--data', data]);
+  expect(verified.code).toBe(3);
+  const { found } = z.object({ found: z.number() }).parse(JSON.parse(verified.stdout));
+  const damaged = await everywhere(place);
+  expect(damaged).toMatchObject({ ...DAMAGED, damage: found, verification: { ok: false, found } });
+  expect(damaged.text).toContain('DAMAGED');
+  // The pass is finished, and the damage named.
+  expect(damaged.sync.stdout).toContain('In all: ');
+  expect(damaged.sync.stderr).toContain(damaged.verification?.findings[0]?.text);
+  // What is remembered has no name in it that may have to be forgotten.
+  expect(JSON.stringify(damaged.verification)).not.toContain('@');
+
+  // Nothing that reads other bytes, or fewer, clears it.
+  expect((await mailkeep(['verify', '--quick', '--data', data])).code).not.toBe(2);
+  expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
+  const repaired = await mailkeep(['verify', '--repair', '--data', data]);
+  expect(repaired.code).toBe(0);
+  expect(await everywhere(place)).toMatchObject({ ...SOUND, verification: { mode: 'repair' } });
+});
+
+test('a sample or a quick run that did not read the damaged bytes clears nothing; a complete one does', async () => {
+  const place = await synced();
+  const { data } = place;
+  const flip = flipOf(place);
+  flip();
+  expect((await mailkeep(['verify', '--data', data])).code).toBe(3);
+  flip();
+  // The bytes are right again, and nobody has looked yet.
+  expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
+  for (const less of [['--sample', '1'], ['--quick'], ['--drill', '2']]) {
+    expect((await mailkeep(['verify', ...less, '--data', data])).code, less[0]).toBe(0);
+    expect(await everywhere(place)).toMatchObject(DAMAGED);
+  }
+  expect((await mailkeep(['verify', '--data', data])).code).toBe(0);
+  expect(await everywhere(place)).toMatchObject(SOUND);
+});
+
+test('a message that a sample found damaged is clear once a sample has read it again', async () => {
+  const place = await synced();
+  const { data } = place;
+  const flip = flipOf(place);
+  flip();
+  expect((await mailkeep(['verify', '--sample', '100%', '--data', data])).code).toBe(3);
+  const damaged = await everywhere(place);
+  expect(damaged).toMatchObject({ ...DAMAGED, verification: { mode: 'sample', fullAt: null } });
+  flip();
+  const one = await mailkeep(['verify', '--sample', '1', '--json', '--data', data]);
+  expect(one.code).toBe(0);
+  expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
+  expect((await mailkeep(['verify', '--sample', '100%', '--data', data])).code).toBe(0);
+  expect(await everywhere(place)).toMatchObject({ ...SOUND, verification: { mode: 'sample' } });
+});
+
+test('a copy without a state remembers what verify found in it', async () => {
+  const place = await synced();
+  const to = path.join(place.folder, 'copy');
+  expect((await mailkeep(['copy', '--to', to, '--rebuild', '--data', place.data])).code).toBe(0);
+  const copy = { ...place, data: to };
+  flipOf(copy)();
+  expect((await mailkeep(['verify', '--data', to])).code).toBe(3);
+  expect((await mailkeep(['status', '--data', to])).code).toBe(3);
+});
+
+test('a catalog that differs is known until it is rebuilt', async () => {
+  const place = await synced();
+  const { data } = place;
+  execFileSync(process.execPath, [
+    '-e',
+    `const D = require('better-sqlite3'); const d = new D(process.argv[1]);
+     d.exec("UPDATE messages SET subject = 'other' WHERE docid = (SELECT min(docid) FROM messages)"); d.close();`,
+    path.join(data, 'catalog.sqlite'),
+  ]);
+  const verified = await mailkeep(['verify', '--data', data]);
+  expect([verified.code, verified.stderr]).toEqual([3, '']);
+  expect((await mailkeep(['status', '--data', data])).code).toBe(3);
+  expect((await mailkeep(['rebuild', '--data', data])).code).toBe(0);
+  expect((await mailkeep(['status', '--data', data])).code).toBe(0);
+});
