@@ -97,7 +97,7 @@ describe('a page made of a message', () => {
   });
 });
 
-test('shows the text of HTML that nests without end', () => {
+it('shows the text of HTML that nests without end', () => {
   const page = safeHtml(
     `<p>before &lt;b&gt;</p>${'<div>'.repeat(400_000)}<a href="https://a.example/">in</a>`,
   );
