@@ -1,9 +1,9 @@
 import { syncError } from '../errors/sync.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
 import type { FolderCertificate, MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
 import { bytes, count, counted, span } from './amounts.ts';
 import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
 import { sayFacts, sentenceOf } from './sentences.ts';
+import { shownName } from './shown-name.ts';
 import type { Told } from './tell.ts';
 
 /** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
@@ -39,13 +39,15 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
 }
 
 function failureTold(failure: SyncFailure): Trouble {
-  const place = [failure.mailbox ?? failure.account, failure.folder, failure.uid]
-    .filter((part) => part !== null && part !== '')
-    .join(' / ');
+  const place = shownName(
+    ...[failure.mailbox ?? failure.account, failure.folder, failure.uid].flatMap((part) =>
+      part === null || part === '' ? [] : [String(part)],
+    ),
+  );
   const { message, hint } = sayFacts(failure.code, failure.facts);
   return {
     code: failure.code,
-    message: place === '' ? message : `${terminalLine(place)}: ${message}`,
+    message: place === '' ? message : `${place}: ${message}`,
     hint,
     exit: EXIT_OF_FAMILY[failure.family],
   };
@@ -56,7 +58,7 @@ function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined')
 }
 
 function addresses(mailboxes: readonly MailboxResult[]): string[] {
-  return mailboxes.map(({ address }) => address);
+  return mailboxes.map(({ address }) => shownName(address));
 }
 
 /** What a pass did, for people: a line for each mailbox, and the sentence that adds up. */
@@ -79,7 +81,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
   ].filter((part) => part !== '');
   const told = changes.length === 0 ? 'no change' : changes.join(', ');
-  return `${terminalLine(mailbox.address)}: ${told}; ${counted(mailbox.folders, 'folder')}`;
+  return `${shownName(mailbox.address)}: ${told}; ${counted(mailbox.folders, 'folder')}`;
 }
 
 /** Names every folder whose numbers are not simply "all stored", then adds all up. */
@@ -89,7 +91,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
   return odd.map(
     (folder) =>
-      `${terminalLine(`${folder.mailbox} / ${folder.folder}`)}: ${adding(folder)}${folder.complete ? '' : ' (not complete: the next sync goes on)'}`,
+      `${shownName(folder.mailbox, folder.folder)}: ${adding(folder)}${folder.complete ? '' : ' (not complete: the next sync goes on)'}`,
   );
 }
 
@@ -108,7 +110,7 @@ function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>
 
 function excludedLines({ excluded }: SyncResult): string[] {
   if (excluded.length === 0) return [];
-  const names = excluded.map(({ mailbox, folder }) => terminalLine(`${mailbox} / ${folder}`));
+  const names = excluded.map(({ mailbox, folder }) => shownName(mailbox, folder));
   return [`Left out by the configuration: ${names.join(', ')}`];
 }
 
