@@ -1,6 +1,12 @@
 import { StringDecoder } from 'node:string_decoder';
 import { Parser } from 'htmlparser2';
-import type { TextSink } from './text-sink.ts';
+import { type TextSink, Unreadable } from './text-sink.ts';
+
+/**
+ * Elements within elements, of which office programs write some dozens: the parser keeps the open ones in an array
+ * whose front it shifts at every tag.
+ */
+const MAX_DEPTH = 1000;
 
 /** Which elements of a kind of XML hold text; names without their namespace's prefix. */
 export interface MarkupRules {
@@ -21,7 +27,8 @@ export interface MarkupRules {
 
 /**
  * Text out of XML as it comes, without a tree. The parser reads no document type, so it knows no entity but XML's
- * own and opens nothing outside; nesting is counted, not recursed into.
+ * own and opens nothing outside; nesting is counted, not recursed into. `write` throws `Unreadable` (`malformed`) for
+ * XML that nests deeper than 1,000 levels.
  */
 export class MarkupText {
   readonly #parser: Parser;
@@ -40,6 +47,7 @@ export class MarkupText {
         onopentag: (tag, attributes) => {
           const name = localName(tag);
           this.#depth++;
+          if (this.#depth > MAX_DEPTH) throw new Unreadable('malformed');
           if (this.#skipFrom > 0) return;
           if (rules.skip.has(name) || rules.skipWhen?.(name, attributes) === true) {
             this.#skipFrom = this.#depth;

@@ -44,9 +44,18 @@ export class TextSink {
 
   result(): { readonly text: string; readonly truncated: boolean } {
     const text = withoutNul(this.#pieces.join(''))
-      .replace(/[ \t\u00a0]+\n/g, '\n')
+      .split('\n')
+      .map(withoutTrailingBlanks)
+      .join('\n')
       .replace(/\n{3,}/g, '\n\n')
       .trim();
     return { text, truncated: this.#overflowed };
   }
+}
+
+/** A line without the blanks at its end; an expression for them would try again from each of those within. */
+function withoutTrailingBlanks(line: string): string {
+  let end = line.length;
+  while (end > 0 && ' \t\u00a0'.includes(line.charAt(end - 1))) end--;
+  return line.slice(0, end);
 }

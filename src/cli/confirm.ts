@@ -18,7 +18,7 @@ export async function confirmed(
   // A question is no notice: it is shown with --quiet as well.
   context.notices.stream.write(`${lines.join('\n')}\n`);
   const answer = await asker.line('This cannot be undone. Type yes to go on');
-  if (/^y(es)?$/i.test(answer)) return true;
+  if (/^yes$/i.test(answer)) return true;
   context.notices.say('Nothing was done.');
   return false;
 }

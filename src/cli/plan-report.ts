@@ -1,7 +1,7 @@
-import { terminalLine } from '../mail/terminal-safe.ts';
 import type { FolderPlan } from '../sync/plan/plan-folder.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import { counted, span } from './amounts.ts';
+import { shownName } from './shown-name.ts';
 
 const ACTIONS: Readonly<Record<FolderPlan['action'], string>> = {
   nothing: 'nothing to do',
@@ -27,12 +27,10 @@ export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
       const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'message')}` : '';
-      const place = terminalLine(`${address} / ${folder.folder}`);
+      const place = shownName(address, folder.folder);
       return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
     }),
-    ...excluded.map(
-      (folder) => `${terminalLine(`${address} / ${folder}`)}: left out by the configuration`,
-    ),
+    ...excluded.map((folder) => `${shownName(address, folder)}: left out by the configuration`),
   ]);
   return [
     ...folders,

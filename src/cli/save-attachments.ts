@@ -20,7 +20,7 @@ export interface SavedAttachments {
 
 /**
  * Saves the attachments of one message into a folder, in one reading of the message, under names that are safe and
- * new there. The folder is made where there is none. When writing or `source` fails, what was written is taken back.
+ * new there. The folder is made where there is none, for its owner only. When writing or `source` fails, what was written is taken back.
  *
  * @throws usage-save-failed, and whatever `source` throws
  */
@@ -30,7 +30,8 @@ export async function saveAttachments(
 ): Promise<SavedAttachments> {
   const taken = new Set<string>();
   saving(folder, () => {
-    makeFolders(folder, 0o777);
+    // Mail is private, whatever the umask: so is each file.
+    makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
   });
   const files: NewFile[] = [];

@@ -4,6 +4,7 @@ import { bytes, count, counted, span } from './amounts.ts';
 import type { ArchiveStatus, Budget, FolderStatus, MailboxStatus } from './archive-status.ts';
 import { verificationLines } from './known-damage.ts';
 import type { Colours, Output } from './output.ts';
+import { shownName } from './shown-name.ts';
 
 /** The least that names of folders get of a line, and what they get where they need no more. Columns. */
 const NAME_COLUMNS = 28;
@@ -120,7 +121,7 @@ function mailboxLine(
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
   const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;
-  return `${colours.bold(terminalLine(address))}  ${counted(messages, 'place')}, ${shown}`;
+  return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 
 /** Flags that are compared in the same pass as the rest are not worth a word. */
@@ -166,7 +167,7 @@ function folderRow(
   ];
   const told = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
   return {
-    name: terminalLine(folder.folder),
+    name: shownName(folder.folder),
     facts: told.join(', '),
     width: displayWidth(parts.map(([text]) => text).join(', ')),
   };

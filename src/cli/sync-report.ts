@@ -1,5 +1,4 @@
 import { syncError } from '../errors/sync.ts';
-import { terminalLine } from '../mail/terminal-safe.ts';
 import {
   type FolderCertificate,
   isHeldOnly,
@@ -10,6 +9,7 @@ import {
 import { bytes, count, counted, span } from './amounts.ts';
 import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
 import { sayFacts, sentenceOf } from './sentences.ts';
+import { shownName } from './shown-name.ts';
 import type { Told } from './tell.ts';
 
 /** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
@@ -51,13 +51,15 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
 }
 
 function failureTold(failure: SyncFailure): Trouble {
-  const place = [failure.mailbox ?? failure.account, failure.folder, failure.uid]
-    .filter((part) => part !== null && part !== '')
-    .join(' / ');
+  const place = shownName(
+    ...[failure.mailbox ?? failure.account, failure.folder, failure.uid].flatMap((part) =>
+      part === null || part === '' ? [] : [String(part)],
+    ),
+  );
   const { message, hint } = sayFacts(failure.code, failure.facts);
   return {
     code: failure.code,
-    message: place === '' ? message : `${terminalLine(place)}: ${message}`,
+    message: place === '' ? message : `${place}: ${message}`,
     hint,
     exit: EXIT_OF_FAMILY[failure.family],
   };
@@ -78,7 +80,7 @@ function latest(mailboxes: readonly MailboxResult[]): string | null {
 }
 
 function addresses(mailboxes: readonly MailboxResult[]): string[] {
-  return mailboxes.map(({ address }) => address);
+  return mailboxes.map(({ address }) => shownName(address));
 }
 
 /** What a pass did, for people: a line for each mailbox, and the sentence that adds up. */
@@ -100,7 +102,7 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
     mailbox.quarantined > 0 ? `${count(mailbox.quarantined)} in quarantine` : '',
     mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
   ].filter((part) => part !== '');
-  const address = terminalLine(mailbox.address);
+  const address = shownName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
   const told = changes.length === 0 ? 'no change' : changes.join(', ');
@@ -117,7 +119,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
   return odd.map(
     (folder) =>
-      `${terminalLine(`${folder.mailbox} / ${folder.folder}`)}: ${adding(folder)}${incompleteNote(folder)}`,
+      `${shownName(folder.mailbox, folder.folder)}: ${adding(folder)}${incompleteNote(folder)}`,
   );
 }
 
@@ -147,7 +149,7 @@ function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>
 
 function excludedLines({ excluded }: SyncResult): string[] {
   if (excluded.length === 0) return [];
-  const names = excluded.map(({ mailbox, folder }) => terminalLine(`${mailbox} / ${folder}`));
+  const names = excluded.map(({ mailbox, folder }) => shownName(mailbox, folder));
   return [`Left out by the configuration: ${names.join(', ')}`];
 }
 

@@ -39,7 +39,15 @@ export interface SearchFacts {
   /** Too many words, too deep, or too many alternatives once filters are multiplied out. */
   readonly 'search-too-complex': {
     readonly limit: number;
-    readonly of: 'terms' | 'depth' | 'alternatives' | 'prefixes' | 'stars' | 'near' | 'ranked';
+    readonly of:
+      | 'terms'
+      | 'depth'
+      | 'alternatives'
+      | 'prefixes'
+      | 'stars'
+      | 'phrase'
+      | 'near'
+      | 'ranked';
   };
 }
 

@@ -19,6 +19,7 @@ export interface UsageFacts {
   /** Each candidate: as much of its id as tells it apart, and what people know the message by. */
   readonly 'usage-ambiguous-id': { readonly id: string; readonly candidates: readonly string[] };
   readonly 'usage-unknown-search': { readonly name: string; readonly suggestion: string | null };
+  readonly 'usage-search-exists': { readonly name: string; readonly query: string };
   readonly 'usage-no-archive': { readonly dataDir: string };
   readonly 'usage-bad-date': { readonly option: string; readonly found: string };
   /** The archive is there, but holds no bytes of this message: it was purged, or never came whole. */

@@ -8,6 +8,8 @@ const UNTOLD =
   /^(?:|utf-?8|(?:us-?)?ascii|ansi_x3\.4-1968|unknown|unknown-8bit|x-unknown|8bit|7bit|binary|default|none)$/i;
 /** Charsets that iconv-lite lacks and libmime brings. */
 const JAPANESE = /^jis|^iso-?2022-?jp|^eucjp/i;
+/** Characters of a charset's label that are read; real names have at most 45. */
+const MAX_LABEL = 100;
 /** A C1 control in text labelled ISO 8859-1 is really a character of windows-1252. */
 const C1 = /[\u0080-\u009f]/;
 
@@ -28,7 +30,10 @@ export function isCostlyCharset(charset: string | null): boolean {
 }
 
 function decodeLabelled(bytes: Buffer, charset: string | null): string {
-  const label = (charset ?? '').trim().replace(/^["']+|["']+$/g, '');
+  const label = (charset ?? '')
+    .trim()
+    .slice(0, MAX_LABEL)
+    .replace(/^["']+|["']+$/g, '');
   const marked = bomCharset(bytes);
   if (marked !== null) return iconv.decode(bytes, marked);
   if (UNTOLD.test(label)) return decodeUntold(bytes);

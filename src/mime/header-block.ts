@@ -29,7 +29,7 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   let start = 0;
   while (start < limit && (source[start] === 0x0a || source[start] === 0x0d)) start++;
   const end = headerEnd(source, start, limit);
-  const lines = source.toString('latin1', start, end).split(/\r*\n/);
+  const lines = source.toString('latin1', start, end).split('\n').map(withoutReturns);
   const fields: RawField[] = [];
   let parts: string[] = [];
   const close = () => {
@@ -47,6 +47,15 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   }
   close();
   return { fields, end, cut: end === maxBytes && source.length > maxBytes };
+}
+
+/** A line without the carriage returns at its end; an expression for them would try again from each of a run. */
+function withoutReturns(line: string, i: number, lines: readonly string[]): string {
+  // What follows the last line feed is no line, or one that is cut.
+  if (i === lines.length - 1) return line;
+  let end = line.length;
+  while (line.charCodeAt(end - 1) === 0x0d) end--;
+  return line.slice(0, end);
 }
 
 /** Offset behind the empty line that ends the block, or the limit. */

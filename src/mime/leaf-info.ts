@@ -57,7 +57,7 @@ function contentTypeOf({ node, contentType, headerLines }: TreePart): string {
 /** mailsplit reads a raw 8-bit header that is not quite UTF-8 as Latin-1; damaged UTF-8 is likelier. */
 function fileName(name: string): string | null {
   if (name === '') return null;
-  const raw = /^[\0-\xff]*[\x80-\xff][\0-\xff]*$/.test(name);
+  const raw = /[\x80-\xff]/.test(name) && !/[^\0-\xff]/.test(name);
   return raw ? decodeText(Buffer.from(name, 'latin1'), null) : name;
 }
 

@@ -15,6 +15,11 @@ declare module 'mailparser' {
     readonly delSp: boolean;
     readonly multipart: string | false;
     readonly parentNode: SplitPart | false;
+    readonly encoding: string | false;
+    /** Makes the stream that undoes the transfer encoding. */
+    getDecoder(): Transform;
+    /** Takes a line of the header block, its line end included. */
+    addHeaderChunk(line?: Buffer | false): void;
   }
 
   /** What mailsplit hands over: a part's header block, a piece of a leaf, or what lies between parts. */
@@ -29,6 +34,9 @@ declare module 'mailparser' {
   interface Splitter extends Transform {
     /** 1 for a delimiter line, 2 for a closing one. */
     compareBoundary(line: Buffer, start: number, boundary: Buffer): 1 | 2 | false;
+    /** The part whose lines are read; the first is made by the constructor, others by `newNode`. */
+    readonly node: SplitPart;
+    newNode(parent?: SplitPart | false): void;
   }
 
   /** A part in mailparser's tree. `decoder` undoes the transfer encoding; multiparts have none. */

@@ -3,6 +3,7 @@ import type { SplitChunk, SplitPart, TreePart } from 'mailparser';
 import { MailParser } from 'mailparser';
 import type { LeafInfo } from './leaf-info.ts';
 import { leafInfo, PLAIN_TEXT } from './leaf-info.ts';
+import { QuotedPrintableDecoder } from './quoted-printable.ts';
 
 /** Why a message was not parsed to its end. */
 export type Breach = 'depth' | 'parts' | 'header' | 'malformed';
@@ -121,6 +122,12 @@ class PartTree<T> extends MailParser {
     const compare = splitter.compareBoundary.bind(splitter);
     splitter.compareBoundary = (line, start, boundary) =>
       compare(withoutPadding(line), start, boundary);
+    const newNode = splitter.newNode.bind(splitter);
+    splitter.newNode = (parent) => {
+      newNode(parent);
+      guardHeader(splitter.node);
+    };
+    guardHeader(splitter.node);
     // Not `once`: after its first error mailparser may emit more, and one without a listener ends the process.
     this.on('error', (error: unknown) => {
       this.breach ??= this.breachOf(error);
@@ -129,6 +136,9 @@ class PartTree<T> extends MailParser {
   }
 
   override createNode(split: SplitPart): TreePart {
+    // libqp's decoder takes quadratic time for blanks, and holds all of its input.
+    if (split.encoding === 'quoted-printable')
+      split.getDecoder = () => new QuotedPrintableDecoder();
     const made = super.createNode(split);
     this.count++;
     const depth = split.parentNode === false ? 1 : (this.depths.get(split.parentNode) ?? 0) + 1;
@@ -241,6 +251,19 @@ const SPACE = 0x20;
 const TAB = 0x09;
 const CR = 0x0d;
 const LF = 0x0a;
+
+/**
+ * Runs of carriage returns become one in the header lines that mailsplit is given, and lines of nothing else go: its
+ * expression for the end of a block (`[\r\n]+$`) takes quadratic time for such runs.
+ */
+function guardHeader(node: SplitPart): void {
+  const add = node.addHeaderChunk.bind(node);
+  node.addHeaderChunk = (line) => {
+    if (line === false || line === undefined || !line.includes('\r\r')) return add(line);
+    const kept = line.filter((byte, i) => byte !== CR || line[i + 1] !== CR);
+    if (kept.some((byte) => byte !== CR && byte !== LF)) add(Buffer.from(kept));
+  };
+}
 
 /** A delimiter line may end in blanks (RFC 2046 section 5.1.1, transport padding), which mailsplit takes amiss. */
 function withoutPadding(line: Buffer): Buffer {

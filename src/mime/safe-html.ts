@@ -1,4 +1,6 @@
 import sanitize from 'sanitize-html';
+import { isDeeperThan } from './html-depth.ts';
+import { htmlText } from './html-text.ts';
 
 /** What a browser may do with the page, whatever slipped through: nothing but show text, styles and inline pictures. */
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
@@ -23,17 +25,41 @@ const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/
 /** Characters of the message's own pictures in a page: one may be named any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
 
+/** Elements within elements; beyond this, a page shows the text of the HTML only. No program writes a tenth of it. */
+const MAX_DEPTH = 1000;
+
 /**
  * A message's HTML as a page of its own that can be opened without harm: no scripts, no handlers, no forms, no
  * frames, no remote pictures or styles, nothing that calls home before a link is followed. Pictures stay where they
  * are inside the page (`data:`), and those that the message brings along are put there; of others the alternative
- * text is left, and of those beyond 32 MiB of pictures put there.
+ * text is left, and of those beyond 32 MiB of pictures put there. HTML that nests deeper than 1,000 levels is shown as
+ * its text.
  *
  * @param pictures `data:` URIs by the Content-ID that the page names them by
  */
 export function safeHtml(html: string, pictures: ReadonlyMap<string, string> = new Map()): string {
+  const body = isDeeperThan(html, MAX_DEPTH) ? textOf(html) : cleaned(html, pictures);
+  return [
+    '<!doctype html>',
+    '<html><head><meta charset="utf-8">',
+    `<meta http-equiv="Content-Security-Policy" content="${POLICY}">`,
+    '<meta name="referrer" content="no-referrer">',
+    '</head><body>',
+    body,
+    '</body></html>',
+  ].join('\n');
+}
+
+/** The text of the HTML, its lines as they are. */
+function textOf(html: string): string {
+  const { text } = htmlText(html, 'full', html.length);
+  const escaped = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+  return `<pre style="white-space: pre-wrap">${escaped}</pre>`;
+}
+
+function cleaned(html: string, pictures: ReadonlyMap<string, string>): string {
   let room = INSERTED_LENGTH;
-  const body = sanitize(html, {
+  return sanitize(html, {
     allowedTags: TAGS,
     disallowedTagsMode: 'discard',
     allowedAttributes: {
@@ -61,15 +87,6 @@ export function safeHtml(html: string, pictures: ReadonlyMap<string, string> = n
     },
     nestingLimit: 200,
   });
-  return [
-    '<!doctype html>',
-    '<html><head><meta charset="utf-8">',
-    `<meta http-equiv="Content-Security-Policy" content="${POLICY}">`,
-    '<meta name="referrer" content="no-referrer">',
-    '</head><body>',
-    body,
-    '</body></html>',
-  ].join('\n');
 }
 
 function ownPicture(uri: string, pictures: ReadonlyMap<string, string>): string | undefined {

@@ -1,5 +1,6 @@
 import { searchError } from '../errors/search.ts';
 import type { ParseContext, SearchNode, SearchQuery, Span, TextNode } from './ast.ts';
+import { ftsString } from './fts-text.ts';
 import { type Token, tokenize } from './lexer.ts';
 import { once } from './normalise.ts';
 import { AS_OF, asOfMoment, OPERATORS, type OperatorValue, unknownOperator } from './operators.ts';
@@ -12,6 +13,11 @@ const TERM_LIMIT = 50;
 const PREFIX_LIMIT = 6;
 /** Characters before a star; in a script without spaces one says enough. */
 const PREFIX_LEAST = 2;
+/**
+ * Words in one phrase, or in one word with signs in it (`a*a*a` is the phrase "a a a"), as the index counts them: it
+ * opens a list for each.
+ */
+const PHRASE_LIMIT = 100;
 /** Words and phrases that one NEAR joins. */
 const NEAR_LIMIT = 5;
 const UNSPACED = once(
@@ -243,10 +249,23 @@ class Parser {
       make === undefined || within === undefined
         ? { kind: 'text', field: 'any', text, prefix, span }
         : make(value, span, this.context, within.operator);
+    if (node.kind === 'text') this.#checkLength(node, token);
     if (node.kind === 'text' && node.prefix) this.#checkPrefix(node, token);
     if (node.kind !== 'text' || /[\p{L}\p{N}\p{M}\p{Co}]/u.test(text)) return node;
     this.#ignored.push({ start, end });
     return undefined;
+  }
+
+  #checkLength({ text, prefix }: TextNode, token: Token): void {
+    // A star within a word only parts it, and is refused where it can hardly have been meant.
+    const stars = token.type === 'word' ? text.split('*').length - 1 : 0;
+    if (stars >= PREFIX_LIMIT)
+      throw searchError('search-too-complex', { limit: PREFIX_LIMIT, of: 'prefixes' });
+    // No word is shorter than a character, so most need no counting.
+    if (text.length < PHRASE_LIMIT) return;
+    const words = (ftsString(text, prefix) ?? '').split(' ').length;
+    if (words > PHRASE_LIMIT)
+      throw searchError('search-too-complex', { limit: PHRASE_LIMIT, of: 'phrase' });
   }
 
   #checkPrefix({ text }: TextNode, token: Token): void {

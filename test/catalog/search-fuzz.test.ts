@@ -138,6 +138,11 @@ describe('hostile queries', () => {
   test.each([
     ['many words', 'a '.repeat(51), 'search-too-complex'],
     ['a star after one letter', 'rent a*', 'search-short-prefix'],
+    ['stars within a word', `${'a*'.repeat(1000)}a`, 'search-too-complex'],
+    ['longer stars within a word', 'ab*'.repeat(1000), 'search-too-complex'],
+    ['signs within a word', 'a.'.repeat(1000), 'search-too-complex'],
+    ['a long phrase', `"${'a '.repeat(101)}"`, 'search-too-complex'],
+    ['a long phrase in Chinese', `"${'中文'.repeat(60)}"`, 'search-too-complex'],
     ['many stars', 'ab* cd* ef* gh* ij* kl* mn*', 'search-too-complex'],
     ['a long chain of NEAR', Array(7).fill('a').join(' NEAR '), 'search-too-complex'],
     ['deep brackets', `${'('.repeat(60)}a${')'.repeat(60)}`, 'search-too-complex'],

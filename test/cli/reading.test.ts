@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -196,6 +204,20 @@ test('attachments are saved under safe names, inside the folder, over nothing', 
   expect(readFileSync(path.join(target, 'passwd'), 'utf8')).toBe('mine');
   const contents = names.map((name) => readFileSync(path.join(target, name), 'utf8').trimEnd());
   expect(contents.sort()).toEqual(['mine', 'payload one', 'payload two']);
+});
+
+test('a folder for attachments is its owner’s, whatever the umask', async () => {
+  const id = await idOf('dangerword');
+  const target = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-saved-')), 'new', 'one');
+  const umask = process.umask(0);
+  try {
+    const saved = await mailkeep(['attachments', id, '--save', target, '--data', work.data]);
+    expect(saved.code).toBe(0);
+  } finally {
+    process.umask(umask);
+  }
+  for (const folder of [target, path.dirname(target)])
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
 });
 
 test('--raw gives the source back, byte for byte, escape sequences and all', async () => {

@@ -156,6 +156,12 @@ test('saved searches are kept, listed, used, combined and forgotten', async () =
   const slip = await search('@tripp');
   expect(slip.stderr).toContain('@trip');
   expect((await search('--save', 'a b', 'ferry')).code).toBe(2);
+  // A name that is taken is not given to another query by mistake; the same query may be saved again.
+  const again = await search('--save', 'trip', 'ferry');
+  expect([again.code, again.stdout]).toEqual([2, '']);
+  expect(again.stderr).toContain('--replace');
+  expect((await search('--save', 'trip', '--replace', 'ferry')).code).toBe(0);
+  expect((await search('--save', 'trip', 'ferry')).code).toBe(0);
   // What cannot be understood is not saved.
   expect((await search('--save', 'wrong', 'frm:anna')).code).toBe(2);
   expect(jsonLines((await search('--saved', '--json')).stdout)).toHaveLength(1);

@@ -59,3 +59,21 @@ test('names of folders take what a terminal has room for, and are cut where it h
   // There is no end of narrow terminals: something of the name is left.
   expect(lines(true, 20).at(-1)).toContain('  INBOX.Projects.A name that…');
 });
+
+test('a name without end is cut', () => {
+  const [mailbox] = status.mailboxes;
+  if (mailbox === undefined) throw new Error('the status has a mailbox');
+  const endless = {
+    ...mailbox,
+    address: 'a'.repeat(100_000),
+    folders: [folder('b'.repeat(100_000))],
+  };
+  const text = statusText({ ...status, mailboxes: [endless] }, [], NOW, {
+    interactive: false,
+    columns: 80,
+    colours: pc.createColors(false),
+  });
+  expect(text).toContain('aaa…');
+  expect(text).toContain('bbb…');
+  expect(text.length).toBeLessThan(2_000);
+});

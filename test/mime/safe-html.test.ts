@@ -96,3 +96,12 @@ describe('a page made of a message', () => {
     );
   });
 });
+
+it('shows the text of HTML that nests without end', () => {
+  const page = safeHtml(
+    `<p>before &lt;b&gt;</p>${'<div>'.repeat(400_000)}<a href="https://a.example/">in</a>`,
+  );
+  expect(page).toContain('<pre style="white-space: pre-wrap">before &#60;b&#62;');
+  expect(page).toMatch(/\bin\b/);
+  expect(page).not.toContain('<div>');
+});

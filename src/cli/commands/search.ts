@@ -3,6 +3,7 @@ import { usageError } from '../../errors/usage.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { accountHosts } from '../account-hosts.ts';
+import { terminalAsker } from '../ask.ts';
 import type { Body } from '../command-file.ts';
 import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
@@ -11,7 +12,7 @@ import { moment } from '../moment.ts';
 import { oneMessage } from '../one-message.ts';
 import { wholeNumber } from '../option-values.ts';
 import { shortId } from '../place-line.ts';
-import { savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
+import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
 import { explainText, hitText, unknownText } from '../search-report.ts';
 import { notSearchableText } from '../status-report.ts';
 
@@ -23,6 +24,7 @@ interface SearchLine {
   readonly count?: boolean;
   readonly explain?: boolean;
   readonly save?: string;
+  readonly replace?: boolean;
   readonly saved?: boolean;
   readonly forget?: string;
 }
@@ -62,6 +64,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--count', 'only how many messages there are in all')
     .option('--explain', 'tell how the query was understood and would be run')
     .option('--save <name>', 'keep the query under a name, to use as @NAME')
+    .option('--replace', 'with --save: replace a search saved under that name without asking')
     .option('--saved', 'list the saved searches')
     .option('--forget <name>', 'forget a saved search')
     // A word may begin with a minus: it excludes.
@@ -105,6 +108,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const query = parseQuery(text, { now });
           if (options.save !== undefined) {
             const name = options.save.replace(/^@/, '');
+            const before = saved().find((search) => search.name === name);
+            if (options.replace !== true && !(await mayReplace(context, before, text)))
+              return EXIT.done;
             saveSearch(reader.dataDir, name, text);
             notices.say(`Saved as @${name}.`);
             return EXIT.done;
@@ -146,6 +152,26 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }
       }),
     );
+}
+
+/**
+ * Whether a query may be saved under a name that `before` has. Asks on a terminal.
+ *
+ * @throws usage-search-exists where there is no terminal to ask on
+ */
+async function mayReplace(
+  context: CommandContext,
+  before: SavedSearch | undefined,
+  query: string,
+): Promise<boolean> {
+  if (before === undefined || before.query === query) return true;
+  const asker = context.globals.json ? undefined : terminalAsker(context);
+  if (asker === undefined) throw usageError('usage-search-exists', { ...before });
+  const shown = terminalLine(before.query);
+  const answer = await asker.line(`@${before.name} is already saved: ${shown}\nReplace it? [y/N]`);
+  if (/^y(es)?$/i.test(answer)) return true;
+  context.notices.say('Nothing was saved.');
+  return false;
 }
 
 function warnOfPending({ catalog }: Reader, notices: CommandContext['notices']): void {

@@ -1,7 +1,8 @@
 import { MultiBar, type SingleBar } from 'cli-progress';
-import { fitColumns, terminalLine } from '../../mail/terminal-safe.ts';
+import { fitColumns } from '../../mail/terminal-safe.ts';
 import type { ProgressListener } from '../../sync/progress.ts';
 import type { Notices } from '../notices.ts';
+import { shownName } from '../shown-name.ts';
 import { forecastText } from './forecast-text.ts';
 import { requestsText, storedText, waitingText } from './progress-text.ts';
 import { emptyTally, sumOf, type Tally, tallied } from './tally.ts';
@@ -56,7 +57,7 @@ export function liveProgress(
         bars.set(key, shown);
         shown.setTotal(mailbox.ahead);
         const text = storedText(mailbox, at - tally.startedAt);
-        shown.update(mailbox.messages, { text: `${terminalLine(mailbox.address)}  ${text}` });
+        shown.update(mailbox.messages, { text: `${shownName(mailbox.address)}  ${text}` });
       }
     }
     all.setTotal(Math.max(1, sumOf(tally).ahead));

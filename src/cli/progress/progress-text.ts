@@ -1,4 +1,5 @@
 import { bytes, count, counted, localTime, span } from '../amounts.ts';
+import { shownName } from '../shown-name.ts';
 import { type MailboxTally, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
 
 /** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
@@ -46,7 +47,7 @@ export function summaryLine(tally: Tally, now: number, perMinute: number): strin
       ? []
       : [
           open
-            .map(({ address }) => address)
+            .map(({ address }) => shownName(address))
             .slice(0, 2)
             .join(' and '),
         ]),

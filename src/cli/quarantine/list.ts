@@ -5,6 +5,7 @@ import { openReader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { dateText } from '../place-line.ts';
+import { shownName } from '../shown-name.ts';
 import { isChosen, type QuarantineChoice } from './choice.ts';
 
 /** `mailkeep quarantine`: what could not be fetched whole, a line each. */
@@ -47,7 +48,7 @@ function lineOf(entry: QuarantineEntry) {
 
 function textOf(entry: QuarantineEntry): string {
   const { address, folder, uid, subject, reason, detail, size, since, acknowledged } = entry;
-  const place = terminalLine(`${address} / ${folder} / ${uid}`);
+  const place = shownName(address, folder, String(uid));
   const why = terminalLine(`${reason}: ${detail}`);
   const told = acknowledged ? ', acknowledged' : '';
   return `${dateText(new Date(since).toISOString())}  ${place}  ${terminalLine(subject ?? '(no subject)')} (${bytes(size)}): ${why}${told}`;

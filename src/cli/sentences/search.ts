@@ -35,6 +35,7 @@ const PARTS: Readonly<Record<SearchFacts['search-too-complex']['of'], string>> =
   alternatives: 'alternatives, once its filters are multiplied out',
   prefixes: 'words with a star',
   stars: 'words with a star, once filters are multiplied out',
+  phrase: 'words in one phrase',
   near: 'words around NEAR',
   ranked: 'words to rank by; an order by date takes more',
 };

@@ -1,5 +1,9 @@
 import { NOT_REGULAR } from '../../disk/regular-file.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { fitColumns } from '../../mail/terminal-safe.ts';
+
+/** Columns of a name in a list. */
+const MOST = 200;
 
 /** What happened, and what to do about it: a hint is a command to type or a thing to change, or null. */
 export interface Said {
@@ -29,7 +33,8 @@ export function say(message: string, hint: string | null = null): Said {
 /** A list for people: `a, b and 3 more`. */
 export function some(names: readonly string[], shown = 3): string {
   const rest = names.length - shown;
-  return rest > 1 ? `${names.slice(0, shown).join(', ')} and ${rest} more` : names.join(', ');
+  const cut = (rest > 1 ? names.slice(0, shown) : names).map((name) => fitColumns(name, MOST));
+  return rest > 1 ? `${cut.join(', ')} and ${rest} more` : cut.join(', ');
 }
 
 /** What SQLite means by a result code that is about the disk, and not about a statement. */

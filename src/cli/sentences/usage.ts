@@ -26,6 +26,8 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
       `No search is saved as @${name}.`,
       `${suggestion === null ? '' : `Did you mean @${suggestion}? `}"mailkeep search --saved" lists them; put quotes around text with an @ in front.`,
     ),
+  'usage-search-exists': ({ name, query }) =>
+    say(`@${name} is already saved: ${query}`, 'Add --replace to replace it.'),
   'usage-ambiguous-id': ({ id, candidates }) =>
     say(
       [

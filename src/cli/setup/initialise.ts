@@ -1,12 +1,12 @@
 import path from 'node:path';
 import type { ConfigInput } from '../../config/schema.ts';
 import { readToken } from '../../config/token.ts';
-import { terminalLine } from '../../mail/terminal-safe.ts';
 import { type Forecast, forecast } from '../../sync/plan/forecast.ts';
 import { counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { forecastText } from '../progress/forecast-text.ts';
+import { shownName } from '../shown-name.ts';
 import { type Answers, collectAnswers, type InitOptions } from './answers.ts';
 import { writeNewFile } from './new-file.ts';
 import { type Reach, reachOf } from './reach.ts';
@@ -56,7 +56,7 @@ function whatIsAhead(reach: readonly Reach[]): Forecast {
 function reachText(reach: readonly Reach[]): string {
   const lines = reach.map(({ address, folders }) => {
     const messages = folders.reduce((sum, folder) => sum + folder.messages, 0);
-    return `  ${terminalLine(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
+    return `  ${shownName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
   });
   return [
     `The token is good. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,

@@ -1,0 +1,195 @@
+import { describe, expect, test } from 'vitest';
+import { documentText } from '../../src/attachments/document-text.ts';
+import { ATTACHMENT_LIMITS } from '../../src/attachments/limits.ts';
+import { parseHeaderDate } from '../../src/mail/header-date.ts';
+import { displayWidth, fitColumns, terminalLine } from '../../src/mail/terminal-safe.ts';
+import { extractMessage } from '../../src/mime/extract-message.ts';
+import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { safeFileName } from '../../src/mime/safe-file-name.ts';
+import { safePage } from '../../src/mime/safe-page.ts';
+import { zip } from '../attachments/documents.ts';
+import { rawMail } from './compose.ts';
+
+/** Characters of the shorter text; the longer has twice as many. */
+const LENGTH = 200_000;
+const RUNS = 3;
+/** Twice the text may take three times as long, and this many milliseconds for a collection of garbage at a bad time. */
+const FACTOR = 3;
+const SLACK_MS = 60;
+
+/** Least processor time of a few runs, milliseconds. */
+async function cost(run: () => unknown): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < RUNS; i++) {
+    const before = process.cpuUsage();
+    await run();
+    const { user, system } = process.cpuUsage(before);
+    least = Math.min(least, (user + system) / 1000);
+    // What takes this long is not noise.
+    if (least > 2000) break;
+  }
+  return least;
+}
+
+async function expectLinear(make: (length: number) => () => unknown): Promise<void> {
+  // Once without measuring, so that nothing is compiled in the measured time.
+  await make(2000)();
+  const once = await cost(make(LENGTH));
+  const twice = await cost(make(2 * LENGTH));
+  expect(twice).toBeLessThan(FACTOR * once + SLACK_MS);
+}
+
+const times = (text: string, length: number) => text.repeat(Math.ceil(length / text.length));
+const bodied = (type: string, encoding: string, body: string) =>
+  rawMail({ Subject: 's', 'Content-Type': type, 'Content-Transfer-Encoding': encoding }, body);
+const headed = (name: string, value: string) => rawMail({ Subject: 's', [name]: value }, 'b');
+const utf8 = (text: string) => Buffer.from(text).toString('latin1');
+
+type Make = (length: number) => string;
+
+describe('twice the text of a body takes twice the time at most', () => {
+  test.each<[string, string, string, Make]>([
+    ['blanks in quoted-printable', 'text/plain', 'quoted-printable', (n) => `${times(' ', n)}x`],
+    ['blanks of an attachment', 'image/png', 'quoted-printable', (n) => `${times(' ', n)}x`],
+    ['equals signs', 'text/plain', 'quoted-printable', (n) => times('= ', n)],
+    ['blanks', 'text/plain', '8bit', (n) => `${times(' ', n)}x`],
+    ['flowed blanks', 'text/plain; format=flowed', '8bit', (n) => `${times(' ', n)}x`],
+    ['blanks in HTML', 'text/html', '8bit', (n) => `${times('&nbsp; ', n)}x`],
+    ['kept blanks in HTML', 'text/html', '8bit', (n) => `<pre>${times(' ', n)}x</pre>`],
+    ['unclosed elements', 'text/html', '8bit', (n) => times('<b>x', n)],
+    ['elements that are closed by others', 'text/html', '8bit', (n) => times('<li><td>', n)],
+    ['end tags', 'text/html', '8bit', (n) => times('</p></x>', n)],
+    ['line breaks in HTML', 'text/html', '8bit', (n) => times('<br>', n)],
+    ['quotes in HTML', 'text/html', '8bit', (n) => times('<blockquote>x', n)],
+    ['opened tags', 'text/html', '8bit', (n) => times('<a <!--', n)],
+    ['attributes', 'text/html', '8bit', (n) => `<p ${times('a=b ', n)}>`],
+    ['long links', 'text/html', '8bit', (n) => `<a href="http://${times('?#', n)}">x</a>`],
+    ['markers of pictures', 'text/html', '8bit', (n) => times('base64,', n)],
+    ['delimiters', 'multipart/mixed; boundary=b', '8bit', (n) => times('--b \n', n)],
+    ['a padded delimiter', 'multipart/mixed; boundary=b', '8bit', (n) => `--b${times(' ', n)}x\n`],
+  ])('%s', async (_, type, encoding, body) => {
+    await expectLinear((length) => {
+      const source = bodied(type, encoding, body(length));
+      return () => extractMessage(source, false, DEFAULT_LIMITS);
+    });
+  });
+});
+
+describe('twice the text of a header takes twice the time at most', () => {
+  test.each<[string, string, Make]>([
+    ['carriage returns', 'X-Other', (n) => `${times('\r', n)}x`],
+    ['lines of carriage returns', 'X-Other', (n) => `x${times('\r\r\n', n)}x`],
+    ['blanks', 'Subject', (n) => `${times(' ', n)}x`],
+    ['quotes around a charset', 'Content-Type', (n) => `text/plain; charset="x${times("'", n)}y"`],
+    [
+      'letters of a file name',
+      'Content-Disposition',
+      (n) => `attachment; filename="${times(utf8('é'), n)}${utf8('€')}"`,
+    ],
+    ['dots of a file name', 'Content-Disposition', (n) => `x; filename="${times('.aa ', n)}x"`],
+    ['parameters', 'Content-Type', (n) => `text/plain; ${times('a*1=b; ', n)}`],
+    ['comments', 'Content-Transfer-Encoding', (n) => times('(', n)],
+    ['brackets', 'Content-ID', (n) => times('<', n)],
+    ['at signs', 'To', (n) => `<${times('a@', n)}`],
+    ['quoted names', 'To', (n) => times('"a"@x ', n)],
+    ['words before an address', 'To', (n) => `${times('a . ', n)}@b`],
+    ['nested comments', 'To', (n) => `${times('(', n)}${times(')', n)}`],
+    ['an international domain', 'To', (n) => `a@xn--${times('a9', n)}`],
+    ['encoded words', 'Subject', (n) => times('=?utf-8?q?a?= ', n)],
+    ['blanks behind an encoded word', 'Subject', (n) => `=?utf-8?q?a?=${times(' ', n)}x`],
+    ['blanks in an encoded word', 'Subject', (n) => `=?utf-8?q?${times('= ', n)}?=`],
+    ['broken encoded words', 'Subject', (n) => times('=?a?q?', n)],
+    ['ids', 'References', (n) => times('<a ', n)],
+    ['a list', 'List-Id', (n) => times('<a', n)],
+  ])('%s', async (_, name, value) => {
+    await expectLinear((length) => {
+      const source = headed(name, value(length));
+      return () => extractMessage(source, false, DEFAULT_LIMITS);
+    });
+  });
+});
+
+describe('twice the HTML takes twice the time at most to show', () => {
+  test.each<[string, Make]>([
+    ['unclosed elements', (n) => times('<div>', n)],
+    ['elements that are closed by others', (n) => times('<li><td>', n)],
+    ['unclosed fonts', (n) => times('<font>x', n)],
+    ['end tags', (n) => times('</p>', n)],
+    ['pictures', (n) => `<img src="data:image/png;base64,${times('a ', n)}!">`],
+    ['links', (n) => `<a href="${times('java<!--', n)}">`],
+    ['frames', (n) => times('<iframe>', n)],
+    ['what is without scripts', (n) => times('<div><noscript></div>', n)],
+    ['signs', (n) => times('a&', n)],
+  ])('%s', async (_, html) => {
+    await expectLinear((length) => {
+      const source = bodied('text/html', 'quoted-printable', html(length));
+      return () => safePage(pieces(source), DEFAULT_LIMITS);
+    });
+  });
+});
+
+describe('twice the text of an attachment takes twice the time at most', () => {
+  test.each<[string, string, Make]>([
+    ['blanks', 'text:', (n) => `${times(' ', n)}x`],
+    ['lines of blanks', 'text:', (n) => `${times('\n ', n)}x`],
+    ['blanks in HTML', 'html:', (n) => `${times('&nbsp;', n)}x`],
+    ['parameters', 'calendar:', (n) => `ATTENDEE${times(';CN=', n)}:x`],
+    ['quotes', 'calendar:', (n) => `A;${times('a"b"', n)}"`],
+    ['names', 'calendar:', (n) => times('A', n)],
+    ['folded lines', 'calendar:', (n) => `SUMMARY:${times('\n ', n)}`],
+    ['quoted-printable in a message', 'mail', (n) => `${QUOTED}${times(' ', n)}x`],
+  ])('%s', async (_, form, text) => {
+    await expectLinear((length) => {
+      const source = Buffer.from(text(length));
+      return () => documentText(source, form, ATTACHMENT_LIMITS);
+    });
+  });
+
+  test('elements of an office document', async () => {
+    const make = async (length: number) => zip({ 'word/document.xml': times('<a>', length) });
+    const documents = { small: await make(10 * LENGTH), large: await make(20 * LENGTH) };
+    await expectLinear((length) => {
+      const document = length > LENGTH ? documents.large : documents.small;
+      return () => documentText(document, 'office', ATTACHMENT_LIMITS);
+    });
+  });
+});
+
+const QUOTED = 'Subject: s\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n';
+
+describe('twice a line takes twice the time at most', () => {
+  test.each<[string, (length: number) => () => unknown]>([
+    ['to name a file', (n) => naming(`${times('. ', n)}x`)],
+    ['to name a file below folders', (n) => naming(`${times('/ . ', n)}x`)],
+    ['to make it harmless', (n) => bound(terminalLine, `${times(' ', n)}\u001b`)],
+    ['to measure marks', (n) => bound(displayWidth, `a${times('\u0301', n)}`)],
+    ['to measure flags', (n) => bound(displayWidth, times('\u{1f1e6}', n))],
+    ['to cut it', (n) => bound((text) => fitColumns(text, 40), `a${times('\u0301', n)}b`)],
+    ['to find a date', (n) => bound(parseHeaderDate, `1 ${times('a', n)}${times(' ', n)}`)],
+  ])('%s', async (_, make) => {
+    await expectLinear(make);
+  });
+});
+
+/** The same text every time, but made new: what is known of a text from an earlier run does not help. */
+function bound<T>(act: (text: string) => T, text: string): () => T {
+  return () => act(Buffer.from(text).toString());
+}
+
+function naming(name: string): () => string {
+  return () => safeFileName(name, { fallback: 'x', taken: new Set() });
+}
+
+async function* pieces(source: Buffer): AsyncGenerator<Uint8Array> {
+  yield source;
+}
+
+test('a megabyte of blanks in quoted-printable costs hardly more than one of letters', async () => {
+  const reading = (text: string) => {
+    const source = bodied('text/plain', 'quoted-printable', text);
+    return () => extractMessage(source, false, DEFAULT_LIMITS);
+  };
+  const letters = await cost(reading('x'.repeat(1_000_000)));
+  const blanks = await cost(reading(`${' '.repeat(1_000_000)}x`));
+  expect(blanks).toBeLessThan(letters + 1000);
+});
