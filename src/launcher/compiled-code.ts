@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import {
   closeSync,
   fstatSync,
@@ -14,6 +15,29 @@ import path from 'node:path';
 
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 const OURS = /^reading-.*\.(code|tmp)$/;
+const CHECKSUM_BYTES = 32;
+
+/** Returns the SHA-256 of a script, in hex: compiled code belongs to exactly one source. */
+export function hashOfSource(source: Buffer): string {
+  return createHash('sha256').update(source).digest('hex');
+}
+
+/**
+ * Returns the compiled code in the content of a file, or undefined where the file is damaged or belongs to another
+ * source. V8 checks little more than lengths: it crashes on code with a flipped bit.
+ *
+ * @param content a SHA-256 of `sourceHash` and the code, 32 bytes, then the code; the build (src/bootstrap/build.mjs)
+ *   and `keepCode` write it
+ */
+export function checkedCode(content: Buffer, sourceHash: string): Buffer | undefined {
+  const code = content.subarray(CHECKSUM_BYTES);
+  const intact = content.subarray(0, CHECKSUM_BYTES).equals(checksum(code, sourceHash));
+  return intact ? code : undefined;
+}
+
+function checksum(code: Buffer, sourceHash: string): Buffer {
+  return createHash('sha256').update(sourceHash).update(code).digest();
+}
 
 /**
  * Returns the file in the user's cache for compiled code with this name, or undefined where there is no such place. Code
@@ -32,16 +56,17 @@ export function cachedCodeFile(name: string): string | undefined {
 }
 
 /**
- * Returns the content of a file in the cache, or undefined. Compiled code is code: it must be our own, which it is not
+ * Returns the compiled code of a source from the cache, or undefined. Compiled code is code: it must be our own, which it is not
  * where sudo has kept another user's HOME.
  */
-export function cachedCode(file: string): Buffer | undefined {
+export function cachedCode(file: string, sourceHash: string): Buffer | undefined {
   return attempt(() => {
     const descriptor = openSync(file, 'r');
     try {
       const stats = fstatSync(descriptor);
       const ours = process.geteuid === undefined || stats.uid === process.geteuid();
-      return ours && (stats.mode & 0o022) === 0 ? readFileSync(descriptor) : undefined;
+      if (!ours || (stats.mode & 0o022) !== 0) return undefined;
+      return checkedCode(readFileSync(descriptor), sourceHash);
     } finally {
       closeSync(descriptor);
     }
@@ -51,9 +76,9 @@ export function cachedCode(file: string): Buffer | undefined {
 /**
  * Writes a file of the cache, in a folder that only this user can read; where that is not possible, nothing.
  *
- * @param code makes the content; called only where it can be written
+ * @param makeCode makes the code; called only if it can be written
  */
-export function keepCode(file: string, code: () => Buffer): void {
+export function keepCode(file: string, sourceHash: string, makeCode: () => Buffer): void {
   attempt(() => {
     const folder = path.dirname(file);
     const temporary = file.replace(/code$/, `${process.pid}.tmp`);
@@ -61,7 +86,8 @@ export function keepCode(file: string, code: () => Buffer): void {
     makeFolder(folder);
     const descriptor = openSync(temporary, 'wx', 0o600);
     try {
-      writeFileSync(descriptor, code());
+      const code = makeCode();
+      writeFileSync(descriptor, Buffer.concat([checksum(code, sourceHash), code]));
     } finally {
       closeSync(descriptor);
     }
