@@ -1,12 +1,16 @@
 import { spawnSync } from 'node:child_process';
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +18,11 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { cachedCode, keepCode } from '../../src/launcher/compiled-code.ts';
 import { installation } from './installation.ts';
+
+const root = process.geteuid?.() === 0;
+if (!root) console.info('not root: the cache of another user was not tried');
+/** No user of the system. */
+const STRANGER = 54_321;
 
 let copy: string;
 let built: string;
@@ -126,4 +135,83 @@ describe('damaged code', () => {
       expect(cachedCode(file, 'hash of a source')).toBeUndefined();
     }
   });
+});
+
+describe('what is not ours alone', () => {
+  test('a pipe does not hold up a command, and is replaced', () => {
+    help();
+    const file = kept();
+    rmSync(file);
+    expect(spawnSync('mkfifo', ['-m', '600', file]).status).toBe(0);
+    help();
+    expect(lstatSync(kept()).isFile()).toBe(true);
+  });
+
+  test('a link is not followed, and is replaced', () => {
+    help();
+    const file = kept();
+    const elsewhere = path.join(work, 'elsewhere');
+    renameSync(file, elsewhere);
+    symlinkSync(elsewhere, file);
+    help();
+    expect(lstatSync(kept()).isFile()).toBe(true);
+  });
+
+  test('a folder that others may write to is neither read nor written', () => {
+    help();
+    const file = kept();
+    const code = readFileSync(file);
+    code.fill(0);
+    writeFileSync(file, code);
+    for (const mode of [0o777, 0o770, 0o702]) {
+      chmodSync(folder, mode);
+      help();
+      expect(readFileSync(kept()).equals(code)).toBe(true);
+    }
+    chmodSync(folder, 0o700);
+    help();
+    expect(readFileSync(kept()).equals(code)).toBe(false);
+  });
+
+  test('code in a folder that others may write to, or behind a link to a folder, is not run', () => {
+    mkdirSync(folder, { mode: 0o700 });
+    const file = path.join(folder, 'reading-x.code');
+    keepCode(file, 'hash', () => Buffer.from('compiled'));
+    expect(cachedCode(file, 'hash')).toEqual(Buffer.from('compiled'));
+    chmodSync(folder, 0o722);
+    expect(cachedCode(file, 'hash')).toBeUndefined();
+    chmodSync(folder, 0o700);
+    const link = path.join(work, 'link');
+    symlinkSync(folder, link);
+    expect(cachedCode(path.join(link, 'reading-x.code'), 'hash')).toBeUndefined();
+  });
+
+  test.skipIf(!root)('root creates nothing in the home of another user', () => {
+    const home = path.join(work, 'home');
+    mkdirSync(home);
+    chownSync(home, STRANGER, STRANGER);
+    help({ HOME: home });
+    expect(readdirSync(home)).toEqual([]);
+    help({ XDG_CACHE_HOME: path.join(home, 'caches') });
+    expect(readdirSync(home)).toEqual([]);
+    // Also in a cache that is there.
+    const own = path.join(home, '.cache', 'mailkeep');
+    mkdirSync(own, { recursive: true, mode: 0o700 });
+    for (const each of [path.dirname(own), own]) chownSync(each, STRANGER, STRANGER);
+    help({ HOME: home });
+    expect(readdirSync(own)).toEqual([]);
+    // A home of our own has one after one command.
+    chownSync(home, 0, 0);
+    rmSync(path.join(home, '.cache'), { recursive: true });
+    help({ HOME: home });
+    expect(codeFiles(own)).toHaveLength(1);
+  });
+});
+
+test('a write that fails leaves no file', () => {
+  // Of 512 or 1024 bytes, as a full disk ends a write.
+  help({ XDG_CACHE_HOME: work }, ['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh']);
+  expect(readdirSync(folder)).toEqual([]);
+  help();
+  kept();
 });
