@@ -50,7 +50,7 @@ export async function compact(
 ): Promise<ExitCode> {
   const { globals, surroundings, output, now } = context;
   const dir = locateDataDir(globals, surroundings);
-  const codec = locateCodec(globals.config, surroundings) ?? DEFAULT_CODEC;
+  const codec = locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
   if (!existsSync(formatPath(dir))) throw usageError('usage-no-archive', { dataDir: dir });
   checkFormat(realFiles, dir);
   const startedAt = now();

@@ -30,11 +30,21 @@ export function locateConfig(
   named: string | undefined,
   surroundings: Surroundings,
 ): string | undefined {
-  const asked = named ?? surroundings.env.MAILKEEP_CONFIG;
-  if (asked !== undefined && asked !== '') {
+  const asked = askedFor(named, surroundings);
+  if (asked !== undefined) {
     const file = path.resolve(surroundings.cwd, asked);
     if (!existsSync(file)) throw configError('config-not-found', { searched: [file] });
     return file;
   }
   return configPlaces(surroundings).find((file) => existsSync(file));
+}
+
+/** Returns whether `--config` or `MAILKEEP_CONFIG` names the file, so that no search takes place. */
+export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
+  return askedFor(named, surroundings) !== undefined;
+}
+
+function askedFor(named: string | undefined, { env }: Surroundings): string | undefined {
+  const asked = named ?? env.MAILKEEP_CONFIG;
+  return asked === '' ? undefined : asked;
 }
