@@ -10,6 +10,8 @@ written there, byte for byte, as <id>.eml. Stops at the first thing that is not 
 import base64, functools, glob, hashlib, json, os, shutil, struct, subprocess, sys, tempfile, zlib
 
 FORMATS = "mailkeep archive 1\n", "mailkeep archive 2\n"
+MIB = 1 << 20
+LARGEST = {1: 4 * MIB, 2: 513 * MIB, 3: 513 * MIB, 4: MIB // 16, 5: 4 * MIB, 6: 64 * MIB}
 KINDS = {1: "blob", 2: "message", 3: "fact", 4: "commit"}
 
 
@@ -32,12 +34,16 @@ def inflate(codec, data, size):
 
 
 def is_one_frame(data, size):
-    """Returns whether data is one zstd frame that states its size and ends where data ends (RFC 8878, 3.1.1)."""
+    """Returns whether data is one zstd frame that states its size, has a window of at most 8 MiB, and ends where data
+    ends (RFC 8878, 3.1.1)."""
     if len(data) < 6 or data[:4] != b"\x28\xb5\x2f\xfd" or data[4] & 0b1011:
         return False
     single, checksum = data[4] >> 5 & 1, data[4] & 4
     at, width = 6 - single, (single, 2, 4, 8)[data[4] >> 6]
     stated = int.from_bytes(data[at:at + width], "little") + (256 if width == 2 else 0)
+    window = stated if single else (8 + (data[5] & 7)) << (7 + (data[5] >> 3))
+    if width == 0 or window > 8 * MIB:
+        return False
     at, last = at + width, 0
     while not last and at < len(data):
         block = int.from_bytes(data[at:at + 3], "little")
@@ -84,6 +90,7 @@ def headers(data, archive, segment):
         assert owner == archive and check == zlib.crc32(data[at:at + 60] + place), "record header"
         payload = data[at + 64:at + 64 + stored]
         assert len(payload) == stored and zlib.crc32(payload) == crc, "stored payload"
+        assert flags & 1 or codec == 0 or raw <= LARGEST.get(kind, 513 * MIB), "raw length"
         payload = None if flags & 1 else inflate(codec, payload, raw)
         assert payload is None or sha(payload) == digest, "payload"
         yield at, kind, payload, raw, digest

@@ -1,17 +1,37 @@
 import { inflateSync, zstdDecompressSync } from 'node:zlib';
-import { CODEC, type RecordHeader } from './record-header.ts';
+import { BLOB_BYTES } from './recipe.ts';
+import { CODEC, type RecordHeader, STORED_KIND } from './record-header.ts';
 import { isSingleFrame } from './zstd-frame.ts';
 
 /** Bytes of memory taken before the stored bytes have proven anything. */
 const MOST_AT_ONCE = 4 * 1024 * 1024;
 
+const MIB = 1024 * 1024;
+/**
+ * Largest payload that a compressed record of each kind may inflate to, in bytes: a few bytes of a crafted stream stand
+ * for gigabytes. No writer exceeds these. A block of this or an earlier program is below 768 KiB, a commit has about 300
+ * bytes, and a footer needs 5 bytes for a record that took at least 64 in its segment.
+ */
+const MOST_RAW_BYTES: Readonly<Record<number, number>> = {
+  [STORED_KIND.blob]: BLOB_BYTES,
+  [STORED_KIND.commit]: 64 * 1024,
+  [STORED_KIND.block]: 4 * MIB,
+  [STORED_KIND.footer]: 64 * MIB,
+};
+/**
+ * For messages and facts, which grow with the parts of a message and the places of a fact. Their JSON is read as one
+ * text, for which the JavaScript engine takes at most 512 MiB; a message has up to 1 MiB of literal bytes as well.
+ */
+const MOST_TEXT_BYTES = 513 * MIB;
+
 /**
  * Returns the payload as it was before compression; undefined when the stored bytes do not inflate to the stated length,
- * or the codec is not one of this version. The hash is for the caller to compare.
+ * that length is more than a record of this kind can have, or the codec is not one of this version. The hash is for the caller to compare.
  */
 export function inflatePayload(header: RecordHeader, stored: Buffer): Buffer | undefined {
-  const { codec, rawLength } = header;
+  const { kind, codec, rawLength } = header;
   if (codec === CODEC.none) return stored.length === rawLength ? stored : undefined;
+  if (rawLength > (MOST_RAW_BYTES[kind] ?? MOST_TEXT_BYTES)) return undefined;
   try {
     const raw = decompress(codec, stored, rawLength);
     return raw?.length === rawLength ? raw : undefined;

@@ -10,7 +10,7 @@ const RESERVED = 3;
 
 /**
  * Returns whether `stored` is exactly one zstd frame of the kind that archives hold: it states `rawLength` as its content
- * size, needs no dictionary and no window above 8 MiB, and its blocks end where the bytes end. Nothing is decompressed,
+ * size, needs no dictionary and no window above 8 MiB (that of a single segment is its content), and its blocks end where the bytes end. Nothing is decompressed,
  * and nothing is allocated.
  *
  * Decoders differ in what they make of other input: depending on its version, Node ignores bytes behind the frame,
@@ -47,7 +47,7 @@ function readHeader(bytes: Buffer): FrameHeader | undefined {
   return {
     length: at + sizeBytes,
     contentSize,
-    window: isSingleSegment ? 0 : windowOf(bytes.readUInt8(5)),
+    window: isSingleSegment ? contentSize : windowOf(bytes.readUInt8(5)),
     hasChecksum: (descriptor & 0x04) !== 0,
   };
 }

@@ -158,9 +158,15 @@ function codeOf({ name, contents }) {
     run(path.join(dist, 'mailkeep.js'), 'import', '--data', archive, '--quiet', letters);
     const compiler = fileURLToPath(new URL('./compile-script.cjs', import.meta.url));
     run(compiler, file, output, 'search', '--data', archive, 'ferry');
-    // Compiled code is checked by the length of its source only: its name says which source it is of.
-    const hash = createHash('sha256').update(contents).digest('hex').slice(0, 12);
-    return { name: `reading-${hash}.code`, contents: readFileSync(output) };
+    // V8 compares the length of the source only. The name and the checksum bind the code to its content; the launcher
+    // verifies the checksum (src/launcher/compiled-code.ts).
+    const sourceHash = createHash('sha256').update(contents).digest('hex');
+    const code = readFileSync(output);
+    const checksum = createHash('sha256').update(sourceHash).update(code).digest();
+    return {
+      name: `reading-${sourceHash.slice(0, 12)}.code`,
+      contents: Buffer.concat([checksum, code]),
+    };
   } finally {
     for (const temporary of [file, output, work])
       rmSync(temporary, { recursive: true, force: true });

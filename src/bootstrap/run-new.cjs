@@ -32,6 +32,12 @@ function run([name, ...args]) {
   // Ctrl-C reaches the child as well, which ends as it should.
   process.on('SIGINT', () => {});
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => {
+    process.stderr.write(
+      `${runtime} does not start (${error.code}). Remove .runtime/ and run the same command again, or install a newer Node.js (https://nodejs.org).\n`,
+    );
+    process.exitCode = 1;
+  });
   child.on('exit', (code, signal) => {
     if (signal === null) {
       process.exitCode = code;

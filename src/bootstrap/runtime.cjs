@@ -115,8 +115,15 @@ function fetchInto(work, root, { name, version, integrity }) {
   fs.renameSync(path.join(fetched, 'bin', 'node'), binary);
   fs.renameSync(path.join(fetched, 'LICENSE'), path.join(kept, 'LICENSE'));
   fs.chmodSync(binary, 0o755);
-  const { stdout, error } = spawnSync(binary, ['--version'], { encoding: 'utf8' });
+  const { stdout, stderr, status, signal, error } = spawnSync(binary, ['--version'], {
+    encoding: 'utf8',
+  });
   if (error !== undefined) return `it does not run on this system (${error.code})`;
+  if (status !== 0) {
+    // The loader reports there, for example, that the C library is too old.
+    const [line] = stderr.trim().split('\n', 1);
+    return `it does not run on this system (${line || signal || `exit code ${status}`})`;
+  }
   if (stdout.trim() !== `v${version}`) return `it is ${JSON.stringify(stdout.trim())}`;
   fs.writeFileSync(path.join(kept, 'version'), marker(version));
   return undefined;
@@ -169,13 +176,18 @@ function replace(work, runtime, pinned) {
   }
 }
 
-/** Whether a runtime is the pinned one for this platform. It is renamed as a whole, so its marker speaks for it. */
+/**
+ * Whether a runtime is the pinned one for this platform, with a binary that may be executed: a backup or a copy to another
+ * file system can lose that permission. The folder is renamed in one step, so its marker covers the rest.
+ */
 function isComplete(runtime, { version }) {
   try {
     const found = fs.readFileSync(path.join(runtime, 'version'), 'utf8');
-    return found === marker(version) && fs.existsSync(path.join(runtime, 'bin', 'node'));
+    if (found !== marker(version)) return false;
+    fs.accessSync(path.join(runtime, 'bin', 'node'), fs.constants.X_OK);
+    return true;
   } catch (error) {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return false;
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(error.code)) return false;
     throw error;
   }
 }

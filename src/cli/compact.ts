@@ -48,7 +48,7 @@ export async function compact(
 ): Promise<ExitCode> {
   const { globals, surroundings, output, now } = context;
   const dir = locateDataDir(globals, surroundings);
-  const codec = locateCodec(globals.config, surroundings) ?? DEFAULT_CODEC;
+  const codec = locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
   requireArchive(dir);
   checkFormat(realFiles, dir);
   const startedAt = now();

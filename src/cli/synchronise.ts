@@ -44,7 +44,7 @@ export async function synchronise(
   if (handed !== null) return handed;
   const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
   try {
-    const writer = await openWriter(context, place.dir);
+    const writer = await openWriter(context, place.dir, settings.archive.codec);
     try {
       return await withOrigins(context, settings, chosen, command, writer, command.log, (open) =>
         command.dryRun

@@ -1,25 +1,50 @@
 import { configError } from '../errors/config.ts';
+import { hasCode } from '../errors/mailkeep-error.ts';
+import { locateDataDir } from './data-dir.ts';
 import { readConfigFile } from './file.ts';
-import { locateConfig, type Surroundings } from './locate.ts';
+import { isNamed, locateConfig, type Surroundings } from './locate.ts';
 import type { ConfigFile } from './schema.ts';
 
+type Codec = ConfigFile['archive']['codec'];
+
 /**
- * Returns what the archive is to be compressed with: `archive.codec` of the config file, undefined where there is no
- * file or no such field. Nothing else in the file is checked, so that commands that need no configuration work while
- * the rest is wrong.
+ * Returns the codec for sealed records: `archive.codec` of the config file, undefined where there is no file or no such
+ * field. Checks nothing else in the file, so that commands that need no configuration work while the rest is wrong.
  *
- * @throws config-invalid when the field holds something else
+ * With `data`, a file that only the search found counts only if its archive is that folder: `config.json` is a common
+ * name, and the file may belong to another program.
+ *
+ * @throws config-invalid when the field holds something else; config-not-found, config-unreadable, config-not-json
  */
 export function locateCodec(
-  config: string | undefined,
+  options: { readonly data: string | undefined; readonly config: string | undefined },
   surroundings: Surroundings,
-): ConfigFile['archive']['codec'] | undefined {
-  const file = locateConfig(config, surroundings);
-  const codec =
-    file === undefined ? undefined : fieldOf(fieldOf(readConfigFile(file), 'archive'), 'codec');
+): Codec | undefined {
+  const file = locateConfig(options.config, surroundings);
+  if (file === undefined) return undefined;
+  if (options.data !== undefined && !isNamed(options.config, surroundings)) {
+    if (!isConfigOf(file, locateDataDir(options, surroundings), surroundings)) return undefined;
+  }
+  return codecIn(file);
+}
+
+/** Whether a file that nobody named is the configuration of the archive in `dataDir`. */
+function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
+  try {
+    return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;
+  } catch (error) {
+    // Not JSON, or without a folder that could be this one: some other program's file.
+    const codes = ['config-not-json', 'config-unreadable', 'config-invalid'] as const;
+    if (codes.some((code) => hasCode(error, code))) return false;
+    throw error;
+  }
+}
+
+function codecIn(file: string): Codec | undefined {
+  const codec = fieldOf(fieldOf(readConfigFile(file), 'archive'), 'codec');
   if (codec === undefined || codec === 'zstd' || codec === 'zlib') return codec;
   throw configError('config-invalid', {
-    file: file ?? '',
+    file,
     paths: ['archive.codec'],
     found: [typeof codec === 'string' ? JSON.stringify(codec) : 'something else'],
     expected: ['"zstd" or "zlib"'],

@@ -31,8 +31,8 @@ export function locateConfig(
   named: string | undefined,
   surroundings: Surroundings,
 ): string | undefined {
-  const asked = named ?? surroundings.env.MAILKEEP_CONFIG;
-  if (asked !== undefined && asked !== '') {
+  const asked = askedFor(named, surroundings);
+  if (asked !== undefined) {
     const file = path.resolve(surroundings.cwd, asked);
     if (!exists(file)) throw configError('config-not-found', { searched: [file] });
     return file;
@@ -51,4 +51,14 @@ function exists(file: string): boolean {
     if (reason === 'ENOENT' || reason === 'ENOTDIR') return false;
     throw configError('config-unreadable', { file, reason }, error);
   }
+}
+
+/** Returns whether `--config` or `MAILKEEP_CONFIG` names the file, so that no search takes place. */
+export function isNamed(named: string | undefined, surroundings: Surroundings): boolean {
+  return askedFor(named, surroundings) !== undefined;
+}
+
+function askedFor(named: string | undefined, { env }: Surroundings): string | undefined {
+  const asked = named ?? env.MAILKEEP_CONFIG;
+  return asked === '' ? undefined : asked;
 }

@@ -1,11 +1,15 @@
+import { createHash } from 'node:crypto';
 import {
   closeSync,
+  constants,
   fstatSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
+  type Stats,
   statSync,
   unlinkSync,
   writeFileSync,
@@ -14,6 +18,29 @@ import path from 'node:path';
 
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 const OURS = /^reading-.*\.(code|tmp)$/;
+const CHECKSUM_BYTES = 32;
+
+/** Returns the SHA-256 of a script, in hex: compiled code belongs to exactly one source. */
+export function hashOfSource(source: Buffer): string {
+  return createHash('sha256').update(source).digest('hex');
+}
+
+/**
+ * Returns the compiled code in the content of a file, or undefined where the file is damaged or belongs to another
+ * source. V8 checks little more than lengths: it crashes on code with a flipped bit.
+ *
+ * @param content a SHA-256 of `sourceHash` and the code, 32 bytes, then the code; the build (src/bootstrap/build.mjs)
+ *   and `keepCode` write it
+ */
+export function checkedCode(content: Buffer, sourceHash: string): Buffer | undefined {
+  const code = content.subarray(CHECKSUM_BYTES);
+  const intact = content.subarray(0, CHECKSUM_BYTES).equals(checksum(code, sourceHash));
+  return intact ? code : undefined;
+}
+
+function checksum(code: Buffer, sourceHash: string): Buffer {
+  return createHash('sha256').update(sourceHash).update(code).digest();
+}
 
 /**
  * Returns the file in the user's cache for compiled code with this name, or undefined where there is no such place. Code
@@ -32,16 +59,19 @@ export function cachedCodeFile(name: string): string | undefined {
 }
 
 /**
- * Returns the content of a file in the cache, or undefined. Compiled code is code: it must be our own, which it is not
- * where sudo has kept another user's HOME.
+ * Returns the compiled code of a source from the cache, or undefined. Compiled code is code: only this user may have
+ * been able to write it. Under `sudo -E`, for example, the cache belongs to another user.
  */
-export function cachedCode(file: string): Buffer | undefined {
+export function cachedCode(file: string, sourceHash: string): Buffer | undefined {
   return attempt(() => {
-    const descriptor = openSync(file, 'r');
+    if (!isOurFolder(path.dirname(file))) return undefined;
+    // Without O_NONBLOCK, opening a pipe waits for a writer. Windows has neither flag: they are undefined, so 0, there.
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    const descriptor = openSync(file, flags);
     try {
       const stats = fstatSync(descriptor);
-      const ours = process.geteuid === undefined || stats.uid === process.geteuid();
-      return ours && (stats.mode & 0o022) === 0 ? readFileSync(descriptor) : undefined;
+      if (!stats.isFile() || !onlyWeWrite(stats)) return undefined;
+      return checkedCode(readFileSync(descriptor), sourceHash);
     } finally {
       closeSync(descriptor);
     }
@@ -49,40 +79,80 @@ export function cachedCode(file: string): Buffer | undefined {
 }
 
 /**
- * Writes a file of the cache, in a folder that only this user can read; where that is not possible, nothing.
+ * Writes compiled code to a file of the cache. Writes nothing where the cache, or the folder that it would be created
+ * in, belongs to another user, or where the file system fails.
  *
- * @param code makes the content; called only where it can be written
+ * @param makeCode makes the code; called only if it can be written
  */
-export function keepCode(file: string, code: () => Buffer): void {
+export function keepCode(file: string, sourceHash: string, makeCode: () => Buffer): void {
   attempt(() => {
     const folder = path.dirname(file);
+    if (!makeFolders(folder) || !isOurFolder(folder)) return;
     const temporary = file.replace(/code$/, `${process.pid}.tmp`);
-    makeFolder(path.dirname(folder));
-    makeFolder(folder);
     const descriptor = openSync(temporary, 'wx', 0o600);
     try {
-      writeFileSync(descriptor, code());
-    } finally {
-      closeSync(descriptor);
+      try {
+        const code = makeCode();
+        writeFileSync(descriptor, Buffer.concat([checksum(code, sourceHash), code]));
+      } finally {
+        closeSync(descriptor);
+      }
+      renameSync(temporary, file);
+    } catch (error) {
+      // Such as a full disk. Each run would leave another one.
+      unlinkSync(temporary);
+      throw error;
     }
-    renameSync(temporary, file);
     dropUnused(folder);
   });
+}
+
+/**
+ * Creates a folder and its parent where they are missing. Returns whether it could; false where the nearest one that
+ * exists belongs to another user, who could not remove what we create there.
+ */
+function makeFolders(folder: string): boolean {
+  const missing: string[] = [];
+  for (const each of [folder, path.dirname(folder)]) {
+    if (statSync(each, { throwIfNoEntry: false }) !== undefined) break;
+    missing.unshift(each);
+  }
+  const first = missing[0];
+  if (first === undefined) return true;
+  if (!isOurs(statSync(path.dirname(first)))) return false;
+  for (const each of missing) makeFolder(each);
+  return true;
 }
 
 function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, 0o700);
   } catch (error) {
+    // Another command has created it in the meantime.
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
   }
+}
+
+/** Whether only we can put files into the folder. A link is not followed: it may be changed to another folder. */
+function isOurFolder(folder: string): boolean {
+  const stats = lstatSync(folder);
+  return stats.isDirectory() && onlyWeWrite(stats);
+}
+
+function onlyWeWrite(stats: Stats): boolean {
+  return isOurs(stats) && (stats.mode & 0o022) === 0;
+}
+
+/** Whether it belongs to the user of this process; true where the system has no numbers for users. */
+function isOurs(stats: Stats): boolean {
+  return process.geteuid === undefined || stats.uid === process.geteuid();
 }
 
 /** Removes code of versions that are not in use any more. */
 function dropUnused(folder: string): void {
   for (const name of readdirSync(folder)) {
     const file = path.join(folder, name);
-    if (OURS.test(name) && statSync(file).mtime.getTime() < Date.now() - UNUSED_AFTER_MS) {
+    if (OURS.test(name) && lstatSync(file).mtime.getTime() < Date.now() - UNUSED_AFTER_MS) {
       unlinkSync(file);
     }
   }

@@ -2,7 +2,13 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { constants, Script } from 'node:vm';
 import { commandName, readingCommand } from '../cli/command-name.ts';
-import { cachedCode, cachedCodeFile, keepCode } from './compiled-code.ts';
+import {
+  cachedCode,
+  cachedCodeFile,
+  checkedCode,
+  hashOfSource,
+  keepCode,
+} from './compiled-code.ts';
 
 /** Names of files in dist/; the build puts them in. */
 declare const READING_SCRIPT: string;
@@ -17,33 +23,40 @@ declare const BUILT_BY: string;
  * everything where that script is missing, come from the modules.
  *
  * Other versions of Node.js than the one that built the program refuse that code: theirs is kept in the user's cache,
- * one file for each command, because it holds what has run.
+ * one file for each command, because it holds what has run. The same happens if the code of the build is damaged.
  */
 export function launch(): void {
   const command = readingCommand(commandName(process.argv.slice(2)));
-  // The build writes ASCII alone.
-  const source = command === undefined ? undefined : contentOf(READING_SCRIPT)?.toString('latin1');
+  const source = command === undefined ? undefined : contentOf(READING_SCRIPT);
   if (source === undefined) {
     require(LOAD);
     return;
   }
+  const sourceHash = hashOfSource(source);
   const key = READING_CODE.replace('.code', `-${process.version}-${process.arch}-${command}.code`);
   const cached = cachedCodeFile(key);
   const cachedData =
-    (cached === undefined ? undefined : cachedCode(cached)) ??
-    (process.version === BUILT_BY ? contentOf(READING_CODE) : undefined);
-  const script = new Script(source, {
+    (cached === undefined ? undefined : cachedCode(cached, sourceHash)) ??
+    (process.version === BUILT_BY ? builtCode(sourceHash) : undefined);
+  // The build writes ASCII only.
+  const script = new Script(source.toString('latin1'), {
     filename: path.join(__dirname, READING_SCRIPT),
     ...(cachedData === undefined ? {} : { cachedData }),
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
   if (cached !== undefined && (cachedData === undefined || script.cachedDataRejected === true)) {
     process.on('exit', (code) => {
-      if (code === 0) keepCode(cached, () => script.createCachedData());
+      if (code === 0) keepCode(cached, sourceHash, () => script.createCachedData());
     });
   }
   const start: (load: NodeJS.Require, filename: string) => void = script.runInThisContext();
   start(require, __filename);
+}
+
+/** The code that the build compiled; undefined where it is missing or damaged. */
+function builtCode(sourceHash: string): Buffer | undefined {
+  const content = contentOf(READING_CODE);
+  return content === undefined ? undefined : checkedCode(content, sourceHash);
 }
 
 function contentOf(name: string): Buffer | undefined {

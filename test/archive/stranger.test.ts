@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { constants, deflateSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/archive/facts.ts';
+import { readRecordHeader, writeRecordHeader } from '../../src/archive/record-header.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { absent } from '../peers/programs.ts';
@@ -148,6 +149,22 @@ describe.skipIf(absent('python3')).each(ways)('a stranger with $name reads, of $
   });
 });
 
+/** A frame of run-length blocks with a window of 1 KiB shifted by `window`; one segment when that is undefined. */
+function runs(size: number, window: number | undefined): Buffer {
+  const bytes = [0x28, 0xb5, 0x2f, 0xfd, window === undefined ? 0xa0 : 0x80];
+  if (window !== undefined) bytes.push(window << 3);
+  const blocks = Math.ceil(size / 131_072);
+  const head = Buffer.alloc(bytes.length + 4 + blocks * 4, Buffer.from(bytes));
+  head.writeUInt32LE(size, bytes.length);
+  for (let i = 0; i < blocks; i += 1) {
+    const length = Math.min(131_072, size - i * 131_072);
+    const block = (length << 3) | 2 | (i === blocks - 1 ? 1 : 0);
+    head.writeUIntLE(block, bytes.length + 4 + i * 4, 3);
+    head[bytes.length + 4 + i * 4 + 3] = 0x7a;
+  }
+  return head;
+}
+
 const INFLATE = `
 import sys; sys.path.insert(0, sys.argv[1]); import read_archive
 print(len(read_archive.inflate(int(sys.argv[2]), sys.stdin.buffer.read(), int(sys.argv[3]))))`;
@@ -190,6 +207,21 @@ describe.skipIf(absent('python3'))('a stranger refuses', () => {
       }
     });
 
+    test('a window above 8 MiB, also of a single segment, and a frame without a content size', () => {
+      const size = 400_000;
+      const allowed = inflate(way, 3, runs(size, 13), size);
+      expect([allowed.status, allowed.stdout]).toEqual([0, `${size}\n`]);
+      for (const [stored, length] of [
+        [runs(size, 14), size],
+        [runs(size, 21), size],
+        [runs(9_000_000, undefined), 9_000_000],
+        // Magic, a descriptor without a size, a window of 1 KiB, and an empty last block.
+        [Buffer.from('28b52ffd0000010000', 'hex'), 0],
+      ] as const) {
+        expect(inflate(way, 3, stored, length).stderr).toContain('AssertionError: zstd frame');
+      }
+    });
+
     test.each(damages)('a zstd frame with %s', (_, stored) => {
       const { status, stdout, stderr } = inflate(way, 3, stored);
       expect([status, stdout]).toEqual([1, '']);
@@ -207,6 +239,25 @@ describe.skipIf(absent('python3'))('a stranger refuses', () => {
     ] as const) {
       expect(inflate(without, 1, stored, size).stderr).toMatch(/AssertionError: (zlib stream|raw)/);
     }
+  });
+
+  test('payloads larger than a record of their kind can have', async () => {
+    const disk = new SimulatedDisk();
+    const writer = await openOn(disk.files);
+    await writeBatches(writer, new Positions(), 1);
+    await writer.rollIfLarger(0);
+    await sealSegment({ dir: DIR, segment: 1, files: disk.files, codec: 'zlib' });
+    disk.delete(hotPath(1));
+    const path = `${DIR}/log/0000000001.2.seg`;
+    const bytes = disk.read(path);
+    const space = { archiveId: Buffer.from(bytes.subarray(8, 16)), segment: 1 };
+    const block = readRecordHeader(bytes, 64, space, 64);
+    if (block === undefined) throw new Error('no record');
+    writeRecordHeader(bytes, 64, { ...block, rawLength: 5 * 1024 * 1024 }, space, 64);
+    disk.put(path, bytes);
+    expect(run(without, [reader, copyOf(disk, 'large block')]).stderr).toMatch(
+      /assert flags.*\n.*\n?AssertionError: raw length/s,
+    );
   });
 
   test('payloads of another codec', () => {

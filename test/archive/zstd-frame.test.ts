@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants, crc32, deflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { compressPayload } from '../../src/archive/compress-payload.ts';
-import { CODEC, type RecordHeader } from '../../src/archive/record-header.ts';
+import { CODEC, type RecordHeader, STORED_KIND } from '../../src/archive/record-header.ts';
 import { inflatePayload } from '../../src/archive/stored-payload.ts';
 import { isSingleFrame } from '../../src/archive/zstd-frame.ts';
 import { noise } from './generated-mail.ts';
@@ -16,9 +16,14 @@ function frame(raw: Buffer, params: Readonly<Record<number, number>> = {}, pledg
   return zstdCompressSync(raw, { params, ...size });
 }
 
-function inflated(stored: Buffer, rawLength: number, codec: number = CODEC.zstd) {
+function inflated(
+  stored: Buffer,
+  rawLength: number,
+  codec: number = CODEC.zstd,
+  kind: number = STORED_KIND.message,
+) {
   const header: RecordHeader = {
-    ...{ kind: 1, codec, flags: 0, rawLength, storedLength: stored.length },
+    ...{ kind, codec, flags: 0, rawLength, storedLength: stored.length },
     ...{ hash: Buffer.alloc(32), crc: crc32(stored) },
   };
   return inflatePayload(header, stored);
@@ -97,7 +102,9 @@ test('a window of more than 8 MiB is refused, whatever the content', () => {
   const withWindow = (log: number) => frame(raw, { [constants.ZSTD_c_windowLog]: log });
   expect(inflated(withWindow(23), raw.length)?.equals(raw)).toBe(true);
   // As one segment the window is the content.
-  expect(inflated(withWindow(24), raw.length)?.equals(raw)).toBe(true);
+  const single = withWindow(24);
+  expect((single[4] ?? 0) & 0x20).toBe(0x20);
+  expect(inflated(single, raw.length)).toBeUndefined();
   const large = Buffer.alloc(20 * 1024 * 1024, 'window ');
   const wide = zstdCompressSync(large, {
     params: { [constants.ZSTD_c_windowLog]: 24 },
@@ -125,6 +132,70 @@ test('a few bytes that claim gigabytes are refused before memory is asked for', 
     const before = process.memoryUsage().rss;
     expect(inflated(stored, rawLength)).toBeUndefined();
     expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
+  }
+});
+
+/** A frame of run-length blocks: 4 stored bytes for each 128 KiB. */
+function bomb(rawLength: number): Buffer {
+  const blocks = Math.ceil(rawLength / 131_072);
+  const bytes = Buffer.alloc(10 + blocks * 4);
+  bytes.writeUInt32LE(0xfd2fb528, 0);
+  // A content size of 4 bytes, and a window of 1 MiB.
+  bytes[4] = 0x80;
+  bytes[5] = 10 << 3;
+  bytes.writeUInt32LE(rawLength, 6);
+  for (let i = 0; i < blocks; i += 1) {
+    const length = Math.min(131_072, rawLength - i * 131_072);
+    bytes.writeUIntLE((length << 3) | 2 | (i === blocks - 1 ? 1 : 0), 10 + i * 4, 3);
+  }
+  return bytes;
+}
+
+test.each([
+  ['blob', 4 * 1024 * 1024],
+  ['commit', 64 * 1024],
+  ['block', 4 * 1024 * 1024],
+  ['footer', 64 * 1024 * 1024],
+] as const)('a %s inflates to no more than its kind can have', (name, most) => {
+  const kind = STORED_KIND[name];
+  for (const [codec, shrink] of [
+    [CODEC.zstd, bomb],
+    [CODEC.zlib, (length: number) => deflateSync(Buffer.alloc(length))],
+  ] as const) {
+    expect(inflated(shrink(most), most, codec, kind)?.length).toBe(most);
+    expect(inflated(shrink(most + 1), most + 1, codec, kind)).toBeUndefined();
+  }
+});
+
+test('run-length blocks for 629 MB are refused, whatever the kind', () => {
+  const stored = bomb(629_000_000);
+  expect(stored.length).toBeLessThan(20_000);
+  expect(isSingleFrame(stored, 629_000_000)).toBe(true);
+  const before = process.memoryUsage().rss;
+  for (const kind of [1, 2, 3, 4, 5, 6, 7]) {
+    expect(inflated(stored, 629_000_000, CODEC.zstd, kind), `kind ${kind}`).toBeUndefined();
+  }
+  expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
+});
+
+test('what the archive writes is read again: the largest payloads of each kind', async () => {
+  const text = (length: number) => Buffer.alloc(length, TEXT);
+  for (const [kind, length] of [
+    [STORED_KIND.blob, 4 * 1024 * 1024],
+    // A record just too small to stand alone, put into a block that is just not full yet.
+    [STORED_KIND.block, (512 + 256) * 1024 + 16],
+    [STORED_KIND.message, 20 * 1024 * 1024],
+    [STORED_KIND.fact, 20 * 1024 * 1024],
+    // 12 million records.
+    [STORED_KIND.footer, 60_000_000],
+  ] as const) {
+    const raw = text(length);
+    for (const codec of ['zstd', 'zlib'] as const) {
+      const packed = await compressPayload(codec, raw);
+      expect(packed.codec).toBe(CODEC[codec]);
+      const back = inflated(packed.stored, length, packed.codec, kind);
+      expect(back?.equals(raw), `kind ${kind}, ${codec}`).toBe(true);
+    }
   }
 });
 

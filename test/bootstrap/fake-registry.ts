@@ -42,8 +42,14 @@ export class FakeRegistry {
     return this.#requests;
   }
 
-  /** Adds a version; its binary reports `reported`. Returns the entry of a lockfile. */
-  publish(version: string, reported = version): { version: string; integrity: string } {
+  /**
+   * Adds a version; its binary reports `reported`, or runs the shell commands `instead`. Returns the entry of a lockfile.
+   */
+  publish(
+    version: string,
+    reported = version,
+    instead = `echo v${reported}; exit`,
+  ): { version: string; integrity: string } {
     const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-package-'));
     mkdirSync(path.join(folder, 'bin'));
     mkdirSync(path.join(folder, 'include'));
@@ -51,7 +57,7 @@ export class FakeRegistry {
     writeFileSync(path.join(folder, 'LICENSE'), 'licence of tests\n');
     writeFileSync(
       path.join(folder, 'bin', 'node'),
-      `#!/bin/sh\n[ "$1" = --version ] && { echo v${reported}; exit; }\nRUNTIME=${version} exec '${process.execPath}' "$@"\n`,
+      `#!/bin/sh\n[ "$1" = --version ] && { ${instead}; }\nRUNTIME=${version} exec '${process.execPath}' "$@"\n`,
       { mode: 0o755 },
     );
     const manifest = { name: PACKAGE, version, bin: { node: 'bin/node' } };

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -187,6 +188,37 @@ test('an outdated or an incomplete runtime is replaced', async () => {
     expect([state, code, JSON.parse(stdout)]).toMatchObject([state, 0, { runtime: '24.21.0' }]);
     expect(runtimes(folder)).toEqual(['.runtime']);
     rmSync(path.join(folder, '.runtime', 'version'));
+  }
+});
+
+test('a runtime that may not be executed is replaced, one that does not start is reported', async () => {
+  const folder = project(registry.publish('24.21.0'));
+  expect((await run(folder, 'probe')).code).toBe(0);
+  const binary = path.join(folder, '.runtime', 'bin', 'node');
+  chmodSync(binary, 0o644);
+  const { code, stdout } = await run(folder, 'probe');
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { runtime: '24.21.0' }]);
+  writeFileSync(binary, '#!/nonexistent/interpreter\n');
+  expect(await run(folder, 'probe')).toEqual({
+    code: 1,
+    signal: null,
+    stdout: '',
+    stderr: `${binary} does not start (ENOENT). Remove .runtime/ and run the same command again, or install a newer Node.js (https://nodejs.org).\n`,
+  });
+});
+
+test('a package that does not run on this system is not kept, and its first line says why', async () => {
+  const line = "node: libc.so.6: version `GLIBC_2.28' not found (required by node)";
+  const reasons: [string, string][] = [
+    [`cat >&2 <<'E'\n${line}\nmore\nE\nexit 1`, line],
+    ['exit 3', 'exit code 3'],
+    ['kill -ILL $$', 'SIGILL'],
+  ];
+  for (const [index, [instead, reason]] of reasons.entries()) {
+    const folder = project(registry.publish(`24.21.${index}`, undefined, instead));
+    const { code, stdout, stderr } = await run(folder, 'probe');
+    expect([code, stdout, runtimes(folder)]).toEqual([1, '', []]);
+    expect(stderr).toContain(`could not be fetched: it does not run on this system (${reason}).`);
   }
 });
 

@@ -81,6 +81,14 @@ describe('mailkeep compact', () => {
     expect(wrong.stderr).toContain('archive.codec');
   });
 
+  test('works with --data in the folder of another program, whose config.json it cannot read', async () => {
+    const cwd = mkdtempSync(join(dir, 'elsewhere-'));
+    writeFileSync(join(cwd, 'config.json'), '// not for mailkeep\n{}');
+    const { code, stderr } = await mailkeep(['compact', '--data', dir], { cwd });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(segments()).toEqual(AFTER);
+  });
+
   test('ends with code 5 while somebody writes, and with 2 where there is no archive', async () => {
     const writer = await openTestWriter();
     try {

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { locateCodec } from '../../src/config/archive-codec.ts';
 import { locateDataDir } from '../../src/config/data-dir.ts';
 import { locateConfig } from '../../src/config/locate.ts';
 
@@ -59,4 +60,52 @@ test('reading needs no config: the option, the dataDir of a config, or ./data', 
   expect(() => locateDataDir(none, { cwd, env })).toThrow(
     expect.objectContaining({ code: 'config-invalid' }),
   );
+});
+
+test('a codec comes from a named file, or from a found one that belongs to the archive', () => {
+  const { cwd, env, root } = surroundings();
+  const none = { data: undefined, config: undefined };
+  expect(locateCodec(none, { cwd, env })).toBeUndefined();
+  const file = path.join(cwd, 'config.json');
+  const write = (content: unknown) => writeFileSync(file, JSON.stringify(content));
+  write({ dataDir: 'mine', archive: { codec: 'zlib' } });
+  expect(locateCodec(none, { cwd, env })).toBe('zlib');
+  expect(locateCodec({ ...none, data: path.join(cwd, 'mine') }, { cwd, env })).toBe('zlib');
+  const other = { data: path.join(root, 'other'), config: undefined };
+  expect(locateCodec(other, { cwd, env })).toBeUndefined();
+  // A name is an answer, whichever folder the file is for.
+  expect(locateCodec({ ...other, config: file }, { cwd, env })).toBe('zlib');
+  expect(locateCodec(other, { cwd, env: { ...env, MAILKEEP_CONFIG: file } })).toBe('zlib');
+  write({ dataDir: 'mine', archive: { codec: 'brotli' } });
+  for (const options of [none, { ...none, data: 'mine' }]) {
+    expect(() => locateCodec(options, { cwd, env })).toThrow(
+      expect.objectContaining({ code: 'config-invalid' }),
+    );
+  }
+});
+
+test.each([
+  ['JSON with comments', '// made by hand\n{"archive": {"codec": "zlib"}}'],
+  ['another kind of dataDir', '{"dataDir": 7, "archive": {"codec": "zlib"}}'],
+  ['another meaning of archive', '{"dataDir": "theirs", "archive": {"codec": 9}}'],
+  ['a list', '[]'],
+])("--data ignores another program's config.json that nobody named: %s", (_, content) => {
+  const { cwd, env } = surroundings();
+  const file = path.join(cwd, 'config.json');
+  writeFileSync(file, content);
+  expect(locateCodec({ data: 'mine', config: undefined }, { cwd, env })).toBeUndefined();
+});
+
+test('a config file that cannot be read is an error where it is named, or where no --data is', () => {
+  const { cwd, env } = surroundings();
+  const file = path.join(cwd, 'config.json');
+  writeFileSync(file, '// not JSON');
+  for (const options of [
+    { data: undefined, config: undefined },
+    { data: 'mine', config: file },
+  ]) {
+    expect(() => locateCodec(options, { cwd, env })).toThrow(
+      expect.objectContaining({ code: 'config-not-json' }),
+    );
+  }
 });

@@ -35,11 +35,13 @@ export interface Writer {
 /**
  * Takes the lock, opens log, catalog and state, and brings the catalog level with the log.
  *
- * @throws network-file-system, archive-in-use; family `damage` when the log is not what was written: nothing was changed then
+ * @param configuredCodec `archive.codec` of a configuration that the command has loaded; otherwise it is located
+ * @throws network-file-system, archive-in-use, and those of `locateCodec`; family `damage` when the log is not what was written: nothing was changed then
  */
 export async function openWriter(
   context: Pick<CommandContext, 'globals' | 'surroundings' | 'notices' | 'signal' | 'now'>,
   dataDir: string,
+  configuredCodec?: ArchiveCodec,
 ): Promise<Writer> {
   const closers: (() => void | Promise<void>)[] = [];
   const close = async (): Promise<void> => {
@@ -47,7 +49,7 @@ export async function openWriter(
   };
   try {
     const { globals, surroundings } = context;
-    const codec = locateCodec(globals.config, surroundings) ?? DEFAULT_CODEC;
+    const codec = configuredCodec ?? locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
     mindFileSystem(dataDir, surroundings.env);
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());

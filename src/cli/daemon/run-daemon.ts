@@ -45,7 +45,7 @@ export async function runDaemon(context: CommandContext): Promise<ExitCode> {
     monotonic: () => performance.now(),
     after: (ms, act) => systemClock.after(ms, act),
   };
-  const writer = await openWriter(context, settings.dataDir);
+  const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
   try {
     const log = await openDaemonLog(settings.log.level, context.output.interactive);
     return await withArchive({ context, writer, clock, log }, settings);

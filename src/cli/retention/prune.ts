@@ -39,11 +39,12 @@ export async function prune(
       reader.close();
     }
   }
-  let writer = await openWriter(context, settings.dataDir);
+  let writer = await openWriter(context, settings.dataDir, settings.archive.codec);
   try {
     // What an earlier run decided comes first, whichever command it was.
     const before = await finishPurge(context, writer);
-    if (before?.closed === true) writer = await openWriter(context, settings.dataDir);
+    if (before?.closed === true)
+      writer = await openWriter(context, settings.dataDir, settings.archive.codec);
     const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
     const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
     await tell(context, plan, {

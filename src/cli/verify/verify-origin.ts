@@ -46,7 +46,7 @@ interface OriginReport {
 export async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
   const settings = settingsOf(context);
   const chosen = chosenAccounts(settings, undefined);
-  const writer = await openWriter(context, settings.dataDir);
+  const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
   try {
     return await withOrigins(
       context,
