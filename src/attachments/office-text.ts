@@ -43,7 +43,7 @@ const OPEN_DOCUMENT: MarkupRules = {
 
 const PARTS: readonly PartKind[] = [
   {
-    name: /^word\/(?:document|footnotes|endnotes|comments|header\d*|footer\d*)\d*\.xml$/,
+    name: /^word\/(?:document|footnotes|endnotes|comments|header|footer)\d*\.xml$/,
     rules: WORDS,
   },
   { name: /^xl\/workbook\.xml$/, rules: SHEET_NAMES },

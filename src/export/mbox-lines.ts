@@ -7,7 +7,8 @@ const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
 /** The "From " line of a message: its sender where that is one plain word, and its received time in UTC, as asctime writes it. */
 export function fromLine({ from, date }: Pick<NamedMessage, 'from' | 'date'>): string {
   const address = from?.address ?? '';
-  const sender = /^[!-~]+@[!-~]+$/.test(address) ? address : 'MAILER-DAEMON';
+  const plain = address.includes('@', 1) && !address.endsWith('@') && /^[!-~]+$/.test(address);
+  const sender = plain ? address : 'MAILER-DAEMON';
   const at = new Date(date ?? 0);
   const two = (value: number, fill = '0'): string => String(value).padStart(2, fill);
   const day = `${DAYS[at.getUTCDay()]} ${MONTHS[at.getUTCMonth()]} ${two(at.getUTCDate(), ' ')}`;

@@ -210,12 +210,8 @@ test('a folder for attachments is its owner’s, whatever the umask', async () =
   const id = await idOf('dangerword');
   const target = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-saved-')), 'new', 'one');
   const umask = process.umask(0);
-  try {
-    const saved = await mailkeep(['attachments', id, '--save', target, '--data', work.data]);
-    expect(saved.code).toBe(0);
-  } finally {
-    process.umask(umask);
-  }
+  const saving = mailkeep(['attachments', id, '--save', target, '--data', work.data]);
+  expect((await saving.finally(() => process.umask(umask))).code).toBe(0);
   for (const folder of [target, path.dirname(target)])
     expect(statSync(folder).mode & 0o777).toBe(0o700);
 });

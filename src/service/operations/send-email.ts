@@ -106,7 +106,8 @@ const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
   hex: 'hex',
 };
 
-const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}\s*$/;
+/** Base64 without blanks at its end. */
+const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}$/;
 
 function decodeAttachment(
   attachment: {
@@ -122,7 +123,7 @@ function decodeAttachment(
   if (encoding === undefined) {
     throw invalid({ [`attachments.${index}.encoding`]: ['is not a known encoding'] });
   }
-  if (encoding === 'base64' && !BASE64.test(attachment.content)) {
+  if (encoding === 'base64' && !BASE64.test(attachment.content.trimEnd())) {
     throw invalid({ [`attachments.${index}.content`]: ['is not base64'] });
   }
   return {
