@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { jsonLine } from './json-text.ts';
+import { fitNarrow } from './wrap-text.ts';
 
 export type Colours = ReturnType<typeof pc.createColors>;
 
@@ -47,8 +48,10 @@ export function streamOutput(
     if (!stream.write(chunk)) await once(stream, 'drain');
   };
   const terminal = stream.isTTY === true;
+  // Asked each time: windows change their size.
+  const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
   const print = (value: unknown, text: () => string): Promise<void> =>
-    write(`${options.json ? jsonLine(value) : text()}\n`);
+    write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
   return {
     json: options.json,
     interactive: terminal && !options.json,
@@ -57,7 +60,7 @@ export function streamOutput(
     colours: pc.createColors(terminal && !options.json && wantsColour(options.env)),
     object: print,
     line: print,
-    text: (text) => write(`${text}\n`),
+    text: (text) => write(`${fitted(text)}\n`),
     bytes: write,
   };
 }

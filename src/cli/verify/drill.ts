@@ -9,6 +9,7 @@ import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { shortId } from '../place-line.ts';
+import { openActivity } from '../progress/activity.ts';
 
 const MOST_SEED = 2 ** 32 - 1;
 
@@ -31,6 +32,7 @@ export async function verifyDrill(
   try {
     const stored = openCompared(reader.dataDir);
     try {
+      const activity = openActivity(context, 'exporting messages and reading them back');
       const drilled = await drill({
         dir: reader.dataDir,
         catalog: reader.catalog,
@@ -40,7 +42,7 @@ export async function verifyDrill(
         random: seededRandom(seed),
         now,
         signal,
-      });
+      }).finally(activity.stop);
       const { at, ...told } = drilled;
       const ok = drilled.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();

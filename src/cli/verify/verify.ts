@@ -20,6 +20,7 @@ import { type Verification, verifyArchive } from '../../verify/verify-archive.ts
 import { bytes } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { openActivity } from '../progress/activity.ts';
 import { sentenceOf } from '../sentences.ts';
 import { tell } from '../tell.ts';
 import { sampleReport, verifyReport } from './report.ts';
@@ -28,8 +29,6 @@ import { sampleReport, verifyReport } from './report.ts';
 export type SampleSize = { readonly messages: number } | { readonly share: number };
 
 const SCOPE = 'verified';
-/** How often progress is told. */
-const TELL_EVERY_MS = 5_000;
 
 /** @throws usage-no-archive */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
@@ -135,12 +134,13 @@ export function vouchedBy(
 }
 
 export async function readArchive(
-  { now, notices, signal }: CommandContext,
+  context: CommandContext,
   dataDir: string,
   full: boolean,
   vouched: readonly VouchedCommit[],
 ): Promise<Verification> {
-  let toldAt = now();
+  const { signal } = context;
+  const activity = openActivity(context, 'reading the log');
   const checker = checkerOnThreads();
   try {
     return await verifyArchive({
@@ -149,13 +149,11 @@ export async function readArchive(
       full,
       vouched,
       signal,
-      progress: ({ segments, of, rawBytes }) => {
-        if (now() - toldAt < TELL_EVERY_MS) return;
-        toldAt = now();
-        notices.say(`read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`);
-      },
+      progress: ({ segments, of, rawBytes }) =>
+        activity.show(() => `read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`),
     });
   } finally {
+    activity.stop();
     await checker.close();
   }
 }
@@ -177,6 +175,7 @@ export async function verifySome(
     const segments = catalog.segments();
     const all = segments.reduce((sum, { messages }) => sum + messages, 0);
     const startedAt = now();
+    const activity = openActivity(context, 'verifying messages');
     const sampling = await verifySample({
       segments,
       messagesIn: (segment, from) => catalog.messagesIn(segment, from),
@@ -189,7 +188,7 @@ export async function verifySome(
       wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
       now: startedAt,
       signal,
-    });
+    }).finally(activity.stop);
     const { found, oldest } = sampling;
     const durationMs = now() - startedAt;
     await output.object(
