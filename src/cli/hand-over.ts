@@ -65,5 +65,5 @@ export async function handOver(
     return EXIT.done;
   }
   log.result(answer.result);
-  return tellResult(context, command, answer.result);
+  return tellResult(context, command, answer.result, settings.dataDir);
 }

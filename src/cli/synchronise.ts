@@ -28,7 +28,7 @@ export interface SyncCommand extends Narrowing {
   readonly full: boolean;
   readonly dryRun: boolean;
   readonly acceptEndings: boolean;
-  /** A log of JSON Lines on standard error in the place of progress. */
+  /** A log of JSON Lines on standard error instead of progress. */
   readonly log: boolean;
 }
 
@@ -68,7 +68,7 @@ function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: 
 async function planned(
   context: CommandContext,
   settings: Settings,
-  { accounts }: OpenAccounts,
+  { accounts, stopProgress }: OpenAccounts,
   { full }: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
@@ -80,6 +80,7 @@ async function planned(
     full,
     signal: context.signal,
   });
+  stopProgress();
   await context.output.object(plan, () => planText(plan));
   return EXIT.done;
 }
@@ -87,7 +88,7 @@ async function planned(
 async function passed(
   context: CommandContext,
   settings: Settings,
-  { accounts, requests, progress, events }: OpenAccounts,
+  { accounts, requests, progress, stopProgress, events }: OpenAccounts,
   command: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
@@ -132,7 +133,8 @@ async function passed(
       signal: context.signal,
     });
     events.result(result);
-    return await tellResult(context, command, result);
+    stopProgress();
+    return await tellResult(context, command, result, dataDir);
   } finally {
     await Promise.all([extractor.close(), attachments.close()]);
   }

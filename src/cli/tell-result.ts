@@ -3,16 +3,17 @@ import { counted } from './amounts.ts';
 import type { CommandContext } from './context.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { exitOfSync, syncReport, troublesOf } from './sync-report.ts';
-import { mindNames, type Narrowing } from './sync-selection.ts';
+import { type Narrowing, refuseUnknownNames } from './sync-selection.ts';
 import { tell } from './tell.ts';
 
-/** Prints what a pass came to and names what went wrong. @throws usage-option for a name that nothing has */
+/** Prints what a pass came to and names what went wrong. @throws usage-unreachable-mailbox, usage-unlisted-folder */
 export async function tellResult(
   context: CommandContext,
   command: Narrowing,
   result: SyncResult,
+  dataDir: string,
 ): Promise<ExitCode> {
-  mindNames(command, result);
+  refuseUnknownNames(command, result, dataDir);
   const code = exitOfSync(result);
   // Under cron every line becomes a mail: a pass without trouble is none.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;

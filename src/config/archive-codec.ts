@@ -1,4 +1,5 @@
 import { configError } from '../errors/config.ts';
+import { nearest } from '../names/nearest.ts';
 import { readConfigFile } from './file.ts';
 import { locateConfig, type Surroundings } from './locate.ts';
 import type { ConfigFile } from './schema.ts';
@@ -22,6 +23,7 @@ export function locateCodec(
     file: file ?? '',
     paths: ['archive.codec'],
     found: [typeof codec === 'string' ? JSON.stringify(codec) : 'something else'],
+    suggestions: [typeof codec === 'string' ? (nearest(codec, ['zstd', 'zlib']) ?? '') : ''],
     expected: ['"zstd" or "zlib"'],
   });
 }

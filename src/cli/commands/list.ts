@@ -5,7 +5,7 @@ import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
 import { wholeNumber } from '../option-values.ts';
 import { placeText } from '../place-line.ts';
-import { unknownNames } from '../unknown-names.ts';
+import { refuseUnknownChoice } from '../unknown-names.ts';
 
 interface ListLine {
   readonly mailbox?: string;
@@ -31,7 +31,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
     .option('--folder <path>', 'only this folder')
-    .option('--deleted', 'what is no longer at the service, in place of what is')
+    .option('--deleted', 'what is no longer at the service, instead of what is')
     .option('--as-of <T>', 'what there was at that time')
     .option('--limit <n>', 'how many places to print; all, if not said', wholeNumber(1, 1_000_000))
     .addHelpText('after', HELP)
@@ -42,6 +42,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           options.asOf === undefined ? undefined : moment('--as-of', options.asOf, context.now());
         const reader = openReader(context);
         try {
+          refuseUnknownChoice(reader, options);
           let listed = 0;
           const places = reader.catalog.list({
             ...(options.mailbox === undefined ? {} : { mailbox: options.mailbox }),
@@ -55,13 +56,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             await output.line(place, () => placeText(place, output));
             if (listed === options.limit) break;
           }
-          if (listed === 0) {
-            // Nothing is an answer; a name that was mistyped should not look like one.
-            for (const name of unknownNames(reader, options)) notices.warn(name);
-            notices.say(
-              options.deleted === true ? 'No deleted message is there.' : 'No message is there.',
-            );
-          }
+          if (listed === 0)
+            notices.say(options.deleted === true ? 'No deleted messages.' : 'No messages.');
           return EXIT.done;
         } finally {
           reader.close();

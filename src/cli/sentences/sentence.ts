@@ -31,6 +31,11 @@ export function some(names: readonly string[], shown = 3): string {
   return rest > 1 ? `${names.slice(0, shown).join(', ')} and ${rest} more` : names.join(', ');
 }
 
+/** `Did you mean "from:"? …` where a name was probably meant, else what follows alone. */
+export function didYouMean(suggestion: string | null, otherwise = ''): string {
+  return suggestion === null ? otherwise : `Did you mean "${suggestion}"? ${otherwise}`.trimEnd();
+}
+
 /** What the system means by an errno name, in plain words, with the name for those who search for it. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {
