@@ -31,6 +31,7 @@ const LAYOUTS: Readonly<Record<ArchiveCodec, Layout>> = {
 const PENDING_JOBS = 2;
 /** Bytes gathered before they are written. */
 const OUTPUT_BYTES = 1024 * 1024;
+
 /** A record to be put into a sealed file; without a payload it is a purged one. */
 export interface SealedRecord {
   readonly kind: number;

@@ -189,6 +189,7 @@ async function launchers(scriptName, codeName) {
     HANDED_OVER: 'handed-over.cjs',
     READING_SCRIPT: scriptName,
     READING_CODE: codeName,
+    BUILT_BY: process.version,
     NEEDED_NODE: needed.replace('>=', ''),
   };
   const define = Object.fromEntries(

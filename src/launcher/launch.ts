@@ -2,34 +2,46 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { constants, Script } from 'node:vm';
 import { commandName, readingCommand } from '../cli/command-name.ts';
+import { cachedCode, cachedCodeFile, keepCode } from './compiled-code.ts';
 
 /** Names of files in dist/; the build puts them in. */
 declare const READING_SCRIPT: string;
 declare const READING_CODE: string;
 declare const LOAD: string;
+/** The version of Node.js that compiled READING_CODE, such as `v24.21.0`. */
+declare const BUILT_BY: string;
 
 /**
  * Starts the program in this process. Reading commands answer as people type, so they come from one script that has
  * its compiled code next to it, without the module loader; a search takes a fifth less that way. All others, and
  * everything where that script is missing, come from the modules.
+ *
+ * Other versions of Node.js than the one that built the program refuse that code: theirs is kept in the user's cache,
+ * one file for each command, because it holds what has run.
  */
 export function launch(): void {
-  const source =
-    readingCommand(commandName(process.argv.slice(2))) === undefined
-      ? undefined
-      : // The build writes ASCII alone.
-        contentOf(READING_SCRIPT)?.toString('latin1');
+  const command = readingCommand(commandName(process.argv.slice(2)));
+  // The build writes ASCII alone.
+  const source = command === undefined ? undefined : contentOf(READING_SCRIPT)?.toString('latin1');
   if (source === undefined) {
     require(LOAD);
     return;
   }
-  const cachedData = contentOf(READING_CODE);
+  const key = READING_CODE.replace('.code', `-${process.version}-${process.arch}-${command}.code`);
+  const cached = cachedCodeFile(key);
+  const cachedData =
+    (cached === undefined ? undefined : cachedCode(cached)) ??
+    (process.version === BUILT_BY ? contentOf(READING_CODE) : undefined);
   const script = new Script(source, {
     filename: path.join(__dirname, READING_SCRIPT),
-    // Code of another version of Node.js is refused by it, and compiled again.
     ...(cachedData === undefined ? {} : { cachedData }),
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
+  if (cached !== undefined && (cachedData === undefined || script.cachedDataRejected === true)) {
+    process.on('exit', (code) => {
+      if (code === 0) keepCode(cached, () => script.createCachedData());
+    });
+  }
   const start: (load: NodeJS.Require, filename: string) => void = script.runInThisContext();
   start(require, __filename);
 }

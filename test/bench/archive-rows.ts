@@ -5,9 +5,15 @@ import type { Row } from './report.ts';
 /** Bytes of raw mail a second, on two cores. */
 const LEAST_VERIFIED = 300e6;
 
-/** What is done with an archive that is there: verifying it and exporting from it. */
-export function archiveRows({ exports, heavy, ...own }: ArchiveSpeed): Row[] {
+/** What is done with an archive that is there: compressing it, verifying it and exporting from it. */
+export function archiveRows({ exports, heavy, compaction, ...own }: ArchiveSpeed): Row[] {
   return [
+    {
+      work: 'Sealing of the whole log, read back, whole process',
+      peers: '',
+      mailkeep: `${formatMs(median(compaction.ms))}, ${formatMB(perSecond(own.rawBytes, compaction.ms))}/s; log ${(compaction.logBytes / own.rawBytes).toFixed(2)} of the raw bytes`,
+      target: 'none',
+    },
     verifiedRow('Full verification, whole process', own),
     ...(heavy === undefined
       ? []

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { sealLog } from './archive-sizes.ts';
@@ -17,6 +18,7 @@ const verifiedSchema = z.looseObject({
   rebuilt: z.number(),
   rawBytes: z.number(),
 });
+const compactedSchema = z.looseObject({ segments: z.number().min(1), bytesAfter: z.number() });
 const exportedSchema = z.looseObject({
   exported: z.number().min(1),
   bytes: z.number(),
@@ -37,7 +39,7 @@ export async function importArchive(
 }
 
 /**
- * Full verification, exports and rebuild of a sealed archive: whole processes that take turns, `runs` times. Its files
+ * Compaction, full verification, exports and rebuild of a sealed archive: whole processes that take turns, `runs` times. Its files
  * have been read before. Fails when the archive is not found whole.
  */
 export async function measureArchive(
@@ -56,7 +58,13 @@ export async function measureArchive(
     bytes: 0,
   }));
   let rawBytes = 0;
+  const compactMs: number[] = [];
+  let logBytes = 0;
   for (let round = 0; round < runs; round++) {
+    await compactTo('zlib', work, program, data);
+    const compacted = await compactTo('zstd', work, program, data);
+    compactMs.push(compacted.wallMs);
+    logBytes = compacted.bytesAfter;
     rawBytes = await verifyOnce(work, program, data, verifyMs, peak);
     for (const [index, { format, ms }] of exports.entries()) {
       const to = join(work.fresh('export'), format === 'zip' ? 'mail.zip' : 'mail');
@@ -71,7 +79,8 @@ export async function measureArchive(
     flush();
     rebuildMs.push((await work.run(invocation(program, 'rebuild', '--data', data))).wallMs);
   }
-  return { rawBytes, verifyMs, verifyPeakBytes: peak.bytes, exports, rebuildMs };
+  const compaction = { logBytes, ms: compactMs };
+  return { rawBytes, verifyMs, verifyPeakBytes: peak.bytes, exports, compaction, rebuildMs };
 }
 
 const HEAVY_MESSAGES = 2_000;
@@ -94,6 +103,23 @@ export async function measureHeavy(
     rawBytes = await verifyOnce(work, program, data, verifyMs, peak);
   work.fresh('heavy-archive');
   return { rawBytes, verifyMs, verifyPeakBytes: peak.bytes };
+}
+
+/** Rewrites every sealed segment, read back and compared. @throws when there was none to rewrite */
+async function compactTo(
+  codec: 'zlib' | 'zstd',
+  work: Workplace,
+  program: string,
+  data: string,
+): Promise<{ readonly wallMs: number; readonly bytesAfter: number }> {
+  const config = join(work.fresh('codec'), 'config.json');
+  writeFileSync(config, JSON.stringify({ archive: { codec } }));
+  flush();
+  const run = await work.run(
+    invocation(program, 'compact', '--data', data, '--config', config, '--json'),
+  );
+  const { bytesAfter } = compactedSchema.parse(JSON.parse(run.stdout));
+  return { wallMs: run.wallMs, bytesAfter };
 }
 
 /** Returns the bytes of raw mail. @throws when not every message was rebuilt, or the archive is not sound */

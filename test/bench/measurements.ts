@@ -92,6 +92,8 @@ export interface ExportSpeed {
 /** Work with an archive that is there, sealed; whole processes. */
 export interface ArchiveSpeed extends VerifySpeed {
   readonly exports: readonly ExportSpeed[];
+  /** Rewriting of the whole sealed log, whole processes. */
+  readonly compaction: { readonly logBytes: number; readonly ms: readonly number[] };
   readonly rebuildMs: readonly number[];
   /** Full verification of another archive, of messages that are nearly all attachment. */
   readonly heavy?: VerifySpeed;

@@ -97,6 +97,7 @@ test('verification and exports are told by what they made of an archive in a sec
     verifyMs,
     verifyPeakBytes: 310e6,
     exports: [{ format: 'zip', ms: [4_000, 9_000, 5_000], messages: 1_000, bytes: 500e6 }],
+    compaction: { logBytes: 180e6, ms: [6_000, 3_000, 4_000] },
     rebuildMs: [3_000],
   });
   const line = (ms: readonly number[]) =>
@@ -113,6 +114,9 @@ test('verification and exports are told by what they made of an archive in a sec
     mailkeep: '1.50 s, 400 MB of raw mail a second',
     met: true,
   });
+  expect(line([1]).get('Sealing of the whole log')?.mailkeep).toBe(
+    '4.00 s, 150 MB/s; log 0.30 of the raw bytes',
+  );
   const exported = line([1]).get('Export');
   expect(exported?.mailkeep).toBe('5.00 s, 200 msg/s, 100 MB/s');
   expect(exported?.met).toBeUndefined();

@@ -133,15 +133,15 @@ describe.each(oldNodes())('on Node.js $version', ({ version, command: [node = ''
 
   test('a launcher that is killed takes the program along, also while it computes', async () => {
     addRuntime(folder);
-    // Busy for good after the thread that watches has started, and with nothing to do.
-    for (const args of [['busy', '300'], ['wait']]) {
+    // Busy for good from the beginning and later, and with nothing to do.
+    for (const args of [['busy', '0'], ['busy', '300'], ['wait']]) {
       const { child, line, ended } = start(args);
       const { pid } = z.object({ pid: z.int() }).parse(await line());
       expect(isRunning(pid)).toBe(true);
       const killedAt = performance.now();
       child.kill('SIGKILL');
       await gone(pid);
-      console.info(`${args[0]}: gone ${(performance.now() - killedAt).toFixed(0)} ms later`);
+      console.info(`${args.join(' ')}: gone ${(performance.now() - killedAt).toFixed(0)} ms later`);
       await ended;
     }
   });

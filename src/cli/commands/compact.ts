@@ -3,7 +3,7 @@ import type { Body } from '../command-file.ts';
 
 const HELP = `
 Rewrites the closed segments of the log that are compressed otherwise than the configuration says now
-(archive.codec: zstd, or zlib). An archive written before mailkeep had zstd becomes smaller and faster to read. Every
+(archive.codec: zstd, or zlib). The log of an archive written before mailkeep had zstd becomes about a tenth smaller. Every
 segment is written next to the old one, read back and compared record by record before it replaces it, so
 an interruption or a full disk costs nothing: run the command again and it continues. A second run finds
 nothing to do. It needs room for one segment at a time.

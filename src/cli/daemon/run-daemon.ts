@@ -189,6 +189,9 @@ function reloading(
     if (settings.dataDir !== writer.dataDir) {
       log.say('warn', 'another dataDir takes effect with the next start only');
     }
+    if (settings.archive.codec !== writer.codec) {
+      log.say('warn', 'another archive.codec takes effect with the next start only');
+    }
     log.setLevel(settings.log.level);
     const names = settings.accounts.map(({ name }) => name);
     await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
