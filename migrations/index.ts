@@ -3,6 +3,7 @@ import * as catalog0001 from './0001_catalog.ts';
 import * as catalog0002 from './0002_threads.ts';
 import * as catalog0003 from './0003_attachment_text.ts';
 import * as catalog0004 from './0004_zstd_texts.ts';
+import * as catalog0005 from './0005_attachment_lists.ts';
 
 /** One step of the catalog's shape. Steps only go forward: the catalog is derived, so the way back is a rebuild. */
 export interface CatalogMigration {
@@ -18,4 +19,5 @@ export const migrations: Readonly<Record<string, CatalogMigration>> = {
   '0002_threads': catalog0002,
   '0003_attachment_text': catalog0003,
   '0004_zstd_texts': catalog0004,
+  '0005_attachment_lists': catalog0005,
 };

@@ -38,6 +38,44 @@ const AT = query<{ commit: number }>()((db, p) =>
     .orderBy('s.from_commit'),
 );
 
+const EVER = query()((db) =>
+  db
+    .selectFrom('folder_spans as s')
+    .innerJoin('folders as f', 'f.id', 's.folder_id')
+    .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
+    .select([
+      'b.host',
+      'b.mailbox',
+      'b.address',
+      's.path',
+      's.special_use as specialUse',
+      'f.delimiter',
+    ])
+    .distinct()
+    .orderBy('s.path'),
+);
+const MAILBOXES = query()((db) =>
+  db.selectFrom('mailboxes').select(['host', 'address', 'mailbox']).orderBy('id'),
+);
+
+/** What folders and mailboxes of the archive were ever called, whatever became of them. */
+export interface EverNamed {
+  readonly folders: readonly Pick<
+    FolderName,
+    'host' | 'mailbox' | 'address' | 'path' | 'name' | 'specialUse'
+  >[];
+  readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address'>[];
+}
+
+/** Returns every name a folder ever had, and every mailbox, also one without folders. */
+export function everNamed(connection: Connection): EverNamed {
+  const folders = connection
+    .statement(EVER)
+    .all({})
+    .map((row) => ({ ...row, name: lastPart(row) }));
+  return { folders, mailboxes: connection.statement(MAILBOXES).all({}) };
+}
+
 /** Every folder ever seen by its number, under its last path, or under the path it had at a commit. */
 export function folderNames(
   connection: Connection,
@@ -51,15 +89,18 @@ export function folderNames(
   const names = new Map<number, FolderName>();
   // Of several spans of a folder, the last holds.
   for (const row of new Map(rows.map((one) => [one.id, one])).values()) {
-    const { delimiter } = row;
-    const cut = delimiter === '' ? -1 : row.path.lastIndexOf(delimiter);
-    const name = cut < 0 ? row.path : row.path.slice(cut + delimiter.length);
+    const name = lastPart(row);
     const key = `${row.mailboxId}\0${row.path}`;
     const namesake = met.get(key) ?? 0;
     met.set(key, namesake + 1);
     names.set(row.id, { ...row, name, namesake });
   }
   return names;
+}
+
+function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): string {
+  const cut = delimiter === '' ? -1 : path.lastIndexOf(delimiter);
+  return cut < 0 ? path : path.slice(cut + delimiter.length);
 }
 
 /** Which folders a filter means. Absent fields mean all. */
@@ -70,7 +111,10 @@ export interface FolderFilter {
   readonly folder?: string;
 }
 
-export function matchesFolder(name: FolderName, { mailbox, folder }: FolderFilter): boolean {
+export function matchesFolder(
+  name: Pick<FolderName, 'mailbox' | 'address' | 'path'>,
+  { mailbox, folder }: FolderFilter,
+): boolean {
   if (mailbox !== undefined) {
     const wanted = mailbox.toLowerCase();
     if (name.address.toLowerCase() !== wanted && name.mailbox.toLowerCase() !== wanted)

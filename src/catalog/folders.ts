@@ -1,5 +1,6 @@
 import type { FolderKey, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { type EverNamed, everNamed } from './folder-names.ts';
 import { query } from './query.ts';
 
 export interface KnownMailbox extends MailboxKey {
@@ -191,6 +192,8 @@ export interface FolderQueries {
   mailbox(key: MailboxKey): KnownMailbox | undefined;
   /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
   all(options?: { readonly mailbox?: MailboxKey; readonly gone?: boolean }): KnownFolder[];
+  /** What folders and mailboxes were ever called. */
+  everNamed(): EverNamed;
   /** The live folder at a path. */
   find(key: FolderKey): KnownFolder | undefined;
   counts(folder: number): FolderCounts;
@@ -217,6 +220,7 @@ export function folderQueries(connection: Connection): FolderQueries {
     mailboxes: () => connection.statement(MAILBOXES).all({}),
     mailbox: ({ host, mailbox }) => connection.statement(MAILBOX).get({ host, mailbox }),
     all,
+    everNamed: () => everNamed(connection),
     find({ host, mailbox, folder }) {
       const row = connection.statement(FIND).get({ host, mailbox, path: folder });
       return row === undefined ? undefined : known(row);

@@ -9,6 +9,7 @@ import {
   TOKEN_INLINE,
 } from '../search/meta-tokens.ts';
 import { indexText } from '../search/normalise.ts';
+import { packList } from './attachment-lists.ts';
 import { putAttachments } from './attachment-texts.ts';
 import { packText } from './cached-text.ts';
 import type { Connection } from './connection.ts';
@@ -101,11 +102,13 @@ const SET_TEXT = query<{
   docid: number;
   unparsed: string | null;
   text: Buffer | null;
+  attachments: Buffer | null;
 }>()((db, p) =>
   db.replaceInto('texts').values({
     docid: p.docid,
     unparsed: p.unparsed,
     text: p.text,
+    attachments: p.attachments,
   }),
 );
 const SET_EXTRACTED = query<{ docid: number; extractor: number }>()((db, p) =>
@@ -201,7 +204,9 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
     addTerms(connection, document, row);
     connection.statement(SET_EXTRACTED).run({ docid, extractor: EXTRACTOR_VERSION });
     const unparsed = extraction.status === 'unparsed' ? (extraction.reason ?? 'unknown') : null;
-    connection.statement(SET_TEXT).run({ docid, unparsed, text: packText(extraction.body) });
+    const attachments = packList(extraction.attachments);
+    const text = packText(extraction.body);
+    connection.statement(SET_TEXT).run({ docid, unparsed, text, attachments });
     joinThread(connection, {
       docid,
       id: row.id.toString('hex'),

@@ -1,6 +1,7 @@
 import type { Address, FlagSet, MessageId } from '../mail/words.ts';
 import type { SearchNode } from '../search/ast.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../search/snippet.ts';
+import { type ListedAttachment, unpackList } from './attachment-lists.ts';
 import { unpackText } from './cached-text.ts';
 import type { Connection } from './connection.ts';
 import type { FolderName } from './folder-names.ts';
@@ -31,8 +32,10 @@ export interface SearchLine extends HitPlace {
   readonly places: readonly HitPlace[];
   /** A piece of the text around what matched, else its beginning. On one line, and not made safe for terminals. */
   readonly snippet: string;
+  /** All attachments, inline ones too; null for a message that is not indexed yet. */
+  readonly attachments: readonly ListedAttachment[] | null;
   /** The attachments in whose text something sought stands, with a piece of it. */
-  readonly attachments: readonly {
+  readonly matchedAttachments: readonly {
     readonly number: number;
     readonly filename: string | null;
     readonly snippet: string;
@@ -42,7 +45,7 @@ export interface SearchLine extends HitPlace {
 export interface SearchHit {
   readonly docid: number;
   readonly line: SearchLine;
-  /** The matches within `line.snippet`, and within those of `line.attachments`. */
+  /** The matches within `line.snippet`, and within those of `line.matchedAttachments`. */
   readonly matches: Snippet['matches'];
   readonly attachmentMatches: readonly Snippet['matches'][];
 }
@@ -53,7 +56,7 @@ const MESSAGE = query<{ docid: number }>()((db, p) =>
     .selectFrom('messages as m')
     .leftJoin('texts as t', 't.docid', 'm.docid')
     .select(['m.id', 'm.size', 'm.date', 'm.subject', 'm.sender_name', 'm.sender_address'])
-    .select(['m.message_id', 't.text'])
+    .select(['m.message_id', 'm.extractor', 't.text', 't.attachments'])
     .where('m.docid', '=', p.docid),
 );
 const PLACES = query<{ docid: number }>()((db, p) =>
@@ -138,7 +141,11 @@ export function hitReader(
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
-      attachments: attached.map(({ matches: _, ...attachment }) => attachment),
+      attachments:
+        row.extractor <= 0 && row.attachments === null
+          ? null
+          : unpackList(row.attachments, connection.file),
+      matchedAttachments: attached.map(({ matches: _, ...attachment }) => attachment),
     };
     const attachmentMatches = attached.map(({ matches }) => matches);
     return { docid, line, matches: found.matches, attachmentMatches };

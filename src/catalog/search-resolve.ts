@@ -1,4 +1,6 @@
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import { nearestAddress, nearestFolder } from '../names/near-names.ts';
+import { nearest } from '../names/nearest.ts';
 import type { SearchNode, State, TextField, TextNode } from '../search/ast.ts';
 import { ftsString } from '../search/fts-text.ts';
 import {
@@ -8,10 +10,8 @@ import {
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from '../search/meta-tokens.ts';
-import { nearest } from '../search/nearest.ts';
 import { MARK } from './flag-marks.ts';
-import type { FolderName } from './folder-names.ts';
-import { nearestAddress, nearestFolder } from './near-names.ts';
+import type { EverNamed, FolderName } from './folder-names.ts';
 import type { Formula, PlaceCondition } from './search-formula.ts';
 import { threadNode } from './threads.ts';
 
@@ -28,15 +28,21 @@ export interface Names {
   /** The thread of a message, and the one that a Message-ID is in. */
   threadOf(docid: number): number | undefined;
   threadNaming(messageId: string): number | undefined;
+  /** What folders and mailboxes were ever called: a name from another time is known, and finds nothing. */
+  ever(): EverNamed;
   /** The host of each account that is configured, by its name in lower case. */
   readonly accounts: ReadonlyMap<string, string>;
 }
 
-/** A name in the query that the archive has not: no error, since it may have been there yesterday. */
+/** A name in the query that nothing has, at the time that is asked about. */
 export interface UnknownName {
   readonly kind: 'folder' | 'mailbox' | 'account' | 'message';
   readonly found: string;
   readonly suggestion: string | null;
+  /** Names there are, where they are few enough to be listed; else empty. */
+  readonly candidates: readonly string[];
+  /** False for a name of another time, or of a configured account that has nothing yet: an empty answer is right. */
+  readonly never: boolean;
 }
 
 const COLUMNS: Readonly<Record<TextField, string>> = {
@@ -186,7 +192,7 @@ function thread(value: string, names: Names, unknown: (name: UnknownName) => voi
     ]),
   ];
   if (values.length === 0) {
-    unknown({ kind: 'message', found: value, suggestion: null });
+    unknown({ kind: 'message', found: value, suggestion: null, candidates: [], never: true });
     return never;
   }
   return { op: 'members', members: { column: 'thread', values } };
@@ -207,7 +213,7 @@ function me(field: TextField, { folders }: Names): Formula {
 /** By its name in the configuration, or by the host that its mailboxes are at. */
 function account(
   value: string,
-  { folders, accounts }: Names,
+  { folders, ever, accounts }: Names,
   unknown: (name: UnknownName) => void,
 ): Formula {
   const wanted = value.toLowerCase();
@@ -217,26 +223,39 @@ function account(
     all.filter((name) => name.host.toLowerCase() === host).map(({ mailboxId }) => mailboxId),
   );
   if (ids.size === 0) {
-    const known = [...accounts.keys(), ...new Set(all.map((name) => name.host))];
-    unknown({ kind: 'account', found: value, suggestion: nearest(value, known) });
+    const hosts = new Set(ever().mailboxes.map((known) => known.host));
+    const candidates = [...accounts.keys(), ...hosts];
+    const suggestion = nearest(value, candidates);
+    const named = { kind: 'account', found: value, suggestion, candidates } as const;
+    unknown({ ...named, never: !accounts.has(wanted) && !hosts.has(host) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };
 }
 
-function folder(value: string, { folders }: Names, unknown: (name: UnknownName) => void): Formula {
+function folder(
+  value: string,
+  { folders, ever }: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
   if (value.toLowerCase() === 'anywhere') return { op: 'always' };
   const all = [...folders.values()];
   const found = foldersCalled(value, all);
   if (found.length === 0) {
-    unknown({ kind: 'folder', found: value, suggestion: nearestFolder(value, all) });
+    const known = ever().folders;
+    const isNever = foldersCalled(value, known).length === 0;
+    const suggestion = nearestFolder(value, known);
+    unknown({ kind: 'folder', found: value, suggestion, candidates: [], never: isNever });
     return never;
   }
   return place({ folders: found.map(({ id }) => id), flagSets: null, indexed: null });
 }
 
 /** By the full path, else by the path in any case, the special use, or the last part of the path; `X*` is X and all below. */
-function foldersCalled(value: string, all: readonly FolderName[]): readonly FolderName[] {
+function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'>>(
+  value: string,
+  all: readonly F[],
+): readonly F[] {
   const exact = all.filter(({ path }) => path === value);
   if (exact.length > 0) return exact;
   const wanted = value.toLowerCase();
@@ -253,22 +272,23 @@ function foldersCalled(value: string, all: readonly FolderName[]): readonly Fold
   );
 }
 
-function mailbox(value: string, { folders }: Names, unknown: (name: UnknownName) => void): Formula {
+function mailbox(
+  value: string,
+  { folders, ever }: Names,
+  unknown: (name: UnknownName) => void,
+): Formula {
   const wanted = value.toLowerCase();
-  const all = [...folders.values()];
-  const ids = new Set(
-    all
-      .filter(
-        ({ address, mailbox: resource }) =>
-          address.toLowerCase() === wanted ||
-          resource.toLowerCase() === wanted ||
-          address.toLowerCase().split('@', 1)[0] === wanted,
-      )
-      .map(({ mailboxId }) => mailboxId),
-  );
+  const isMeant = ({ address, mailbox: resource }: Pick<FolderName, 'address' | 'mailbox'>) =>
+    address.toLowerCase() === wanted ||
+    resource.toLowerCase() === wanted ||
+    address.toLowerCase().split('@', 1)[0] === wanted;
+  const ids = new Set([...folders.values()].filter(isMeant).map(({ mailboxId }) => mailboxId));
   if (ids.size === 0) {
-    const addresses = all.map(({ address }) => address);
-    unknown({ kind: 'mailbox', found: value, suggestion: nearestAddress(value, addresses) });
+    const { mailboxes } = ever();
+    const candidates = mailboxes.map(({ address }) => address);
+    const suggestion = nearestAddress(value, candidates);
+    const named = { kind: 'mailbox', found: value, suggestion, candidates } as const;
+    unknown({ ...named, never: !mailboxes.some(isMeant) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };

@@ -1,6 +1,7 @@
 import type { SearchNode } from '../search/ast.ts';
 import { archiveNames } from './archive-names.ts';
 import type { Connection } from './connection.ts';
+import { everNamed } from './folder-names.ts';
 import { commitAt } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import { chooseDriver, type Drive, isSparse } from './search-driver.ts';
@@ -28,7 +29,7 @@ export interface SearchRequest {
 
 export interface SearchResult {
   readonly hits: readonly SearchHit[];
-  /** Folders and mailboxes that the query names and the archive has not. */
+  /** Names in the query that nothing has. */
   readonly unknown: readonly UnknownName[];
 }
 
@@ -138,6 +139,7 @@ function prepared(
     byIdPrefix: ids,
     threadOf: (docid) => threadOf(connection, docid),
     threadNaming: (messageId) => threadNaming(connection, messageId),
+    ever: () => everNamed(connection),
     accounts: request.accounts ?? new Map(),
   };
   const formula = resolve(request.node, names, (name) => unknown.push(name));

@@ -223,6 +223,8 @@ interface TextsTable {
   unparsed: string | null;
   /** The beginning of the text, packed by `packed-utf8.ts`; null where there is none. */
   text: Buffer | null;
+  /** Its attachments as JSON, see `attachment-lists.ts`; null where there are none, or where it is due. */
+  attachments: Buffer | null;
 }
 
 /** A message in its thread; see `threads.ts`. Nodes, threads and subjects are 47-bit hashes. */

@@ -55,7 +55,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'rebuild',
-    summary: 'make the catalog anew from the log',
+    summary: 'rebuild the catalog from the log',
     load: () => import('./commands/rebuild.ts'),
   },
   {

@@ -66,5 +66,6 @@ export async function handOver(
     return EXIT.done;
   }
   log.result(answer.result);
-  return tellResult(context, command, answer.result, readDamage(settings.dataDir));
+  const { dataDir } = settings;
+  return tellResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
 }

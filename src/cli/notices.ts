@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { type Colours, wantsColour } from './output.ts';
+import { fitNarrow } from './wrap-text.ts';
 
 /** What people are told beside results, on standard error. With `--json` nothing but an error stands there. */
 export interface Notices {
@@ -25,7 +26,8 @@ export function streamNotices(
   const terminal = stream.isTTY === true;
   const colours = pc.createColors(terminal && wantsColour(options.env));
   const line = (text: string): void => {
-    if (!options.quiet && !options.json) stream.write(`${text}\n`);
+    if (!options.quiet && !options.json)
+      stream.write(`${terminal ? fitNarrow(text, stream.columns) : text}\n`);
   };
   return {
     live: terminal && !options.quiet && !options.json,

@@ -4,6 +4,7 @@ import pc from 'picocolors';
 import { errnoOf } from '../errors/errno.ts';
 import { outputFailed } from '../errors/system.ts';
 import { jsonLine } from './json-text.ts';
+import { fitNarrow } from './wrap-text.ts';
 
 export type Colours = ReturnType<typeof pc.createColors>;
 
@@ -57,8 +58,10 @@ export function streamOutput(
     if (failure !== undefined) throw failure;
   };
   const terminal = stream.isTTY === true;
+  // Asked each time: windows change their size.
+  const fitted = (text: string) => (terminal ? fitNarrow(text, stream.columns) : text);
   const print = (value: unknown, text: () => string): Promise<void> =>
-    write(`${options.json ? jsonLine(value) : text()}\n`);
+    write(`${options.json ? jsonLine(value) : fitted(text())}\n`);
   return {
     json: options.json,
     interactive: terminal && !options.json,
@@ -67,7 +70,7 @@ export function streamOutput(
     colours: pc.createColors(terminal && !options.json && wantsColour(options.env)),
     object: print,
     line: print,
-    text: (text) => write(`${text}\n`),
+    text: (text) => write(`${fitted(text)}\n`),
     bytes: write,
     written,
   };

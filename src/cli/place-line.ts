@@ -1,5 +1,5 @@
 import type { PlaceLine } from '../catalog/list.ts';
-import { displayWidth, padColumns, terminalLine } from '../mail/terminal-safe.ts';
+import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { localTime } from './amounts.ts';
 import type { Output } from './output.ts';
 
@@ -32,6 +32,9 @@ const UNMEASURED: Columns = { sender: 24, subject: 60, folder: Number.POSITIVE_I
 /** Date, id and flags, with the blanks behind them. */
 const START_COLUMNS = 16 + 2 + SHORT_ID + 1 + 2 + 1;
 
+/** A narrower terminal has a place in three lines. */
+const ONE_LINE_COLUMNS = 64;
+
 /** How a terminal's line is shared, the same for every line of a list. */
 function columnsOf(output: Output, ended: number): Columns {
   if (!output.interactive) return UNMEASURED;
@@ -49,6 +52,17 @@ export function placeText(place: PlaceLine, output: Output): string {
   const ended = place.endedAt === null ? '' : `  ended ${dateText(place.endedAt)}`;
   const columns = columnsOf(output, ended.length);
   const start = `${dateText(place.date)}  ${shortId(place.id)} ${unread ? 'N' : ' '}${flagged} `;
+  if (output.interactive && output.columns < ONE_LINE_COLUMNS) {
+    const room = output.columns - 2;
+    const about = `${terminalLine(senderText(place.from))}: ${terminalLine(place.subject ?? '(no subject)')}`;
+    const shown = fitColumns(about, room);
+    const folder = tailColumns(terminalLine(place.folder), Math.max(0, room - ended.length));
+    return [
+      colours.dim(start.trimEnd()),
+      `  ${unread ? colours.bold(shown) : shown}`,
+      colours.dim(`  ${folder}${ended}`),
+    ].join('\n');
+  }
   const sender = padColumns(terminalLine(senderText(place.from)), columns.sender);
   const subject = padColumns(terminalLine(place.subject ?? '(no subject)'), columns.subject);
   const folder =

@@ -1,6 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
 import { usageError } from '../errors/usage.ts';
+import { nearest } from '../names/nearest.ts';
 import type { Body } from './command-file.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
@@ -46,6 +47,8 @@ export async function parseCommandLine(
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', TOP_HELP)
     .exitOverride()
+    // Suggestions are made in one place, for names of every kind.
+    .showSuggestionAfterError(false)
     .configureOutput({
       writeOut: (text) => {
         printed += text;
@@ -71,28 +74,62 @@ export async function parseCommandLine(
       command.addHelpText('after', EXIT_STATUS_HELP);
     }
   }
+  const chosen = program.commands.find((command) => command.name() === named);
+  if (first === 'help' && named === 'help') return parseCommandLine(['--help'], commands);
+  if (first === 'help' && named !== undefined && chosen === undefined) {
+    const problem = problemText(`unknown command '${named}'`, program, program);
+    throw usageError('usage-invalid', { command: '', problem });
+  }
   try {
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
-    if (error.code === 'commander.help') {
-      throw usageError('usage-invalid', { command: '', problem: 'a command is missing.' });
-    }
+    if (error.code === 'commander.help') throw withoutCommand(chosen ?? program);
     throw usageError('usage-invalid', {
-      command: commands.some(({ name }) => name === named) ? (named ?? '') : '',
-      problem: sentenced(error.message),
+      command: chosen?.name() ?? '',
+      problem: problemText(error.message, chosen ?? program, program),
     });
   }
-  if (body === undefined) return { kind: 'print', text: program.helpInformation().trimEnd() };
+  if (body === undefined) throw withoutCommand(chosen ?? program);
   return { kind: 'run', body, globals: globalsOf(program) };
 }
 
-/** Commander puts what was probably meant into brackets on a line of its own. */
-function sentenced(message: string): string {
-  const [what = '', ...meant] = message.replace(/^error: /, '').split('\n');
-  const asked = meant.map((line) => ` ${line.replace(/^\((.*)\)$/, '$1')}`).join('');
-  return `${what.replace(/\.?$/, '')}.${asked}`;
+function withoutCommand(command: Command): Error {
+  return usageError('usage-no-command', { help: command.helpInformation().trimEnd() });
+}
+
+/** What the parser refused, with what was probably meant: a command, an option or one of its values. */
+function problemText(message: string, command: Command, program: Command): string {
+  const stray = /^error: too many arguments .*: ([^,]+)\.$/.exec(message)?.[1];
+  const what =
+    stray === undefined || command.commands.length === 0
+      ? message.replace(/^error: /, '').replace(/\.?$/, '.')
+      : `unknown command '${stray}'.`;
+  const [, kind, typed = ''] = /^unknown (command|option) '([^']*)'/.exec(what) ?? [];
+  const candidates =
+    kind === 'command'
+      ? commandNames(command)
+      : kind === 'option'
+        ? optionNames(command, program)
+        : (/ Allowed choices are (.*)\.$/.exec(what)?.[1]?.split(', ') ?? []);
+  const found = kind === undefined ? / '([^']*)' is invalid/.exec(what)?.[1] : typed;
+  const suggestion = found === undefined ? null : nearest(found, candidates);
+  return suggestion === null ? what : `${what} Did you mean ${suggestion}?`;
+}
+
+function commandNames(command: Command): string[] {
+  return command
+    .createHelp()
+    .visibleCommands(command)
+    .map((sub) => sub.name());
+}
+
+/** Long options of a command, of the commands below it, and of every command. */
+function optionNames(command: Command, program: Command): string[] {
+  return [command, ...command.commands, program]
+    .flatMap(({ options }) => options)
+    .flatMap(({ long }) => long ?? []);
 }
 
 function globalsOf(program: Command): Globals {

@@ -10,7 +10,7 @@ import { placeText } from './place-line.ts';
 export function hitText({ line, matches, attachmentMatches }: SearchHit, output: Output): string {
   const more = line.places.length - 1;
   const also = more > 0 ? output.colours.dim(` +${more}`) : '';
-  const attached = line.attachments.map(({ number, filename, snippet }, i) => {
+  const attached = line.matchedAttachments.map(({ number, filename, snippet }, i) => {
     const name = fitColumns(terminalLine(filename ?? '(no name)'), MOST_OF_A_NAME);
     const before = `[${number}] ${name}: `;
     const piece = snippetText(snippet, attachmentMatches[i] ?? [], output, displayWidth(before));
@@ -61,11 +61,10 @@ function harmless(piece: string): string {
   return terminalSafe(piece).replace(/\s/g, ' ');
 }
 
-/** A folder or mailbox that a query names and nobody has: most likely a slip. */
-export function unknownText({ kind, found, suggestion }: UnknownName): string {
-  const listed = kind === 'folder' || kind === 'mailbox' ? ' ("mailkeep status" lists them)' : '';
-  const meant = suggestion === null ? listed : `; did you mean "${terminalLine(suggestion)}"?`;
-  return `the archive has no ${kind} "${terminalLine(found)}"${meant}`;
+/** A name in a query that nothing has now; what never was is an error already. */
+export function unknownText({ kind, found, never }: UnknownName): string {
+  const name = `${kind} "${terminalLine(found)}"`;
+  return never ? `the archive has no ${name}` : `nothing in the archive is in the ${name} now`;
 }
 
 /** How a query was understood, as a tree, and the statements that answer it. */
@@ -73,7 +72,6 @@ export function explainText(query: SearchQuery, plan: SearchPlan): string {
   return [
     ...nodeLines(query.node, ''),
     ...(query.asOf === null ? [] : [`as of ${new Date(query.asOf).toISOString()}`]),
-    ...plan.unknown.map(unknownText),
     ...plan.drives.flatMap(({ driver, sql }) => ['', `by ${driver}:`, ...sql.map(terminalLine)]),
   ].join('\n');
 }

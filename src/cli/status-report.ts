@@ -44,8 +44,10 @@ export function statusText(
       '',
       mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
       ...quotaLine(mailbox),
-      ...rows.map(
-        ({ name, facts }) => `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
+      ...rows.map(({ name, facts }) =>
+        room < NAME_COLUMNS
+          ? `  ${fitColumns(name, columns - 2)}\n    ${facts.trimStart()}`
+          : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
       ),
     ]),
     ...staleLine(stale, colours),

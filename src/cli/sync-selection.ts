@@ -1,8 +1,13 @@
+import { openCatalogReader } from '../catalog/catalog.ts';
+import { readState } from '../catalog/state.ts';
 import type { AccountSettings, Settings } from '../config/settings.ts';
 import { usageError } from '../errors/usage.ts';
+import { nearestAddress, nearestFolder } from '../names/near-names.ts';
+import { nearest } from '../names/nearest.ts';
 import type { Wanted } from '../sync/apply/survey.ts';
 import { type Selection, selects } from '../sync/plan/selection.ts';
 import type { SyncResult } from '../sync/result.ts';
+import { listedMailboxes } from './listed-mailboxes.ts';
 
 /** What the command line narrows a pass to; empty lists narrow nothing. */
 export interface Narrowing {
@@ -20,7 +25,8 @@ export function chosenAccounts(
   const chosen = accounts.filter((account) => account.name === name);
   if (chosen.length === 0) {
     const known = accounts.map((account) => account.name);
-    throw usageError('usage-unknown-account', { account: name, known });
+    const suggestion = nearest(name, known);
+    throw usageError('usage-unknown-account', { account: name, known, suggestion });
   }
   return chosen;
 }
@@ -63,7 +69,7 @@ function narrowed(
     throw usageError('usage-option', {
       option,
       found: leftOut,
-      expected: 'a name that the configuration does not leave out',
+      expected: 'a name that the configuration includes',
     });
   }
   return (selection) =>
@@ -72,20 +78,47 @@ function narrowed(
       : { include: names.filter(meant(selection)), exclude: selection.exclude };
 }
 
-/** A name that nothing at the service has would otherwise look like a pass that found all well. */
-export function mindNames(
+/**
+ * Refuses names that nothing at the service has: the pass would look like one that found all well.
+ *
+ * @param dataDir the archive, for what it knows of the names there are
+ * @throws usage-unreachable-mailbox, usage-unlisted-folder
+ */
+export function refuseUnknownNames(
   command: Narrowing,
   { mailboxes, certificates, failures }: SyncResult,
+  dataDir: string,
 ): void {
   if (failures.length > 0) return;
   const [mailbox] = command.mailboxes;
   if (mailbox !== undefined && mailboxes.length === 0) {
-    const expected = 'the address of a mailbox that the token reaches';
-    throw usageError('usage-option', { option: '--mailbox', found: mailbox, expected });
+    const known = reachedAddresses(dataDir, command.account);
+    const suggestion = nearestAddress(mailbox, known);
+    throw usageError('usage-unreachable-mailbox', { mailbox, known, suggestion });
   }
   const [folder] = command.folders;
   if (folder !== undefined && certificates.length === 0) {
-    const expected = 'the path of a folder that the service lists';
-    throw usageError('usage-option', { option: '--folder', found: folder, expected });
+    const suggestion = nearestFolder(folder, knownFolders(dataDir));
+    throw usageError('usage-unlisted-folder', { folder, suggestion });
+  }
+}
+
+function reachedAddresses(dataDir: string, account: string | undefined): string[] {
+  const state = readState(dataDir);
+  try {
+    return listedMailboxes(state)
+      .filter((listed) => account === undefined || listed.account === account)
+      .map(({ address }) => address);
+  } finally {
+    state?.close();
+  }
+}
+
+function knownFolders(dataDir: string) {
+  const catalog = openCatalogReader(dataDir);
+  try {
+    return catalog.folders.all().map(({ folder, name }) => ({ path: folder, name }));
+  } finally {
+    catalog.close();
   }
 }

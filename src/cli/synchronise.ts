@@ -29,7 +29,7 @@ export interface SyncCommand extends Narrowing {
   readonly full: boolean;
   readonly dryRun: boolean;
   readonly acceptEndings: boolean;
-  /** A log of JSON Lines on standard error in the place of progress. */
+  /** A log of JSON Lines on standard error instead of progress. */
   readonly log: boolean;
 }
 
@@ -69,7 +69,7 @@ function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: 
 async function planned(
   context: CommandContext,
   settings: Settings,
-  { accounts }: OpenAccounts,
+  { accounts, stopProgress }: OpenAccounts,
   { full }: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
@@ -81,6 +81,7 @@ async function planned(
     full,
     signal: context.signal,
   });
+  stopProgress();
   await context.output.object(plan, () => planText(plan));
   return EXIT.done;
 }
@@ -88,7 +89,7 @@ async function planned(
 async function passed(
   context: CommandContext,
   settings: Settings,
-  { accounts, requests, progress, events }: OpenAccounts,
+  { accounts, requests, progress, stopProgress, events }: OpenAccounts,
   command: SyncCommand,
   writer: Writer,
 ): Promise<ExitCode> {
@@ -133,8 +134,9 @@ async function passed(
       signal: context.signal,
     });
     events.result(result);
+    stopProgress();
     const damage = recalledVerification(state)?.damage ?? null;
-    return await tellResult(context, command, result, damage);
+    return await tellResult(context, command, result, { dataDir, damage });
   } finally {
     await Promise.all([extractor.close(), attachments.close()]);
   }

@@ -5,22 +5,22 @@ import type { CommandContext } from './context.ts';
 import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
 import { damageTrouble } from './known-damage.ts';
 import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
-import { mindNames, type Narrowing } from './sync-selection.ts';
+import { type Narrowing, refuseUnknownNames } from './sync-selection.ts';
 import { tell } from './tell.ts';
 
 /**
  * Prints what a pass came to and names what went wrong. A pass over an archive with known damage ends with 3.
  *
- * @param damage what verifications found, null where no damage is known
- * @throws usage-option for a name that nothing has
+ * @param archive its folder, and what verifications found: null where no damage is known
+ * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
 export async function tellResult(
   context: CommandContext,
   command: Narrowing,
   result: SyncResult,
-  damage: KnownDamage | null,
+  { dataDir, damage }: { readonly dataDir: string; readonly damage: KnownDamage | null },
 ): Promise<ExitCode> {
-  mindNames(command, result);
+  refuseUnknownNames(command, result, dataDir);
   const found = damage === null ? [] : [damageTrouble(damage)];
   const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
   // Under cron every line becomes a mail: a pass without trouble is none.

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
 import { jsonLine } from './json-text.ts';
+import { fitNarrow } from './wrap-text.ts';
 
 /** What went wrong, as people and programs are told. */
 export interface Told {
@@ -13,7 +14,11 @@ export interface Told {
 }
 
 /** Tells of an error on standard error: one object with `--json`, else a sentence and what to do about it. */
-export function tell(stderr: Writable, json: boolean, told: Told): void {
+export function tell(
+  stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number },
+  json: boolean,
+  told: Told,
+): void {
   const { code, message, hint, answer } = told;
   if (json) {
     const shown = answer === undefined ? {} : { answer: answer.json };
@@ -25,7 +30,8 @@ export function tell(stderr: Writable, json: boolean, told: Told): void {
     ...(answer?.lines ?? []),
     ...(hint === null ? [] : [hint]),
   ];
-  stderr.write(`${lines.join('\n')}\n`);
+  const text = lines.join('\n');
+  stderr.write(`${stderr.isTTY === true ? fitNarrow(text, stderr.columns) : text}\n`);
 }
 
 /** How the process ends after an error. */

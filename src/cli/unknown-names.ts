@@ -1,29 +1,61 @@
-import { nearestAddress, nearestFolder } from '../catalog/near-names.ts';
+import { type FolderFilter, matchesFolder } from '../catalog/folder-names.ts';
+import type { UnknownName } from '../catalog/search-resolve.ts';
+import { usageError } from '../errors/usage.ts';
+import { nearestAddress, nearestFolder } from '../names/near-names.ts';
 import type { Reader } from './compose/reader.ts';
+import type { Notices } from './notices.ts';
 import { unknownText } from './search-report.ts';
 
-/** A sentence for each name of the command line that no mailbox, or no folder ever seen, goes by. */
-export function unknownNames(
-  reader: Reader,
-  { mailbox, folder }: { readonly mailbox?: string; readonly folder?: string },
-): string[] {
-  const unknown: string[] = [];
-  const mailboxes = reader.catalog.folders.mailboxes();
-  const wanted = mailbox?.toLowerCase();
-  const known = mailboxes.some((box) =>
-    [box.address.toLowerCase(), box.mailbox.toLowerCase()].some((name) => name === wanted),
-  );
-  if (mailbox !== undefined && !known) {
-    const addresses = mailboxes.map(({ address }) => address);
-    const suggestion = nearestAddress(mailbox, addresses);
-    unknown.push(unknownText({ kind: 'mailbox', found: mailbox, suggestion }));
+/**
+ * Refuses a query that names a folder, mailbox or account that never was: nothing found would look like an answer.
+ * Names that only nothing goes by now are a warning.
+ *
+ * @throws usage-unknown-name
+ */
+export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
+  for (const { kind, found, suggestion, candidates, never } of unknown) {
+    if (kind !== 'message' && never)
+      throw usageError('usage-unknown-name', { kind, found, suggestion, candidates });
   }
-  const folders = reader.catalog.folders.all({ gone: true });
-  const path = folder?.toUpperCase() === 'INBOX' ? 'INBOX' : folder;
-  if (folder !== undefined && !folders.some((seen) => seen.folder === path)) {
-    const named = folders.map((seen) => ({ path: seen.folder, name: seen.name }));
-    const suggestion = nearestFolder(folder, named);
-    unknown.push(unknownText({ kind: 'folder', found: folder, suggestion }));
+  for (const name of unknown) notices.warn(unknownText(name));
+}
+
+/** What `--mailbox` and `--folder` choose, and whether only what is at the service now counts. */
+interface Choice extends FolderFilter {
+  readonly deleted?: boolean;
+  readonly asOf?: unknown;
+}
+
+/**
+ * Refuses a mailbox or a folder of the command line that never was, and a folder that is gone where only what is at
+ * the service now is asked for.
+ *
+ * @throws usage-unknown-name, usage-folder-gone
+ */
+export function refuseUnknownChoice(
+  { catalog }: Pick<Reader, 'catalog'>,
+  { mailbox, folder, deleted, asOf }: Choice,
+): void {
+  if (mailbox === undefined && folder === undefined) return;
+  const { folders, mailboxes } = catalog.folders.everNamed();
+  const only = mailbox === undefined ? {} : { mailbox };
+  if (!mailboxes.some((box) => matchesFolder({ ...box, path: '' }, only))) {
+    const candidates = mailboxes.map(({ address }) => address);
+    const found = mailbox ?? '';
+    const suggestion = nearestAddress(found, candidates);
+    if (mailbox !== undefined)
+      throw usageError('usage-unknown-name', { kind: 'mailbox', found, suggestion, candidates });
   }
-  return unknown;
+  if (folder === undefined) return;
+  const wanted = { ...only, folder };
+  if (!folders.some((name) => matchesFolder(name, wanted))) {
+    const near = folders.filter((name) => matchesFolder(name, only));
+    const suggestion = nearestFolder(folder, near);
+    const facts = { kind: 'folder', found: folder, suggestion, candidates: [] } as const;
+    throw usageError('usage-unknown-name', facts);
+  }
+  if (deleted === true || asOf !== undefined) return;
+  const live = catalog.folders.all().map((seen) => ({ ...seen, path: seen.folder }));
+  if (!live.some((name) => matchesFolder(name, wanted)))
+    throw usageError('usage-folder-gone', { folder });
 }

@@ -8,7 +8,7 @@ const MOST_CHARS = 20_000;
  * marks it as quoted, and its indentation, stand before every piece.
  */
 export function wrapLine(line: string, columns: number): string[] {
-  if (line.length <= columns / 2 || line.length > MOST_CHARS || displayWidth(line) <= columns) {
+  if (line.length <= columns / 2 || line.length > MOST_CHARS || shownWidth(line) <= columns) {
     return [line];
   }
   const [start = ''] = /^(?:[ \t]*>)*[ \t]*/.exec(line) ?? [];
@@ -18,7 +18,7 @@ export function wrapLine(line: string, columns: number): string[] {
   let piece = '';
   let width = 0;
   for (const word of line.slice(start.length).split(' ')) {
-    const wide = displayWidth(word);
+    const wide = shownWidth(word);
     if (piece !== '' && width + 1 + wide > room) {
       pieces.push(`${lead}${piece}`);
       piece = word;
@@ -29,4 +29,26 @@ export function wrapLine(line: string, columns: number): string[] {
     }
   }
   return [...pieces, `${lead}${piece}`];
+}
+
+/** Columns of a text that may have our own colours in it. */
+function shownWidth(text: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: what picocolors writes
+  return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
+}
+
+/** From here on nothing has to be wrapped: lines are written for such terminals. */
+const WIDE_ENOUGH = 80;
+
+/**
+ * A text for a terminal that is narrower than what texts are written for: its lines are broken between words. JSON is
+ * left to the terminal, so that it can be copied.
+ */
+export function fitNarrow(text: string, columns: number | undefined): string {
+  if (columns === undefined || columns < 1 || columns >= WIDE_ENOUGH || /^[[{]/.test(text))
+    return text;
+  return text
+    .split('\n')
+    .flatMap((line) => wrapLine(line, columns))
+    .join('\n');
 }

@@ -34,3 +34,18 @@ export function parseServiceUrl(text: string): URL | undefined {
   const plain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
   return plain && (url.protocol === 'https:' || url.protocol === 'http:') ? url : undefined;
 }
+
+/**
+ * Returns the address that a text without scheme was probably meant to be: `127.0.0.1:4010` lacks `http://`, which
+ * serves this machine only, and `mail-api.example.com` lacks `https://`. Null for anything else.
+ */
+export function withScheme(text: string): string | null {
+  const match = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9.-]{1,253})(:\d{1,5})?(\/[^\s?#@]{0,200})?$/i.exec(
+    text,
+  );
+  if (match === null) return null;
+  const [, host = '', port, path] = match;
+  const named = host.includes('.') || host.startsWith('[') || port !== undefined;
+  const url = `${isLoopback(host) ? 'http' : 'https'}://${text}`;
+  return (named || isLoopback(host)) && path !== '/' && URL.canParse(url) ? url : null;
+}

@@ -1,5 +1,6 @@
 import { configError } from '../errors/config.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
+import { nearest } from '../names/nearest.ts';
 import { locateDataDir } from './data-dir.ts';
 import { readConfigFile } from './file.ts';
 import { isNamed, locateConfig, type Surroundings } from './locate.ts';
@@ -47,6 +48,7 @@ function codecIn(file: string): Codec | undefined {
     file,
     paths: ['archive.codec'],
     found: [typeof codec === 'string' ? JSON.stringify(codec) : 'something else'],
+    suggestions: [typeof codec === 'string' ? (nearest(codec, ['zstd', 'zlib']) ?? '') : ''],
     expected: ['"zstd" or "zlib"'],
   });
 }

@@ -28,6 +28,7 @@ export function locateDataDir(
     file,
     paths: ['dataDir'],
     found: [typeof dataDir === 'string' ? 'an empty text' : 'something else'],
+    suggestions: [''],
     expected: ['the path of a folder'],
   });
 }

@@ -30,8 +30,9 @@ export function loadConfig(file: string): { settings: Settings; warnings: Config
     throw configError('config-invalid', {
       file,
       paths: problems.map((problem) => problem.path),
-      found: problems.map((problem) => problem.found),
+      found: problems.map((problem) => problem.found ?? ''),
       expected: problems.map((problem) => problem.expected),
+      suggestions: problems.map((problem) => problem.suggestion ?? ''),
     });
   }
   const settings = settle(parsed.data, file);

@@ -1,12 +1,16 @@
 import { z } from 'zod';
-import { isLoopback, parseListen } from './address.ts';
+import { nearest } from '../names/nearest.ts';
+import { isLoopback, parseListen, withScheme } from './address.ts';
 import { annotatedSchema, knownKeys, schemaAt } from './json-schema.ts';
 
 /** A wrong field: where, what stood there (never a secret), what belongs there. */
 export interface ConfigProblem {
   readonly path: string;
-  readonly found: string;
+  /** Null for a field that should not be there; `expected` then lists those that may. */
+  readonly found: string | null;
   readonly expected: string;
+  /** The name or value that was probably meant. */
+  readonly suggestion?: string | null;
 }
 
 type Path = readonly PropertyKey[];
@@ -19,19 +23,29 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], raw: unknown): C
       const known = knownKeys(schemaAt(schema, issue.path)).filter((key) => key !== '$schema');
       return issue.keys.map((key) => ({
         path: pathText([...issue.path, key]),
-        found: 'a field of this name',
-        expected: `one of ${known.join(', ')}`,
+        found: null,
+        expected: known.join(', '),
+        suggestion: nearest(key, known),
       }));
     }
     const node = schemaAt(schema, issue.path);
+    const typed = valueAt(raw, issue.path);
+    const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
     return [
       {
         path: pathText(issue.path),
-        found: describe(valueAt(raw, issue.path), issue.path),
+        found: describe(typed, issue.path),
         expected: node?.expected ?? issue.message,
+        suggestion: typeof typed === 'string' ? meantValue(typed, values, issue.path) : null,
       },
     ];
   });
+}
+
+/** One of a closed set of values, or an address without its scheme. */
+function meantValue(typed: string, values: readonly string[], path: Path): string | null {
+  const [field] = path.slice(-1);
+  return nearest(typed, values) ?? (field === 'baseUrl' ? withScheme(typed) : null);
 }
 
 const urlText = z.string().refine((text) => URL.canParse(text));

@@ -28,7 +28,7 @@ import { Tidying } from './tidying.ts';
 import { Timers } from './timers.ts';
 import type { Timetable } from './timetable.ts';
 
-/** A timer may be late by as much as the machine slept, and early never: so often the clock is looked at. */
+/** Timers fire late after a suspend, never early: this is how often the clock is checked. */
 const LOOK_AT_CLOCK_MS = 30_000;
 /** The same while an account waits: a token file may change. */
 const LOOK_AT_TOKEN_MS = 2_000;

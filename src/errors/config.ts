@@ -12,12 +12,16 @@ export interface ConfigFacts {
     readonly line: number | null;
     readonly column: number | null;
   };
-  /** Three lists of one length: the path of each wrong field, what stood there (never a secret), what belongs there. */
+  /**
+   * Lists of one length: the path of each wrong field, what stood there (never a secret; empty for a field that is
+   * unknown), what belongs there (for an unknown field, the names there are), and what was probably meant (or empty).
+   */
   readonly 'config-invalid': {
     readonly file: string;
     readonly paths: readonly string[];
     readonly found: readonly string[];
     readonly expected: readonly string[];
+    readonly suggestions: readonly string[];
   };
   readonly 'config-exists': { readonly file: string };
   /** Where the token was looked for: `env NAME`, `file PATH`, `credential NAME`. */

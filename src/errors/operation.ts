@@ -57,6 +57,7 @@ export interface OperationFacts {
     readonly address: string;
     readonly account: string;
     readonly known: readonly string[];
+    readonly suggestion: string | null;
   };
 }
 

@@ -14,5 +14,7 @@ export function serviceUnitsError<C extends keyof ServiceUnitsFacts>(
   facts: ServiceUnitsFacts[C],
   cause?: unknown,
 ): MailkeepError<C, ServiceUnitsFacts[C]> {
-  return new MailkeepError('usage', code, facts, { cause });
+  return new MailkeepError(code === 'service-units-unwritable' ? 'disk' : 'usage', code, facts, {
+    cause,
+  });
 }

@@ -1,4 +1,5 @@
 import { searchError } from '../errors/search.ts';
+import { nearest } from '../names/nearest.ts';
 import {
   type NamedKind,
   type ParseContext,
@@ -10,7 +11,6 @@ import {
   type TextField,
 } from './ast.ts';
 import { type Period, readAgo, readDate } from './dates.ts';
-import { nearest } from './nearest.ts';
 import { readSize } from './sizes.ts';
 
 /** A value as it was typed: one word or one quoted text. */

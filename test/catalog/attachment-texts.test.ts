@@ -133,6 +133,7 @@ describe('texts of attachments in the catalog', () => {
     const db = new Database(catalogFile(room.dir));
     db.exec(`DROP TABLE attachments; DROP TABLE attachment_texts;
       ALTER TABLE meta DROP COLUMN attachment_version; UPDATE meta SET extractor = 1;
+      ALTER TABLE texts DROP COLUMN attachments;
       UPDATE messages SET extractor = 1; PRAGMA user_version = 2`);
     db.close();
     catalog = await openCatalog(room.dir);

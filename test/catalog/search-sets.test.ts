@@ -4,6 +4,7 @@ import type { Fact } from '../../src/archive/facts.ts';
 import { archiveNames } from '../../src/catalog/archive-names.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import type { Connection } from '../../src/catalog/connection.ts';
+import { everNamed } from '../../src/catalog/folder-names.ts';
 import { messageQueries } from '../../src/catalog/messages.ts';
 import { commitAt } from '../../src/catalog/moments.ts';
 import { catalogFile, openForReading } from '../../src/catalog/open.ts';
@@ -187,6 +188,7 @@ describe('sets against walks', () => {
     const names = {
       ...archiveNames(connection, commit),
       byIdPrefix: messageQueries(connection).docidsByPrefix,
+      ever: () => everNamed(connection),
       threadOf: (docid: number) => threadOf(connection, docid),
       threadNaming: (messageId: string) => threadNaming(connection, messageId),
       accounts: new Map<string, string>(),

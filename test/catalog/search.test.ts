@@ -276,7 +276,15 @@ describe('searching', () => {
     store([{ body: 'common' }]);
     expect(run('common in:INBOX.Snet')).toEqual({
       hits: [],
-      unknown: [{ kind: 'folder', found: 'INBOX.Snet', suggestion: 'INBOX.Sent' }],
+      unknown: [
+        {
+          kind: 'folder',
+          found: 'INBOX.Snet',
+          suggestion: 'INBOX.Sent',
+          candidates: [],
+          never: true,
+        },
+      ],
     });
     for (const [typed, suggestion] of [
       ['in:Snet', 'INBOX.Sent'],
@@ -291,8 +299,20 @@ describe('searching', () => {
     }
     expect(run('mailbox:mee@example.net OR common')).toMatchObject({
       hits: [{ line: { uid: 1 } }],
-      unknown: [{ kind: 'mailbox', suggestion: 'me@example.net' }],
+      unknown: [{ kind: 'mailbox', suggestion: 'me@example.net', never: true }],
     });
+  });
+
+  test('a name that a folder had once is known, and finds nothing', () => {
+    store([{ body: 'common' }]);
+    const [before] = catalog.folders.all().filter(({ folder: path }) => path === 'INBOX.Sent');
+    if (before === undefined) throw new Error('INBOX.Sent is not there');
+    catalog.foldBatch(
+      history.commit([{ fact: 'folder-renamed', ...INBOX, folder: 'INBOX.Sent', to: 'INBOX.Out' }]),
+    );
+    expect(run('in:INBOX.Sent')).toMatchObject({ hits: [], unknown: [{ never: false }] });
+    expect(run('in:INBOX.Out').unknown).toEqual([]);
+    expect(run('in:INBOX.Snet').unknown).toMatchObject([{ never: true }]);
   });
 
   test('a purge takes terms and cached text away', () => {

@@ -115,7 +115,7 @@ describe('what a service says', () => {
     const { api } = await served(raw(403, '<html>Log in</html>', { 'content-type': 'text/html' }));
     const { code, stderr } = await api('getCurrentAccount');
     expect(code).toBe(1);
-    expect(stderr).toContain('a web page in place of JSON');
+    expect(stderr).toContain('a web page instead of JSON');
     expect(stderr).not.toContain('Log in');
   });
 });

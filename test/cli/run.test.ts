@@ -34,11 +34,50 @@ test.each(COMMANDS.map(({ name }) => name))('%s --help shows an example', async 
 });
 
 test('a wrong line is exit 2, with a sentence on stderr and nothing on stdout', async () => {
-  for (const args of [[], ['nonsense'], ['--nonsense'], ['list', '--nonsense'], ['show']]) {
+  for (const args of [['nonsense'], ['--nonsense'], ['list', '--nonsense'], ['show']]) {
     const { code, stdout, stderr } = await ran(args);
     expect([args, code, stdout]).toEqual([args, 2, '']);
     expect(stderr).toMatch(/^mailkeep: \S.*\n"mailkeep.* --help" shows what can be typed\.\n$/);
   }
+});
+
+test('a line without a command asks for one, and shows the help', async () => {
+  for (const [args, usage] of [
+    [[], 'Usage: mailkeep <command> [options]'],
+    [['--quiet'], 'Usage: mailkeep <command> [options]'],
+    [['service'], 'Usage: mailkeep service install [options]'],
+    [['webhooks'], 'Usage: mailkeep webhooks <list|create|'],
+  ] as const) {
+    const { code, stdout, stderr } = await ran(args);
+    expect([args, code, stdout]).toEqual([args, 2, '']);
+    expect(stderr.startsWith(`mailkeep: Which command?\n${usage}`), stderr).toBe(true);
+  }
+  expect(await ran(['help', 'help'])).toMatchObject({ code: 0, stderr: '' });
+});
+
+test.each([
+  [['help', 'serch'], "Unknown command 'serch'. Did you mean search?"],
+  [['help', 'nosuch'], "Unknown command 'nosuch'."],
+  [['service', 'insall'], "Unknown command 'insall'. Did you mean install?"],
+  [['webhooks', 'lst'], "Unknown command 'lst'. Did you mean list?"],
+  [['webhooks', 'list', '--mailbx', 'x'], "Unknown option '--mailbx'. Did you mean --mailbox?"],
+  [['search', 'x', '--limt', '3'], "Unknown option '--limt'. Did you mean --limit?"],
+  [['list', '--jsn'], "Unknown option '--jsn'. Did you mean --json?"],
+  [['export', '--to', 'x', '--format', 'emll'], 'Did you mean eml?'],
+  [['search', 'x', '--sort', 'newst'], 'Did you mean newest?'],
+  [['completion', 'bsh'], 'Did you mean bash?'],
+])('a slip of the hand is told with what was probably meant: %j', async (args, words) => {
+  const { code, stdout, stderr } = await ran(args);
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toContain(words);
+});
+
+test('a zip is not written to what is named like a folder', async () => {
+  const { code, stderr } = await ran(['export', '--to', 'x/', '--format', 'zip']);
+  expect([code, stderr]).toEqual([
+    2,
+    'mailkeep: --to: expected the name of a file for a zip, found "x/".\n',
+  ]);
 });
 
 test('a misspelt command or option is said in one line, with what was probably meant', async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
+import { withScheme } from '../../src/config/address.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { readToken } from '../../src/config/token.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
@@ -118,7 +119,7 @@ test('every wrong field is named at once, with what was found and what belongs t
   });
   expect(found).toEqual([
     'accounts[0].name: "a b" / a name of 1 to 64 letters, digits, dots, dashes and underscores',
-    expect.stringMatching(/^accounts\[0\]\.extra: a field of this name \/ one of name, baseUrl, /),
+    expect.stringMatching(/^accounts\[0\]\.extra: {2}\/ name, baseUrl, /),
     'accounts[1].baseUrl: 17 / an http or https address without user name, password, query or fragment',
     'accounts[1].token: nothing / a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
     'accounts[2].folders.include[0]: 3 / a name or a pattern with *',
@@ -128,10 +129,43 @@ test('every wrong field is named at once, with what was found and what belongs t
     'brake.maxEndedShare: 2 / a number from 0 to 1',
     'brake.confirmAfter: "6 hours" / a duration such as 90s, 15m, 26h or 7d',
     'log.level: "loud" / one of trace, debug, info, warn, error, fatal, silent',
-    expect.stringMatching(/^dataDirectory: a field of this name \/ one of dataDir, accounts, /),
+    expect.stringMatching(/^dataDirectory: {2}\/ dataDir, accounts, /),
     'accounts[2].name: "second" / a name that no other account has',
     'health.listen: port 8030 / another port than webhook.listen, which faces the internet',
   ]);
+});
+
+test('what was probably meant is told of fields, values and addresses', () => {
+  const { facts } = refusal({
+    acounts: [],
+    accounts: [{ ...account, baseUrl: '127.0.0.1:4010', folders: { includ: [] } }],
+    archive: { codec: 'zstdd' },
+    log: { level: 'wran' },
+  });
+  const { paths, suggestions } = facts;
+  if (!Array.isArray(paths) || !Array.isArray(suggestions)) throw new Error('no lists');
+  const pairs = paths.map((at, i) => [at, suggestions[i]]);
+  expect(Object.fromEntries(pairs)).toEqual({
+    acounts: 'accounts',
+    'accounts[0].baseUrl': 'http://127.0.0.1:4010',
+    'accounts[0].folders.includ': 'include',
+    'archive.codec': 'zstd',
+    'log.level': 'warn',
+  });
+});
+
+test.each([
+  ['127.0.0.1:4010', 'http://127.0.0.1:4010'],
+  ['localhost:4010', 'http://localhost:4010'],
+  ['[::1]:4010', 'http://[::1]:4010'],
+  ['mail-api.example.com', 'https://mail-api.example.com'],
+  ['mail-api.example.com/v1', 'https://mail-api.example.com/v1'],
+  ['mail', null],
+  ['user:secret@mail.example.com', null],
+  ['mail.example.com?token=x', null],
+  ['https://mail.example.com', null],
+])('%s was probably meant as %s', (text, meant) => {
+  expect(withScheme(text)).toBe(meant);
 });
 
 test('defaults count when webhook and health are compared', () => {

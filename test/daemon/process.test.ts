@@ -187,7 +187,7 @@ describe('the daemon', () => {
     expect((await mailkeep(['sync', '--json', '--config', place.config])).code).toBe(2);
     writeFileSync(place.config, JSON.stringify({ ...right, schedule: { sync: EVERY_SECOND } }));
     at.signal('SIGHUP');
-    await at.message('configuration read anew');
+    await at.message('configuration reloaded');
     const from = at.lines.length;
     arrive('new schedule');
     await at.line((line) => line.msg === 'run finished' && line.added === 1, from);

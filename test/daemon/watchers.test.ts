@@ -236,8 +236,8 @@ it('takes another log level at once, and says what needs a restart', async () =>
   await at.message('another health takes effect with the next start only');
   const from = at.lines.length;
   reread(at, { log: { level: 'debug' } });
-  await at.message('configuration read anew', from);
+  await at.message('configuration reloaded', from);
   // Read under `warn`, the first reading was told by what is warned of alone.
-  const readAnew = at.lines.filter(({ msg }) => msg === 'configuration read anew');
+  const readAnew = at.lines.filter(({ msg }) => msg === 'configuration reloaded');
   expect(readAnew).toHaveLength(1);
 });

@@ -107,7 +107,7 @@ describe('the text of attachments', () => {
     expect(mail.found('letter')).toEqual([1]);
     expect(mail.found('att_text : thaler')).toEqual([1]);
     const [hit] = search('deposit thaler');
-    expect(hit?.line.attachments).toEqual([
+    expect(hit?.line.matchedAttachments).toEqual([
       {
         number: 2,
         filename: 'contract.docx',
@@ -116,7 +116,7 @@ describe('the text of attachments', () => {
     ]);
     expect(hit?.attachmentMatches[0]).toHaveLength(2);
     expect(search('letter thaler')).toHaveLength(1);
-    expect(search('letter')[0]?.line.attachments).toEqual([]);
+    expect(search('letter')[0]?.line.matchedAttachments).toEqual([]);
     expect(search('body:thaler')).toEqual([]);
   });
 
@@ -130,7 +130,7 @@ describe('the text of attachments', () => {
     expect(mail.found('thaler')).toEqual([1, 2, 3, 4]);
     expect(await read(by)).toEqual({ read: 0, remaining: 0 });
     expect(by.jobs).toHaveLength(1);
-    expect(search('thaler')[0]?.line.attachments[0]?.filename).toBe('other-name.docx');
+    expect(search('thaler')[0]?.line.matchedAttachments[0]?.filename).toBe('other-name.docx');
   });
 
   it('comes from the blob where the log has one, and out of the message where not', async () => {

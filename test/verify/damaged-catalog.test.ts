@@ -336,7 +336,7 @@ test.skipIf(process.platform !== 'linux')(
         const kept = `${file}.before-repair-1`;
         const told = await ran(['verify', '--repair', '--data', archive.dir]);
         expect(told, told.stdout).toMatchObject({ code: EXIT.done });
-        expect(told.stdout).toContain('The catalog was made anew.');
+        expect(told.stdout).toContain('The catalog was rebuilt.');
         expect(told.stdout).toContain(`(not a file); what is left of it: ${kept}`);
         expect(lstatSync(kept).isFile()).toBe(false);
         expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });

@@ -81,9 +81,12 @@ const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
 const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
   db
     .updateTable('texts')
-    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
-    .where('docid', '=', p.docid)
-    .where('text', 'is not', null),
+    // No length, and so no bytes, where there is nothing to overwrite.
+    .set((eb) => ({
+      text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]),
+      attachments: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['attachments'])]),
+    }))
+    .where('docid', '=', p.docid),
 );
 const DROP_TEXT = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('texts').where('docid', '=', p.docid),

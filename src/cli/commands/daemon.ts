@@ -10,7 +10,7 @@ What fails, and works again, is told by notify.
 Commands work beside it: reading commands as ever, and "sync" is handed to it. A second daemon on the same
 archive ends with code 5.
 
-SIGTERM and SIGINT end it within ten seconds, with code 0. SIGHUP reads the configuration anew; when that is
+SIGTERM and SIGINT end it within ten seconds, with code 0. SIGHUP reloads the configuration; when that is
 wrong, it says why and goes on with the old one.
 
 The log goes to standard output: JSON Lines, or lines for people on a terminal. It names mailboxes by their

@@ -13,9 +13,9 @@ import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { exitOfExport, exportText } from '../export-report.ts';
 import { moment } from '../moment.ts';
+import { openActivity } from '../progress/activity.ts';
 import { savedSearches, withSaved } from '../saved-searches.ts';
-import { unknownText } from '../search-report.ts';
-import { unknownNames } from '../unknown-names.ts';
+import { refuseUnknown, refuseUnknownChoice } from '../unknown-names.ts';
 import { isWithin } from '../within.ts';
 
 interface ExportLine {
@@ -49,9 +49,6 @@ EXAMPLES
   mailkeep export --to anna --format maildir --mailbox anna@example.org --incremental
   mailkeep export --to rent --format mbox --query 'from:landlord after:2025'`;
 
-/** How often progress is told. */
-const TELL_EVERY_MS = 5_000;
-
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .requiredOption('--to <path>', 'where to: a file for zip, else a folder')
@@ -59,7 +56,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--query <Q>', 'only messages that this finds')
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
     .option('--folder <path>', 'only this folder')
-    .option('--deleted', 'what is no longer at the service, in place of what is')
+    .option('--deleted', 'what is no longer at the service, instead of what is')
     .option('--as-of <T>', 'what there was at that time')
     .option('--incremental', 'add what is new since the last export to the same place')
     .option('--sidecar', 'beside the messages, JSON with places, flags and history')
@@ -76,20 +73,18 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
       problem: '--status-headers is for --format mbox only.',
     });
   }
+  if (options.format === 'zip' && /[/\\]$/.test(options.to)) {
+    const expected = 'the name of a file for a zip';
+    throw usageError('usage-option', { option: '--to', found: options.to, expected });
+  }
   const reader = openReader(context);
   try {
     const selection = selectionOf(context, reader, options);
-    const unknown = unknownNames(reader, options);
-    if (unknown.length > 0) {
-      const problem = `${unknown.join(', and ')}.`.replace(/\?\.$/, '?');
-      throw usageError('usage-invalid', {
-        command: 'export',
-        problem: `${problem} Nothing was exported.`,
-      });
-    }
-    for (const name of unknownInQuery(reader, selection)) notices.warn(unknownText(name));
+    refuseUnknownChoice(reader, options);
+    refuseUnknown(unknownInQuery(reader, selection), notices);
     const to = path.resolve(surroundings.cwd, options.to);
     if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
+    const activity = openActivity(context, 'choosing what to export');
     const result = await runExport({
       to,
       format: options.format,
@@ -100,8 +95,8 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
       catalog: reader.catalog,
       sources: reader.sources(),
       signal,
-      onProgress: teller(context),
-    });
+      onProgress: (progress) => activity.show(() => progressText(progress)),
+    }).finally(activity.stop);
     await output.object(result, () => exportText(result));
     return exitOfExport(result);
   } finally {
@@ -109,7 +104,6 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
   }
 }
 
-/** What a query names may have been there before, or come yet: that is said, as a search says it, and no error. */
 function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
   if (query === null) return [];
   const { text: _, ...asked } = query;
@@ -138,13 +132,6 @@ function selectionOf(
   };
 }
 
-function teller({ notices, now }: CommandContext): (progress: ExportProgress) => void {
-  let toldAt = now();
-  return (progress) => {
-    if (now() - toldAt < TELL_EVERY_MS) return;
-    toldAt = now();
-    notices.say(
-      `exported ${count(progress.done)} of ${count(progress.of)} messages, ${bytes(progress.bytes)} of ${bytes(progress.ofBytes)}`,
-    );
-  };
+function progressText({ done, of, bytes: written, ofBytes }: ExportProgress): string {
+  return `exported ${count(done)} of ${count(of)} messages, ${bytes(written)} of ${bytes(ofBytes)}`;
 }

@@ -5,7 +5,7 @@ import type { QuarantineChoice } from '../quarantine/choice.ts';
 const HELP = `
 Removes messages for good, for example because somebody asks for it who has the right to: their bytes, the text
 taken from them and from their attachments, the words of the index, what was listed of them, bytes kept aside,
-and every older file that has any of it. The catalog is made anew for that, which takes a while. An attachment
+and every older file that has any of it. The catalog is rebuilt for that, which takes a while. An attachment
 that another message has as well stays, and that message is named.
 
 What is left is the id, when it was forgotten, and the places at which the service still shows it: there it is

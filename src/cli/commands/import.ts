@@ -13,6 +13,7 @@ import { tidy } from '../compose/tidy.ts';
 import { openWriter } from '../compose/writer.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
+import { openActivity } from '../progress/activity.ts';
 import { reasonText } from '../sentences/sentence.ts';
 
 const HELP = `
@@ -33,7 +34,6 @@ EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
   mailkeep import ~/Maildir ~/saved/*.eml`;
 
-const TELL_EVERY_MS = 5_000;
 const MOST_TOLD = 20;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
@@ -52,8 +52,8 @@ async function importMail(context: CommandContext, paths: readonly string[], nam
     const expected = 'a name of at most 200 plain characters';
     throw usageError('usage-option', { option: '--mailbox', found: name, expected });
   }
-  const tell = teller(context);
   const writer = await openWriter(context, locateDataDir(globals, surroundings));
+  const activity = openActivity(context, 'looking for mail');
   try {
     const { catalog, log, sources, spoolDir } = writer;
     const startedAtCommit = catalog.reached().number;
@@ -67,7 +67,7 @@ async function importMail(context: CommandContext, paths: readonly string[], nam
       after: (ms, act) => systemClock.after(ms, act),
       signal,
       onProgress: ({ messages, added }) =>
-        tell(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
+        activity.show(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
     });
     const extractor = openExtractorPool();
     try {
@@ -76,16 +76,18 @@ async function importMail(context: CommandContext, paths: readonly string[], nam
         sources,
         extractor,
         progress: ({ indexed, remaining }) =>
-          tell(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+          activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
       }).all(signal);
     } finally {
       await extractor.close();
     }
     await tidy(writer, startedAtCommit, now, signal);
+    activity.stop();
     await output.object(result, () => importText(result));
     if (result.interrupted || signal.aborted) return EXIT.interrupted;
     return result.failures.length > 0 ? EXIT.failures : EXIT.done;
   } finally {
+    activity.stop();
     await writer.close();
   }
 }
@@ -116,13 +118,4 @@ function failureText(reason: FailureReason): string {
     return 'what lies before its first "From " line belongs to no message, and was left out';
   }
   return reasonText(reason);
-}
-
-function teller({ notices, now }: CommandContext): (text: () => string) => void {
-  let toldAt = now();
-  return (text) => {
-    if (now() - toldAt < TELL_EVERY_MS) return;
-    toldAt = now();
-    notices.say(text());
-  };
 }

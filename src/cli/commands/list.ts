@@ -5,7 +5,7 @@ import { EXIT } from '../exit-codes.ts';
 import { moment } from '../moment.ts';
 import { wholeNumber } from '../option-values.ts';
 import { placeText } from '../place-line.ts';
-import { unknownNames } from '../unknown-names.ts';
+import { refuseUnknownChoice } from '../unknown-names.ts';
 
 interface ListLine {
   readonly mailbox?: string;
@@ -32,11 +32,12 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
     .option('--folder <path>', 'only this folder')
-    .option('--deleted', 'what is no longer at the service, in place of what is')
+    .option('--deleted', 'what is no longer at the service, instead of what is')
     .addOption(
-      new Option('--held', 'what the brake keeps, though the service no longer shows it').conflicts(
-        ['deleted', 'asOf'],
-      ),
+      new Option(
+        '--held',
+        'messages held by the brake, though the service no longer shows it',
+      ).conflicts(['deleted', 'asOf']),
     )
     .option('--as-of <T>', 'what there was at that time')
     .option('--limit <n>', 'how many places to print; all, if not said', wholeNumber(1, 1_000_000))
@@ -48,6 +49,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           options.asOf === undefined ? undefined : moment('--as-of', options.asOf, context.now());
         const reader = openReader(context);
         try {
+          refuseUnknownChoice(reader, options);
           let listed = 0;
           const places = reader.catalog.list({
             ...(options.mailbox === undefined ? {} : { mailbox: options.mailbox }),
@@ -63,8 +65,6 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             if (listed === options.limit) break;
           }
           if (listed === 0) {
-            // Nothing is an answer; a name that was mistyped should not look like one.
-            for (const name of unknownNames(reader, options)) notices.warn(name);
             const kind =
               options.deleted === true ? 'deleted ' : options.held === true ? 'held ' : '';
             notices.say(`No ${kind}messages.`);

@@ -8,7 +8,7 @@ the configuration says (retention.endedAfterDays, draftsAfterDays, rules), in no
 found the same, and only in mailboxes that an account lists still. While the clock is behind the last commit,
 or 30 days ahead of it, nothing goes. Without the configuration, nothing ever goes.
 
---apply removes them for good: the purge is recorded, the segments concerned are written anew without them,
+--apply removes them for good: the purge is recorded, the affected segments are rewritten without them,
 and the chain of commits still proves the rest. Interrupted at any moment, the same command finishes.
 
 EXAMPLES

@@ -12,34 +12,28 @@ import { requireArchive } from '../archive-folder.ts';
 import type { Body } from '../command-file.ts';
 import { EXIT } from '../exit-codes.ts';
 import type { Notices } from '../notices.ts';
+import { openActivity } from '../progress/activity.ts';
 import { isOfCatalog, noting } from '../verify/remember.ts';
 
 const HELP = `
-Makes the catalog anew from the log, beside the old one, and puts it in its place when it is whole. The log
-is only read. Needs no configuration and no network. Damage that is met is named, and ends with code 3;
-what can be read is in the catalog all the same.
+Rebuilds the catalog from the log next to the old one, and replaces that when it is complete. The log
+is only read. Needs no configuration and no network. Damage is named and ends with code 3;
+the catalog then has everything that can be read.
 
 EXAMPLE
   mailkeep rebuild --data /var/lib/mailkeep`;
 
-/** How often progress is told. */
-const TELL_EVERY_MS = 5_000;
-
 export function define(command: Command, chosen: (body: Body) => void): void {
   command.addHelpText('after', HELP).action(() =>
-    chosen(async ({ globals, surroundings, notices, output, signal, now }) => {
+    chosen(async (context) => {
+      const { globals, surroundings, notices, output, signal, now } = context;
       const dataDir = locateDataDir(globals, surroundings);
       requireArchive(dataDir);
       const lock = acquireLock(dataDir);
       const extractor = openExtractorPool();
       const attachments = openAttachmentExtractor();
       const startedAt = now();
-      let toldAt = startedAt;
-      const tell = (text: () => string): void => {
-        if (now() - toldAt < TELL_EVERY_MS) return;
-        toldAt = now();
-        notices.say(text());
-      };
+      const activity = openActivity(context, 'reading the log');
       try {
         const result = await rebuildCatalog({
           dir: dataDir,
@@ -47,15 +41,18 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           attachments,
           signal,
           seen: reachedBy(dataDir)?.number,
-          onFold: ({ messages }) => tell(() => `read ${counted(messages, 'message')} of the log`),
+          onFold: ({ messages }) =>
+            activity.show(() => `read ${counted(messages, 'message')} of the log`),
           onIndex: ({ indexed, remaining }) =>
-            tell(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+            activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
         });
+        activity.stop();
         const durationMs = now() - startedAt;
         await output.object({ ...result, durationMs }, () => report(result, durationMs));
         rememberRebuild(notices, dataDir, startedAt, result);
         return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
       } finally {
+        activity.stop();
         await Promise.all([extractor.close(), attachments.close()]);
         lock.release();
       }

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { usageError } from '../../errors/usage.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
+import { nearest } from '../../names/nearest.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { accountHosts } from '../account-hosts.ts';
 import { terminalAsker } from '../ask.ts';
@@ -13,8 +14,9 @@ import { oneMessage } from '../one-message.ts';
 import { wholeNumber } from '../option-values.ts';
 import { shortId } from '../place-line.ts';
 import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
-import { explainText, hitText, unknownText } from '../search-report.ts';
+import { explainText, hitText } from '../search-report.ts';
 import { notSearchableText } from '../status-report.ts';
+import { refuseUnknown } from '../unknown-names.ts';
 
 interface SearchLine {
   readonly limit: number;
@@ -77,9 +79,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const now = context.now();
         const option = words.find((word) => word.startsWith('--'));
         if (option !== undefined) {
+          const long = command.options.flatMap((known) => known.long ?? []);
+          const meant = nearest(option.replace(/=.*/s, ''), long);
           throw usageError('usage-invalid', {
             command: 'search',
-            problem: `unknown option '${option}'.`,
+            problem: `unknown option '${option}'.${meant === null ? '' : ` Did you mean ${meant}?`}`,
           });
         }
         if (options.after !== undefined && sort === 'relevance') {
@@ -127,19 +131,19 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           };
           if (explain === true) {
             const plan = reader.catalog.explainSearch(request);
+            refuseUnknown(plan.unknown, notices);
             await output.object({ query, ...plan }, () => explainText(query, plan));
             return EXIT.done;
           }
           if (count === true) {
+            refuseUnknown(reader.catalog.explainSearch(request).unknown, notices);
             const found = reader.catalog.countHits(request);
-            for (const name of reader.catalog.explainSearch(request).unknown)
-              notices.warn(unknownText(name));
             await output.object({ count: found }, () => String(found));
             warnOfPending(reader, notices);
             return EXIT.done;
           }
           const { hits, unknown } = reader.catalog.search(request);
-          for (const name of unknown) notices.warn(unknownText(name));
+          refuseUnknown(unknown, notices);
           for (const hit of hits) await output.line(hit.line, () => hitText(hit, output));
           const last = hits.at(-1);
           if (last === undefined) notices.say('Nothing found.');

@@ -44,7 +44,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     )
     .option('--accept-endings', 'let go of what the brake holds: it is really gone at the service')
     .option('--dry-run', 'tell what would be done and what it costs, and do nothing')
-    .option('--log', 'write a log to standard error as JSON Lines, in the place of progress')
+    .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)
     .action((options: SyncLine) =>
       chosen(async (context) => {

@@ -62,8 +62,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       '--public-key <key>',
       'for --checkpoint: the key, or a file with it, that has to have signed it',
     )
-    .option('--origin', 'compare with the service, in place of the archive with itself')
-    .option('--repair', 'find damaged and missing bytes again, and make the catalog anew')
+    .option('--origin', 'compare with the service, instead of the archive with itself')
+    .option('--repair', 'find damaged and missing bytes again, and rebuild the catalog')
     .option('--from <dir>', 'for --repair: a second copy of the archive; may be several', collected)
     .option(
       '--drill [n]',
@@ -75,7 +75,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       'for --drill: draw the messages that this seed gives',
       wholeNumber(0, 2 ** 32 - 1),
     )
-    .option('--export <path>', 'compare an export with its manifest, in place of the archive')
+    .option('--export <path>', 'compare an export with its manifest, instead of the archive')
     .addHelpText('after', HELP)
     .action((options: VerifyLine) =>
       chosen(async (context) => {

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { usageError } from '../../errors/usage.ts';
-import { nearest } from '../../search/nearest.ts';
+import { nearest } from '../../names/nearest.ts';
 import type { Body } from '../command-file.ts';
 import { EXIT_STATUS_HELP } from '../exit-codes.ts';
 import { wholeNumber } from '../option-values.ts';
@@ -51,7 +51,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .helpCommand(false)
     .addHelpText('after', HELP)
     .action((typed: string | undefined) => {
-      throw unknownCommand(typed);
+      // Without one, the program asks for it.
+      if (typed !== undefined) throw unknownCommand(typed);
     });
   defineList(sub(command, 'list', 'list webhooks'), chosen);
   defineCreate(
@@ -124,11 +125,9 @@ function defineCreate(command: Command, chosen: (body: Body) => void): void {
     );
 }
 
-function unknownCommand(typed: string | undefined): Error {
-  const meant = typed === undefined ? null : nearest(typed, NAMES);
-  const problem =
-    typed === undefined
-      ? `a command is missing: ${NAMES.join(', ')}.`
-      : `there is no command "${typed}"${meant === null ? `: ${NAMES.join(', ')}.` : `; did you mean ${meant}?`}`;
+function unknownCommand(typed: string): Error {
+  const meant = nearest(typed, NAMES);
+  const listed = `The commands are ${NAMES.join(', ')}.`;
+  const problem = `unknown command '${typed}'. ${meant === null ? listed : `Did you mean ${meant}?`}`;
   return usageError('usage-invalid', { command: 'webhooks', problem });
 }

@@ -9,6 +9,7 @@ import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { operationError } from '../../errors/operation.ts';
 import { usageError } from '../../errors/usage.ts';
 import { Limiter } from '../../limiter/limiter.ts';
+import { nearest } from '../../names/nearest.ts';
 import type { AccountRecord } from '../../wire/mailbox-records.ts';
 import type { CommandContext } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
@@ -109,7 +110,11 @@ export function oneAccount({ accounts }: Settings, name: string | undefined): Ac
   const [first, ...others] =
     name === undefined ? accounts : accounts.filter((account) => account.name === name);
   if (first === undefined)
-    throw usageError('usage-unknown-account', { account: name ?? '', known });
+    throw usageError('usage-unknown-account', {
+      account: name ?? '',
+      known,
+      suggestion: nearest(name ?? '', known),
+    });
   if (others.length > 0) throw operationError('operation-needs-account', { known });
   return first;
 }

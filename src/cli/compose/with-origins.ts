@@ -17,12 +17,14 @@ export interface OpenAccounts {
   readonly accounts: readonly AccountToSync[];
   readonly requests: RequestCounts;
   readonly progress: ProgressListener;
+  /** Clears the progress: to be called before a result is printed. */
+  readonly stopProgress: () => void;
   readonly events: EventLog;
 }
 
 /**
  * Opens the services of the chosen accounts behind one limiter, for as long as `act` takes. Progress goes to
- * standard error, or a log of JSON Lines in its place.
+ * standard error, or a log of JSON Lines instead.
  */
 export async function withOrigins<T>(
   context: CommandContext,
@@ -61,7 +63,13 @@ export async function withOrigins<T>(
     return { name: account.name, wanted: wanted(account), origin, close };
   });
   try {
-    return await act({ accounts: opened, requests, progress: shown.listen, events });
+    return await act({
+      accounts: opened,
+      requests,
+      progress: shown.listen,
+      stopProgress: () => shown.stop(),
+      events,
+    });
   } finally {
     shown.stop();
     await Promise.all(opened.map(({ close }) => close()));

@@ -169,7 +169,7 @@ async function amongNeighbours(
   return code;
 }
 
-/** Reads the configuration anew and goes on with it; a wrong one changes nothing. One at a time. */
+/** Reloads the configuration; a wrong one changes nothing. One at a time. */
 function reloading(
   parts: Parts,
   daemon: Daemon,
@@ -196,7 +196,7 @@ function reloading(
     const names = settings.accounts.map(({ name }) => name);
     await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
     await neighbours.configure(settings);
-    log.say('info', 'configuration read anew', { accounts: names.length });
+    log.say('info', 'configuration reloaded', { accounts: names.length });
   };
   return () => {
     turn = turn.then(once).catch((error: unknown) => {

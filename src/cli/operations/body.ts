@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { jsonErrorOffset } from '../../config/json-position.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { operationError } from '../../errors/operation.ts';
-import { nearest } from '../../search/nearest.ts';
+import { nearest } from '../../names/nearest.ts';
 import { encodeBody } from '../../wire/encode.ts';
 import type { Operation } from '../../wire/operation.ts';
 import type { CommandContext } from '../context.ts';

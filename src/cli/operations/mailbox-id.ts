@@ -1,4 +1,5 @@
 import { operationError } from '../../errors/operation.ts';
+import { nearestAddress } from '../../names/near-names.ts';
 import type { Clients } from '../compose/clients.ts';
 
 export interface NamedMailbox {
@@ -18,9 +19,11 @@ export async function namedMailbox(clients: Clients, name: string): Promise<Name
     (mailbox) => mailbox.resourceId === name || mailbox.address.toLowerCase() === address,
   );
   if (found !== undefined) return { resourceId: found.resourceId, address: found.address };
+  const known = mailboxes.map((mailbox) => mailbox.address);
   throw operationError('operation-mailbox-unknown', {
     address: name,
     account: clients.account.name,
-    known: mailboxes.map((mailbox) => mailbox.address),
+    known,
+    suggestion: nearestAddress(name, known),
   });
 }

@@ -1,5 +1,5 @@
 import { operationError } from '../../errors/operation.ts';
-import { nearest } from '../../search/nearest.ts';
+import { nearest } from '../../names/nearest.ts';
 import type { Operation } from '../../wire/operation.ts';
 import { findOperation, OPERATIONS } from '../../wire/operations.ts';
 

@@ -1,7 +1,7 @@
 import type { ParamValues } from '../../api/request-path.ts';
 import { operationError } from '../../errors/operation.ts';
 import { usageError } from '../../errors/usage.ts';
-import { nearest } from '../../search/nearest.ts';
+import { nearest } from '../../names/nearest.ts';
 import { describeParam, type Operation, type Param, readParam } from '../../wire/operation.ts';
 import { bodyFields } from './body-fields.ts';
 

@@ -71,9 +71,7 @@ async function showObject(
     await saved(context, operation, status, file, text.length);
   } else {
     await output.object(object, () =>
-      answer.kind === 'empty'
-        ? `Done: ${operation.name} was answered with ${status} and nothing else.`
-        : visibleJson(answer.json, 2),
+      answer.kind === 'empty' ? `${operation.name}: done (${status})` : visibleJson(answer.json, 2),
     );
   }
   if (status === ACCEPTED) {

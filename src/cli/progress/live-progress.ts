@@ -41,6 +41,7 @@ export function liveProgress(
     gracefulExit: false,
     fps: 5,
   });
+  let stopped = false;
   let tally = emptyTally(now());
   const bars = new Map<string, SingleBar>();
   const all = screen.create(1, 0, { text: 'asking the service what is there …' });
@@ -70,7 +71,11 @@ export function liveProgress(
       if (event.event === 'forecast') screen.log(`${forecastText(event.forecast)}\n`);
       draw();
     },
-    stop: () => screen.stop(),
+    stop() {
+      // A second time it would clear what was printed since.
+      if (!stopped) screen.stop();
+      stopped = true;
+    },
   };
 }
 

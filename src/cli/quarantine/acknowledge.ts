@@ -4,6 +4,7 @@ import { openReader } from '../compose/reader.ts';
 import { openWriter } from '../compose/writer.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { refuseUnknownChoice } from '../unknown-names.ts';
 import { isChosen, type QuarantineChoice } from './choice.ts';
 
 /**
@@ -19,7 +20,7 @@ export async function acknowledge(
 ): Promise<ExitCode> {
   const invalid = (problem: string) =>
     usageError('usage-invalid', { command: 'quarantine', problem });
-  if (action !== 'ack') throw invalid(`there is no action '${action}'; ack is the only one.`);
+  if (action !== 'ack') throw invalid(`unknown action '${action}'. Did you mean ack?`);
   const { mailbox, folder, uid } = choice;
   const chosen = [mailbox, folder, uid].some((option) => option !== undefined);
   if (chosen === all) {
@@ -28,7 +29,11 @@ export async function acknowledge(
   // A reader finds the archive, whichever way it is named, and says when there is none.
   const reader = openReader(context);
   const { dataDir } = reader;
-  reader.close();
+  try {
+    refuseUnknownChoice(reader, { ...choice, deleted: true });
+  } finally {
+    reader.close();
+  }
   const writer = await openWriter(context, dataDir);
   try {
     const entries = writer.catalog.quarantine

@@ -6,6 +6,7 @@ import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { dateText } from '../place-line.ts';
 import { shownName } from '../shown-name.ts';
+import { refuseUnknownChoice } from '../unknown-names.ts';
 import { isChosen, type QuarantineChoice } from './choice.ts';
 
 /** `mailkeep quarantine`: what could not be fetched whole, a line each. */
@@ -15,6 +16,8 @@ export async function listQuarantine(
 ): Promise<ExitCode> {
   const reader = openReader(context);
   try {
+    // An entry may be of a folder that went.
+    refuseUnknownChoice(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
     const chosen = all.filter((item) => isChosen(item, choice));
     for (const entry of chosen) {

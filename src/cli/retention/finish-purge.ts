@@ -45,7 +45,7 @@ export async function finishPurge(
   const lock = acquireLock(dataDir);
   try {
     await dropAsides(realFiles, dataDir);
-    notices.say('Making the catalog anew: its index would keep the words.');
+    notices.say('Rebuilding the catalog: its index would keep the words.');
     await catalogAnew(dataDir, signal);
     scrubState(dataDir, SCOPES_OF_PLACES);
     await endPurge(realFiles, dataDir);

@@ -17,6 +17,7 @@ import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { oneMessage, purgedMessage } from '../one-message.ts';
 import { isChosen, type QuarantineChoice } from '../quarantine/choice.ts';
+import { refuseUnknownChoice } from '../unknown-names.ts';
 import { finishPurge } from './finish-purge.ts';
 
 export interface ForgetOptions extends QuarantineChoice {
@@ -36,8 +37,13 @@ const SHORT = 12;
  */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   mindChoice(options);
-  const { dataDir, close } = openReader(context);
-  close();
+  const reader = openReader(context);
+  const { dataDir } = reader;
+  try {
+    refuseUnknownChoice(reader, { ...options, deleted: true });
+  } finally {
+    reader.close();
+  }
   let writer = await openWriter(context, dataDir);
   try {
     const before = await finishPurge(context, writer);

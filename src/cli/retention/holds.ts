@@ -8,11 +8,9 @@ import { clockTrouble } from '../../retention/plan-prune.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { accountHosts } from '../account-hosts.ts';
 import type { CommandContext } from '../context.ts';
+import { listedMailboxes } from '../listed-mailboxes.ts';
 import { savedIn, withSaved } from '../saved-searches.ts';
 import { sentenceOf } from '../sentences.ts';
-
-/** Where a pass remembers which mailboxes each account listed. */
-const LISTED = 'account-mailboxes';
 
 /**
  * What the configuration lets go of now, with reasons.
@@ -35,7 +33,9 @@ export function plannedPrune(
       lastCommit: new Date(time).toISOString(),
     });
   }
-  const reachable = reachableMailboxes(state);
+  const reachable = new Set(
+    listedMailboxes(state).map(({ host, resourceId }) => `${host}\0${resourceId}`),
+  );
   return planPrune(settings, {
     ended: catalog.ended,
     now,
@@ -80,19 +80,4 @@ function heldByQueries(
     }
   }
   return held;
-}
-
-/** Mailboxes that some account lists, as far as is known. */
-function reachableMailboxes(state: Pick<StateFile, 'entries'> | undefined): ReadonlySet<string> {
-  const reachable = new Set<string>();
-  for (const { key, value } of state?.entries(LISTED) ?? []) {
-    const account: unknown = JSON.parse(key);
-    const host: unknown = Array.isArray(account) ? account[1] : undefined;
-    if (typeof host !== 'string' || !Array.isArray(value)) continue;
-    for (const entry of value) {
-      const { resourceId, unreachableSince } = Object(entry);
-      if (unreachableSince === null) reachable.add(`${host}\0${resourceId}`);
-    }
-  }
-  return reachable;
 }

@@ -62,7 +62,7 @@ export function planText(plan: PrunePlan, done: Done | undefined): string {
       : done.segments === 0
         ? []
         : [
-            `${counted(done.segments, 'segment')} written anew, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
+            `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
           ]),
   ].join('\n');
 }

@@ -1,7 +1,7 @@
 import type { CatalogFacts } from '../../errors/catalog.ts';
 import { reasonText, type Sentences, say } from './sentence.ts';
 
-const REBUILD = '"mailkeep rebuild" makes it anew from the log, which is not touched by this.';
+const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
 
 export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
   'catalog-missing': ({ file }) => say(`The catalog ${file} is missing.`, REBUILD),

@@ -1,5 +1,5 @@
 import type { ConfigFacts } from '../../errors/config.ts';
-import { reasonText, type Sentences, say } from './sentence.ts';
+import { didYouMean, reasonText, type Sentences, say } from './sentence.ts';
 
 /** How a token source reads in a sentence. */
 function sourceText(source: string, name: string): string {
@@ -28,11 +28,17 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
       `The config file ${file} is not valid JSON${line === null ? '' : ` at line ${line}, column ${column}`}.`,
       'Look for a missing or extra comma, quote or bracket there; JSON has no comments.',
     ),
-  'config-invalid': ({ file, paths, found, expected }) =>
+  'config-invalid': ({ file, paths, found, expected, suggestions }) =>
     say(
       [
         `${file} has ${paths.length === 1 ? 'a wrong field' : `${paths.length} wrong fields`}:`,
-        ...paths.map((path, i) => `  ${path}: found ${found[i]}, expected ${expected[i]}`),
+        ...paths.map((path, i) => {
+          const otherwise = found[i] === '' ? `The fields are ${expected[i]}.` : '';
+          const meant = didYouMean(suggestions[i] || null, suggestions[i] ? '' : otherwise);
+          return found[i] === ''
+            ? `  ${path}: Unknown field "${lastPart(path)}". ${meant}`
+            : `  ${path}: found ${found[i]}, expected ${expected[i]}${meant === '' ? '' : `. ${meant}`}`;
+        }),
       ].join('\n'),
       'config.example.json shows every field; editors that read "$schema" check while you type.',
     ),
@@ -57,6 +63,11 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
       `${capital(sourceText(source, name))} holds no token: a token is one word of printable characters.`,
     ),
 };
+
+/** `token` of `accounts[0].token`. */
+function lastPart(path: string): string {
+  return path.slice(path.lastIndexOf('.') + 1);
+}
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);

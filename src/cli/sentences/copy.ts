@@ -24,7 +24,7 @@ export const COPY_SENTENCES: Sentences<CopyFacts> = {
     ),
   'copy-elsewhere': ({ to, stranger }) =>
     say(
-      `${to} holds something else than a copy of an archive: ${stranger}. Nothing was changed there.`,
+      `${to} holds something other than a copy of an archive: ${stranger}. Nothing was changed there.`,
       'Name a folder that is empty or not there yet.',
     ),
   'copy-linked': ({ file }) =>

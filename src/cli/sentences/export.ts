@@ -15,7 +15,7 @@ export const EXPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'export-target-foreign': ({ target, expected }) =>
     say(
       expected === 'folder'
-        ? `${target} holds something else than an export of mailkeep. Nothing was changed.`
+        ? `${target} holds something other than an export of mailkeep. Nothing was changed.`
         : `${target} is no zip file that mailkeep exported. Nothing was changed.`,
       `Name a ${expected} that is not there yet with --to.`,
     ),
@@ -37,7 +37,7 @@ export const EXPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'export-changed': ({ file }) =>
     say(
       `${file} was changed since it was exported. It was not touched.`,
-      'Export to a new place, or without --incremental to write it anew.',
+      'Export to a new place, or without --incremental to rewrite it.',
     ),
   'export-target-linked': ({ folder }) =>
     say(

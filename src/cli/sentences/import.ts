@@ -4,8 +4,8 @@ import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.
 export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'import-no-mail': ({ path }) =>
     say(
-      `${path} is no message and no mbox. Nothing was imported.`,
-      'Messages end in .eml or begin with a header field; a zip has to be unpacked before.',
+      `${path} is neither a message nor an mbox. Nothing was imported.`,
+      'Messages end in .eml or begin with a header field; unpack a zip first.',
     ),
   'import-unreadable': ({ path, errno }) => say(`${path} cannot be read: ${reasonText(errno)}.`),
   'import-name-taken': ({ name }) =>

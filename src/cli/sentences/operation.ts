@@ -1,5 +1,5 @@
 import type { OperationFacts } from '../../errors/operation.ts';
-import { reasonText, type Sentences, say, some } from './sentence.ts';
+import { didYouMean, reasonText, type Sentences, say, some } from './sentence.ts';
 
 export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
   'operation-unknown': ({ operation, nearest }) =>
@@ -72,12 +72,14 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
       `${operation} answers with bytes that may do anything to a terminal.`,
       'Write them to a file with --output FILE, or show them all the same with --output -',
     ),
-  'operation-mailbox-unknown': ({ address, account, known }) =>
+  'operation-mailbox-unknown': ({ address, account, known, suggestion }) =>
     say(
-      `The token of account "${account}" reaches no mailbox ${address}.`,
+      `The token of account "${account}" cannot reach ${address}; it reaches ${known.length === 0 ? 'no mailbox at all' : some(known, 8)}.`,
       known.length === 0
-        ? 'It reaches none at all: check it in the panel of your mail service.'
-        : `It reaches ${some(known, 8)}.`,
+        ? 'Check the token in the panel of your mail service.'
+        : suggestion === null
+          ? null
+          : didYouMean(suggestion),
     ),
 };
 

@@ -1,10 +1,11 @@
+import { withScheme } from '../../config/address.ts';
 import type { OriginFacts } from '../../errors/origin.ts';
 import { span } from '../amounts.ts';
 import { reasonText, type Sentences, say } from './sentence.ts';
 
 const LATER = 'Nothing is lost; the next sync goes on where this one stopped.';
 const WRONG_ADDRESS =
-  'Check baseUrl in the configuration: it may point at a web site, or something between here and the service (a portal, a proxy) may answer in its place.';
+  'Check baseUrl in the configuration: it may point at a web site, or something between here and the service (a portal, a proxy) may answer instead.';
 
 export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
   'auth.refused': ({ host }) =>
@@ -38,7 +39,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
   'origin.redirected': ({ host, to }) =>
     say(
-      `${host} wants to send us elsewhere${to === null ? '' : `, to ${to}`}; that is not followed, since the token would go along.`,
+      `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, since it would send the token there.`,
       'If that is the right address, write it as baseUrl in the configuration.',
     ),
   'origin.unreachable': ({ host, reason }) =>
@@ -51,7 +52,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
       {
         connect: `${host} did not take a connection within ${span(afterMs)}.`,
         headers: `${host} did not answer ${operation} within ${span(afterMs)}.`,
-        idle: `${host} stopped in the middle of its answer to ${operation}: nothing came for ${span(afterMs)}.`,
+        idle: `${host} stopped during its answer to ${operation}: nothing came for ${span(afterMs)}.`,
         total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
       }[phase],
       LATER,
@@ -88,13 +89,17 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
   'base-url-invalid': ({ url, problem }) =>
     say(
       {
-        'no-url': `"${url}" is no address.`,
+        'no-url': `"${url}" is not a valid URL.`,
         scheme: `"${url}" begins with neither https:// nor http://.`,
         extras:
           'The address of the service must not hold a user name, a password, a query or a fragment.',
-        insecure: `"${url}" is http, and its host is not this machine: the token would travel readable.`,
+        insecure: `"${url}" is http on another host: the token would be sent unencrypted.`,
       }[problem],
-      problem === 'insecure' ? 'Use https, or write "insecure": true beside it.' : null,
+      problem === 'no-url' || problem === 'scheme'
+        ? meantUrl(url)
+        : problem === 'insecure'
+          ? 'Use https, or set "insecure": true next to it in the configuration.'
+          : null,
     ),
   'token-malformed': ({ host }) =>
     say(
@@ -108,6 +113,11 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
 };
 
+function meantUrl(url: string): string | null {
+  const meant = withScheme(url);
+  return meant === null ? null : `Did you mean ${meant}?`;
+}
+
 function notWhatItShouldBe(
   facts: OriginFacts['origin.not-json'],
   expected: string,
@@ -119,5 +129,5 @@ function notWhatItShouldBe(
     broken: 'something broken',
     encoded: 'something encoded that was not asked for',
   }[what];
-  return say(`${host} answered ${operation} with ${came} in place of ${expected}.`, WRONG_ADDRESS);
+  return say(`${host} answered ${operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS);
 }

@@ -53,6 +53,11 @@ function sqliteText(code: string): string | undefined {
   return words.find(([prefix]) => code.startsWith(prefix))?.[1];
 }
 
+/** `Did you mean "from:"? …` where a name was probably meant, else what follows alone. */
+export function didYouMean(suggestion: string | null, otherwise = ''): string {
+  return suggestion === null ? otherwise : `Did you mean "${suggestion}"? ${otherwise}`.trimEnd();
+}
+
 /** What the system means by an errno name, in plain words, with the name for those who search for it. */
 export function reasonText(errno: string): string {
   const words: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import type { UsageFacts } from '../../errors/usage.ts';
-import { reasonText, type Sentences, say, some } from './sentence.ts';
+import { didYouMean, reasonText, type Sentences, say, some } from './sentence.ts';
 
 export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-invalid': ({ command, problem }) =>
@@ -7,15 +7,44 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
       `${problem.charAt(0).toUpperCase()}${problem.slice(1)}`,
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows what can be typed.`,
     ),
+  'usage-no-command': ({ help }) => say('Which command?', help),
   'usage-option': ({ option, found, expected }) =>
-    say(`${option} takes ${expected}; "${found}" is none.`),
+    say(`${option}: expected ${expected}, found "${found}".`),
   'usage-not-interactive': ({ command, missing }) =>
     say(
-      `Something is missing, and standard input is no terminal to ask on: ${missing.join(', ')}.`,
+      `Missing, with no terminal to ask on: ${missing.join(', ')}.`,
       `"mailkeep ${command} --help" shows the options that give it.`,
     ),
-  'usage-unknown-account': ({ account, known }) =>
-    say(`The configuration has no account "${account}".`, `It has: ${some(known, 8)}.`),
+  'usage-unknown-account': ({ account, known, suggestion }) =>
+    say(
+      `The configuration has no account "${account}".`,
+      didYouMean(suggestion, `It has ${some(known, 8)}.`),
+    ),
+  'usage-unknown-name': ({ kind, found, suggestion, candidates }) =>
+    say(
+      `The archive has no ${kind} "${found}".`,
+      didYouMean(
+        suggestion,
+        candidates.length === 0
+          ? `"mailkeep status" lists its mailboxes and folders.`
+          : `It has ${some(candidates, 8)}.`,
+      ),
+    ),
+  'usage-unreachable-mailbox': ({ mailbox, known, suggestion }) =>
+    say(
+      `The token cannot reach ${mailbox}${known.length === 0 ? '' : `; it reaches ${some(known, 8)}`}.`,
+      suggestion === null ? null : didYouMean(suggestion),
+    ),
+  'usage-unlisted-folder': ({ folder, suggestion }) =>
+    say(
+      `The service lists no folder "${folder}".`,
+      didYouMean(suggestion, '"mailkeep status" lists the folders of the archive.'),
+    ),
+  'usage-folder-gone': ({ folder }) =>
+    say(
+      `The folder "${folder}" is no longer at the service.`,
+      'Add --deleted to get what was in it, or --as-of TIME to get it as it was then.',
+    ),
   'usage-unknown-message': ({ id }) =>
     say(
       `The archive has no message whose id begins with ${id}.`,
@@ -24,7 +53,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-unknown-search': ({ name, suggestion }) =>
     say(
       `No search is saved as @${name}.`,
-      `${suggestion === null ? '' : `Did you mean @${suggestion}? `}"mailkeep search --saved" lists them; put quotes around text with an @ in front.`,
+      `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text with an @ in front.`,
     ),
   'usage-search-exists': ({ name, query }) =>
     say(`@${name} is already saved: ${query}`, 'Add --replace to replace it.'),
@@ -43,7 +72,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
     ),
   'usage-bad-date': ({ option, found }) =>
     say(
-      `${option} takes a date (2026-03-01), an ISO time or a span such as 3d; "${found}" is none.`,
+      `${option}: expected a date (2026-03-01), an ISO time or a span such as 3d, found "${found}".`,
     ),
   'usage-no-source': ({ id, reason }) =>
     say(`The source of ${id} is not in the archive: ${reason}.`),

@@ -34,7 +34,7 @@ export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
   'repair-archive-unknown': ({ dir, copy }) =>
     say(
       `Nothing that is left in ${dir} tells whether ${copy} is a copy of it. Nothing was changed.`,
-      'If it is one, use it in place of the damaged archive: "mailkeep copy" brings it to an empty folder.',
+      'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
     ),
   'archive-damaged': ({ found, findings = [] }) =>
     say(

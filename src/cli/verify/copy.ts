@@ -14,9 +14,10 @@ import { usageError } from '../../errors/usage.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { dropAsides } from '../../retention/carry-out.ts';
-import { bytes, counted } from '../amounts.ts';
+import { bytes, count, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { type Activity, openActivity } from '../progress/activity.ts';
 import { isWithin } from '../within.ts';
 import { updateCatalog } from './catalog-of-copy.ts';
 import { removeCatalogs } from './remove-catalogs.ts';
@@ -43,23 +44,30 @@ export async function copyArchive(
   }
   const startedAt = now();
   const lock = acquireLock(to);
+  const activity = openActivity(context, 'comparing the copy with the archive');
   try {
     let forgotten = false;
     const copied = await copyLog({
       from,
       to,
       signal,
+      progress: ({ segments, of }) =>
+        activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
       forget: async () => {
         forgotten = (await removeCatalogs(to)) || forgotten;
         await dropAsides(realFiles, to);
       },
     });
     const rebuild = options.rebuild ?? false;
-    const catalog = rebuild ? await rebuilt(to, signal) : await catalogThere(to, forgotten, signal);
+    const catalog = rebuild
+      ? await rebuilt(to, signal, activity)
+      : await catalogThere(to, forgotten, signal);
+    activity.stop();
     const result = { to, ...copied, catalog, durationMs: now() - startedAt };
     await output.object(result, () => copyReport(to, copied, catalog));
     return EXIT.done;
   } finally {
+    activity.stop();
     lock.release();
   }
 }
@@ -83,11 +91,24 @@ function refuseElsewhere(to: string): void {
 
 type CatalogThere = 'rebuilt' | 'updated' | 'none' | 'removed' | 'as it was';
 
-async function rebuilt(dir: string, signal: AbortSignal): Promise<CatalogThere> {
+async function rebuilt(
+  dir: string,
+  signal: AbortSignal,
+  activity: Activity,
+): Promise<CatalogThere> {
   const extractor = openExtractorPool();
   const attachments = openAttachmentExtractor();
   try {
-    await rebuildCatalog({ dir, extractor, attachments, signal });
+    await rebuildCatalog({
+      dir,
+      extractor,
+      attachments,
+      signal,
+      onFold: ({ messages }) =>
+        activity.show(() => `read ${counted(messages, 'message')} of the copied log`),
+      onIndex: ({ indexed, remaining }) =>
+        activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+    });
   } finally {
     await Promise.all([extractor.close(), attachments.close()]);
   }

@@ -10,6 +10,7 @@ import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { shortId } from '../place-line.ts';
+import { openActivity } from '../progress/activity.ts';
 import { remember } from './remember.ts';
 
 const MOST_SEED = 2 ** 32 - 1;
@@ -33,6 +34,7 @@ export async function verifyDrill(
   try {
     const stored = openCompared(reader.dataDir);
     try {
+      const activity = openActivity(context, 'exporting messages and reading them back');
       const drilled = await drill({
         dir: reader.dataDir,
         catalog: reader.catalog,
@@ -42,7 +44,7 @@ export async function verifyDrill(
         random: seededRandom(seed),
         now,
         signal,
-      });
+      }).finally(activity.stop);
       const { at, ...told } = drilled;
       const ok = drilled.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();

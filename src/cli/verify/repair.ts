@@ -17,6 +17,7 @@ import { holdsArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
+import { openActivity } from '../progress/activity.ts';
 import { reasonText } from '../sentences/sentence.ts';
 import { fetchingAgain } from './fetch-again.ts';
 import { isOfCatalog, knownFindings, remember } from './remember.ts';
@@ -99,10 +100,12 @@ async function mendAll(
 ): Promise<Repaired> {
   const checker = checkerOnThreads();
   const again = fetchingAgain(context, dir);
+  const activity = openActivity(context, 'reading the log, and looking for what is damaged');
   try {
     const { now, signal } = context;
     return await repairArchive({ dir, checker, copies, fetchAgain: again.fetch, now, signal });
   } finally {
+    activity.stop();
     await again.close();
     await checker.close();
   }
@@ -125,7 +128,7 @@ async function catalogAnew(
     return { catalogRebuilt: false, unread: null };
   }
   const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
-  notices.say('Making the catalog anew.');
+  notices.say('Rebuilding the catalog.');
   const extractor = openExtractorPool();
   const attachments = openAttachmentExtractor();
   try {
@@ -165,7 +168,7 @@ function repairReport(
       : [
           'The last segment is damaged beyond mending: nothing can be appended. Use a second copy.',
         ]),
-    ...(catalogRebuilt ? ['The catalog was made anew.'] : []),
+    ...(catalogRebuilt ? ['The catalog was rebuilt.'] : []),
     ...(unread === null
       ? []
       : [

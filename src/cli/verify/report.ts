@@ -85,14 +85,14 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
     case 'missing':
       return 'There is no catalog to compare; "mailkeep rebuild" makes one.';
     case 'other-version':
-      return 'The catalog is of another version and was not compared; "mailkeep rebuild" makes it anew.';
+      return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
     case 'different':
       // From a damaged log a rebuild would leave out what the catalog may still tell.
       return logIsDamaged
-        ? 'The catalog says something else than the log, which is damaged.'
-        : 'The catalog says something else than the log; "mailkeep rebuild" makes it anew.';
+        ? 'The catalog differs from the log, which is damaged.'
+        : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.';
     case 'damaged':
-      return 'The catalog is damaged; "mailkeep rebuild" makes it anew.';
+      return 'The catalog is damaged; "mailkeep rebuild" rebuilds it.';
     case 'unreadable':
       return 'The catalog could not be read and was not compared.';
   }

@@ -5,8 +5,8 @@ import { bytes, count, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { shortId } from '../place-line.ts';
+import { openActivity } from '../progress/activity.ts';
 
-const TELL_EVERY_MS = 5_000;
 const MOST_TOLD = 50;
 
 const WHAT: Readonly<Record<ExportFinding['kind'], string>> = {
@@ -20,17 +20,14 @@ const WHAT: Readonly<Record<ExportFinding['kind'], string>> = {
 
 /** `verify --export`: compares an export with its manifest. */
 export async function verifyExport(context: CommandContext, typed: string): Promise<ExitCode> {
-  const { surroundings, signal, now, notices, output } = context;
-  let toldAt = now();
+  const { surroundings, signal, output } = context;
+  const activity = openActivity(context, 'reading the manifest');
   const check = await checkExport({
     at: path.resolve(surroundings.cwd, typed),
     signal,
-    onProgress: (progress) => {
-      if (now() - toldAt < TELL_EVERY_MS) return;
-      toldAt = now();
-      notices.say(`compared ${counted(progress.messages, 'message')}, ${bytes(progress.bytes)}`);
-    },
-  });
+    onProgress: ({ messages, bytes: read }) =>
+      activity.show(() => `compared ${counted(messages, 'message')}, ${bytes(read)}`),
+  }).finally(activity.stop);
   await output.object(check, () => checkText(check));
   if (!check.sound) return EXIT.damage;
   return check.findings.some(({ kind }) => kind === 'unfinished') ? EXIT.failures : EXIT.done;

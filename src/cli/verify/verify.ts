@@ -18,6 +18,7 @@ import { bytes } from '../amounts.ts';
 import { requireArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
+import { openActivity } from '../progress/activity.ts';
 import { sentenceOf } from '../sentences.ts';
 import { tell } from '../tell.ts';
 import { isOfCatalog, knownFindings, noting, remember } from './remember.ts';
@@ -27,8 +28,6 @@ import { sampleReport, verifyReport } from './report.ts';
 export type SampleSize = { readonly messages: number } | { readonly share: number };
 
 const SCOPE = 'verified';
-/** How often progress is told. */
-const TELL_EVERY_MS = 5_000;
 
 /** @throws usage-no-archive, archive-unreadable */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
@@ -128,12 +127,13 @@ export function vouchedBy(
 }
 
 export async function readArchive(
-  { now, notices, signal }: CommandContext,
+  context: CommandContext,
   dataDir: string,
   full: boolean,
   vouched: readonly VouchedCommit[],
 ): Promise<Verification> {
-  let toldAt = now();
+  const { signal } = context;
+  const activity = openActivity(context, 'reading the log');
   const checker = checkerOnThreads();
   try {
     return await verifyArchive({
@@ -142,13 +142,11 @@ export async function readArchive(
       full,
       vouched,
       signal,
-      progress: ({ segments, of, rawBytes }) => {
-        if (now() - toldAt < TELL_EVERY_MS) return;
-        toldAt = now();
-        notices.say(`read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`);
-      },
+      progress: ({ segments, of, rawBytes }) =>
+        activity.show(() => `read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`),
     });
   } finally {
+    activity.stop();
     await checker.close();
   }
 }
@@ -175,6 +173,7 @@ export async function verifySome(
     const startedAt = now();
     const known = messagesIn(recalledVerification(recalled));
     const sound = new Set<string>();
+    const activity = openActivity(context, 'verifying messages');
     const sampling = await verifySample({
       segments,
       messagesIn: (segment, from) => catalog.messagesIn(segment, from),
@@ -190,7 +189,7 @@ export async function verifySome(
       wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
       now: startedAt,
       signal,
-    });
+    }).finally(activity.stop);
     const { found, findings, oldest, checked, of } = sampling;
     const durationMs = now() - startedAt;
     const remembered = remember(context, dataDir, {

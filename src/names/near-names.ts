@@ -1,4 +1,4 @@
-import { nearest } from '../search/nearest.ts';
+import { nearest } from './nearest.ts';
 
 /** The path of the folder that a mistyped name was probably meant to be: by its path, else by the last part of it. */
 export function nearestFolder(

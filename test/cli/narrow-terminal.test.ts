@@ -1,0 +1,113 @@
+import { Writable } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { streamNotices } from '../../src/cli/notices.ts';
+import { openActivity } from '../../src/cli/progress/activity.ts';
+import { liveProgress } from '../../src/cli/progress/live-progress.ts';
+import { fitNarrow } from '../../src/cli/wrap-text.ts';
+import { displayWidth } from '../../src/mail/terminal-safe.ts';
+import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Workplace, workplace } from './child.ts';
+import { ran } from './surface.ts';
+
+const COLUMNS = 40;
+
+function terminal(columns = COLUMNS) {
+  let text = '';
+  const stream = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      text += chunk.toString('utf8');
+      done();
+    },
+  });
+  return { stream: Object.assign(stream, { isTTY: true, columns }), text: () => text };
+}
+
+let sandbox: Sandbox;
+let work: Workplace;
+
+beforeAll(async () => {
+  sandbox = await startSandbox({ seed: 1 });
+  work = workplace(sandbox);
+  expect((await ran(['sync', '--config', work.config])).code).toBe(0);
+});
+afterAll(() => sandbox.close());
+
+/** Words that are longer than a line, such as paths, are nobody's to break. */
+function tooWide(text: string): string[] {
+  return stripVTControlCharacters(text)
+    .split('\n')
+    .filter((line) => displayWidth(line) > COLUMNS && line.trim().includes(' '));
+}
+
+test.each([
+  [['status']],
+  [['list', '--limit', '5']],
+  [['list', '--deleted']],
+  [['search', 'photograph', '--limit', '5']],
+  [['search', 'is:unred']],
+  [['search', 'in:Nope']],
+  [['verify', '--quick']],
+  [['search', '--help']],
+])('nothing is wider than a terminal of 40 columns: %j', async (args) => {
+  const [out, err] = [terminal(), terminal()];
+  const line = [...args, '--data', work.data];
+  await ran(line, { stdout: out.stream, stderr: err.stream, now: Date.now });
+  const printed = `${out.text()}${err.text()}`;
+  expect(printed).not.toBe('');
+  expect(tooWide(printed)).toEqual([]);
+});
+
+test('JSON is not broken, and neither is anything on a wide terminal or in a pipe', () => {
+  const long = 'word '.repeat(40).trim();
+  expect(fitNarrow(`{"a":"${long}"}`, 40)).toBe(`{"a":"${long}"}`);
+  expect(fitNarrow(long, 80)).toBe(long);
+  expect(fitNarrow(long, undefined)).toBe(long);
+  expect(fitNarrow(long, 40).split('\n').join(' ')).toBe(long);
+});
+
+test('bars are gone before a result, and a second stop clears nothing', () => {
+  const { stream, text } = terminal();
+  const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
+  const progress = liveProgress(notices, () => 0, 60);
+  progress.listen({
+    event: 'mailbox-started',
+    account: 'main',
+    address: 'ada@example.org',
+    messages: 9,
+  });
+  progress.stop();
+  stream.write('the result');
+  progress.stop();
+  expect(text().endsWith('the result')).toBe(true);
+});
+
+test('a long step has a line after a second, which is gone when it ends', () => {
+  const { stream, text } = terminal();
+  const notices = streamNotices(stream, { quiet: false, json: false, env: {} });
+  let now = 0;
+  const activity = openActivity({ notices, now: () => now }, 'reading the log');
+  activity.show(() => 'read 1 of 9 segments');
+  expect(text()).toBe('');
+  now = 1_500;
+  activity.show(() => 'read 2 of 9 segments, and this is wider than the terminal');
+  activity.show(() => 'too soon');
+  const shown = stripVTControlCharacters(text()).split('\r');
+  expect(shown).toEqual(['', expect.stringMatching(/^read 2 of 9 segments, .*…$/)]);
+  expect(displayWidth(shown[1] ?? '')).toBeLessThan(COLUMNS);
+  activity.stop();
+  expect(text().endsWith('\r\u001b[2K')).toBe(true);
+});
+
+test('without a terminal a long step has a line every five seconds, and none with --quiet', () => {
+  for (const quiet of [false, true]) {
+    const { stream, text } = terminal();
+    const pipe = Object.assign(stream, { isTTY: false });
+    const notices = streamNotices(pipe, { quiet, json: false, env: {} });
+    let now = 0;
+    const activity = openActivity({ notices, now: () => now }, 'reading the log');
+    for (; now <= 11_000; now += 1_000) activity.show(() => `at ${now}`);
+    activity.stop();
+    expect(text()).toBe(quiet ? '' : 'at 5000\nat 10000\n');
+  }
+});
