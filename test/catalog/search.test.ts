@@ -94,6 +94,7 @@ describe('searching', () => {
       ],
       snippet: 'The rent is due',
       attachments: [],
+      matchedAttachments: [],
     });
   });
 

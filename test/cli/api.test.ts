@@ -198,7 +198,7 @@ describe('on one service', () => {
   test('an address that the token does not reach is exit 2, and names those it does', async () => {
     const { code, stderr } = await api(['getQuota', '-p', 'mailbox=ben@example.org']);
     expect(code).toBe(2);
-    expect(stderr).toContain(`It reaches ${ADA}, office@example.org.`);
+    expect(stderr).toContain(`; it reaches ${ADA}, office@example.org.`);
   });
 
   test('the platform surface needs its token', async () => {

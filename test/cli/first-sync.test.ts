@@ -230,13 +230,13 @@ test('names on the command line narrow a pass; a name that nobody has is exit 2'
     mailboxes: [{ address: 'office@example.org', folders: 1 }],
     certificates: [{ mailbox: 'office@example.org', folder: 'INBOX', complete: true }],
   });
-  for (const names of [
-    ['--mailbox', 'nobody@example.org'],
-    ['--folder', 'INBOX.Nowhere'],
-  ]) {
+  for (const [refusal, ...names] of [
+    ['usage-unreachable-mailbox', '--mailbox', 'nobody@example.org'],
+    ['usage-unlisted-folder', '--folder', 'INBOX.Nowhere'],
+  ] as const) {
     const { code, stderr } = await mailkeep(['sync', '--json', '--config', config, ...names]);
     expect([names, code]).toEqual([names, 2]);
-    expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'usage-option' } });
+    expect(JSON.parse(stderr)).toMatchObject({ error: { code: refusal } });
   }
 });
 

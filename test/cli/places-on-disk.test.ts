@@ -103,12 +103,12 @@ test.skipIf(process.platform !== 'linux')(
   async () => {
     const nowhere = '/proc/nowhere/below';
     const units = await mailkeep(['service', 'install', '--system', '--root', nowhere]);
-    expect(units).toMatchObject({ code: 2, stderr: expect.stringContaining('no such file') });
+    expect(units).toMatchObject({ code: 1, stderr: expect.stringContaining('no such file') });
     const sandbox = await startSandbox({ from: [path.join(top, 'one.eml')] });
     try {
       const url = ['--base-url', sandbox.mailboxUrl, '--yes', '--config', `${nowhere}/config.json`];
       const made = await mailkeep(['init', ...url], { input: sandbox.tokens.mailbox });
-      expect(made).toMatchObject({ code: 2, stderr: expect.stringContaining('no such file') });
+      expect(made).toMatchObject({ code: 1, stderr: expect.stringContaining('no such file') });
     } finally {
       await sandbox.close();
     }

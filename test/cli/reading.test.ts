@@ -118,6 +118,7 @@ test('search needs no account, no network, no configuration: JSON Lines of the c
       places: [expect.objectContaining({ folder: 'INBOX', endedAt: null })],
       snippet: expect.stringContaining('lighthouse from the ferry'),
       attachments: [],
+      matchedAttachments: [],
     },
   ]);
 });
@@ -142,7 +143,7 @@ test('no hits are no failure; a word may begin with a minus', async () => {
 test('a query that cannot be understood is exit 2, and points at the place', async () => {
   const { code, stderr } = await mailkeep(['search', 'anna frm:bob', '--data', work.data]);
   expect(code).toBe(2);
-  expect(stderr).toContain('at character 6');
+  expect(stderr).toContain('(character 6)');
   expect(stderr).toContain('Did you mean from:?');
 });
 

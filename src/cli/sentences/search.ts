@@ -78,7 +78,7 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
   'search-missing-value': (facts) =>
     say(
       `The operator ${quoted(facts)} has no value.`,
-      'Write the value without a blank between: from:anna, subject:"rent due".',
+      'Write it without a blank between: from:anna, subject:"rent due".',
     ),
   'search-bad-value': (facts) => {
     const { operator, suggestion, expected } = facts;
