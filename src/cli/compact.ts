@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import {
   type Compactable,
   compactableSegments,
@@ -6,7 +7,10 @@ import {
 } from '../archive/compact-segments.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/compress-payload.ts';
 import { checkFormat } from '../archive/format-file.ts';
+import { writing } from '../archive/hot-segment.ts';
+import { isTemporary, logFolder } from '../archive/layout.ts';
 import { acquireLock } from '../archive/lock.ts';
+import { dropOldGenerations } from '../archive/old-generations.ts';
 import { realFiles } from '../archive/real-files.ts';
 import { sealerOnThread } from '../archive/sealer.ts';
 import { locateCodec } from '../config/archive-codec.ts';
@@ -95,6 +99,7 @@ async function rewritten(
   dir: string,
   codec: ArchiveCodec,
 ): Promise<CompactResult> {
+  await clearRemains(dir);
   const { segments, damaged } = survey(dir, codec);
   const sealer = sealerOnThread();
   let [done, bytesBefore, bytesAfter, reportedAt] = [0, 0, 0, now()];
@@ -127,6 +132,17 @@ async function rewritten(
   };
 }
 
+/** Removes what a killed run left: unfinished files, and generations that a sealed one has replaced. */
+async function clearRemains(dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  for (const name of realFiles.list(folder).filter(isTemporary)) {
+    await writing(folder, 0, () => realFiles.remove(join(folder, name)));
+  }
+  await writing(folder, 0, () =>
+    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0 }),
+  );
+}
+
 function survey(dir: string, codec: ArchiveCodec) {
   const segments: Compactable[] = [];
   const damaged: MailkeepError[] = [];
@@ -141,8 +157,10 @@ function report(result: CompactResult, durationMs: number): string {
   const { codec, dryRun, segments, bytesBefore, bytesAfter, remaining, interrupted } = result;
   const rewritten = `${counted(segments, 'segment')} (${bytes(bytesBefore)})`;
   const lines: string[] = [];
-  if (segments === 0 && remaining === 0) lines.push(`Every sealed segment has ${codec} already.`);
-  else if (dryRun) lines.push(`Would rewrite ${rewritten} with ${codec}.`);
+  if (segments === 0 && remaining === 0) {
+    // A damaged segment has a line of its own: whether it has the codec is not known.
+    if (result.damaged.length === 0) lines.push(`Every sealed segment has ${codec} already.`);
+  } else if (dryRun) lines.push(`Would rewrite ${rewritten} with ${codec}.`);
   else {
     const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
     lines.push(`Rewrote ${rewritten} with ${codec}${after}, in ${span(durationMs)}.`);

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { filesWithDamage } from '../archive/bad-sectors.ts';
+import { isSealedWithZstd } from '../archive/compact-segments.ts';
 import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
 import {
   allowsZstd,
@@ -212,8 +213,11 @@ async function transfer(
 ): Promise<number> {
   const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
   try {
-    // Checked for each segment, after it was opened: a writer here may turn to zstd meanwhile.
-    if (allowsZstd(files, from)) await writing(formatPath(to), 0, () => allowZstd(files, to));
+    // Checked for each segment, after it was opened: a writer here may turn to zstd meanwhile. A backup that was made
+    // by copying files one by one may have FORMAT from before that moment, and segments from after it.
+    if (allowsZstd(files, from) || isSealedWithZstd(source)) {
+      await writing(formatPath(to), 0, () => allowZstd(files, to));
+    }
     const { generation } = source.name;
     const newest = Math.max(0, ...(listSegments(files, to).get(segment) ?? []));
     // A file there that was mended by itself has a generation of its own, which bytes of ours cannot take.

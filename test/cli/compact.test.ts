@@ -89,6 +89,29 @@ describe('mailkeep compact', () => {
     expect(segments()).toEqual(AFTER);
   });
 
+  test('removes what a killed run left, also where nothing has to be rewritten', async () => {
+    // Killed after the new file got its name, and before the one that it replaces was removed.
+    const replaced = join(dir, 'log', BEFORE[0] ?? '');
+    const before = readFileSync(replaced);
+    expect((await compact()).code).toBe(0);
+    writeFileSync(replaced, before);
+    writeFileSync(join(dir, 'log', '0000000002.4.seg.tmp'), 'half a segment');
+    expect((await compact('--dry-run')).code).toBe(0);
+    expect(segments()).toContain(BEFORE[0]);
+    const again = await compact();
+    expect(again).toMatchObject({ code: 0, stdout: 'Every sealed segment has zstd already.\n' });
+    expect(segments()).toEqual(AFTER);
+  });
+
+  test('does not call a damaged segment rewritten', async () => {
+    expect((await compact()).code).toBe(0);
+    rmSync(join(dir, 'log', AFTER[0] ?? ''));
+    writeFileSync(join(dir, 'log', AFTER[0] ?? ''), 'no segment');
+    const { code, stdout } = await compact();
+    expect(code).toBe(3);
+    expect(stdout).toMatch(/^DAMAGED .*\n$/);
+  });
+
   test('ends with code 5 while somebody writes, and with 2 where there is no archive', async () => {
     const writer = await openTestWriter();
     try {

@@ -222,6 +222,14 @@ test('a copy that was damaged is brought back', async () => {
   expect(await commitsOf(disk, TO)).toEqual(known.batches);
 });
 
+test('the copy allows zstd, though FORMAT here was copied before the segments', async () => {
+  const { disk } = await grown();
+  disk.put(`${DIR}/FORMAT`, Buffer.from('mailkeep archive 1\n'));
+  await copy(disk);
+  expect(disk.read(`${TO}/FORMAT`).toString()).toBe('mailkeep archive 2\n');
+  expectFormatAllows(disk, TO);
+});
+
 /** First a copy, then more mail, a sealing and a second copy. */
 async function twice(
   disk: SimulatedDisk,
