@@ -56,8 +56,15 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   expect((await mailkeep(ack)).stdout).toContain('1 message');
   const text = (await mailkeep(['quarantine', '--data', data])).stdout;
   expect(text).toContain('acknowledged');
-  const elsewhere = ['quarantine', '--folder', 'Nowhere', '--data', data];
-  expect((await mailkeep(elsewhere)).stderr).toBe('Nothing in quarantine is what you chose.\n');
+  const inFolder = (name: string) => mailkeep(['quarantine', '--folder', name, '--data', data]);
+  const other = folder === 'INBOX.Drafts' ? 'INBOX.Trash' : 'INBOX.Drafts';
+  expect(await inFolder(other)).toMatchObject({
+    code: 0,
+    stderr: 'Nothing in quarantine is what you chose.\n',
+  });
+  const unknown = await inFolder('Nowhere');
+  expect(unknown.code).toBe(2);
+  expect(unknown.stderr).toContain('The archive has no folder "Nowhere".');
 
   const quiet = await mailkeep(['sync', '--config', config]);
   expect(quiet.stdout).toContain('1 quarantined');
