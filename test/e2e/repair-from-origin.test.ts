@@ -12,7 +12,7 @@ import { jsonLines, mailkeep, type Workplace, workplace } from '../cli/child.ts'
 let sandbox: Sandbox;
 let place: Workplace;
 beforeEach(async () => {
-  sandbox = await startSandbox({ seed: 23, mail: { messages: 60 } });
+  sandbox = await startSandbox({ seed: 23, mail: { messages: 400 } });
   place = workplace(sandbox);
 });
 afterEach(async () => {
