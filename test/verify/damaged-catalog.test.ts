@@ -169,7 +169,9 @@ test('a catalog that cannot be read keeps nobody from being told of the log, and
     expect(told.stdout).toContain('The catalog could not be read and was not compared.');
     expect(told.stdout).toContain('The log is as it was written.');
     expect(told.stdout).not.toMatch(/Everything|DAMAGED/);
-    expect(told.stderr).toContain(`The catalog ${file} cannot be read or written: too many links (ELOOP).`);
+    expect(told.stderr).toContain(
+      `The catalog ${file} cannot be read or written: too many links (ELOOP).`,
+    );
     const json = await ran(['verify', '--quick', '--json', '--data', archive.dir]);
     expect(json.code).toBe(EXIT.failures);
     expect(JSON.parse(json.stdout)).toMatchObject({ ok: false, found: 0, ...unread });
