@@ -202,7 +202,7 @@ async function launchers(scriptName, codeName) {
     Object.entries(names).map(([name, value]) => [name, JSON.stringify(value)]),
   );
   const modules = {
-    name: 'modules-beside',
+    name: 'external-modules',
     setup: ({ onResolve }) =>
       onResolve({ filter: /\/main\.ts$/ }, () => ({ path: './mailkeep.js', external: true })),
   };

@@ -60,7 +60,7 @@ const ENDED: Readonly<Record<string, string>> = {
   forgotten: 'forgotten',
 };
 
-/** What a fact says beside its place: in words where there are some, else as it is kept. */
+/** What a fact says about its place: in words where there are some, else as it is stored. */
 function detailText(
   event: string,
   detail: Readonly<Record<string, unknown>> | undefined,

@@ -54,8 +54,8 @@ export function remember(
 
 /** An archive that was copied or unpacked has no state until something is to be remembered. */
 function stateToWrite(dataDir: string, holdsLock: boolean): StateFile {
-  const beside = openStateBeside(dataDir);
-  if (beside !== undefined) return beside;
+  const stored = openStateBeside(dataDir);
+  if (stored !== undefined) return stored;
   try {
     accessSync(existsSync(stateFile(dataDir)) ? stateFile(dataDir) : dataDir, constants.W_OK);
     return holdsLock ? openState(dataDir) : stateUnderLock(dataDir);

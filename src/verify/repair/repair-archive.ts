@@ -118,7 +118,7 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
 
 /**
  * Sorts out copies that cannot be read: one hostile or broken copy must not keep the others from helping. Damage in a
- * copy is no reason to skip it, and neither is a pipe or a folder in the place of a segment.
+ * copy is no reason to skip it, and neither is a pipe or a folder instead of a segment.
  */
 function readableCopies(files: FileLayer, given: readonly string[]) {
   const copies: string[] = [];
