@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -177,11 +178,15 @@ test('the configuration decides about credentials and the folder that may be wri
 describe.skipIf(!confined)('under the restrictions of the unit', () => {
   const home = mkdtempSync(path.join(tmpdir(), 'mailkeep-confined-'));
   const data = path.join(home, 'data');
+  // The restrictions hide /tmp and /root, where this interpreter may be; the folder with the data stays visible.
+  const node = path.join(data, 'node');
   let sandbox: Sandbox;
   beforeAll(async () => {
     sandbox = await startSandbox({ seed: 11, mail: { messages: 40 } });
     mkdirSync(data);
     chownSync(data, NOBODY, NOBODY);
+    copyFileSync(process.execPath, node);
+    chmodSync(node, 0o755);
     // Private /tmp: what the program reads has to be elsewhere, here beside the data.
     const accounts = [
       { name: 'main', baseUrl: sandbox.mailboxUrl, token: { credential: 'token' } },
@@ -216,7 +221,7 @@ describe.skipIf(!confined)('under the restrictions of the unit', () => {
     return { code: child.exitCode, stdout, stderr };
   }
   const confinedMailkeep = (...args: string[]) =>
-    restricted(process.execPath, program, ...args, '--config', path.join(data, 'config.json'));
+    restricted(node, program, ...args, '--config', path.join(data, 'config.json'));
 
   test('the restrictions are real', async () => {
     const shell = await restricted(
@@ -262,7 +267,7 @@ describe.skipIf(!confined)('under the restrictions of the unit', () => {
       }),
     );
     const args = ['daemon', '--config', path.join(data, 'config.json')];
-    const child = begin(process.execPath, program, ...args);
+    const child = begin(node, program, ...args);
     const stderr = text(child.stderr);
     const closed = once(child, 'close');
     const line = z.looseObject({ level: z.string(), msg: z.string() });
