@@ -4,6 +4,7 @@ import Database from 'better-sqlite3';
 import { makeFoldersDurably } from '../disk/make-folders.ts';
 import { archiveInUse, archiveLockFailed } from '../errors/archive.ts';
 import { FILE_MODE, FOLDER_MODE } from './layout.ts';
+import { dropHolder, noteHolder, noteOfHolder } from './lock-holder.ts';
 
 /** The right to write to an archive, held until released or until the process ends, however it ends. */
 export interface ArchiveLock {
@@ -20,6 +21,30 @@ export interface ArchiveLock {
  * @throws `archive-in-use` when somebody holds it; `archive-lock-failed` when the file cannot be locked at all
  */
 export function acquireLock(dir: string): ArchiveLock {
+  const held = lockFile(dir);
+  noteHolder(dir);
+  let released = false;
+  return {
+    release: () => {
+      // After the first release the note may be that of the next holder.
+      if (!released) dropHolder(dir);
+      released = true;
+      // Closing rolls the empty transaction back and frees the lock; a second release is harmless.
+      held.close();
+    },
+  };
+}
+
+/**
+ * Takes the lock and frees it at once: returns if nobody holds it.
+ *
+ * @throws as `acquireLock`
+ */
+export function tryLock(dir: string): void {
+  lockFile(dir).close();
+}
+
+function lockFile(dir: string): Database.Database {
   let database: Database.Database | undefined;
   try {
     makeFoldersDurably(dir, FOLDER_MODE);
@@ -32,15 +57,10 @@ export function acquireLock(dir: string): ArchiveLock {
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
-    throw isBusy(error) ? archiveInUse(dir, error) : archiveLockFailed(dir, whyNot(dir, error));
+    if (isBusy(error)) throw archiveInUse(dir, noteOfHolder(dir), error);
+    throw archiveLockFailed(dir, whyNot(dir, error));
   }
-  const held = database;
-  return {
-    release: () => {
-      // Closing rolls the empty transaction back and frees the lock; a second release is harmless.
-      held.close();
-    },
-  };
+  return database;
 }
 
 /** The system's reason, where it has one: SQLite reports only that it cannot open a file. */

@@ -84,6 +84,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/doctor.ts'),
   },
   {
+    name: 'config',
+    summary: 'check the configuration, or show it with its defaults',
+    load: () => import('./commands/config.ts'),
+  },
+  {
     name: 'service',
     summary: 'write units for systemd',
     load: () => import('./commands/service.ts'),

@@ -1,5 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
+import { nameProcess } from '../archive/lock-holder.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
+import { commandName } from './command-name.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
@@ -37,6 +39,7 @@ export async function run(
       return EXIT.done;
     }
     const { globals } = request;
+    nameProcess(commandName(args) ?? '');
     const notices = streamNotices(stderr, { json, quiet: globals.quiet, env });
     const surroundings = { cwd, env };
     const context = { globals, output, notices, surroundings, stdin, signal, now };

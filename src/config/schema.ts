@@ -2,6 +2,7 @@ import cron from 'node-cron';
 import { z } from 'zod';
 import { parseListen, parseServiceUrl } from './address.ts';
 import { DURATION_PATTERN } from './duration.ts';
+import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from './rate.ts';
 
 /**
  * The one source of the configuration: validation, defaults and the JSON Schema of editors are derived
@@ -181,11 +182,16 @@ export const configSchema = z
     insecure,
     rateLimit: z
       .strictObject({
-        requestsPerMinute: z.number().positive().max(10_000_000).default(60).meta({
-          description:
-            'The most requests a minute for each token and host; the service may slow it further',
-          expected: 'a number above 0, at most 10000000',
-        }),
+        requestsPerMinute: z
+          .number()
+          .positive()
+          .max(MOST_REQUESTS_PER_MINUTE)
+          .default(DEFAULT_REQUESTS_PER_MINUTE)
+          .meta({
+            description:
+              'The most requests a minute for each token and host; the service may slow it further',
+            expected: 'a number above 0, at most 10000000',
+          }),
         concurrency: wholeNumber(1, 256, 'Requests in flight at once').default(4),
       })
       .prefault({})

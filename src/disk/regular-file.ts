@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { errnoOf } from '../errors/errno.ts';
+import { type FilePath, shownPath } from './byte-path.ts';
 
 /** Code of the error for a pipe, a socket or a device where a file is expected; no name of the system fits. */
 export const NOT_REGULAR = 'ENOTREG';
@@ -12,7 +13,7 @@ const NOT_WAITING = constants.O_NONBLOCK ?? 0;
  *
  * @throws system errors; EISDIR for a folder, and an error with the code ENOTREG for anything else that is no file
  */
-export function openRegularFile(file: string, access: 'read' | 'write' = 'read'): number {
+export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read'): number {
   const descriptor = openWithoutWaiting(file, access);
   const problem = problemOf(fstatSync(descriptor));
   if (problem === undefined) return descriptor;
@@ -30,7 +31,7 @@ export function readRegularFile(file: string): Buffer {
   }
 }
 
-function openWithoutWaiting(file: string, access: 'read' | 'write'): number {
+function openWithoutWaiting(file: FilePath, access: 'read' | 'write'): number {
   const mode = access === 'read' ? constants.O_RDONLY : constants.O_RDWR;
   try {
     return openSync(file, mode | NOT_WAITING);
@@ -46,10 +47,11 @@ function problemOf(stats: Stats): string | undefined {
   return stats.isDirectory() ? 'EISDIR' : NOT_REGULAR;
 }
 
-function notRegular(file: string, code: string): Error {
-  return Object.assign(new Error(`${file} is not a regular file`), {
+function notRegular(file: FilePath, code: string): Error {
+  const shown = shownPath(file);
+  return Object.assign(new Error(`${shown} is not a regular file`), {
     code,
     syscall: 'open',
-    path: file,
+    path: shown,
   });
 }

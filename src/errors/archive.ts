@@ -8,9 +8,19 @@ export function errnoOf(error: unknown): string {
   return 'unknown';
 }
 
-/** Another process (or another part of this one) writes to the archive. */
-export function archiveInUse(dir: string, cause: unknown) {
-  return new MailkeepError('in-use', 'archive-in-use', { dir }, { cause, retryable: true });
+/** The process that holds a lock; `host` is null for this machine, where it is known to run. */
+interface Holder {
+  readonly pid: number;
+  readonly command: string;
+  readonly since: string;
+  readonly host: string | null;
+}
+
+/** Another process (or another part of this one) writes to the archive; `holder` is null where it is unknown which. */
+export function archiveInUse(dir: string, holder: Holder | null, cause: unknown) {
+  const { pid = null, command = null, since = null, host = null } = holder ?? {};
+  const facts = { dir, pid, command, since, host };
+  return new MailkeepError('in-use', 'archive-in-use', facts, { cause, retryable: true });
 }
 
 /** The lock file cannot be opened or locked for another reason than that somebody holds it. */

@@ -14,3 +14,8 @@ export function importNameTaken(name: string) {
 export function importNoMail(path: string) {
   return new MailkeepError('usage', 'import-no-mail', { path });
 }
+
+/** A zip of an export whose manifest is not what was written. Nothing was imported. */
+export function importManifestDamaged(path: string) {
+  return new MailkeepError('usage', 'import-manifest-damaged', { path });
+}

@@ -37,6 +37,10 @@ export interface ManifestEntry {
   readonly host: string;
   readonly resourceId: string;
   readonly folder: string;
+  /** What separates the levels of `folder`; absent in manifests of earlier versions. */
+  readonly delimiter?: string;
+  /** What the folder is for, such as `\\Sent`; absent where it has no special use. */
+  readonly specialUse?: string;
   /** Where other folders had this path before: how many. */
   readonly namesake?: number;
   readonly generation: number;

@@ -74,6 +74,8 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
       line: { ...line, id },
       host: named.host,
       resourceId: named.mailbox,
+      delimiter: named.delimiter,
+      specialUse: named.specialUse,
       namesake: named.namesake,
       generation,
       docid,

@@ -7,6 +7,8 @@ export interface PlannedPlace {
   readonly line: PlaceLine & { readonly id: string };
   readonly host: string;
   readonly resourceId: string;
+  readonly delimiter: string;
+  readonly specialUse: string | null;
   /** How many folders that were met before have the path of this one as well. */
   readonly namesake: number;
   readonly generation: number;
@@ -312,6 +314,8 @@ export function entryOf(place: Omit<PlannedPlace, 'before'>, inMbox?: InMbox): M
     host: place.host,
     resourceId: place.resourceId,
     folder,
+    delimiter: place.delimiter,
+    ...(place.specialUse === null ? {} : { specialUse: place.specialUse }),
     ...namesakeOf(place),
     generation: place.generation,
     uid,

@@ -93,12 +93,14 @@ function isHead(value: unknown): value is ManifestHead {
 
 function isEntry(value: unknown): value is ManifestEntry {
   if (!isObject(value)) return false;
-  const { host, resourceId, flags, date, firstSeen, endedAt, inMbox } = value;
+  const { host, resourceId, delimiter, specialUse, flags, date, firstSeen, endedAt, inMbox } =
+    value;
   return (
     isFile(value) &&
     isPlace(value) &&
     typeof host === 'string' &&
     typeof resourceId === 'string' &&
+    [delimiter, specialUse].every((text) => text === undefined || typeof text === 'string') &&
     Array.isArray(flags) &&
     flags.every((flag) => typeof flag === 'string') &&
     [date, firstSeen, endedAt].every((time) => time === null || isMoment(time)) &&

@@ -33,6 +33,11 @@ export class ZipReader {
     return this.#entries.has(MANIFEST_NAME);
   }
 
+  /** Bytes of an entry as the zip lists them; reading one that has others fails. */
+  sizeOf(name: string): number | undefined {
+    return this.#entries.get(name)?.uncompressedSize;
+  }
+
   /** The bytes of an entry, or undefined where there is none of that name. @throws ZipUnreadable */
   async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
     const entry = this.#entries.get(name);

@@ -1,4 +1,5 @@
 import { closeSync, readSync } from 'node:fs';
+import type { FilePath } from '../disk/byte-path.ts';
 import { openRegularFile } from '../disk/regular-file.ts';
 
 /**
@@ -34,7 +35,7 @@ const FROM = Buffer.from('From ');
  * @throws the system's error where the file cannot be read
  */
 export function* mboxRanges(
-  path: string,
+  path: FilePath,
   onStray: (bytes: number) => void = () => {},
 ): Generator<MboxRange, void, undefined> {
   let open: { readonly start: number; readonly fromLine: string } | undefined;
@@ -70,7 +71,7 @@ export function* mboxRanges(
 
 /** Lines without their LF; long ones are cut to their beginning. */
 function* lines(
-  path: string,
+  path: FilePath,
 ): Generator<{ readonly line: Buffer; readonly offset: number; readonly length: number }> {
   const fd = openRegularFile(path);
   try {

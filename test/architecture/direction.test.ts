@@ -35,7 +35,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   export: ['archive', 'catalog', 'mailfiles', 'search', 'mail', 'errors'],
   // An export tried out, and read back by parsers that had no part in it.
   drill: ['disk', 'archive', 'catalog', 'export', 'mime', 'mail', 'errors'],
-  import: ['disk', 'archive', 'catalog', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
+  // Exports come back with what their manifests say.
+  import: ['disk', 'archive', 'catalog', 'export', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
   // What the daemon stands on beside the passes.
   listener: ['errors'],
   receiver: ['listener', 'wire', 'errors'],

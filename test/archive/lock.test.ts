@@ -1,11 +1,13 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
-import { acquireLock } from '../../src/archive/lock.ts';
+import { afterEach, describe, expect, test } from 'vitest';
+import { acquireLock, tryLock } from '../../src/archive/lock.ts';
+import { holderPath, nameProcess } from '../../src/archive/lock-holder.ts';
+import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 const folders: string[] = [];
 
@@ -23,7 +25,11 @@ test('there is one writer', () => {
   const dir = folder();
   const lock = acquireLock(dir);
   expect(() => acquireLock(dir)).toThrow(
-    expect.objectContaining({ family: 'in-use', code: 'archive-in-use', facts: { dir } }),
+    expect.objectContaining({
+      family: 'in-use',
+      code: 'archive-in-use',
+      facts: expect.objectContaining({ dir, pid: process.pid, host: null }),
+    }),
   );
   // A failed attempt must not have freed it: POSIX drops locks when any descriptor of the file is closed.
   expect(() => acquireLock(dir)).toThrow(expect.objectContaining({ code: 'archive-in-use' }));
@@ -55,6 +61,76 @@ test('a killed process leaves no lock behind', async () => {
   child.kill('SIGKILL');
   await exit;
   acquireLock(dir).release();
+});
+
+test('the holder is named with its command, and its note goes with the lock', () => {
+  const dir = folder();
+  nameProcess('daemon');
+  const lock = acquireLock(dir);
+  nameProcess('');
+  expect(statSync(holderPath(dir)).mode & 0o777).toBe(0o600);
+  const { pid } = process;
+  const since = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+  const facts = { dir, pid, command: 'daemon', since, host: null };
+  expect(() => acquireLock(dir)).toThrow(expect.objectContaining({ facts }));
+  expect(() => tryLock(dir)).toThrow(expect.objectContaining({ facts }));
+  lock.release();
+  expect(existsSync(holderPath(dir))).toBe(false);
+  const next = acquireLock(dir);
+  // A second release of the first lock leaves the note of the next holder.
+  lock.release();
+  expect(existsSync(holderPath(dir))).toBe(true);
+  next.release();
+  tryLock(dir);
+  expect(existsSync(holderPath(dir))).toBe(false);
+});
+
+describe('a note that somebody left does not lie', () => {
+  const unknown = { pid: null, command: null, since: null, host: null };
+  const since = '2026-01-02T03:04:05.000Z';
+  /** A holder that writes no note, and a note of another process. */
+  const inUseBeside = (note: (own: Record<string, unknown>) => object | string) => {
+    const dir = folder();
+    const lock = acquireLock(dir);
+    try {
+      const own: Record<string, unknown> = JSON.parse(readFileSync(holderPath(dir), 'utf8'));
+      const left = note(own);
+      writeFileSync(holderPath(dir), typeof left === 'string' ? left : JSON.stringify(left));
+      let facts: unknown;
+      try {
+        acquireLock(dir);
+      } catch (error) {
+        facts = error instanceof MailkeepError ? error.facts : error;
+      }
+      return { dir, facts };
+    } finally {
+      lock.release();
+    }
+  };
+
+  test('of a process that has ended', () => {
+    const { pid } = spawnSync(process.execPath, ['-e', '']);
+    const { dir, facts } = inUseBeside((own) => ({ ...own, pid, since }));
+    expect(facts).toEqual({ dir, ...unknown });
+  });
+
+  test.runIf(process.platform === 'linux')('of one whose id another process has now', () => {
+    const { dir, facts } = inUseBeside((own) => ({ ...own, started: 'another boot 17', since }));
+    expect(facts).toEqual({ dir, ...unknown });
+  });
+
+  test('of another machine: it is said to be of there', () => {
+    const { dir, facts } = inUseBeside((own) => ({ ...own, host: 'elsewhere', pid: 7, since }));
+    expect(facts).toEqual({ dir, pid: 7, command: '', since, host: 'elsewhere' });
+  });
+
+  test.each(['', '{"pid":', '[]', '{"pid":-1}', `{"pid":1,"command":"${'x'.repeat(9_000)}"}`])(
+    'of no use: %.20s',
+    (text) => {
+      const { dir, facts } = inUseBeside(() => text);
+      expect(facts).toEqual({ dir, ...unknown });
+    },
+  );
 });
 
 test('a place that cannot be locked is said to be one', () => {

@@ -293,7 +293,12 @@ test('a second writer is exit 5; readers go on', async () => {
     await until(() => (slow.requests().byOperation.getMessageSource ?? 0) > 20);
     const second = await mailkeep(['sync', '--json', '--config', config]);
     expect(second.code).toBe(5);
-    expect(JSON.parse(second.stderr)).toMatchObject({ error: { code: 'archive-in-use' } });
+    expect(JSON.parse(second.stderr)).toMatchObject({
+      error: {
+        code: 'archive-in-use',
+        message: expect.stringContaining(`process ${child.pid} (mailkeep sync), since 20`),
+      },
+    });
     expect((await mailkeep(['status', '--config', config])).code).toBe(0);
     child.kill('SIGTERM');
     expect((await ended).code).toBe(130);

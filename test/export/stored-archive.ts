@@ -52,9 +52,11 @@ export class StoredArchive {
       readonly ended?: readonly { readonly folder: string; readonly uid: number }[];
       readonly quarantined?: readonly { readonly folder: string; readonly uid: number }[];
       readonly delimiter?: string;
+      /** By folder. */
+      readonly specialUse?: Readonly<Record<string, string>>;
     } = {},
   ): Promise<number> {
-    const { mailbox = 'anna@example.org', delimiter = '.' } = options;
+    const { mailbox = 'anna@example.org', delimiter = '.', specialUse = {} } = options;
     const key = { host: 'mail.example.net', mailbox: `AC-${mailbox}` };
     this.#now += 3_600_000;
     const writer = await openLogWriter({ dir: this.dir, now: () => this.#now });
@@ -70,7 +72,7 @@ export class StoredArchive {
         folder,
         name,
         delimiter,
-        specialUse: null,
+        specialUse: specialUse[folder] ?? null,
         generation,
       });
     };

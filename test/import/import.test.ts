@@ -2,14 +2,13 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import type { ExportFormat } from '../../src/export/format.ts';
+import { MANIFEST_NAME } from '../../src/export/manifest.ts';
 import { runExport } from '../../src/export/run-export.ts';
 import { findMail } from '../../src/import/find-mail.ts';
-import { runImport } from '../../src/import/run-import.ts';
-import { systemClock } from '../../src/limiter/clock.ts';
 import { isImported } from '../../src/mail/imported.ts';
-import { exporting, START, StoredArchive, sampleSources, tree } from '../export/stored-archive.ts';
+import { exporting, StoredArchive, sampleSources, tree } from '../export/stored-archive.ts';
+import { importing } from './importing.ts';
 
 let from: StoredArchive;
 let work: string;
@@ -31,37 +30,6 @@ afterAll(() => {
   rmSync(work, { recursive: true, force: true });
 });
 
-async function importing(
-  archive: StoredArchive,
-  paths: readonly string[],
-  name = 'Backup',
-  signal = new AbortController().signal,
-  onProgress: () => void = () => {},
-) {
-  const log = await openLogWriter({
-    dir: archive.dir,
-    now: () => START,
-    expected: archive.catalog.reached(),
-  });
-  const spoolDir = path.join(archive.dir, 'tmp');
-  mkdirSync(spoolDir, { recursive: true });
-  try {
-    return await runImport({
-      paths,
-      name,
-      log,
-      catalog: archive.catalog,
-      spoolDir,
-      now: () => START,
-      after: (ms, act) => systemClock.after(ms, act),
-      signal,
-      onProgress,
-    });
-  } finally {
-    await log.close();
-  }
-}
-
 /** Folder (its last part), flags, date and id of every place. */
 function places(archive: StoredArchive) {
   return [...archive.catalog.list({})]
@@ -74,12 +42,13 @@ function places(archive: StoredArchive) {
     .sort((a, b) => `${a.folder} ${a.id}`.localeCompare(`${b.folder} ${b.id}`));
 }
 
-describe('what an export wrote', () => {
+describe('what an export wrote, without its manifest', () => {
   const back = async (format: ExportFormat, options: { statusHeaders?: boolean } = {}) => {
     const out = path.join(work, format);
     await runExport({ ...exporting(from, out, format), platform: 'linux', ...options });
+    // What such a folder is worth without its manifest.
+    rmSync(path.join(out, MANIFEST_NAME));
     const archive = await StoredArchive.create();
-    // As from a disk that keeps the mailbox's folder only.
     const result = await importing(archive, [path.join(out, 'anna@example.org')]);
     expect(result).toMatchObject({ added: new Set(sources.map(String)).size, failures: [] });
     const again = await importing(archive, [path.join(out, 'anna@example.org')]);

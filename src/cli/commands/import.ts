@@ -2,7 +2,8 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { usageError } from '../../errors/usage.ts';
-import { type FailureReason, type ImportResult, runImport } from '../../import/run-import.ts';
+import type { FailureReason } from '../../import/read-mail.ts';
+import { type ImportResult, runImport } from '../../import/run-import.ts';
 import { createIndexer } from '../../indexer/indexer.ts';
 import { systemClock } from '../../limiter/clock.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
@@ -26,19 +27,28 @@ mailbox, .eml files messages, and files that begin with "From " mboxes. These ar
 off every line of ">"s followed by "From ". For mboxo files that is right as well, but for lines that were
 ">From " before they were quoted.
 
+What mailkeep exported comes back with its folders and their special use, flags and received dates, in every
+format: from the manifest (mailkeep-export.json) in the folder or above it, or in the zip. A message whose bytes
+are not those that the manifest lists, and one that is missing, is named; without a manifest, or with a damaged
+one, an export is imported like any other folder.
+
 What cannot be read is named, the rest is imported, and the command ends with 1; so it does for an mbox without
 a "From " line, and for one with bytes before the first. A path that is not there, and a file that is neither an
 mbox nor a message (ending in .eml, or beginning with a header field), end it before anything is imported.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
-  mailkeep import ~/Maildir ~/saved/*.eml`;
+  mailkeep import ~/Maildir ~/saved/*.eml
+  mailkeep import /media/usb/mail.zip --mailbox restored`;
 
 const MOST_TOLD = 20;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .argument('<path...>', '.eml and mbox files, Maildirs, or folders with any of these')
+    .argument(
+      '<path...>',
+      '.eml and mbox files, Maildirs, folders with any of these, or exports of mailkeep',
+    )
     .option('--mailbox <name>', 'what the mailbox is called', 'imported')
     .addHelpText('after', HELP)
     .action((paths: string[], { mailbox }: { readonly mailbox: string }) =>
@@ -93,7 +103,7 @@ async function importMail(context: CommandContext, paths: readonly string[], nam
 }
 
 function importText(result: ImportResult): string {
-  const { added, known, forgotten, passedOver, failures, interrupted } = result;
+  const { added, known, forgotten, passedOver, manifests, failures, interrupted } = result;
   return [
     `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     ...(known > 0 ? [`${counted(known, 'message')} were there already`] : []),
@@ -102,6 +112,12 @@ function importText(result: ImportResult): string {
           `${counted(forgotten, 'message')} ${forgotten === 1 ? 'was' : 'were'} removed on purpose, and not brought back`,
         ]
       : []),
+    ...manifests
+      .filter(({ used }) => !used)
+      .map(
+        ({ path: at }) =>
+          `The manifest ${terminalLine(at)} is damaged and was not used: folders and dates are those of the files, and flags are missing.`,
+      ),
     ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
     ...failures
       .slice(0, MOST_TOLD)
@@ -117,5 +133,7 @@ function failureText(reason: FailureReason): string {
   if (reason === 'bytes-before-from-line') {
     return 'what lies before its first "From " line belongs to no message, and was left out';
   }
+  if (reason === 'differs-from-manifest') return 'its bytes are not those that the manifest lists';
+  if (reason === 'listed-but-missing') return 'the manifest lists it, and it is not there';
   return reasonText(reason);
 }

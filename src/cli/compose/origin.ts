@@ -1,5 +1,6 @@
 import type { RequestReport } from '../../api/exchange.ts';
 import { MailboxClient } from '../../api/mailbox-client.ts';
+import type { RetryPolicy } from '../../api/retries.ts';
 import type { AccountSettings } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
 import type { Limiter } from '../../limiter/limiter.ts';
@@ -20,15 +21,17 @@ export function openOrigin(options: {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly limiter: Limiter;
   readonly spoolDir: string;
+  readonly retries?: Partial<RetryPolicy>;
   readonly onRequest?: (report: RequestReport) => void;
 }): OpenOrigin {
-  const { account, env, limiter, spoolDir, onRequest } = options;
+  const { account, env, limiter, spoolDir, retries = {}, onRequest } = options;
   const client = new MailboxClient({
     baseUrl: account.baseUrl,
     insecure: account.insecure,
     token: async () => (await readToken(account.token, env)).reveal(),
     limiter,
     label: account.name,
+    retries,
     ...(onRequest === undefined ? {} : { onRequest }),
   });
   return { origin: apiOrigin(client, spoolDir), close: () => client.close() };

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { loadConfig } from '../../config/load.ts';
+import { type ConfigWarning, loadConfig } from '../../config/load.ts';
 import { configPlaces, locateConfig } from '../../config/locate.ts';
 import type { Settings } from '../../config/settings.ts';
 import { configError } from '../../errors/config.ts';
@@ -17,11 +17,14 @@ export function settingsOf({ globals, surroundings, notices }: CommandContext): 
   }
   const { settings, warnings } = loadConfig(file);
   for (const warning of warnings) {
-    notices.warn(
-      `${warning.file} holds a token and can be read by others (mode ${warning.mode}): chmod 600 ${warning.file}`,
-    );
+    notices.warn(warningText(warning));
   }
   return globals.data === undefined
     ? settings
     : { ...settings, dataDir: path.resolve(surroundings.cwd, globals.data) };
+}
+
+/** A warning about the configuration, in words. */
+export function warningText({ file, mode }: ConfigWarning): string {
+  return `${file} holds a token and can be read by others (mode ${mode}): chmod 600 ${file}`;
 }

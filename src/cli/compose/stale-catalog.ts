@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { acquireLock } from '../../archive/lock.ts';
+import { tryLock } from '../../archive/lock.ts';
 import { lastCommitNumber } from '../../archive/log-head.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
@@ -36,7 +36,7 @@ function changedAt(dataDir: string): number {
 /** The lock is only tried where the catalog is behind. */
 function hasWriter(dataDir: string): boolean {
   try {
-    acquireLock(dataDir).release();
+    tryLock(dataDir);
     return false;
   } catch (error) {
     if (hasCode(error, 'archive-in-use')) return true;

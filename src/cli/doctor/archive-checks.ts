@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileSystemOf } from '../../archive/file-system.ts';
 import { freeBytes } from '../../archive/free-space.ts';
-import { acquireLock } from '../../archive/lock.ts';
+import { tryLock } from '../../archive/lock.ts';
+import { noteOfHolder } from '../../archive/lock-holder.ts';
 import { readState } from '../../catalog/state.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
@@ -10,6 +11,7 @@ import { recalledVerification } from '../../health/verification.ts';
 import { bytes } from '../amounts.ts';
 import { holdsArchive } from '../archive-folder.ts';
 import { damageError, verificationStatus, verifiedText } from '../known-damage.ts';
+import { holderText } from '../sentences/archive.ts';
 import { type Check, failed, skipped, warned, well } from './check.ts';
 import { logCheck, writeCheck } from './writable.ts';
 
@@ -70,14 +72,16 @@ async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check>
 function lockCheck(dataDir: string): Check {
   const at = { name: 'lock', about: null };
   try {
-    acquireLock(dataDir).release();
+    tryLock(dataDir);
     return well({ ...at, message: 'Nobody writes to the archive.' });
   } catch (error) {
     if (hasCode(error, 'archive-in-use')) {
-      return well({
-        ...at,
-        message: 'Another process writes to the archive: a daemon, or a sync.',
-      });
+      const holder = noteOfHolder(dataDir);
+      const who =
+        holder === null
+          ? 'a daemon, or a sync'
+          : holderText(holder.pid, holder.command, holder.since, holder.host);
+      return well({ ...at, message: `Another process writes to the archive: ${who}.` });
     }
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);

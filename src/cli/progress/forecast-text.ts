@@ -6,15 +6,24 @@ const LONG_MS = 600_000;
 
 /** What the first sync will take, before it starts. */
 export function forecastText(ahead: Forecast): string {
-  const time = ahead.hours * 3_600_000;
   const lines = [
     `Ahead: ${counted(ahead.messages, 'message')}${ahead.bytes === 0 ? '' : ` (about ${bytes(ahead.bytes)})`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
-    `That is ${counted(ahead.requests, 'request')}: about ${span(time)} at ${count(ahead.requestsPerMinute)} a minute. Newest messages come first; interrupt whenever you like, the next sync goes on.`,
+    `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync goes on.`,
   ];
-  if (time > LONG_MS) {
+  if (isLong(ahead)) {
     lines.push(
-      'To be faster, raise rateLimit.requestsPerMinute in the configuration as far as the service allows.',
+      'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
     );
   }
   return lines.join('\n');
+}
+
+/** The time that the requests of a first sync take. */
+export function timeText({ requests, requestsPerMinute, hours }: Forecast): string {
+  return `That is ${counted(requests, 'request')}: about ${span(hours * 3_600_000)} at ${count(requestsPerMinute)} a minute.`;
+}
+
+/** Whether a first sync takes so long that people want to know how to be faster. */
+export function isLong({ hours }: Forecast): boolean {
+  return hours * 3_600_000 > LONG_MS;
 }

@@ -1,4 +1,6 @@
 import type * as errors from '../../errors/archive.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
+import { localTime } from '../amounts.ts';
 import { type FactsOfModule, reasonText, type Sentences, say } from './sentence.ts';
 
 const KEEP =
@@ -7,11 +9,28 @@ const KEEP =
 /** The system does not let this process write. */
 const REFUSED = new Set(['EACCES', 'EPERM', 'EROFS', 'SQLITE_READONLY', 'SQLITE_CANTOPEN']);
 
+/**
+ * Returns the process that has the lock of an archive, in words. On another machine nothing can check that it still does.
+ *
+ * @param host null for this machine
+ */
+export function holderText(pid: number, command: string, since: string, host: string | null) {
+  const program = terminalLine(`mailkeep ${command}`);
+  const time = localTime(Date.parse(since));
+  return host === null
+    ? `process ${pid} (${program}), since ${time}`
+    : `the last to lock it was process ${pid} (${program}) on ${terminalLine(host)}, ${time}`;
+}
+
 export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
-  'archive-in-use': ({ dir }) =>
+  'archive-in-use': ({ dir, pid, command, since, host }) =>
     say(
-      `The archive ${dir} is in use by another mailkeep.`,
-      'Wait until it has ended; a daemon has to be stopped for this. Reading commands (list, search, show, status) work meanwhile.',
+      pid === null || command === null || since === null
+        ? `The archive ${dir} is in use by another mailkeep.`
+        : `The archive ${dir} is in use by another mailkeep: ${holderText(pid, command, since, host)}.`,
+      command === 'daemon'
+        ? 'Stop the daemon for this. Reading commands (list, search, show, status) work meanwhile.'
+        : 'Wait until it has ended; a daemon has to be stopped for this. Reading commands (list, search, show, status) work meanwhile.',
     ),
   'archive-lock-failed': ({ dir, errno }) =>
     say(

@@ -1,24 +1,26 @@
 import path from 'node:path';
+import { DEFAULT_REQUESTS_PER_MINUTE } from '../../config/rate.ts';
 import type { ConfigInput } from '../../config/schema.ts';
-import { readToken } from '../../config/token.ts';
-import { type Forecast, forecast } from '../../sync/plan/forecast.ts';
 import { counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { forecastText } from '../progress/forecast-text.ts';
+import { forecastText, timeText } from '../progress/forecast-text.ts';
 import { shownName } from '../shown-name.ts';
 import { type Answers, collectAnswers, type InitOptions } from './answers.ts';
 import { writeNewFile } from './new-file.ts';
-import { type Reach, reachOf } from './reach.ts';
+import { firstSync } from './rate.ts';
+import type { Reach } from './reach.ts';
 
-/** `mailkeep init`: asks, checks the token with the service, tells what is ahead, writes. */
+/** `mailkeep init`: asks, tries the token at the service, prints what the first sync takes, writes. */
 export async function initialise(context: CommandContext, options: InitOptions): Promise<ExitCode> {
-  const { answers, asker } = await collectAnswers(context, options);
-  const secret = await readToken(answers.token, context.surroundings.env);
-  const reach = await reachOf(context, answers, secret);
-  const ahead = whatIsAhead(reach);
-  context.notices.say(reachText(reach));
-  context.notices.say(forecastText(ahead));
+  const proposed = options.rate ?? DEFAULT_REQUESTS_PER_MINUTE;
+  const { answers, asker } = await collectAnswers(context, options, (reach) => {
+    context.notices.say(reachText(reach));
+    context.notices.say(forecastText(firstSync(reach, proposed)));
+  });
+  const { reach, secret, requestsPerMinute } = answers;
+  const ahead = firstSync(reach, requestsPerMinute);
+  if (requestsPerMinute !== proposed) context.notices.say(timeText(ahead));
   if (asker !== undefined && !options.yes && !(await asker.yes(`Write ${answers.file}?`))) {
     context.notices.say('Nothing was written.');
     return EXIT.done;
@@ -32,25 +34,12 @@ export async function initialise(context: CommandContext, options: InitOptions):
       tokenFile: answers.newTokenFile,
       dataDir: path.resolve(path.dirname(answers.file), answers.dataDir),
       mailboxes: reach,
+      requestsPerMinute,
       firstSync: { mailboxes, folders: ahead.folders, messages, requests, hours },
     },
     () => closingText(answers),
   );
   return EXIT.done;
-}
-
-/** Requests per minute of a configuration that does not say otherwise. */
-const DEFAULT_REQUESTS_PER_MINUTE = 60;
-
-function whatIsAhead(reach: readonly Reach[]): Forecast {
-  return forecast({
-    mailboxes: reach.length,
-    folders: reach.flatMap(({ folders }) =>
-      folders.map(({ messages }) => ({ messages, known: 0 })),
-    ),
-    sizes: { count: 0, bytes: 0 },
-    requestsPerMinute: DEFAULT_REQUESTS_PER_MINUTE,
-  });
 }
 
 function reachText(reach: readonly Reach[]): string {
@@ -64,7 +53,8 @@ function reachText(reach: readonly Reach[]): string {
   ].join('\n');
 }
 
-function configuration({ baseUrl, token, newTokenFile, dataDir, file }: Answers): ConfigInput {
+function configuration(answers: Answers): ConfigInput {
+  const { baseUrl, token, newTokenFile, dataDir, file, requestsPerMinute } = answers;
   const folder = path.dirname(file);
   const beside = (target: string): string => {
     const relative = path.relative(folder, target);
@@ -84,6 +74,9 @@ function configuration({ baseUrl, token, newTokenFile, dataDir, file }: Answers)
               : { file: beside(token.name) },
       },
     ],
+    ...(requestsPerMinute === DEFAULT_REQUESTS_PER_MINUTE
+      ? {}
+      : { rateLimit: { requestsPerMinute } }),
   };
 }
 

@@ -3,7 +3,6 @@ import type { Secret } from '../../config/secret.ts';
 import { Limiter } from '../../limiter/limiter.ts';
 import { openOrigin } from '../compose/origin.ts';
 import type { CommandContext } from '../context.ts';
-import type { Answers } from './answers.ts';
 
 /** What a token shows of one mailbox: its folders and how many messages each says it has. */
 export interface Reach {
@@ -19,7 +18,7 @@ export interface Reach {
  */
 export async function reachOf(
   context: CommandContext,
-  { baseUrl }: Answers,
+  baseUrl: string,
   secret: Secret,
 ): Promise<Reach[]> {
   const opened = openOrigin({
@@ -32,6 +31,8 @@ export async function reachOf(
     env: context.surroundings.env,
     limiter: new Limiter({ policy: { requestsPerMinute: 60, concurrency: 1 } }),
     spoolDir: tmpdir(),
+    // Somebody waits, and the address may be mistyped.
+    retries: { attempts: 2 },
   });
   try {
     const reach: Reach[] = [];

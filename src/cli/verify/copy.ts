@@ -3,6 +3,7 @@ import path from 'node:path';
 import { isUnused } from '../../archive/format-file.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/layout.ts';
 import { acquireLock } from '../../archive/lock.ts';
+import { holderPath } from '../../archive/lock-holder.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
@@ -77,6 +78,7 @@ const NO_STRANGERS = new Set([
   'lock',
   // SQLite has one while the lock is held.
   'lock-journal',
+  path.basename(holderPath('.')),
   path.basename(logFolder('.')),
   path.basename(temporaryPath(formatPath('.'))),
   'lost+found',

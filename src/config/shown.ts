@@ -1,0 +1,90 @@
+import { readConfigFile } from './file.ts';
+import { loadConfig } from './load.ts';
+import { configSchema } from './schema.ts';
+
+/** One field of the configuration in force. */
+export interface ShownField {
+  /** `rateLimit.concurrency`, `accounts[0].token`. */
+  readonly path: string;
+  /** JSON; secrets are `***`. */
+  readonly value: unknown;
+  /** The file does not have it. */
+  readonly isDefault: boolean;
+}
+
+type Keys = readonly (string | number)[];
+
+const MASK = '***';
+
+/**
+ * Returns every field of the configuration with its defaults, in the order of the schema, and without a secret.
+ *
+ * @param file absolute path
+ * @throws config-unreadable, config-not-json, config-invalid
+ */
+export function shownFields(file: string): ShownField[] {
+  // Every problem at once, as any command reports it.
+  loadConfig(file);
+  const raw = readConfigFile(file);
+  const content: Readonly<Record<string, unknown>> = configSchema.parse(raw);
+  return Object.keys(configSchema.shape)
+    .filter((key) => key !== '$schema')
+    .flatMap((key) => fieldsBelow([key], content[key] ?? null, raw));
+}
+
+function fieldsBelow(path: Keys, value: unknown, raw: unknown): ShownField[] {
+  const inside = entriesOf(value);
+  if (inside.length > 0 && !isToken(path)) {
+    return inside.flatMap(([key, part]) => fieldsBelow([...path, key], part, raw));
+  }
+  return [{ path: pathText(path), value: masked(path, value), isDefault: !isSet(raw, path) }];
+}
+
+/** What is taken apart: objects, and lists of them; a list of texts is shown as one value. */
+function entriesOf(value: unknown): (readonly [string | number, unknown])[] {
+  if (Array.isArray(value)) {
+    const items: readonly unknown[] = value;
+    return items.some(isObject) ? items.map((item, i) => [i, item] as const) : [];
+  }
+  return isObject(value) ? Object.entries(value) : [];
+}
+
+function isToken(path: Keys): boolean {
+  return path.at(-1) === 'token';
+}
+
+/** Of a token only where it is read from; of a command its program, since its arguments may hold a password. */
+function masked(path: Keys, value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  if (isToken(path)) return MASK;
+  const name = pathText(path);
+  if (name === 'notify.url') return MASK;
+  if (name === 'notify.command') return value.replace(/^(\S+)\s.*$/s, `$1 ${MASK}`);
+  return hasUser(value) ? MASK : value;
+}
+
+function hasUser(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  return username !== '' || password !== '';
+}
+
+function isSet(raw: unknown, path: Keys): boolean {
+  let value = raw;
+  for (const key of path) {
+    if (!isObject(value) && !Array.isArray(value)) return false;
+    value = Reflect.get(value, key);
+  }
+  return value !== undefined;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function pathText(path: Keys): string {
+  return path
+    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`))
+    .join('')
+    .slice(1);
+}

@@ -1,0 +1,123 @@
+import { createReadStream } from 'node:fs';
+import { type FilePath, joinedPath, shownPath } from '../disk/byte-path.ts';
+import { openRegularFile } from '../disk/regular-file.ts';
+import { errnoOf } from '../errors/errno.ts';
+import { importManifestDamaged, importNoMail } from '../errors/import.ts';
+import { MANIFEST_NAME } from '../export/manifest.ts';
+import { ManifestDamaged } from '../export/read-manifest.ts';
+import { ZipReader, ZipUnreadable } from '../export/read-zip.ts';
+import { linesOf } from '../export/target.ts';
+import { ExportIndex } from './export-index.ts';
+import { exportAround, type InExport } from './find-mail.ts';
+
+interface Manifest {
+  readonly path: string;
+  /** Null for one that cannot be used. */
+  readonly index: ExportIndex | null;
+  /** The parts of the export that are imported; an empty text for all of it. */
+  readonly parts: Set<string>;
+}
+
+interface OpenZip {
+  readonly zip: ZipReader;
+  readonly index: ExportIndex;
+}
+
+/** The manifests of the exports that an import meets, each read once. Close it: the indexes are databases. */
+export class Manifests {
+  readonly #folders = new Map<string, Manifest>();
+  readonly #zips = new Map<string, OpenZip>();
+  /** The export that the path lies in which is imported now. */
+  #around: string | undefined;
+
+  /** Reads the manifest of the export that a named path lies in, if it lies in one. */
+  async around(given: FilePath): Promise<void> {
+    const at = exportAround(given);
+    this.#around = at === null ? undefined : shownPath(at.root);
+    if (at !== null) (await this.#manifest(at.root)).parts.add(at.path);
+  }
+
+  /** Returns the index of the export that a file lies in; null where there is none, or a damaged one. */
+  async of(at: InExport | null): Promise<ExportIndex | null> {
+    if (at === null) return null;
+    const manifest = await this.#manifest(at.root);
+    // Found on the way down: all of that export is below the path that was named.
+    if (shownPath(at.root) !== this.#around) manifest.parts.add('');
+    return manifest.index;
+  }
+
+  /**
+   * Opens a zip with an export in it.
+   *
+   * @throws import-no-mail for any other zip, import-manifest-damaged
+   */
+  async zip(file: FilePath): Promise<OpenZip> {
+    const shown = shownPath(file);
+    const known = this.#zips.get(shown);
+    if (known !== undefined) return known;
+    if (typeof file !== 'string') throw importNoMail(shown);
+    let zip: ZipReader | undefined;
+    try {
+      zip = await ZipReader.open(file);
+      const pieces = await zip.pieces(MANIFEST_NAME);
+      if (pieces === undefined) throw importNoMail(shown);
+      const opened = { zip, index: await ExportIndex.read(linesOf(pieces)) };
+      this.#zips.set(shown, opened);
+      return opened;
+    } catch (error) {
+      zip?.close();
+      if (error instanceof ManifestDamaged) throw importManifestDamaged(shown);
+      // Within the manifest as well: its bytes are not what the zip says.
+      if (error instanceof ZipUnreadable) throw importNoMail(shown);
+      throw error;
+    }
+  }
+
+  /** Paths of messages that a manifest lists in the parts that were imported, and that are not there. */
+  *unmet(): Generator<string> {
+    for (const { path, index, parts } of this.#folders.values()) {
+      const root = path.slice(0, -MANIFEST_NAME.length);
+      for (const part of parts) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
+    }
+    for (const [file, { index }] of this.#zips) {
+      for (const at of index.unmet('')) yield `${file}/${at}`;
+    }
+  }
+
+  /** Every manifest that was met, and whether it was used. */
+  list(): { readonly path: string; readonly used: boolean }[] {
+    return [
+      ...[...this.#folders.values()].map(({ path, index }) => ({ path, used: index !== null })),
+      ...[...this.#zips.keys()].map((path) => ({ path, used: true })),
+    ];
+  }
+
+  close(): void {
+    for (const { index } of this.#folders.values()) index?.close();
+    for (const { zip, index } of this.#zips.values()) {
+      index.close();
+      zip.close();
+    }
+  }
+
+  async #manifest(root: FilePath): Promise<Manifest> {
+    const shown = shownPath(root);
+    const known = this.#folders.get(shown);
+    if (known !== undefined) return known;
+    const file = joinedPath(root, MANIFEST_NAME);
+    const index = await indexOf(file);
+    const manifest = { path: shownPath(file), index, parts: new Set<string>() };
+    this.#folders.set(shown, manifest);
+    return manifest;
+  }
+}
+
+/** Null for a manifest that is damaged or cannot be read: the import does without. */
+async function indexOf(file: FilePath): Promise<ExportIndex | null> {
+  try {
+    return await ExportIndex.read(linesOf(createReadStream(file, { fd: openRegularFile(file) })));
+  } catch (error) {
+    if (error instanceof ManifestDamaged || errnoOf(error) !== undefined) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,258 @@
+import { createHash } from 'node:crypto';
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ZipFile } from 'yazl';
+import type { ExportFormat } from '../../src/export/format.ts';
+import { MANIFEST_NAME } from '../../src/export/manifest.ts';
+import { runExport } from '../../src/export/run-export.ts';
+import { exporting, StoredArchive, sampleSources } from '../export/stored-archive.ts';
+import { importing } from './importing.ts';
+
+const FOLDERS = ['INBOX', 'INBOX.Sent', 'INBOX.Büro & Co'];
+const USE = { 'INBOX.Sent': '\\Sent', 'INBOX.Büro & Co': '\\Archive' };
+const FLAGS = [['\\Seen', 'Rechnung'], [], ['\\Flagged', '\\Answered', '$Forwarded', 'a b']];
+const LARGE = Buffer.from(
+  `Subject: large\r\n\r\n${'From here\r\n'.repeat(500)}${'x'.repeat(9_000_000)}\r\nno end`,
+);
+
+let from: StoredArchive;
+let work: string;
+const made: StoredArchive[] = [];
+
+beforeAll(async () => {
+  work = mkdtempSync(path.join(tmpdir(), 'mailkeep-again-'));
+  from = await StoredArchive.create();
+  const letters = [...sampleSources(20), LARGE].map((source, i) => ({
+    folder: FOLDERS[i % 3] ?? '',
+    source,
+    flags: FLAGS[i % 3] ?? [],
+    // What neither the name in a Maildir nor a "From " line can hold.
+    date: new Date(Date.UTC(2019, 0, 1 + i, 7, 30, 5, 100 + i)).toISOString(),
+  }));
+  await from.store(letters, { specialUse: USE });
+});
+afterEach(() => {
+  for (const archive of made.splice(0)) archive.remove();
+});
+afterAll(() => {
+  from.remove();
+  rmSync(work, { recursive: true, force: true });
+});
+
+async function empty(): Promise<StoredArchive> {
+  const archive = await StoredArchive.create();
+  made.push(archive);
+  return archive;
+}
+
+let exports = 0;
+/** Exports everything; returns the folder or the file. */
+async function exported(
+  format: ExportFormat,
+  options: { readonly statusHeaders?: boolean; readonly of?: StoredArchive } = {},
+): Promise<string> {
+  exports += 1;
+  const { of = from, statusHeaders = false } = options;
+  const out = path.join(work, `${exports}-${format}${format === 'zip' ? '.zip' : ''}`);
+  await runExport({
+    ...exporting(of, out, format),
+    platform: 'linux',
+    statusHeaders,
+    sidecar: true,
+  });
+  return out;
+}
+
+/** All that is known of each place, but for its uid. */
+function places({ catalog }: StoredArchive) {
+  return [...catalog.list({})]
+    .map(({ id, folder, flags, date }) => ({ id, folder, flags, date }))
+    .sort((a, b) => `${a.folder} ${a.id}`.localeCompare(`${b.folder} ${b.id}`));
+}
+
+function folders({ catalog }: StoredArchive) {
+  return catalog.folders
+    .all({ gone: true })
+    .map(({ folder, name, delimiter, specialUse }) => ({ folder, name, delimiter, specialUse }))
+    .sort((a, b) => a.folder.localeCompare(b.folder));
+}
+
+/** A manifest that somebody changed, with the hash that belongs to it. */
+function forged(out: string, change: (text: string) => string): void {
+  const file = path.join(out, MANIFEST_NAME);
+  const changed = change(readFileSync(file, 'utf8')).replace(/"sha256":"[0-9a-f]{64}"\}\n$/, '');
+  const sha256 = createHash('sha256').update(changed).digest('hex');
+  writeFileSync(file, `${changed}"sha256":"${sha256}"}\n`);
+}
+
+describe('an export comes back with folders, special use, flags, dates and bytes', () => {
+  test.each([
+    ['eml', {}],
+    ['zip', {}],
+    ['mbox', {}],
+    ['mbox', { statusHeaders: true }],
+    ['maildir', {}],
+  ] as const)('%s %j', async (format, options) => {
+    const out = await exported(format, options);
+    const archive = await empty();
+    const result = await importing(archive, [out]);
+    expect(result).toMatchObject({ failures: [], passedOver: 0, added: result.messages });
+    expect(result.manifests).toEqual([{ path: expect.any(String), used: true }]);
+    expect(places(archive)).toEqual(places(from));
+    expect(folders(archive)).toEqual(folders(from));
+    expect(await importing(archive, [out])).toMatchObject({ added: 0, failures: [] });
+  });
+
+  test('also in part: the manifest may be above the path that is named', async () => {
+    const out = await exported('eml');
+    const archive = await empty();
+    const result = await importing(archive, [path.join(out, 'anna@example.org', 'INBOX.Sent')]);
+    expect(result.failures).toEqual([]);
+    const sent = ({ folder }: { folder: string }) => folder === 'INBOX.Sent';
+    expect(places(archive)).toEqual(places(from).filter(sent));
+  });
+
+  test('each of several mailboxes goes below a folder of its address', async () => {
+    const two = await StoredArchive.create();
+    made.push(two);
+    const letter = (text: string) => ({ folder: 'INBOX.Sent', source: Buffer.from(text) });
+    const options = { specialUse: USE };
+    await two.store([letter('Subject: a\n\n')], options);
+    await two.store([letter('Subject: b\n\n')], { ...options, mailbox: 'bea@example.org' });
+    const archive = await empty();
+    await importing(archive, [await exported('maildir', { of: two })]);
+    expect(folders(archive)).toEqual(
+      ['anna@example.org', 'bea@example.org'].map((address) => ({
+        folder: `${address}/INBOX.Sent`,
+        name: 'Sent',
+        delimiter: '/',
+        specialUse: '\\Sent',
+      })),
+    );
+  });
+
+  test('a message of a Maildir that was marked since keeps the new marks, and its keywords', async () => {
+    const out = await exported('maildir');
+    const cur = path.join(out, 'anna@example.org', 'cur');
+    const name = readdirSync(cur).find((it) => it.endsWith(':2,S')) ?? '';
+    renameSync(path.join(cur, name), path.join(cur, name.replace(/S$/, 'FT')));
+    const archive = await empty();
+    const result = await importing(archive, [out]);
+    expect(result.failures).toEqual([]);
+    expect(places(archive).filter(({ flags }) => flags.includes('\\Deleted'))).toMatchObject([
+      { folder: 'INBOX', flags: ['Rechnung', '\\Deleted', '\\Flagged'] },
+    ]);
+  });
+});
+
+describe('a manifest that cannot be trusted', () => {
+  test('a damaged one is not used, and reported', async () => {
+    const out = await exported('eml');
+    const [plain, damaged] = [await empty(), await empty()];
+    const file = path.join(out, MANIFEST_NAME);
+    writeFileSync(file, readFileSync(file, 'utf8').replace('Rechnung', 'rechnung'));
+    expect(await importing(damaged, [out])).toMatchObject({
+      manifests: [{ path: file, used: false }],
+      failures: [],
+    });
+    rmSync(file);
+    expect(await importing(plain, [out])).toMatchObject({ manifests: [], failures: [] });
+    expect(places(damaged)).toEqual(places(plain));
+    expect(folders(damaged)).toEqual(folders(plain));
+  });
+
+  test('one whose paths lead out of its folder is a damaged one', async () => {
+    const out = await exported('eml');
+    forged(out, (text) => text.replaceAll('"path":"anna@example.org/', '"path":"../'));
+    expect((await importing(await empty(), [out])).manifests).toMatchObject([{ used: false }]);
+  });
+
+  test.each(['eml', 'mbox', 'maildir'] as const)(
+    '%s: what it says of other bytes is not used, and the message is named',
+    async (format) => {
+      const out = await exported(format);
+      const victim = places(from).find(({ folder }) => folder === 'INBOX')?.id ?? '';
+      forged(out, (text) => text.replaceAll(victim, 'f'.repeat(64)));
+      const archive = await empty();
+      const result = await importing(archive, [out]);
+      expect(result.failures).toEqual([
+        { path: expect.stringContaining(out), reason: 'differs-from-manifest' },
+      ]);
+      expect(result.added).toBe(places(from).length);
+      const other = ({ id }: { id: string | null }) => id !== victim;
+      expect(
+        places(archive)
+          .filter(({ folder }) => FOLDERS.includes(folder))
+          .filter(other),
+      ).toEqual(places(from).filter(other));
+    },
+  );
+
+  test('names and flags without measure are cut, and no special use but a plain one is taken', async () => {
+    const out = await exported('eml');
+    forged(out, (text) =>
+      text
+        .replaceAll('"Rechnung"', `"${'x'.repeat(5_000)}","\\\\Draft"`)
+        .replaceAll('"specialUse":"\\\\Sent"', `"specialUse":"\\\\Sent\\u001b[2J"`),
+    );
+    const archive = await empty();
+    expect((await importing(archive, [out])).failures).toEqual([]);
+    expect(places(archive).filter(({ folder }) => folder === 'INBOX')[0]?.flags).toEqual([
+      '\\Draft',
+      '\\Seen',
+    ]);
+    expect(folders(archive).map(({ specialUse }) => specialUse)).toEqual([null, '\\Archive', null]);
+  });
+
+  test('a zip with a damaged one is refused before anything is imported', async () => {
+    const zip = await exported('zip');
+    const archive = await empty();
+    const bytes = readFileSync(zip);
+    // The names of entries stand in a zip as they are: this one is no manifest any more.
+    const renamed = Buffer.from(
+      bytes.toString('latin1').replaceAll(MANIFEST_NAME, 'mailkeep-export.jsom'),
+      'latin1',
+    );
+    const none = path.join(work, 'none.zip');
+    writeFileSync(none, renamed);
+    await expect(importing(archive, [none])).rejects.toMatchObject({ code: 'import-no-mail' });
+    const cut = path.join(work, 'cut.zip');
+    writeFileSync(cut, bytes.subarray(0, bytes.length - 100));
+    await expect(importing(archive, [cut])).rejects.toMatchObject({ code: 'import-no-mail' });
+    const forgery = new ZipFile();
+    forgery.addBuffer(Buffer.from('{}\n'), MANIFEST_NAME);
+    forgery.end();
+    const other = path.join(work, 'forged.zip');
+    writeFileSync(other, await buffer(forgery.outputStream));
+    await expect(importing(archive, [other])).rejects.toMatchObject({
+      code: 'import-manifest-damaged',
+    });
+    expect(places(archive)).toEqual([]);
+  });
+});
+
+test('what the manifest lists and the folder lacks is named; what was put there is imported', async () => {
+  const out = await exported('eml');
+  const inbox = path.join(out, 'anna@example.org', 'INBOX');
+  const [gone = ''] = readdirSync(inbox).filter((name) => name.endsWith('.eml'));
+  rmSync(path.join(inbox, gone));
+  writeFileSync(path.join(inbox, 'new.eml'), 'Subject: new\n\n');
+  appendFileSync(path.join(out, 'notes.txt'), 'no mail');
+  const archive = await empty();
+  expect(await importing(archive, [out])).toMatchObject({
+    added: places(from).length,
+    passedOver: 1,
+    failures: [{ path: path.join(inbox, gone), reason: 'listed-but-missing' }],
+  });
+});
