@@ -38,6 +38,8 @@ async function mirror(file) {
 }
 
 async function demonstrate() {
+  // It would be filled with generated mail.
+  delete process.env.MAILKEEP_DATA;
   const demo = path.join(root, '.demo');
   rmSync(demo, { recursive: true, force: true });
   mkdirSync(demo, { recursive: true });

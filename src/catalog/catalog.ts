@@ -31,8 +31,10 @@ import { type RelinkQueries, relinkQueries } from './relinking.ts';
 import {
   type CountRequest,
   countHits,
+  countHitsWhile,
   explainSearch,
   foundDocids,
+  type HitCount,
   type SearchPlan,
   type SearchRequest,
   type SearchResult,
@@ -68,6 +70,7 @@ export interface Catalog {
   /** See `search.ts`; the query comes from `search/parse.ts`. */
   search(request: SearchRequest): SearchResult;
   countHits(request: CountRequest): number;
+  countHitsWhile(request: CountRequest, mayGoOn: () => boolean): HitCount;
   /** Docids of all messages that a query finds, newest first. */
   foundDocids(request: CountRequest): IterableIterator<number>;
   explainSearch(request: SearchRequest): SearchPlan;
@@ -188,6 +191,8 @@ function reading(connection: Connection): Catalog {
     },
     search: (request) => search(connection, places, messages.docidsByPrefix, request),
     countHits: (request) => countHits(connection, messages.docidsByPrefix, request),
+    countHitsWhile: (request, mayGoOn) =>
+      countHitsWhile(connection, messages.docidsByPrefix, request, mayGoOn),
     foundDocids: (request) => foundDocids(connection, messages.docidsByPrefix, request),
     explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
     threadOf(id) {

@@ -1,3 +1,4 @@
+import { foldersMeant } from '../mail/folder-choice.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
 
@@ -107,22 +108,33 @@ function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): 
 export interface FolderFilter {
   /** An address or a resource id, in any case. */
   readonly mailbox?: string;
-  /** A full path; `INBOX` in any case, as in IMAP. */
+  /** A path, a pattern or a special use: see `foldersMeant`, which each mailbox is asked for itself. */
   readonly folder?: string;
 }
 
-export function matchesFolder(
-  name: Pick<FolderName, 'mailbox' | 'address' | 'path'>,
-  { mailbox, folder }: FolderFilter,
-): boolean {
-  if (mailbox !== undefined) {
-    const wanted = mailbox.toLowerCase();
-    if (name.address.toLowerCase() !== wanted && name.mailbox.toLowerCase() !== wanted)
-      return false;
+/** Returns the folders that a filter means, by the mailboxes that they are in. */
+export function matchingFolders<
+  F extends Pick<FolderName, 'host' | 'mailbox' | 'address' | 'path' | 'specialUse'>,
+>(names: readonly F[], { mailbox, folder }: FolderFilter): readonly F[] {
+  const those = names.filter((name) => isMailbox(name, mailbox));
+  if (folder === undefined) return those;
+  const byMailbox = new Map<string, F[]>();
+  for (const name of those) {
+    const key = `${name.host}\0${name.mailbox}`;
+    const known = byMailbox.get(key);
+    if (known === undefined) byMailbox.set(key, [name]);
+    else known.push(name);
   }
+  return [...byMailbox.values()].flatMap((folders) => foldersMeant(folder, folders));
+}
+
+/** Returns whether a mailbox goes by this address or resource id; undefined means any. */
+export function isMailbox(
+  { mailbox, address }: Pick<FolderName, 'mailbox' | 'address'>,
+  wanted: string | undefined,
+): boolean {
+  const called = wanted?.toLowerCase();
   return (
-    folder === undefined ||
-    name.path === folder ||
-    (folder.toUpperCase() === 'INBOX' && name.path.toUpperCase() === 'INBOX')
+    called === undefined || address.toLowerCase() === called || mailbox.toLowerCase() === called
   );
 }

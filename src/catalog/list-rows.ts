@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { type Builder, query } from './query.ts';
 
-/** A place as the list queries give it; all four views have the same columns, newest docid first. */
+/** A place as the list queries give it; all views have the same columns. */
 export interface ListRow {
   readonly docid: number;
   readonly folder_id: number;
@@ -106,8 +106,15 @@ function quarantineArm(db: Builder) {
     ]);
 }
 
-/** Narrows an arm to one folder, or leaves it whole. */
-type Scope = (db: Builder, folder: number) => Arms;
+/** What a list is narrowed to: docids from `low` up to, and without, `high`; and a folder where the scope is one. */
+export interface ListBounds {
+  readonly folder: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Narrows the arms to one folder, or leaves them whole. */
+type Scope = (db: Builder, bounds: ListBounds) => Arms;
 
 interface Arms {
   readonly current: ReturnType<typeof placesArm>;
@@ -116,15 +123,19 @@ interface Arms {
   readonly quarantined: ReturnType<typeof quarantineArm>;
 }
 
-const everywhere: Scope = (db) => ({
-  current: placesArm(db).where('p.to_commit', 'is', null),
-  ended: placesArm(db).where('p.to_commit', 'is not', null),
-  spans: spansArm(db),
-  quarantined: quarantineArm(db),
-});
+const everywhere: Scope = (db, { low, high }) => {
+  const places = placesArm(db).where('p.docid', '>=', low).where('p.docid', '<', high);
+  return {
+    current: places.where('p.to_commit', 'is', null),
+    ended: places.where('p.to_commit', 'is not', null),
+    spans: spansArm(db).where('s.docid', '>=', low).where('s.docid', '<', high),
+    quarantined: quarantineArm(db).where('q.position', '>=', low).where('q.position', '<', high),
+  };
+};
 
-const inFolder: Scope = (db, folder) => {
-  const arms = everywhere(db, folder);
+const inFolder: Scope = (db, bounds) => {
+  const arms = everywhere(db, bounds);
+  const { folder } = bounds;
   return {
     current: arms.current.where('p.folder_id', '=', folder),
     ended: arms.ended.where('p.folder_id', '=', folder),
@@ -133,17 +144,17 @@ const inFolder: Scope = (db, folder) => {
   };
 };
 
-function views(scope: Scope) {
+function views(scope: Scope, order: 'asc' | 'desc') {
   return {
-    current: query<{ folder: number }>()((db, p) => {
-      const { current, quarantined } = scope(db, p.folder);
+    current: query<ListBounds>()((db, p) => {
+      const { current, quarantined } = scope(db, p);
       return current
         .select(nothing.as('ended_at'))
         .unionAll(quarantined.where('q.to_commit', 'is', null))
-        .orderBy('docid', 'desc');
+        .orderBy('docid', order);
     }),
-    asOf: query<{ folder: number; commit: number }>()((db, p) => {
-      const { current, ended, spans, quarantined } = scope(db, p.folder);
+    asOf: query<ListBounds & { commit: number }>()((db, p) => {
+      const { current, ended, spans, quarantined } = scope(db, p);
       return current
         .where('p.from_commit', '<=', p.commit)
         .select(nothing.as('ended_at'))
@@ -166,23 +177,23 @@ function views(scope: Scope) {
               eb.or([eb('q.to_commit', 'is', null), eb('q.to_commit', '>', p.commit)]),
             ),
         )
-        .orderBy('docid', 'desc');
+        .orderBy('docid', order);
     }),
-    held: query<{ folder: number }>()((db, p) =>
-      scope(db, p.folder)
+    held: query<ListBounds>()((db, p) =>
+      scope(db, p)
         .current.where('p.held', '=', 1)
         .select(nothing.as('ended_at'))
-        .orderBy('docid', 'desc'),
+        .orderBy('docid', order),
     ),
-    deleted: query<{ folder: number }>()((db, p) =>
-      scope(db, p.folder)
+    deleted: query<ListBounds>()((db, p) =>
+      scope(db, p)
         .ended.crossJoin('commits as closing')
         .whereRef('closing.number', '=', 'p.to_commit')
         .select('closing.time as ended_at')
-        .orderBy('docid', 'desc'),
+        .orderBy('docid', order),
     ),
-    deletedAsOf: query<{ folder: number; commit: number }>()((db, p) => {
-      const { ended, spans } = scope(db, p.folder);
+    deletedAsOf: query<ListBounds & { commit: number }>()((db, p) => {
+      const { ended, spans } = scope(db, p);
       return ended
         .where('p.to_commit', '<=', p.commit)
         .crossJoin('commits as closing')
@@ -197,11 +208,13 @@ function views(scope: Scope) {
             .whereRef('closing.number', '=', 's.to_commit')
             .select('closing.time as ended_at'),
         )
-        .orderBy('docid', 'desc');
+        .orderBy('docid', order);
     }),
   };
 }
 
-/** The list's queries, over all folders and over one. */
-export const LIST_EVERYWHERE = views(everywhere);
-export const LIST_IN_FOLDER = views(inFolder);
+/** The list's queries, over all folders and over one, by the order of docids. */
+export const LIST_ROWS = {
+  newest: { everywhere: views(everywhere, 'desc'), inFolder: views(inFolder, 'desc') },
+  oldest: { everywhere: views(everywhere, 'asc'), inFolder: views(inFolder, 'asc') },
+};

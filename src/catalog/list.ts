@@ -1,7 +1,13 @@
+import { docidAt } from '../mail/docid.ts';
 import type { Address, FlagSet, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { type FolderFilter, type FolderName, folderNames, matchesFolder } from './folder-names.ts';
-import { LIST_EVERYWHERE, LIST_IN_FOLDER, type ListRow } from './list-rows.ts';
+import {
+  type FolderFilter,
+  type FolderName,
+  folderNames,
+  matchingFolders,
+} from './folder-names.ts';
+import { LIST_ROWS, type ListRow } from './list-rows.ts';
 import { commitAt, isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 
@@ -12,7 +18,14 @@ export interface ListFilter extends FolderFilter {
   readonly held?: boolean;
   /** What the archive had observed at this time, milliseconds since the epoch. */
   readonly asOf?: number;
+  /** Only messages received at this time or later, and before that; milliseconds since the epoch. */
+  readonly from?: number;
+  readonly to?: number;
+  /** Newest first where it is not given. */
+  readonly sort?: ListOrder;
 }
+
+export type ListOrder = 'newest' | 'oldest';
 
 /** One place, with the fields of the contract's `list` lines. */
 export interface PlaceLine {
@@ -47,8 +60,8 @@ export interface ListedPlace {
 const MERGED_FOLDERS = 64;
 
 /**
- * Current places, ended ones, or either as of a time: newest first, those of one docid by folder and uid.
- * While it is not drained or returned, the connection holds a read transaction and cannot write.
+ * Current places, ended ones, or either as of a time: newest first, those of one docid by folder and uid; oldest first
+ * is exactly the reverse. The received date of a message counts, not that of a copy. While it is not drained or returned, the connection holds a read transaction and cannot write.
  */
 export function* list(
   connection: Connection,
@@ -66,7 +79,8 @@ export function* listPlaces(
 ): Generator<ListedPlace, void, undefined> {
   const commit = filter.asOf === undefined ? undefined : commitAt(connection, filter.asOf);
   const names = folderNames(connection, commit);
-  for (const row of ordered(rows(connection, filter, names, commit))) {
+  const { sort = 'newest' } = filter;
+  for (const row of ordered(rows(connection, filter, names, commit), sort)) {
     const name = names.get(row.folder_id);
     if (name === undefined) continue;
     yield {
@@ -84,47 +98,54 @@ function* rows(
   names: ReadonlyMap<number, FolderName>,
   commit: number | undefined,
 ): Generator<ListRow, void, undefined> {
-  const open = (views: typeof LIST_EVERYWHERE, folder: number) => {
-    if (filter.held === true) return connection.rows(views.held, { folder });
+  const { sort = 'newest', from, to } = filter;
+  const { everywhere, inFolder } = LIST_ROWS[sort];
+  const low = from === undefined ? 0 : docidAt(from);
+  const high = to === undefined ? Number.MAX_SAFE_INTEGER : docidAt(to);
+  const open = (views: typeof everywhere, folder: number) => {
+    const bounds = { folder, low, high };
+    if (filter.held === true) return connection.rows(views.held, bounds);
     if (filter.deleted === true)
       return commit === undefined
-        ? connection.rows(views.deleted, { folder })
-        : connection.rows(views.deletedAsOf, { folder, commit });
+        ? connection.rows(views.deleted, bounds)
+        : connection.rows(views.deletedAsOf, { ...bounds, commit });
     return commit === undefined
-      ? connection.rows(views.current, { folder })
-      : connection.rows(views.asOf, { folder, commit });
+      ? connection.rows(views.current, bounds)
+      : connection.rows(views.asOf, { ...bounds, commit });
   };
   if (filter.mailbox === undefined && filter.folder === undefined) {
-    yield* open(LIST_EVERYWHERE, 0);
+    yield* open(everywhere, 0);
     return;
   }
-  const wanted = new Set(
-    [...names.values()].filter((name) => matchesFolder(name, filter)).map((name) => name.id),
-  );
+  const wanted = new Set(matchingFolders([...names.values()], filter).map((name) => name.id));
   if (wanted.size <= MERGED_FOLDERS) {
-    yield* merged([...wanted].map((folder) => open(LIST_IN_FOLDER, folder)));
+    yield* merged(
+      [...wanted].map((folder) => open(inFolder, folder)),
+      sort,
+    );
     return;
   }
-  for (const row of open(LIST_EVERYWHERE, 0)) if (wanted.has(row.folder_id)) yield row;
+  for (const row of open(everywhere, 0)) if (wanted.has(row.folder_id)) yield row;
 }
 
-/** Merges walks that descend by docid into one that does. */
-function* merged(walks: readonly IterableIterator<ListRow>[]): Generator<ListRow, void, undefined> {
+/** Merges walks in one order into one walk in that order. */
+function* merged(
+  walks: readonly IterableIterator<ListRow>[],
+  sort: ListOrder,
+): Generator<ListRow, void, undefined> {
+  const isBefore = (a: ListRow, b: ListRow): boolean =>
+    sort === 'newest' ? a.docid > b.docid : a.docid < b.docid;
   try {
     const heads = walks.flatMap((walk) => {
       const first = walk.next();
       return first.done === true ? [] : [{ walk, row: first.value }];
     });
-    while (heads.length > 0) {
-      let newest = 0;
-      for (let i = 1; i < heads.length; i += 1)
-        if ((heads[i]?.row.docid ?? 0) > (heads[newest]?.row.docid ?? 0)) newest = i;
-      const head = heads[newest];
-      if (head === undefined) return;
-      yield head.row;
-      const next = head.walk.next();
-      if (next.done === true) heads.splice(newest, 1);
-      else head.row = next.value;
+    for (let next = heads[0]; next !== undefined; next = heads[0]) {
+      for (const head of heads) if (isBefore(head.row, next.row)) next = head;
+      yield next.row;
+      const after = next.walk.next();
+      if (after.done === true) heads.splice(heads.indexOf(next), 1);
+      else next.row = after.value;
     }
   } finally {
     for (const walk of walks) walk.return?.();
@@ -135,24 +156,24 @@ function* merged(walks: readonly IterableIterator<ListRow>[]): Generator<ListRow
  * Puts the rows of one docid in an order of their own: an index gives them in the order of row numbers, which
  * says nothing and differs between the arms of an as-of query.
  */
-function* ordered(source: Iterable<ListRow>): Generator<ListRow, void, undefined> {
+function* ordered(source: Iterable<ListRow>, sort: ListOrder): Generator<ListRow, void, undefined> {
   let same: ListRow[] = [];
   for (const row of source) {
     if (same.length > 0 && same[0]?.docid !== row.docid) {
-      yield* inOrder(same);
+      yield* inOrder(same, sort);
       same = [];
     }
     same.push(row);
   }
-  yield* inOrder(same);
+  yield* inOrder(same, sort);
 }
 
-function inOrder(same: ListRow[]): ListRow[] {
-  return same.length < 2
-    ? same
-    : same.sort(
-        (a, b) => a.folder_id - b.folder_id || a.generation - b.generation || b.uid - a.uid,
-      );
+function inOrder(same: ListRow[], sort: ListOrder): ListRow[] {
+  if (same.length < 2) return same;
+  const sign = sort === 'newest' ? 1 : -1;
+  return same.sort(
+    (a, b) => sign * (a.folder_id - b.folder_id || a.generation - b.generation || b.uid - a.uid),
+  );
 }
 
 /** A row as a line of the contract. */

@@ -1,4 +1,5 @@
-import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import { docidAt } from '../mail/docid.ts';
+import { specialUseCalled } from '../mail/folder-choice.ts';
 import { nearestAddress, nearestFolder } from '../names/near-names.ts';
 import { nearest } from '../names/nearest.ts';
 import type { SearchNode, State, TextField, TextNode } from '../search/ast.ts';
@@ -57,19 +58,6 @@ const COLUMNS: Readonly<Record<TextField, string>> = {
   subject: 'subject',
   body: 'body',
   filename: 'att_name',
-};
-
-/** RFC 6154 attributes by the names people use. */
-const SPECIAL: Readonly<Record<string, string>> = {
-  sent: '\\sent',
-  drafts: '\\drafts',
-  draft: '\\drafts',
-  trash: '\\trash',
-  bin: '\\trash',
-  spam: '\\junk',
-  junk: '\\junk',
-  archive: '\\archive',
-  flagged: '\\flagged',
 };
 
 const STATE_MARKS: Readonly<Record<Exclude<State, 'deleted'>, readonly [number, boolean]>> = {
@@ -138,14 +126,10 @@ export function resolve(
       return flagged(names, ({ marks }) => ((marks & mark) !== 0) === set, indexed);
     }
     case 'received':
-      // A docid stands for a second: a moment within one belongs to it.
       return {
         op: 'docids',
-        low: node.from === null ? 0 : Math.ceil(node.from / 1000) * DOCIDS_PER_SECOND,
-        high:
-          node.to === null
-            ? Number.MAX_SAFE_INTEGER
-            : Math.ceil(node.to / 1000) * DOCIDS_PER_SECOND,
+        low: node.from === null ? 0 : docidAt(node.from),
+        high: node.to === null ? Number.MAX_SAFE_INTEGER : docidAt(node.to),
       };
     case 'size':
       return { op: 'size', low: node.min ?? 0, high: node.max ?? Number.MAX_SAFE_INTEGER };
@@ -263,7 +247,7 @@ function foldersCalled<F extends Pick<FolderName, 'path' | 'name' | 'specialUse'
     const stem = wanted.replace(/[*]+$/, '');
     return all.filter(({ path }) => path.toLowerCase().startsWith(stem));
   }
-  const use = SPECIAL[wanted];
+  const use = specialUseCalled(wanted);
   return all.filter(
     ({ path, name, specialUse }) =>
       path.toLowerCase() === wanted ||

@@ -39,12 +39,14 @@ export class SetSearch {
     };
   }
 
-  /** The number of messages that any alternative finds. */
-  count(): number {
+  /** Returns the number of messages that any alternative finds, or of those found before `mayGoOn` said no. */
+  countWhile(mayGoOn: () => boolean): { readonly count: number; readonly complete: boolean } {
     let count = 0;
-    for (const sets of this.#stretches('newest', LONGEST))
+    for (const sets of this.#stretches('newest', LONGEST)) {
       count += sets.any(this.conjuncts).count();
-    return count;
+      if (!mayGoOn()) return { count, complete: false };
+    }
+    return { count, complete: true };
   }
 
   /** Every docid that any alternative finds. */

@@ -69,19 +69,43 @@ export function search(
   });
 }
 
-/** How many messages a query finds in all. */
+/** How many messages a query finds; at least so many where counting was given up. */
+export interface HitCount {
+  readonly count: number;
+  readonly complete: boolean;
+}
+
+/** Returns how many messages a query finds in all. */
 export function countHits(connection: Connection, ids: IdLookup, request: CountRequest): number {
+  return countHitsWhile(connection, ids, request, () => true).count;
+}
+
+/**
+ * Counts what a query finds until `mayGoOn` says no. It is asked after some ten thousand messages, or after each hit
+ * where few messages can be hits.
+ */
+export function countHitsWhile(
+  connection: Connection,
+  ids: IdLookup,
+  request: CountRequest,
+  mayGoOn: () => boolean,
+): HitCount {
   return connection.snapshot(() => {
     const { drives, asOf } = prepared(connection, ids, request);
     const [only] = drives;
-    if (only === undefined) return 0;
+    if (only === undefined) return { count: 0, complete: true };
     const byIndex = drives.length === 1 ? counted(only.conjunct, asOf) : undefined;
     if (byIndex !== undefined)
-      for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params)) return n;
-    if (!isSparse(connection, drives, 'newest')) return setsOf(connection, drives, asOf).count();
+      for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
+        return { count: n, complete: true };
+    if (!isSparse(connection, drives, 'newest'))
+      return setsOf(connection, drives, asOf).countWhile(mayGoOn);
     let count = 0;
-    for (const docid of walkDrives(connection, drives, 'newest', asOf)) count += docid > 0 ? 1 : 0;
-    return count;
+    for (const _ of walkDrives(connection, drives, 'newest', asOf)) {
+      count += 1;
+      if (!mayGoOn()) return { count, complete: false };
+    }
+    return { count, complete: true };
   });
 }
 

@@ -44,7 +44,7 @@ export function combinedExit(codes: Iterable<ExitCode>): ExitCode {
   return PRECEDENCE.find((code) => all.has(code)) ?? EXIT.done;
 }
 
-/** The EXIT STATUS part of every command's help. */
+/** The EXIT STATUS part of the help: what any command may end with. */
 export const EXIT_STATUS_HELP = `
 EXIT STATUS
   0    done

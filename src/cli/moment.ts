@@ -20,3 +20,18 @@ export function moment(option: string, text: string, now: number): number {
   if ('problem' in date) throw usageError('usage-bad-date', { option, found: text });
   return date.period.to - 1;
 }
+
+/**
+ * Returns the moment at which a T of `--after` or `--before` begins, as `after:` and `before:` in a query take it: of a
+ * date, its first moment in the user's time zone.
+ *
+ * @returns milliseconds since the epoch
+ * @throws usage-bad-date
+ */
+export function beginning(option: string, text: string, now: number): number {
+  const ago = parseDuration(text);
+  if (ago !== undefined) return now - ago;
+  const date = readDate(text, { now });
+  if ('problem' in date) throw usageError('usage-bad-date', { option, found: text });
+  return date.period.from;
+}

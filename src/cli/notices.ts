@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
-import { type Colours, wantsColour } from './output.ts';
+import { type Colours, type ColourWish, wantsColour } from './output.ts';
 import { fitNarrow } from './wrap-text.ts';
 
 /** What people are told beside results, on standard error. With `--json` nothing but an error stands there. */
@@ -11,6 +11,8 @@ export interface Notices {
   readonly stream: Writable & { readonly columns?: number };
   /** A line about what goes on; silent under `--quiet` and `--json`. */
   say(text: string): void;
+  /** A line for who looks for a reason; only with `--verbose`, and silent where `say` is. */
+  detail(text: string): void;
   /** Something that works but should be mended; silent under `--quiet` and `--json`. */
   warn(text: string): void;
 }
@@ -20,11 +22,11 @@ export function streamNotices(
   options: {
     readonly quiet: boolean;
     readonly json: boolean;
-    readonly env: Readonly<Record<string, string | undefined>>;
-  },
+    readonly verbose?: boolean;
+  } & ColourWish,
 ): Notices {
   const terminal = stream.isTTY === true;
-  const colours = pc.createColors(terminal && wantsColour(options.env));
+  const colours = pc.createColors(wantsColour(terminal, options));
   const line = (text: string): void => {
     if (!options.quiet && !options.json)
       stream.write(`${terminal ? fitNarrow(text, stream.columns) : text}\n`);
@@ -34,6 +36,9 @@ export function streamNotices(
     colours,
     stream,
     say: line,
+    detail(text) {
+      if (options.verbose === true) line(colours.dim(text));
+    },
     warn: (text) => line(`${colours.yellow('warning:')} ${text}`),
   };
 }

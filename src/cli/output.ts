@@ -39,7 +39,7 @@ export interface Output {
  */
 export function streamOutput(
   stream: Writable & { isTTY?: boolean; columns?: number },
-  options: { readonly json: boolean; readonly env: Readonly<Record<string, string | undefined>> },
+  options: { readonly json: boolean } & ColourWish,
 ): Output {
   let failure: Error | undefined;
   stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -67,7 +67,7 @@ export function streamOutput(
     interactive: terminal && !options.json,
     // A terminal that was never told its size says 0.
     columns: stream.columns || 100,
-    colours: pc.createColors(terminal && !options.json && wantsColour(options.env)),
+    colours: pc.createColors(!options.json && wantsColour(terminal, options)),
     object: print,
     line: print,
     text: (text) => write(`${fitted(text)}\n`),
@@ -76,7 +76,21 @@ export function streamOutput(
   };
 }
 
-/** https://no-color.org: any text in NO_COLOR; and terminals that cannot. */
-export function wantsColour(env: Readonly<Record<string, string | undefined>>): boolean {
-  return (env.NO_COLOR ?? '') === '' && env.TERM !== 'dumb';
+/** What the user wants of colours. */
+export interface ColourWish {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** `--no-color` was given. */
+  readonly noColour?: boolean;
+}
+
+/**
+ * Returns whether to print colours. `--no-color` and any text in NO_COLOR (https://no-color.org) refuse them; any text
+ * in FORCE_COLOR (https://force-color.org) wants them also where there is no terminal, but for `0` and `false`. Without
+ * any of these, terminals that can have them.
+ */
+export function wantsColour(terminal: boolean, { env, noColour = false }: ColourWish): boolean {
+  if (noColour || (env.NO_COLOR ?? '') !== '') return false;
+  const forced = env.FORCE_COLOR ?? '';
+  if (forced !== '') return forced !== '0' && forced !== 'false';
+  return terminal && env.TERM !== 'dumb';
 }

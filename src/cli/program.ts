@@ -6,11 +6,18 @@ import type { Body } from './command-file.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { EXIT_STATUS_HELP } from './exit-codes.ts';
+import { exitStatusHelp } from './exit-help.ts';
+import { markMinusWords } from './minus-words.ts';
 import type { CommandEntry } from './reading-commands.ts';
 
 /** What a command line asks for: a command to run, or a text to print and be done. */
 export type Request =
-  | { readonly kind: 'run'; readonly body: Body; readonly globals: Globals }
+  | {
+      readonly kind: 'run';
+      readonly body: Body;
+      readonly globals: Globals;
+      readonly verbose: boolean;
+    }
   | { readonly kind: 'print'; readonly text: string };
 
 const TOP_HELP = `
@@ -21,6 +28,17 @@ EXAMPLES
   mailkeep show 3f2a91c4             read it
 
 Each command has its own help: mailkeep search --help
+
+ENVIRONMENT
+  MAILKEEP_CONFIG               configuration file, unless --config is given
+  MAILKEEP_DATA                 folder of the archive, unless --data is given; overrides the configuration
+  MAILKEEP_PAGER, PAGER         pager of show; "cat" or nothing for none
+  MAILKEEP_NETWORK_FILE_SYSTEM  "allow": write to an archive on a network file system
+  MAILKEEP_DEBUG                any text: print the stack of an error
+  NO_COLOR                      any text: print no colors
+  FORCE_COLOR                   any text: print colors, also to files and pipes; 0: none
+  XDG_CONFIG_HOME               where mailkeep/config.json is looked for, instead of ~/.config
+  XDG_CACHE_HOME                where compiled code of mailkeep is kept, instead of ~/.cache
 ${EXIT_STATUS_HELP}`;
 
 /**
@@ -36,7 +54,7 @@ export async function parseCommandLine(
   let body: Body | undefined;
   const program = new Command('mailkeep')
     .description('Mirrors hosted mailboxes into a local archive, and searches it offline.')
-    .version(packageJson.version, '--version', 'print the version')
+    .version(packageJson.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .helpCommand('help [command]', 'print help on a command')
     .usage('<command> [options]')
@@ -44,6 +62,10 @@ export async function parseCommandLine(
     .addOption(new Option('--data <dir>', 'folder of the archive'))
     .addOption(new Option('--json', 'print JSON (JSON Lines for lists)'))
     .addOption(new Option('--quiet', 'print results and errors only'))
+    .addOption(
+      new Option('-v, --verbose', 'print more on standard error: files in use, time, stacks'),
+    )
+    .addOption(new Option('--no-color', 'print no colors'))
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', TOP_HELP)
     .exitOverride()
@@ -58,6 +80,7 @@ export async function parseCommandLine(
     });
   const first = commandName(args);
   const named = first === 'help' ? commandName(args.slice(args.indexOf('help') + 1)) : first;
+  let marked = [...args];
   for (const { name, summary, hidden = false, load } of commands) {
     const command = program
       .command(name, { hidden })
@@ -71,7 +94,9 @@ export async function parseCommandLine(
       file.define(command, (chosen) => {
         body = chosen;
       });
-      command.addHelpText('after', EXIT_STATUS_HELP);
+      command.addHelpText('after', exitStatusHelp(name));
+      if (file.takesMinusWords === true)
+        marked = markMinusWords(args, [...program.options, ...command.options]);
     }
   }
   const chosen = program.commands.find((command) => command.name() === named);
@@ -81,7 +106,7 @@ export async function parseCommandLine(
     throw usageError('usage-invalid', { command: '', problem });
   }
   try {
-    await program.parseAsync(args, { from: 'user' });
+    await program.parseAsync(marked, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return { kind: 'print', text: printed.trimEnd() };
@@ -92,7 +117,12 @@ export async function parseCommandLine(
     });
   }
   if (body === undefined) throw withoutCommand(chosen ?? program);
-  return { kind: 'run', body, globals: globalsOf(program) };
+  return {
+    kind: 'run',
+    body,
+    globals: globalsOf(program),
+    verbose: program.opts().verbose === true,
+  };
 }
 
 function withoutCommand(command: Command): Error {
@@ -147,8 +177,17 @@ function globalsOf(program: Command): Globals {
   };
 }
 
-/** Whether errors are wanted as JSON, also where the command line as a whole cannot be parsed. */
+/** Returns whether errors are wanted as JSON, also where the command line as a whole cannot be parsed. */
 export function wantsJson(args: readonly string[]): boolean {
+  return has(args, '--json');
+}
+
+/** Returns whether colours are refused, also where the command line as a whole cannot be parsed. */
+export function refusesColour(args: readonly string[]): boolean {
+  return has(args, '--no-color');
+}
+
+function has(args: readonly string[], option: string): boolean {
   const end = args.indexOf('--');
-  return (end < 0 ? args : args.slice(0, end)).includes('--json');
+  return (end < 0 ? args : args.slice(0, end)).includes(option);
 }

@@ -2,10 +2,11 @@ import type { Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/lock-holder.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { commandName } from './command-name.ts';
+import type { Globals } from './context.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
-import { parseCommandLine, wantsJson } from './program.ts';
+import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
 import { sentenceOf } from './sentences.ts';
 import { exitOf, tell } from './tell.ts';
@@ -30,7 +31,9 @@ export async function run(
 ): Promise<ExitCode> {
   const { stdin, stdout, stderr, env, cwd, signal, now } = surface;
   const json = wantsJson(args);
-  const output = streamOutput(stdout, { json, env });
+  const noColour = refusesColour(args);
+  const output = streamOutput(stdout, { json, env, noColour });
+  let verbose = false;
   try {
     const request = await parseCommandLine(args, commands);
     if (request.kind === 'print') {
@@ -38,13 +41,17 @@ export async function run(
       await output.written();
       return EXIT.done;
     }
-    const { globals } = request;
     nameProcess(commandName(args) ?? '');
-    const notices = streamNotices(stderr, { json, quiet: globals.quiet, env });
+    verbose = request.verbose;
+    const globals = withEnvironment(request.globals, env);
+    const { quiet } = globals;
+    const notices = streamNotices(stderr, { json, quiet, verbose, env, noColour });
     const surroundings = { cwd, env };
     const context = { globals, output, notices, surroundings, stdin, signal, now };
+    const startedAt = now();
     const code = await request.body(context);
     await output.written();
+    notices.detail(`time: ${now() - startedAt} ms`);
     return code;
   } catch (error) {
     // Whoever read our output had enough.
@@ -53,18 +60,28 @@ export async function run(
       tell(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
-    return reported(error, json, { stderr, env });
+    return reported(error, json, { stderr, env, verbose });
   }
 }
 
-/** Reports an error on standard error, with its stack where MAILKEEP_DEBUG asks for it; returns the exit code. */
+/** `MAILKEEP_DATA` counts where the line has no `--data`; as everywhere, an empty text is none. */
+function withEnvironment(globals: Globals, { MAILKEEP_DATA: data }: Surface['env']): Globals {
+  return globals.data === undefined && data !== undefined && data !== ''
+    ? { ...globals, data }
+    : globals;
+}
+
+/**
+ * Reports an error on standard error and returns the exit code. The stack follows where `--verbose` or MAILKEEP_DEBUG
+ * asks for it; with `--json`, where standard error has one object, MAILKEEP_DEBUG only.
+ */
 export function reported(
   error: unknown,
   json: boolean,
-  { stderr, env }: Pick<Surface, 'stderr' | 'env'>,
+  { stderr, env, verbose = false }: Pick<Surface, 'stderr' | 'env'> & { verbose?: boolean },
 ): ExitCode {
   tell(stderr, json, sentenceOf(error));
-  if (debugging(env)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
+  if (debugging(env) || (verbose && !json)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
   return exitOf(error);
 }
 

@@ -2,6 +2,7 @@ import { openCatalogReader } from '../catalog/catalog.ts';
 import { readState } from '../catalog/state.ts';
 import type { AccountSettings, Settings } from '../config/settings.ts';
 import { usageError } from '../errors/usage.ts';
+import { isInbox, specialUseCalled } from '../mail/folder-choice.ts';
 import { nearestAddress, nearestFolder } from '../names/near-names.ts';
 import { nearest } from '../names/nearest.ts';
 import type { Wanted } from '../sync/apply/survey.ts';
@@ -44,11 +45,14 @@ export function wantedOf(
     accounts.map((account) => account.mailboxes),
     mailboxes,
     '--mailbox',
+    () => false,
   );
   const byPath = narrowed(
     accounts.map((account) => account.folders),
     folders,
     '--folder',
+    // Which folders these are is known once a mailbox has listed its own.
+    (name) => isInbox(name) || specialUseCalled(name) !== undefined,
   );
   return (account) => ({
     mailboxes: byAddress(account.mailboxes),
@@ -61,10 +65,14 @@ function narrowed(
   selections: readonly Selection[],
   names: readonly string[],
   option: string,
+  mayStandFor: (name: string) => boolean,
 ): (selection: Selection) => Selection {
-  const meant = (selection: Selection) => (name: string) =>
-    name.includes('*') || selects(selection, name);
-  const leftOut = names.find((name) => !selections.some((selection) => meant(selection)(name)));
+  const leftOut = names.find(
+    (name) =>
+      !name.includes('*') &&
+      !mayStandFor(name) &&
+      !selections.some((selection) => selects(selection, name)),
+  );
   if (leftOut !== undefined) {
     throw usageError('usage-option', {
       option,
@@ -72,10 +80,7 @@ function narrowed(
       expected: 'a name that the configuration includes',
     });
   }
-  return (selection) =>
-    names.length === 0
-      ? selection
-      : { include: names.filter(meant(selection)), exclude: selection.exclude };
+  return (selection) => (names.length === 0 ? selection : { ...selection, only: names });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { type FolderFilter, matchesFolder } from '../catalog/folder-names.ts';
+import { type FolderFilter, isMailbox, matchingFolders } from '../catalog/folder-names.ts';
 import type { UnknownName } from '../catalog/search-resolve.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearestAddress, nearestFolder } from '../names/near-names.ts';
@@ -38,24 +38,21 @@ export function refuseUnknownChoice(
 ): void {
   if (mailbox === undefined && folder === undefined) return;
   const { folders, mailboxes } = catalog.folders.everNamed();
-  const only = mailbox === undefined ? {} : { mailbox };
-  if (!mailboxes.some((box) => matchesFolder({ ...box, path: '' }, only))) {
+  if (mailbox !== undefined && !mailboxes.some((box) => isMailbox(box, mailbox))) {
     const candidates = mailboxes.map(({ address }) => address);
-    const found = mailbox ?? '';
-    const suggestion = nearestAddress(found, candidates);
-    if (mailbox !== undefined)
-      throw usageError('usage-unknown-name', { kind: 'mailbox', found, suggestion, candidates });
+    const suggestion = nearestAddress(mailbox, candidates);
+    const facts = { kind: 'mailbox', found: mailbox, suggestion, candidates } as const;
+    throw usageError('usage-unknown-name', facts);
   }
   if (folder === undefined) return;
-  const wanted = { ...only, folder };
-  if (!folders.some((name) => matchesFolder(name, wanted))) {
-    const near = folders.filter((name) => matchesFolder(name, only));
+  const wanted = mailbox === undefined ? { folder } : { mailbox, folder };
+  if (matchingFolders(folders, wanted).length === 0) {
+    const near = folders.filter((name) => isMailbox(name, mailbox));
     const suggestion = nearestFolder(folder, near);
     const facts = { kind: 'folder', found: folder, suggestion, candidates: [] } as const;
     throw usageError('usage-unknown-name', facts);
   }
   if (deleted === true || asOf !== undefined) return;
   const live = catalog.folders.all().map((seen) => ({ ...seen, path: seen.folder }));
-  if (!live.some((name) => matchesFolder(name, wanted)))
-    throw usageError('usage-folder-gone', { folder });
+  if (matchingFolders(live, wanted).length === 0) throw usageError('usage-folder-gone', { folder });
 }

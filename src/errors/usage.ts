@@ -40,6 +40,8 @@ export interface UsageFacts {
   readonly 'usage-unknown-message': { readonly id: string };
   /** Each candidate: as much of its id as tells it apart, and what people know the message by. */
   readonly 'usage-ambiguous-id': { readonly id: string; readonly candidates: readonly string[] };
+  /** `--ids` of what cannot be read. */
+  readonly 'usage-ids-unreadable': { readonly source: string; readonly reason: string };
   readonly 'usage-unknown-search': { readonly name: string; readonly suggestion: string | null };
   readonly 'usage-search-exists': { readonly name: string; readonly query: string };
   readonly 'usage-no-archive': { readonly dataDir: string };

@@ -10,6 +10,8 @@ import type { SourceReader } from './source.ts';
 export interface ExportSelection {
   /** Text and syntax tree of a query, with the hosts of accounts that it may name; null for all messages. */
   readonly query: ({ readonly text: string } & Pick<SearchRequest, 'node' | 'accounts'>) | null;
+  /** Only these messages, where they were named by their ids. */
+  readonly docids?: readonly number[] | null;
   readonly mailbox: string | null;
   readonly folder: string | null;
   /** Ended places in the place of current ones. */

@@ -18,6 +18,8 @@ export interface ManifestHead {
   readonly asOf: { readonly number: number; readonly time: string } | null;
   readonly selection: {
     readonly query: string | null;
+    /** How many messages were named by their ids, where they were. */
+    readonly ids?: number;
     readonly mailbox: string | null;
     readonly folder: string | null;
     readonly deleted: boolean;

@@ -39,12 +39,14 @@ export async function planPlaces(options: ExportOptions, target: ExportTarget): 
 
 function readPlaces(options: ExportOptions, plan: ExportPlan) {
   const { catalog, selection, incremental, format } = options;
-  const { query, mailbox, folder, deleted, asOf } = selection;
+  const { query, docids = null, mailbox, folder, deleted, asOf } = selection;
+  const isNarrowed = query !== null || docids !== null;
   const moment = asOf === null ? {} : { asOf };
   if (query !== null) {
     const { text: _, ...asked } = query;
     plan.narrow(catalog.foundDocids({ ...asked, ...moment }));
   }
+  if (docids !== null) plan.narrow(docids);
   const pathOf = pathsOf(options);
   let [places, skipped, known, quarantined] = [0, 0, 0, 0];
   const failures: MissingPlace[] = [];
@@ -58,7 +60,7 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
     const { id } = line;
     if (id === null) {
       // Nobody can tell whether a message without bytes would be found.
-      if (query !== null) continue;
+      if (isNarrowed) continue;
       places += 1;
       quarantined += 1;
       const { mailbox: address, folder: path, uid } = line;
@@ -68,7 +70,7 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
       if (failures.length < MOST_NAMED) failures.push({ ...missing, reason: 'quarantined' });
       continue;
     }
-    if (query !== null && !plan.isFound(docid)) continue;
+    if (isNarrowed && !plan.isFound(docid)) continue;
     places += 1;
     const place = {
       line: { ...line, id },

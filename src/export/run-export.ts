@@ -88,13 +88,19 @@ function headOf(
   { format, selection }: ExportOptions,
   { commit, asOf }: Pick<ManifestHead, 'commit' | 'asOf'>,
 ): ManifestHead {
-  const { query, mailbox, folder, deleted } = selection;
+  const { query, docids = null, mailbox, folder, deleted } = selection;
   return {
     mailkeep: MANIFEST_VERSION,
     format,
     commit,
     asOf,
-    selection: { query: query?.text ?? null, mailbox, folder, deleted },
+    selection: {
+      query: query?.text ?? null,
+      ...(docids === null ? {} : { ids: new Set(docids).size }),
+      mailbox,
+      folder,
+      deleted,
+    },
   };
 }
 

@@ -30,7 +30,7 @@ function isQuick(args: readonly string[]): boolean {
     name === undefined ||
     readingCommand(name) !== undefined ||
     ['complete', 'completion', 'help'].includes(name) ||
-    args.some((arg) => ['--help', '-h', '--version'].includes(arg))
+    args.some((arg) => ['--help', '-h', '--version', '-V'].includes(arg))
   );
 }
 

@@ -21,3 +21,9 @@ export function docidBase(received: string, firstSeenMs: number): number {
     Number.isNaN(parsed) || parsed < EARLIEST_SECOND || parsed > firstSeen + FUTURE_SLACK_SECONDS;
   return (odd ? firstSeen : parsed) * DOCIDS_PER_SECOND;
 }
+
+/** Returns the lowest docid of messages received at a time (milliseconds since the epoch) or later, by the second. */
+export function docidAt(time: number): number {
+  // A docid stands for a second: a moment within one belongs to it.
+  return Math.max(0, Math.ceil(time / 1000) * DOCIDS_PER_SECOND);
+}

@@ -1,6 +1,6 @@
 import type { EndedQueries, StoodPlace } from '../catalog/ended.ts';
+import { matches } from '../mail/name-pattern.ts';
 import type { MessageId } from '../mail/words.ts';
-import { matches } from '../sync/plan/selection.ts';
 import type { PurgedFact } from './carry-out.ts';
 import {
   type EndedPlace,

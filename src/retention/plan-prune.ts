@@ -1,4 +1,4 @@
-import { matches } from '../sync/plan/selection.ts';
+import { matches } from '../mail/name-pattern.ts';
 
 /** What may go, as configured; days are whole days, null keeps for ever. */
 export interface Policy {

@@ -105,6 +105,13 @@ describe('random histories', () => {
           expect(lines(catalog.list({ mailbox: 'ac1' }))).toEqual(
             listed.filter((line) => line.includes('one@example.net')),
           );
+          for (const { time } of then) {
+            for (const filter of [{}, { deleted: true }, { asOf: time }, { mailbox: 'ac1' }]) {
+              const newest = [...catalog.list(filter)];
+              const oldest = [...catalog.list({ ...filter, sort: 'oldest' })];
+              expect(oldest).toEqual(newest.toReversed());
+            }
+          }
           expect(catalog.orphans()).toBe(0);
         }),
       ),

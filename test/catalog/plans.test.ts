@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { LIST_EVERYWHERE, LIST_IN_FOLDER } from '../../src/catalog/list-rows.ts';
+import { LIST_ROWS } from '../../src/catalog/list-rows.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
@@ -72,15 +72,14 @@ describe('query plans', () => {
       .all(...params)
       .map(({ detail }) => detail);
 
-  const views = [
-    ...Object.entries(LIST_EVERYWHERE).map(([name, view]) => [`all ${name}`, view] as const),
-    ...Object.entries(LIST_IN_FOLDER).map(
-      ([name, view]) => [`one folder's ${name}`, view] as const,
+  const views = Object.entries(LIST_ROWS).flatMap(([order, scopes]) =>
+    Object.entries(scopes).flatMap(([scope, each]) =>
+      Object.entries(each).map(([name, view]) => [`${order} ${scope} ${name}`, view] as const),
     ),
-  ];
+  );
   test.each(views)('listing %s needs no sort', (_name, view) => {
     const { sql, bind } = view.compiled();
-    const plan = planOf(sql, bind({ folder: 1, commit: 2 }));
+    const plan = planOf(sql, bind({ folder: 1, low: 0, high: Number.MAX_SAFE_INTEGER, commit: 2 }));
     expect(plan.filter((step) => step.includes('TEMP B-TREE'))).toEqual([]);
     expect(plan.filter((step) => /^SCAN \w+$/.test(step))).toEqual([]);
   });

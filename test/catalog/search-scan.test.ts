@@ -167,6 +167,9 @@ describe('search against a plain scan', () => {
         const best = unlessRefused(() => docids(node, 'relevance'));
         if (best !== undefined) expect(best.toSorted((a, b) => b - a)).toEqual(expected);
         expect(catalog.countHits({ node })).toBe(expected.length);
+        const some = catalog.countHitsWhile({ node }, () => false);
+        expect(some.count).toBeLessThanOrEqual(expected.length);
+        if (some.complete) expect(some.count).toBe(expected.length);
         const page = catalog.search({ node, limit: 7, sort: 'newest' }).hits;
         expect(page.map(({ docid }) => docid)).toEqual(expected.slice(0, 7));
         const after = page.at(-1)?.docid;

@@ -72,7 +72,11 @@ describe('bash', () => {
     expect(inBash('mailkeep show --ra')).toEqual(['--raw']);
     expect(inBash(`mailkeep --data ${data} list --folder I`)).toEqual(['INBOX', 'INBOX.Sent']);
     expect(inBash(`mailkeep --data ${data} list --mailbox `)).toEqual(['ada@example.org']);
-    expect(inBash('mailkeep completion ')).toEqual(['bash', 'zsh', 'fish']);
+    expect(inBash('mailkeep completion ')).toEqual(['bash', 'zsh', 'fish', 'powershell']);
+    expect(inBash('mailkeep list --for')).toEqual(['--format']);
+    expect(inBash('mailkeep list --format ')).toEqual(['text', 'ids', 'csv']);
+    expect(inBash('mailkeep search --no-c')).toEqual(['--no-color']);
+    expect(inBash('mailkeep list -')).toEqual(expect.arrayContaining(['-n', '-v']));
   });
 
   test('completes operators, and their values behind the colon', () => {
@@ -139,6 +143,35 @@ test.runIf(has('fish'))('fish takes the script, and completes', () => {
   const asked = `mailkeep completion fish | source; complete -C 'mailkeep --data ${data} list --folder Re'`;
   const out = execFileSync('fish', ['-N', '-c', asked], { env, cwd: folder, encoding: 'utf8' });
   expect(out.trim()).toMatch(/^Rechnungen/);
+});
+
+test('PowerShell asks the program with words, and evaluates nothing of the line', async () => {
+  const { code, stdout } = await mailkeep(['completion', 'powershell']);
+  expect(code).toBe(0);
+  expect(stdout).toContain('Register-ArgumentCompleter -Native -CommandName mailkeep');
+  expect(stdout).toContain("mailkeep complete '--' @asked");
+  expect(stdout).not.toMatch(
+    /Invoke-Expression|\biex\b|ScriptBlock\]::Create|ExpandString|EvaluateAttribute/i,
+  );
+});
+
+test.runIf(has('pwsh'))('PowerShell completes, and what stands on the line does not act', () => {
+  const asked = `mailkeep completion powershell | Out-String | Invoke-Expression
+    foreach ($line in $env:LINES_TO_COMPLETE.Split([char]10)) {
+      (TabExpansion2 $line $line.Length).CompletionMatches.CompletionText -join ' '
+    }`;
+  const lines = [
+    `mailkeep --data ${data} list --folder Re`,
+    'mailkeep list --for',
+    'mailkeep list "$(Set-Content owned x)" --for',
+    'mailkeep list $(Set-Content owned x) --for',
+  ];
+  const out = execFileSync('pwsh', ['-NoProfile', '-Command', asked], {
+    env: { ...env, LINES_TO_COMPLETE: lines.join('\n') },
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  expect(out.trim().split(/\r?\n/)).toEqual(['Rechnungen', '--format', '--format', '--format']);
 });
 
 test.runIf(has('zsh'))('zsh takes the script', () => {

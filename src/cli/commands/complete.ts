@@ -17,7 +17,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         data: typedValue(words, '--data') ?? context.globals.data,
       };
       const archive = archiveValues(() =>
-        openReader({ ...context, globals, notices: { ...context.notices, warn: () => {} } }),
+        openReader({
+          ...context,
+          globals,
+          notices: { ...context.notices, warn: () => {}, detail: () => {} },
+        }),
       );
       const named = commandName(words.slice(0, -1));
       const commands = await Promise.all(
@@ -45,15 +49,18 @@ const GLOBALS: readonly KnownOption[] = [
   { name: 'data', description: 'folder of the archive', values: none },
   { name: 'json', description: 'print JSON' },
   { name: 'quiet', description: 'print results and errors only' },
-  { name: 'help', description: 'print help' },
+  { name: 'verbose', short: 'v', description: 'print more on standard error' },
+  { name: 'no-color', description: 'print no colors' },
+  { name: 'help', short: 'h', description: 'print help' },
 ];
 
 function optionsOf(command: Command, archive: ArchiveValues): KnownOption[] {
   return command.options.map((option) => {
     const name = (option.long ?? '').replace(/^--/, '');
     const { description } = option;
-    if (!option.required && !option.optional) return { name, description };
-    return { name, description, values: valuesOf(name, option, archive) };
+    const short = option.short?.replace(/^-/, '');
+    if (!option.required && !option.optional) return { name, short, description };
+    return { name, short, description, values: valuesOf(name, option, archive) };
   });
 }
 

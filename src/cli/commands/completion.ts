@@ -10,7 +10,8 @@ operators of search. Names come from the archive, which is only read.
 EXAMPLES
   source <(mailkeep completion bash)                                     in ~/.bashrc
   source <(mailkeep completion zsh)                                      in ~/.zshrc, after compinit
-  mailkeep completion fish >~/.config/fish/completions/mailkeep.fish     once`;
+  mailkeep completion fish >~/.config/fish/completions/mailkeep.fish     once
+  mailkeep completion powershell | Out-String | Invoke-Expression        in $PROFILE`;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command

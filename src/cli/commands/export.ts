@@ -12,6 +12,7 @@ import type { Body } from '../command-file.ts';
 import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { exitOfExport, exportText } from '../export-report.ts';
+import { docidsFrom } from '../id-list.ts';
 import { moment } from '../moment.ts';
 import { openActivity } from '../progress/activity.ts';
 import { savedSearches, withSaved } from '../saved-searches.ts';
@@ -22,6 +23,7 @@ interface ExportLine {
   readonly to: string;
   readonly format: ExportFormat;
   readonly query?: string;
+  readonly ids?: string;
   readonly mailbox?: string;
   readonly folder?: string;
   readonly deleted?: boolean;
@@ -41,21 +43,29 @@ Writes the exact source of every message, one for each place. Without network, a
 
 Beside the messages there is a manifest, mailkeep-export.json, with the hash of each of them. An export that was
 interrupted goes on when the same command is run again. --query takes what search takes, saved searches as well, and
-means all places of the messages it finds; --mailbox and --folder narrow the places.
+means all places of the messages it finds; --ids takes what "search --format ids" and "list --format ids" print, and
+means all places of these. --mailbox and --folder narrow the places, and take what list takes.
 
 EXAMPLES
   mailkeep export --to backup --format eml
   mailkeep export --to mail.zip --format zip --as-of 2026-03-01
   mailkeep export --to anna --format maildir --mailbox anna@example.org --incremental
-  mailkeep export --to rent --format mbox --query 'from:landlord after:2025'`;
+  mailkeep export --to rent --format mbox --query 'from:landlord after:2025'
+  mailkeep search is:starred --format ids | mailkeep export --ids - --to starred --format eml`;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .requiredOption('--to <path>', 'where to: a file for zip, else a folder')
     .addOption(new Option('--format <format>', 'how').choices(EXPORT_FORMATS).makeOptionMandatory())
     .option('--query <Q>', 'only messages that this finds')
+    .addOption(
+      new Option(
+        '--ids <file>',
+        'only messages with these ids, one a line; - is standard input',
+      ).conflicts('query'),
+    )
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
-    .option('--folder <path>', 'only this folder')
+    .option('--folder <path>', 'only this folder: a path, a pattern, or such as sent')
     .option('--deleted', 'what is no longer at the service, instead of what is')
     .option('--as-of <T>', 'what there was at that time')
     .option('--incremental', 'add what is new since the last export to the same place')
@@ -79,8 +89,8 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
   }
   const reader = openReader(context);
   try {
-    const selection = selectionOf(context, reader, options);
     refuseUnknownChoice(reader, options);
+    const selection = await selectionOf(context, reader, options);
     refuseUnknown(unknownInQuery(reader, selection), notices);
     const to = path.resolve(surroundings.cwd, options.to);
     if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
@@ -111,11 +121,12 @@ function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
   return catalog.explainSearch({ ...asked, ...moment, limit: 1, sort: 'newest' }).unknown;
 }
 
-function selectionOf(
+async function selectionOf(
   context: CommandContext,
-  { dataDir }: Reader,
+  reader: Reader,
   options: ExportLine,
-): ExportSelection {
+): Promise<ExportSelection> {
+  const { dataDir } = reader;
   const at = context.now();
   const text =
     options.query === undefined ? null : withSaved(options.query, () => savedSearches(dataDir));
@@ -125,6 +136,7 @@ function selectionOf(
       text === null || query === null
         ? null
         : { text, node: query.node, accounts: accountHosts(query.node, context) },
+    docids: options.ids === undefined ? null : await docidsFrom(context, reader, options.ids),
     mailbox: options.mailbox ?? null,
     folder: options.folder ?? null,
     deleted: options.deleted ?? false,

@@ -1,4 +1,6 @@
 import { type Command, Option } from 'commander';
+import type { SearchRequest } from '../../catalog/search.ts';
+import type { SearchHit } from '../../catalog/search-hit.ts';
 import { usageError } from '../../errors/usage.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { nearest } from '../../names/nearest.ts';
@@ -9,17 +11,29 @@ import type { Body } from '../command-file.ts';
 import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
+import {
+  FORMAT_HELP,
+  formatOption,
+  type LineFormat,
+  lineWriter,
+  refuseTwoFormats,
+  SEARCH_COLUMNS,
+} from '../line-format.ts';
+import { minusWords } from '../minus-words.ts';
 import { moment } from '../moment.ts';
 import { oneMessage } from '../one-message.ts';
 import { wholeNumber } from '../option-values.ts';
+import { countingTime, footerText } from '../page-footer.ts';
 import { shortId } from '../place-line.ts';
 import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
+import { searchPages } from '../search-pages.ts';
 import { explainText, hitText } from '../search-report.ts';
 import { notSearchableText } from '../status-report.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
 interface SearchLine {
-  readonly limit: number;
+  readonly limit?: number;
+  readonly format: LineFormat;
   readonly sort: 'newest' | 'oldest' | 'relevance';
   readonly asOf?: string;
   readonly after?: string;
@@ -46,16 +60,31 @@ subject, addresses, text, names of attachments. All words must be there, in any 
 
 Relative dates in a saved search are those of the day it is used. The manual of the language is
 docs/search.md.
+${FORMAT_HELP}
 
 EXAMPLES
   mailkeep search from:anna invoice
   mailkeep search '"kind regards" after:2026-01-01 -in:INBOX.Sent' --limit 50
-  mailkeep search has:attachment filename:pdf --sort oldest --json`;
+  mailkeep search has:attachment filename:pdf --sort oldest --json
+  mailkeep search from:landlord --format ids | mailkeep export --ids - --format eml --to rent`;
+
+/** Messages of a page, where the line does not say. */
+const PAGE = 20;
+/** What programs read next is complete unless the line says otherwise. */
+const EVERYTHING = 1_000_000_000;
+
+/** `-word` excludes. */
+export const takesMinusWords = true;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .argument('[query...]', 'what to look for')
-    .option('--limit <n>', 'how many messages to print', wholeNumber(1, 1_000_000), 20)
+    .argument('[query...]', 'what to look for', minusWords)
+    .option(
+      '-n, --limit <n>',
+      'how many messages to print: 20 where it is not given, all as ids or CSV',
+      wholeNumber(1, 1_000_000),
+    )
+    .addOption(formatOption().conflicts(['count', 'explain', 'save', 'saved', 'forget']))
     .addOption(
       new Option('--sort <order>', 'order of the messages')
         .choices(['newest', 'oldest', 'relevance'])
@@ -75,7 +104,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .action((words: string[], options: SearchLine) =>
       chosen(async (context) => {
         const { output, notices } = context;
-        const { limit, sort, asOf, count, explain } = options;
+        const { format, sort, asOf, count, explain } = options;
+        const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
         const now = context.now();
         const option = words.find((word) => word.startsWith('--'));
         if (option !== undefined) {
@@ -93,6 +123,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
               '--after goes with an order by date: what is relevant changes with each message.',
           });
         }
+        refuseTwoFormats('search', format, output.json);
         const reader = openReader(context);
         try {
           const saved = () => savedSearches(reader.dataDir);
@@ -142,13 +173,25 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             warnOfPending(reader, notices);
             return EXIT.done;
           }
-          const { hits, unknown } = reader.catalog.search(request);
-          refuseUnknown(unknown, notices);
-          for (const hit of hits) await output.line(hit.line, () => hitText(hit, output));
-          const last = hits.at(-1);
+          const lines = format === 'text' ? undefined : lineWriter(format, SEARCH_COLUMNS, output);
+          let printed = 0;
+          let last: SearchHit | undefined;
+          for (const { hits, unknown } of searchPages(reader.catalog, request)) {
+            if (last === undefined) {
+              refuseUnknown(unknown, notices);
+              await lines?.begin();
+            }
+            for (const hit of hits) {
+              if (context.signal.aborted) return EXIT.interrupted;
+              if (lines === undefined) await output.line(hit.line, () => hitText(hit, output));
+              else await lines.write(hit.line);
+              printed += 1;
+              last = hit;
+            }
+          }
           if (last === undefined) notices.say('Nothing found.');
-          else if (hits.length === limit && sort !== 'relevance' && output.interactive)
-            notices.say(`For more, add --after ${shortId(last.line.id)}`);
+          else if (output.interactive && format === 'text')
+            notices.say(footer(context, reader, request, printed, last));
           warnOfPending(reader, notices);
           return EXIT.done;
         } finally {
@@ -181,6 +224,22 @@ async function mayReplace(
 function warnOfPending({ catalog }: Reader, notices: CommandContext['notices']): void {
   const pending = catalog.index.pendingCount();
   if (pending > 0) notices.warn(notSearchableText(pending));
+}
+
+/** The line below a page; only a terminal has it, so that no script waits for what is counted. */
+function footer(
+  { now }: Pick<CommandContext, 'now'>,
+  { catalog }: Reader,
+  request: SearchRequest,
+  printed: number,
+  { line }: SearchHit,
+): string {
+  const isAll = printed < request.limit && request.after === undefined;
+  const all = isAll
+    ? { count: printed, complete: true }
+    : catalog.countHitsWhile(request, countingTime(now));
+  const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
+  return footerText(printed, all, 'message', next);
 }
 
 /** Where a page begins: behind the message that an id, or its beginning, names. */

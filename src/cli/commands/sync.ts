@@ -25,7 +25,8 @@ code is 4. It ends when a later sync finds the same after brake.confirmAfter, or
 
 With --quiet a pass without trouble prints nothing, so that cron has nothing to mail.
 
-Names given with --mailbox and --folder may contain * for any text.
+Names given with --mailbox and --folder may contain * for any text; --folder also takes what a folder is for: sent,
+drafts, trash, spam (or junk), archive, flagged. They narrow what the configuration includes.
 
 EXAMPLES
   mailkeep sync
@@ -37,7 +38,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--account <name>', 'only this account of the configuration')
     .option('--mailbox <address>', 'only this mailbox; may be given several times', collected)
-    .option('--folder <path>', 'only this folder; may be given several times', collected)
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or such as sent; may be given several times',
+      collected,
+    )
     .option(
       '--full',
       'compare every message and every flag, not only what counts and newest pages show',

@@ -1,12 +1,15 @@
 import { type Complete, type Completion, RootCommand } from '@bomb.sh/tab';
+import { POWERSHELL } from './powershell-script.ts';
 
 /** Shells whose completion is known. */
-export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const;
 export type Shell = (typeof SHELLS)[number];
 
 /** An option as completion sees it: `values` where it takes one. */
 export interface KnownOption {
   readonly name: string;
+  /** Its letter, where it has one. */
+  readonly short?: string | undefined;
   readonly description: string;
   readonly values?: () => readonly Completion[];
 }
@@ -91,6 +94,7 @@ const ZSH_PREFIX = `flagPrefix="-P \${BASH_REMATCH}"`;
  */
 export function shellScript(shell: Shell): string {
   if (shell === 'bash') return BASH;
+  if (shell === 'powershell') return POWERSHELL;
   const script = printed(() => new RootCommand().setup('mailkeep', 'mailkeep', shell));
   if (shell === 'fish') return script;
   if (!script.includes(ZSH_PREFIX)) throw new Error('the script for zsh has changed');
@@ -110,9 +114,9 @@ export function answer(
     }
   };
   const add = (to: { option: RootCommand['option'] }, options: readonly KnownOption[]): void => {
-    for (const { name, description, values } of options) {
-      if (values === undefined) to.option(name, description);
-      else to.option(name, description, offer(values));
+    for (const { name, short, description, values } of options) {
+      if (values === undefined) to.option(name, description, short);
+      else to.option(name, description, offer(values), short);
     }
   };
   add(root, globals);

@@ -22,6 +22,7 @@ export function openReader({
   notices,
 }: Pick<CommandContext, 'globals' | 'surroundings' | 'notices'>): Reader {
   const dataDir = locateDataDir(globals, surroundings);
+  notices.detail(`archive: ${terminalLine(dataDir)}`);
   requireArchive(dataDir);
   const catalog = openCatalogReader(dataDir);
   const stale = staleCatalog(dataDir, catalog.reached().number);

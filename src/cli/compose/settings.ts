@@ -3,6 +3,7 @@ import { type ConfigWarning, loadConfig } from '../../config/load.ts';
 import { configPlaces, locateConfig } from '../../config/locate.ts';
 import type { Settings } from '../../config/settings.ts';
 import { configError } from '../../errors/config.ts';
+import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { CommandContext } from '../context.ts';
 
 /**
@@ -15,13 +16,15 @@ export function settingsOf({ globals, surroundings, notices }: CommandContext): 
   if (file === undefined) {
     throw configError('config-not-found', { searched: configPlaces(surroundings) });
   }
+  notices.detail(`configuration: ${terminalLine(file)}`);
   const { settings, warnings } = loadConfig(file);
   for (const warning of warnings) {
     notices.warn(warningText(warning));
   }
-  return globals.data === undefined
-    ? settings
-    : { ...settings, dataDir: path.resolve(surroundings.cwd, globals.data) };
+  const dataDir =
+    globals.data === undefined ? settings.dataDir : path.resolve(surroundings.cwd, globals.data);
+  notices.detail(`archive: ${terminalLine(dataDir)}`);
+  return { ...settings, dataDir };
 }
 
 /** A warning about the configuration, in words. */

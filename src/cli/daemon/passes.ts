@@ -174,8 +174,7 @@ export class Passes implements PassRunner {
     const startedAt = this.#options.clock.now();
     const wanted = {
       mailboxes: { include: [mailbox.address], exclude: [] },
-      folders:
-        aim.folders.length === 0 ? folders : { include: aim.folders, exclude: folders.exclude },
+      folders: aim.folders.length === 0 ? folders : { ...folders, only: aim.folders },
       whole: { mailboxes: false, folders: aim.folders.length === 0 },
     };
     const meter = new Meter();

@@ -50,6 +50,8 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
       `The archive has no message whose id begins with ${id}.`,
       '"mailkeep list" and "mailkeep search" show ids; the first 8 characters are usually enough.',
     ),
+  'usage-ids-unreadable': ({ source, reason }) =>
+    say(`The ids in ${source} cannot be read: ${reasonText(reason)}.`),
   'usage-unknown-search': ({ name, suggestion }) =>
     say(
       `No search is saved as @${name}.`,

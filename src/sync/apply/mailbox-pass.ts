@@ -43,9 +43,9 @@ export interface MailboxPass {
 export async function openMailbox(
   ctx: PassContext,
   mailbox: OriginMailbox,
-  wanted: Wanted,
+  asked: Wanted,
 ): Promise<MailboxPass> {
-  const { key, all, folders, excluded } = await surveyMailbox(ctx, mailbox, wanted);
+  const { key, all, folders, excluded, wanted } = await surveyMailbox(ctx, mailbox, asked);
   ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
   if (!all.complete) {

@@ -1,3 +1,4 @@
+import { foldersMeant } from '../../mail/folder-choice.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { inSyncOrder } from '../plan/folder-order.ts';
 import { type Selection, selects } from '../plan/selection.ts';
@@ -26,8 +27,9 @@ export async function surveyAccount(
 }
 
 /**
- * The folders of a mailbox that are wanted, in the order of a pass, and the paths of those that the configuration
- * leaves out. What a command's own options leave out is not named: the user has just said so.
+ * Returns the folders of a mailbox that are wanted, in the order of a pass, and the paths of those that the
+ * configuration leaves out. What a command's own options leave out is not named: the user has just said so. `wanted`
+ * comes back with the paths that names such as `sent` stand for in this mailbox.
  */
 export async function surveyMailbox(
   deps: SurveyDeps,
@@ -38,16 +40,28 @@ export async function surveyMailbox(
   readonly all: FolderListing;
   readonly folders: readonly ListedFolder[];
   readonly excluded: readonly string[];
+  readonly wanted: Wanted;
 }> {
   const listing = await deps.origin.folders(mailbox.resourceId, deps.signal);
   const listed = inSyncOrder(listing.folders);
+  const here = withPaths(wanted, listed);
+  const isWanted = ({ path }: ListedFolder): boolean => selects(here.folders, path);
   return {
     key: { host: deps.origin.host, mailbox: mailbox.resourceId },
     all: { ...listing, folders: listed },
-    folders: listed.filter(({ path }) => selects(wanted.folders, path)),
+    folders: listed.filter(isWanted),
     excluded:
       wanted.whole?.folders === false
         ? []
-        : listed.filter(({ path }) => !selects(wanted.folders, path)).map(({ path }) => path),
+        : listed.filter((folder) => !isWanted(folder)).map(({ path }) => path),
+    wanted: here,
   };
+}
+
+/** What a command asks for by name stands in a mailbox for paths. Patterns stay, for folders that are not listed. */
+function withPaths(wanted: Wanted, listed: readonly ListedFolder[]): Wanted {
+  const { only } = wanted.folders;
+  if (only === undefined) return wanted;
+  const paths = only.flatMap((name) => foldersMeant(name, listed).map(({ path }) => path));
+  return { ...wanted, folders: { ...wanted.folders, only: [...only, ...paths] } };
 }

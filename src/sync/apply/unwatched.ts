@@ -33,8 +33,9 @@ export function noteUnwatchedFolders(
   note(ctx.memory, mailboxKey(key), false);
   for (const { folder } of ctx.mirror.folders(key)) {
     const at = folderKey({ ...key, folder });
+    const { exclude } = folders;
     if (selects(folders, folder)) note(ctx.memory, at, false);
-    else if (whole?.folders === true || !selects({ ...folders, include: ['*'] }, folder)) {
+    else if (whole?.folders === true || !selects({ include: ['*'], exclude }, folder)) {
       note(ctx.memory, at, true);
     }
   }

@@ -1,0 +1,95 @@
+import { EXIT, type ExitCode } from './exit-codes.ts';
+
+/** What codes mean for every command that has them, where it says nothing of its own. */
+const MEANINGS: Readonly<Record<ExitCode, string>> = {
+  [EXIT.done]: 'done',
+  [EXIT.failures]: 'failed; the reason is printed',
+  [EXIT.usage]: 'wrong usage or configuration',
+  [EXIT.damage]: 'damage found in the archive',
+  [EXIT.held]: 'held by the brake: too much is gone at the service at once',
+  [EXIT.inUse]: 'the archive is in use by another process',
+  [EXIT.refused]: 'the service refused the token',
+  [EXIT.interrupted]: 'interrupted',
+};
+
+type Meanings = Partial<Readonly<Record<ExitCode, string>>>;
+
+/** Any command may fail, be typed wrongly or be interrupted. */
+const ANY: Meanings = { 0: MEANINGS[0], 1: MEANINGS[1], 2: MEANINGS[2], 130: MEANINGS[130] };
+const READS: Meanings = {
+  ...ANY,
+  1: 'the archive cannot be read, or the result not written',
+  2: 'wrong usage, or no archive',
+  3: 'the archive or its catalog is damaged',
+};
+const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
+const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
+const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
+
+/** The exit codes of each command, with what they mean there. */
+const OF_COMMAND: Readonly<Record<string, Meanings>> = {
+  init: { ...ASKS, 1: 'the service cannot be reached, or a file not written' },
+  sync: { ...MAY_HOLD, 1: 'some of it failed; what failed is named' },
+  daemon: { ...WRITES, 0: 'stopped by a signal' },
+  status: {
+    ...READS,
+    1: 'a mailbox is older than --max-age, or the archive cannot be read',
+    3: 'a verification found damage, or the catalog is damaged',
+  },
+  search: { ...READS, 0: 'done, also where nothing is found' },
+  list: { ...READS, 0: 'done, also where nothing is listed' },
+  show: {
+    ...READS,
+    1: 'the message cannot be parsed within its limits, or the result not written',
+    2: 'wrong usage, or no such message',
+    3: 'the message or the catalog is damaged',
+  },
+  attachments: {
+    ...READS,
+    1: 'an attachment cannot be read or saved',
+    2: 'wrong usage, or no such message',
+    3: 'the message or the catalog is damaged',
+  },
+  history: { ...READS, 2: 'wrong usage, or no such message' },
+  verify: {
+    ...WRITES,
+    ...ASKS,
+    1: 'something cannot be read, or the service has other mail (--origin)',
+    3: 'damage found, and not all of it repaired',
+    5: 'the archive is in use, with --repair and --origin',
+    6: 'the service refused the token, with --repair and --origin',
+  },
+  checkpoint: READS,
+  copy: { ...WRITES, 5: 'the archive or its copy is in use by another process' },
+  export: {
+    ...READS,
+    1: 'quarantined or purged messages are not in it, or it cannot be written',
+    3: 'damaged messages are not in it, or the catalog is damaged',
+    130: 'interrupted; the same command continues',
+  },
+  import: { ...WRITES, 1: 'some of it cannot be read; what is named, the rest is imported' },
+  quarantine: WRITES,
+  rebuild: { ...WRITES, 3: 'damage found; the catalog has all the rest' },
+  compact: WRITES,
+  prune: WRITES,
+  forget: { ...WRITES, 0: 'done, or not confirmed' },
+  webhooks: { ...ASKS, 1: 'failed or not confirmed; the reason is printed' },
+  doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
+  service: ANY,
+  api: { ...ASKS, 1: 'failed, done in part, or not confirmed; the reason is printed' },
+  sandbox: { ...ANY, 0: 'stopped by a signal' },
+  completion: ANY,
+};
+
+/** Returns the exit codes of a command with their meanings; all there are for a command without any of its own. */
+export function exitCodesOf(command: string): Meanings {
+  return OF_COMMAND[command] ?? MEANINGS;
+}
+
+/** Returns the EXIT STATUS part of a command's help. */
+export function exitStatusHelp(command: string): string {
+  const lines = Object.entries(exitCodesOf(command)).map(
+    ([code, meaning]) => `  ${code.padEnd(3)}  ${meaning}`,
+  );
+  return ['', 'EXIT STATUS', ...lines].join('\n');
+}
