@@ -105,6 +105,7 @@ async function passed(
     const result = await runSync({
       accounts,
       order: settings.sync.order,
+      first: settings.sync.first,
       requestsPerMinute: settings.rateLimit.requestsPerMinute,
       concurrency: settings.rateLimit.concurrency,
       policy: {
