@@ -2,14 +2,13 @@ import packageJson from '../../package.json' with { type: 'json' };
 import type { AccountSettings, Settings } from '../config/settings.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
 import type { CommandContext } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
+import type { ExitCode } from './exit-codes.ts';
 import { readDamage } from './known-damage.ts';
 import { openLog } from './log.ts';
-import { planText } from './plan-report.ts';
 import { showProgress } from './progress/sync-progress.ts';
 import type { Narrowing } from './sync-selection.ts';
 import { wantedOf } from './sync-selection.ts';
-import { tellResult } from './tell-result.ts';
+import { tellPlan, tellResult } from './tell-result.ts';
 
 /** What of `sync` goes to a daemon. */
 export interface HandedOver extends Narrowing {
@@ -60,12 +59,8 @@ export async function handOver(
     shown.stop();
   }
   if (answer === null) return null;
-  if ('plan' in answer) {
-    const { plan } = answer;
-    await context.output.object(plan, () => planText(plan));
-    return EXIT.done;
-  }
-  log.result(answer.result);
   const { dataDir } = settings;
+  if ('plan' in answer) return tellPlan(context, answer.plan, readDamage(dataDir));
+  log.result(answer.result);
   return tellResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
 }

@@ -19,11 +19,10 @@ import { tidy } from './compose/tidy.ts';
 import { type OpenAccounts, withOrigins } from './compose/with-origins.ts';
 import { openWriter, type Writer } from './compose/writer.ts';
 import type { CommandContext } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
+import type { ExitCode } from './exit-codes.ts';
 import { handOver } from './hand-over.ts';
-import { planText } from './plan-report.ts';
 import { chosenAccounts, type Narrowing } from './sync-selection.ts';
-import { tellResult } from './tell-result.ts';
+import { tellPlan, tellResult } from './tell-result.ts';
 
 export interface SyncCommand extends Narrowing {
   readonly full: boolean;
@@ -82,8 +81,7 @@ async function planned(
     signal: context.signal,
   });
   stopProgress();
-  await context.output.object(plan, () => planText(plan));
-  return EXIT.done;
+  return tellPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
 }
 
 async function passed(
@@ -107,6 +105,7 @@ async function passed(
     const result = await runSync({
       accounts,
       order: settings.sync.order,
+      first: settings.sync.first,
       requestsPerMinute: settings.rateLimit.requestsPerMinute,
       concurrency: settings.rateLimit.concurrency,
       policy: {

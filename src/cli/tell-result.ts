@@ -1,9 +1,11 @@
 import type { KnownDamage } from '../health/facts.ts';
+import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { counted } from './amounts.ts';
 import type { CommandContext } from './context.ts';
 import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
 import { damageTrouble } from './known-damage.ts';
+import { planText } from './plan-report.ts';
 import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
 import { type Narrowing, refuseUnknownNames } from './sync-selection.ts';
 import { tell } from './tell.ts';
@@ -28,6 +30,23 @@ export async function tellResult(
   if (!silent) await context.output.object({ ...result, damage }, () => syncReport(result));
   tellTroubles(context, [...found, ...troublesOf(result)]);
   return code;
+}
+
+/**
+ * Prints what a pass would do. Damage that is known is named and ends with 3, as the pass itself would.
+ *
+ * @param damage what verifications found; null where no damage is known
+ */
+export async function tellPlan(
+  context: CommandContext,
+  plan: SyncPlan,
+  damage: KnownDamage | null,
+): Promise<ExitCode> {
+  await context.output.object({ ...plan, damage }, () => planText(plan));
+  if (damage === null) return EXIT.done;
+  const trouble = damageTrouble(damage);
+  tellTroubles(context, [trouble]);
+  return trouble.exit;
 }
 
 /** More sentences than this nobody reads; the result has them all. */

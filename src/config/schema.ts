@@ -203,9 +203,14 @@ export const configSchema = z
             'What a first sync fetches first: newest lets you search recent mail within a minute',
           expected: '"newest" or "oldest"',
         }),
+        first: z.enum(['recent', 'small', 'folders']).default('recent').meta({
+          description:
+            'What of a large backlog comes before the rest, over all folders: recent is mail of the last year, small are messages below 100 kB, folders fetches one folder after the other. Needs the order newest',
+          expected: '"recent", "small" or "folders"',
+        }),
       })
       .prefault({})
-      .meta({ expected: 'an object with order' }),
+      .meta({ expected: 'an object with order and first' }),
     schedule: z
       .strictObject({
         sync: cronField('When the daemon looks for changes').default('*/5 * * * *'),

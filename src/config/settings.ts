@@ -40,7 +40,10 @@ export interface Settings {
   readonly archive: Readonly<ConfigFile['archive']>;
   readonly accounts: readonly AccountSettings[];
   readonly rateLimit: { readonly requestsPerMinute: number; readonly concurrency: number };
-  readonly sync: { readonly order: 'newest' | 'oldest' };
+  readonly sync: {
+    readonly order: 'newest' | 'oldest';
+    readonly first: 'recent' | 'small' | 'folders';
+  };
   readonly schedule: {
     readonly sync: string;
     readonly sweep: string;

@@ -28,17 +28,25 @@ export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string):
   return shape.safeParse(memory.get(SCOPE, account)).data ?? [];
 }
 
-/** Adds what the service tells now; of a delivery that is told again, the later word counts. */
+/** Adds what the service reports now; of a delivery that is reported again, the later entry counts. */
 export function keepDeliveries(
   memory: LogMemory,
   account: string,
   told: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
   const before = keptDeliveries(memory, account);
-  const all = new Map([...before, ...told].map((entry) => [identity(entry), entry]));
-  const kept = [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
+  const kept = mergedDeliveries(before, told);
   if (JSON.stringify(kept) !== JSON.stringify(before)) memory.set(SCOPE, account, kept);
   return kept;
+}
+
+/** Merges deliveries, newest first; of one that is in both, the later entry counts. */
+export function mergedDeliveries(
+  before: readonly LoggedDelivery[],
+  later: readonly LoggedDelivery[],
+): LoggedDelivery[] {
+  const all = new Map([...before, ...later].map((entry) => [identity(entry), entry]));
+  return [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
 }
 
 /** An entry has no id of its own. */

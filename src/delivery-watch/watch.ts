@@ -37,13 +37,28 @@ export async function watchDeliveries(options: WatchOptions): Promise<WebhookFin
   for await (const { id, status, url } of platform.eachWebhook(orderId, { signal })) {
     listed.push({ id, status, url });
   }
+  const told = await loggedDeliveries(platform, orderId, signal);
+  return judgeWebhooks(own, listed, keepDeliveries(memory, account, told), now());
+}
+
+/**
+ * Returns the newest deliveries of an order, at most 200: one or two requests.
+ *
+ * @throws as `PlatformClient`
+ */
+export async function loggedDeliveries(
+  platform: Pick<PlatformClient, 'eachDeliveryLog'>,
+  orderId: string,
+  signal?: AbortSignal,
+): Promise<LoggedDelivery[]> {
   const told: LoggedDelivery[] = [];
-  for await (const record of platform.eachDeliveryLog(orderId, { signal, perPage: 100 })) {
+  const asked = { perPage: 100, ...(signal === undefined ? {} : { signal }) };
+  for await (const record of platform.eachDeliveryLog(orderId, asked)) {
     const entry = entryOf(record);
     if (entry !== null) told.push(entry);
     if (told.length >= MOST_ENTRIES) break;
   }
-  return judgeWebhooks(own, listed, keepDeliveries(memory, account, told), now());
+  return told;
 }
 
 /** Null for an entry whose time cannot be read: it could not be told from others. */

@@ -1,4 +1,4 @@
-import { type MailboxFacts, staleMailboxes } from './facts.ts';
+import { type KnownDamage, type MailboxFacts, staleMailboxes } from './facts.ts';
 import type { RunReport } from './run-report.ts';
 
 /** `starting` until the archive is open and the schedules run; `failed` when only a restart can help. */
@@ -27,6 +27,12 @@ export interface Condition {
     readonly outcome: RunReport['outcome'];
     readonly failures: number;
   }[];
+  /** Damage of the archive that verifications found and nothing has cleared; null where none is known. */
+  readonly damage: {
+    /** ISO 8601: when the first of it was found. */
+    readonly since: string;
+    readonly findings: number;
+  } | null;
   /** Resource ids; only where a longest age was asked for. */
   readonly stale?: readonly string[];
 }
@@ -70,30 +76,36 @@ export class DaemonState {
   }
 }
 
-/** Alive: it answers, and need not be restarted. */
-export function liveness(state: DaemonState, now: number): Condition {
-  return { ok: state.phase !== 'failed', ...common(state, now) };
+/** Alive: it answers, and need not be restarted. A restart repairs no damage, so known damage is only mentioned. */
+export function liveness(state: DaemonState, damage: KnownDamage | null, now: number): Condition {
+  return { ok: state.phase !== 'failed', ...common(state, damage, now) };
 }
 
 /**
- * Doing its work: started, not stopping, and, where a longest age is given, every mailbox compared with the origin
- * within it. An archive without mailboxes is stale.
+ * Doing its work: started and not stopping. With a longest age it is what monitoring asks, as `status --max-age` is:
+ * every mailbox was compared with the origin within that time, and no damage is known. An archive without mailboxes is
+ * stale.
  */
 export function readiness(
   state: DaemonState,
   mailboxes: () => readonly MailboxFacts[],
+  damage: KnownDamage | null,
   maxAgeMs: number | null,
   now: number,
 ): Condition {
   const works = state.phase === 'ready';
-  if (maxAgeMs === null) return { ok: works, ...common(state, now) };
+  if (maxAgeMs === null) return { ok: works, ...common(state, damage, now) };
   const all = mailboxes();
   const stale = staleMailboxes(all, now - maxAgeMs).map(({ resourceId }) => resourceId);
   const fresh = all.length > 0 && stale.length === 0;
-  return { ok: works && fresh, ...common(state, now), stale };
+  return { ok: works && fresh && damage === null, ...common(state, damage, now), stale };
 }
 
-function common(state: DaemonState, now: number): Omit<Condition, 'ok' | 'stale'> {
+function common(
+  state: DaemonState,
+  damage: KnownDamage | null,
+  now: number,
+): Omit<Condition, 'ok' | 'stale'> {
   return {
     phase: state.phase,
     // The clock may have been set back since the start.
@@ -102,5 +114,9 @@ function common(state: DaemonState, now: number): Omit<Condition, 'ok' | 'stale'
       ...run,
       endedAt: new Date(endedAt).toISOString(),
     })),
+    damage:
+      damage === null
+        ? null
+        : { since: new Date(damage.since).toISOString(), findings: damage.found },
   };
 }

@@ -8,7 +8,7 @@ import { Committer } from './apply/committer.ts';
 import { Trouble } from './apply/failure-scope.ts';
 import { HostRules } from './apply/host-rules.ts';
 import { Ledger } from './apply/ledger.ts';
-import type { PassContext, PassPolicy } from './apply/pass-context.ts';
+import type { FirstPart, PassContext, PassPolicy } from './apply/pass-context.ts';
 import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
 import type { Wanted } from './apply/survey.ts';
 import type { ProgressListener } from './progress.ts';
@@ -31,6 +31,8 @@ export interface AccountToSync {
 export interface SyncOptions {
   readonly accounts: readonly AccountToSync[];
   readonly order: 'newest' | 'oldest';
+  /** One folder after the other where it is left out. */
+  readonly first?: FirstPart;
   readonly requestsPerMinute: number;
   readonly concurrency: number;
   readonly policy: PassPolicy;
@@ -174,6 +176,7 @@ function openContext(
     startedAt: options.now(),
     policy: options.policy,
     order: options.order,
+    first: options.first ?? 'folders',
     requestsPerMinute: options.requestsPerMinute,
   };
   return { ctx, stoppedWith: () => stopped, release };

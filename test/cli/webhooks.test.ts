@@ -1,7 +1,20 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { PlatformClient } from '../../src/api/platform-client.ts';
+import { openState } from '../../src/catalog/state.ts';
+import type { OwnWebhook } from '../../src/delivery-watch/judge.ts';
+import { keepDeliveries } from '../../src/delivery-watch/kept-log.ts';
+import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
 import { json, startOrigin } from '../api/local-origin.ts';
 import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
 import { statuses } from '../service/webhooks/receiver.ts';
@@ -128,6 +141,123 @@ test('a test that fails is exit 1, and the webhook stays with its secret', async
     1,
     expect.stringContaining('failed with status 500'),
   ]);
+});
+
+describe('what the daemon knows of deliveries', () => {
+  const HOUR = 3_600_000;
+  const shown = z.object({
+    id: z.string(),
+    status: z.string(),
+    delivery: z
+      .object({
+        state: z.string(),
+        failures: z.number(),
+        lastSuccessAt: z.string().nullable(),
+      })
+      .nullable(),
+  });
+  beforeEach(async () => {
+    await here.close();
+    here = await hooked({ now: Date.now });
+  });
+
+  /** What the daemon's watch over webhooks finds, with what it keeps of the delivery log. */
+  async function daemonFinds(at: Workplace, own: readonly OwnWebhook[]) {
+    const { platformUrl, tokens } = here.served.sandbox;
+    const platform = new PlatformClient({
+      baseUrl: platformUrl,
+      token: () => Promise.resolve(tokens.platform),
+    });
+    mkdirSync(at.data, { recursive: true });
+    const memory = openState(at.data);
+    try {
+      const { signal } = new AbortController();
+      const { orderId } = here;
+      const asked = { account: 'main', orderId, platform, own, memory, now: Date.now, signal };
+      return await watchDeliveries(asked);
+    } finally {
+      memory.close();
+      await platform.close();
+    }
+  }
+
+  test('is what the list shows: one that fails is not active', async () => {
+    const at = bothSurfaces(here.served.sandbox);
+    const { webhooks } = commands(at);
+    const failing = await here.receiver(statuses(500));
+    const sound = await here.receiver();
+    const [box] = here.served.sandbox.mailboxes;
+    const place = { account: 'main', mailboxId: box?.resourceId ?? '', mailbox: ADA };
+    const own: OwnWebhook[] = [];
+    for (const { url } of [failing, sound]) {
+      own.push({ ...place, id: (await here.createHook(url)).id, url });
+    }
+    const list = async () => {
+      const { code, stdout } = await webhooks('list', '--json');
+      expect(code).toBe(0);
+      return jsonLines(stdout).map((line) => shown.parse(line));
+    };
+    const well = { status: 'active', delivery: { state: 'well', failures: 0 } };
+    expect(await list()).toMatchObject([well, well]);
+    for (let n = 0; n < 3; n += 1) await here.arrive();
+    const found = await daemonFinds(at, own);
+    expect(found.map(({ state }) => state)).toEqual(['failing', 'well']);
+    const listed = await list();
+    expect(listed.map(({ id, delivery }) => [id, delivery?.state, delivery?.failures])).toEqual(
+      found.map(({ webhook, state, failures }) => [webhook.id, state, failures]),
+    );
+    const table = await webhooks('list');
+    expect(table.stdout).toMatch(/^STATUS +MAILBOX .*\nfailing +ada@.*\nactive +ada@/);
+    expect(table.stderr).toContain(
+      `The last 3 deliveries of webhook ${own[0]?.id} failed: new mail is found by the schedule only.`,
+    );
+
+    // Without the service's log, what the daemon kept of it counts.
+    here.served.sandbox.fault({
+      kind: 'status',
+      status: 404,
+      operation: 'platform.listDeliveryLogs',
+    });
+    expect((await list()).map(({ delivery }) => delivery?.state)).toEqual(['failing', 'well']);
+    expect((await webhooks('list')).stderr).toContain('The delivery log was not read.');
+  });
+
+  test('covers webhooks that the service has lost, and nothing is claimed without a log', async () => {
+    const at = bothSurfaces(here.served.sandbox);
+    const receiver = await here.receiver();
+    const { webhooks } = commands(at);
+    const create = await webhooks('create', '--mailbox', ADA, '--url', receiver.url, '--json');
+    const { id } = created.parse(JSON.parse(create.stdout));
+    const other = commands(workplace(here.served.sandbox));
+    const [line] = jsonLines((await other.webhooks('list', '--json')).stdout);
+    expect(shown.parse(line)).toEqual({ id, status: 'active', delivery: null });
+
+    await here.served.call(`DELETE ${here.served.m}/webhooks/${id}`);
+    const lost = `The service does not know webhook ${id} any more`;
+    expect((await webhooks('list')).stderr).toContain(lost);
+    expect((await webhooks('list', '--mailbox', ADA)).stderr).toContain(lost);
+    expect((await webhooks('list', '--mailbox', OFFICE)).stderr).not.toContain(lost);
+    // A listing of one status does not show the others.
+    expect((await webhooks('list', '--status', 'active')).stderr).not.toContain(lost);
+  });
+
+  test('is forgotten after a day: what failed then says nothing of today', async () => {
+    const at = bothSurfaces(here.served.sandbox);
+    const { id } = await here.createHook('http://127.0.0.1:9/');
+    mkdirSync(at.data, { recursive: true });
+    const state = openState(at.data);
+    const entry = { mailbox: ADA, url: 'http://127.0.0.1:9/', success: false, durationMs: 1 };
+    const tried = { ...entry, attempts: 6, mostAttempts: 6 };
+    keepDeliveries(state, 'main', [{ ...tried, at: Date.now() - 25 * HOUR }]);
+    const states = async () =>
+      jsonLines((await commands(at).webhooks('list', '--json')).stdout)
+        .map((line) => shown.parse(line))
+        .map((hook) => [hook.id, hook.delivery?.state]);
+    expect(await states()).toEqual([[id, 'well']]);
+    keepDeliveries(state, 'main', [{ ...tried, at: Date.now() - HOUR }]);
+    expect(await states()).toEqual([[id, 'failing']]);
+    state.close();
+  });
 });
 
 test('the log tells what became of deliveries, and needs the platform surface', async () => {

@@ -1,6 +1,11 @@
 import { afterEach, expect, test } from 'vitest';
 import { DaemonState } from '../../src/health/condition.ts';
-import { type ArchiveFacts, type MailboxFacts, Remembered } from '../../src/health/facts.ts';
+import {
+  type ArchiveFacts,
+  type KnownDamage,
+  type MailboxFacts,
+  Remembered,
+} from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { type HealthServer, startHealthServer } from '../../src/health/server.ts';
@@ -61,7 +66,7 @@ let open: HealthServer | undefined;
 afterEach(() => open?.close());
 
 /** A server over facts that the test holds; `get` gives status and text. */
-async function serve(facts: () => ArchiveFacts) {
+async function serve(facts: () => ArchiveFacts, damage: KnownDamage | null = null) {
   const state = new DaemonState(NOW - 10_000);
   const now = () => NOW;
   const errors: unknown[] = [];
@@ -71,6 +76,7 @@ async function serve(facts: () => ArchiveFacts) {
     state,
     metrics,
     facts,
+    damage: () => damage,
     now,
     onError: (error) => errors.push(error),
   });
@@ -112,6 +118,7 @@ test('it is alive from the start, ready when the daemon says so, and neither aft
         failures: 0,
       },
     ],
+    damage: null,
   });
   state.enter('stopping');
   expect(await codes()).toEqual([200, 503]);
@@ -136,6 +143,27 @@ test('a longest age names the mailboxes that are older, by resource id', async (
   facts = archive();
   expect((await get('/readyz?max-age=26h')).status).toBe(503);
   expect((await get('/readyz?max-age=soon')).status).toBe(400);
+});
+
+test('known damage is no reason to restart or to send nothing here; monitoring with a longest age fails', async () => {
+  const finding = { what: 'message', id: 'abc', text: 'message abc' };
+  const damage = { since: NOW - HOUR, found: 3, findings: [finding] };
+  const { state, get } = await serve(() => archive(mailbox('AC1')), damage);
+  state.enter('ready');
+  for (const [path, status] of [
+    ['/healthz', 200],
+    ['/readyz', 200],
+    ['/readyz?max-age=26h', 503],
+  ] as const) {
+    const answer = await get(path);
+    expect([path, answer.status]).toEqual([path, status]);
+    expect(JSON.parse(answer.text)).toMatchObject({
+      ok: status === 200,
+      damage: { since: '2026-11-20T11:00:00.000Z', findings: 3 },
+    });
+    // Which message it is stays out of monitoring.
+    expect(answer.text).not.toContain('abc');
+  }
 });
 
 test('metrics tell of the archive, of runs and of requests, and name no address unasked', async () => {

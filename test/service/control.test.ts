@@ -109,6 +109,12 @@ test('changes mailboxes behind a client', async () => {
     data: [{ uid: 2, flags: ['\\Seen'] }],
     pagination: { total: 1 },
   });
+  const source = `GET ${served.m}/folders/INBOX.Kept/messages/1/source`;
+  expect((await change({ action: 'copy', uids: [2, 9], to: 'INBOX.Kept' })).json).toEqual({
+    data: { uids: [1, null] },
+  });
+  expect((await served.call(inbox())).json).toMatchObject({ pagination: { total: 1 } });
+  expect((await served.call(source)).bytes).toEqual(Buffer.from(mail('two')));
   await change({ action: 'renumber', firstUid: 40 });
   expect((await served.call(inbox())).json).toMatchObject({ data: [{ uid: 40, subject: 'two' }] });
 });

@@ -98,7 +98,8 @@ export class ModelOrigin implements Origin {
       perPage,
       order,
       flag,
-    }: { uids: string; perPage: number; order: UidOrder; flag?: CountedFlag },
+      since,
+    }: { uids: string; perPage: number; order: UidOrder; flag?: CountedFlag; since?: string },
   ): Promise<OriginPage> {
     return this.#answer({ operation: 'search', folder: at.folder }, () => {
       if (!this.searches) throw status(405);
@@ -111,7 +112,8 @@ export class ModelOrigin implements Origin {
       });
       const found = all
         .filter(({ uid }) => wanted.some(({ lo, hi }) => uid >= lo && uid <= hi))
-        .filter(({ flags }) => flag === undefined || !this.heedsFlags || flags.includes(flag));
+        .filter(({ flags }) => flag === undefined || !this.heedsFlags || flags.includes(flag))
+        .filter(({ date }) => since === undefined || date.slice(0, 10) >= since);
       return this.#page(found, 1, perPage, order);
     });
   }

@@ -25,6 +25,7 @@ const HELP = `
 Webhooks tell an address of yours that mail arrived. They are listed and changed over the platform surface
 where the configuration has accounts[].platform, else over the mailbox surface; the log needs the platform.
 Webhooks are named by their ids or the beginnings of ids; without any, --mailbox stands for all of a mailbox.
+"list" shows a webhook as failing when its last deliveries failed, which the platform surface reports.
 
 A secret is shown by nothing here. "create" stores it in the archive's folder, in webhooks/<id>.json (0600).
 

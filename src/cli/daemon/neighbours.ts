@@ -9,6 +9,7 @@ import { type ArchiveFacts, Remembered } from '../../health/facts.ts';
 import { Metrics } from '../../health/metrics.ts';
 import type { RunReport } from '../../health/run-report.ts';
 import { startHealthServer } from '../../health/server.ts';
+import { recalledVerification } from '../../health/verification.ts';
 import { systemClock } from '../../limiter/clock.ts';
 import { startReceiver } from '../../receiver/receiver.ts';
 import type { ReceiverEvent } from '../../receiver/reception.ts';
@@ -68,7 +69,8 @@ export async function openNeighbours(options: {
     const { listen } = settings.health;
     const onError = (error: unknown): void =>
       log.fail('error', 'health could not be answered', error);
-    const server = await startHealthServer({ listen, state, metrics, facts, now, onError });
+    const damage = () => recalledVerification(writer.state)?.damage ?? null;
+    const server = await startHealthServer({ listen, state, metrics, facts, damage, now, onError });
     closers.push(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }

@@ -281,6 +281,7 @@ export class Passes implements PassRunner {
           },
         ],
         order: sync.order,
+        first: sync.first,
         requestsPerMinute: rateLimit.requestsPerMinute,
         concurrency: widthOf(rateLimit.concurrency, account),
         policy: {

@@ -29,6 +29,7 @@ const deliverBody = z.object({
 const changeBody = z.discriminatedUnion('action', [
   z.object({ action: z.literal('delete'), uids: z.array(z.int().min(1)), ...place }),
   z.object({ action: z.literal('move'), uids: z.array(z.int().min(1)), to: z.string(), ...place }),
+  z.object({ action: z.literal('copy'), uids: z.array(z.int().min(1)), to: z.string(), ...place }),
   z.object({
     action: z.literal('flags'),
     uids: z.array(z.int().min(1)),
@@ -145,9 +146,10 @@ export class ControlSurface {
       case 'delete':
         for (const uid of change.uids) store.remove(folder, uid);
         return NO_CONTENT;
-      case 'move': {
+      case 'move':
+      case 'copy': {
         const target = store.folderFor(mailbox, change.to);
-        const uids = change.uids.map((uid) => store.move(folder, uid, target));
+        const uids = change.uids.map((uid) => store[change.action](folder, uid, target));
         return dataReply({ uids });
       }
       case 'flags':

@@ -185,6 +185,17 @@ export class Store {
     });
   }
 
+  /** Copies a message, its bytes kept once. @returns the uid in the target, or null when there is no such message */
+  copy(from: Folder, uid: number, to: Folder): number | null {
+    const entry = from.get(uid);
+    if (entry === null) return null;
+    return this.atomically(() => {
+      const copied = this.#append(to, entry.source, entry.flags);
+      this.#shared.set(entry.source, (this.#shared.get(entry.source) ?? 1) + 1);
+      return copied;
+    });
+  }
+
   /** The same messages under new uids from `firstUid` on, as after a folder was deleted and made again. */
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {

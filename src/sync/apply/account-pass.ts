@@ -1,5 +1,5 @@
 import { forecast } from '../plan/forecast.ts';
-import type { FolderPass } from './folder-pass.ts';
+import { ahead, takeFirst } from './first-part.ts';
 import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
 import { noteQuota, recalledMeanSize } from './note-quota.ts';
 import type { PassContext } from './pass-context.ts';
@@ -67,20 +67,15 @@ async function passGroup(
     });
     await takeNewest(ctx, pass);
   }
+  await takeFirst(
+    ctx,
+    passes.flatMap(({ folders }) => folders),
+  );
   for (const pass of passes) {
     await finishMailbox(ctx, pass);
     const { address } = pass.mailbox;
     ctx.progress({ event: 'mailbox-finished', account: ctx.account, address });
   }
-}
-
-function ahead(ctx: PassContext, folder: FolderPass): number {
-  const { stored, assumed, quarantined, held, forgotten } = ctx.mirror.counts(
-    folder.at,
-    folder.generation,
-  );
-  const known = stored + assumed + quarantined + held + forgotten;
-  return Math.max(0, folder.listed.messageCount - known);
 }
 
 /** Says what is ahead when it is more than a few messages; the pages it samples serve the pass later. */

@@ -47,7 +47,7 @@ export function apiOrigin(
       const options = { page, perPage, sort: sortBy(order), signal, lane: lane() ?? own };
       return client.listMessages(at, options);
     },
-    async search(at, { uids, perPage, order, flag }, signal) {
+    async search(at, { uids, perPage, order, flag, since }, signal) {
       const options = {
         page: 1,
         perPage,
@@ -55,8 +55,12 @@ export function apiOrigin(
         signal,
         lane: lane() ?? 'backlog',
       };
-      const flags = flag === undefined ? {} : { flags: [flag] };
-      return client.searchMessages(at, { uid: uids, ...flags }, options);
+      const criteria = {
+        uid: uids,
+        ...(flag === undefined ? {} : { flags: [flag] }),
+        ...(since === undefined ? {} : { since }),
+      };
+      return client.searchMessages(at, criteria, options);
     },
     async quota(mailbox, signal) {
       const { quotas } = await client.getQuota(mailbox, { signal, lane: 'sweep' });

@@ -1,4 +1,4 @@
-import type { FolderKey } from '../../mail/words.ts';
+import type { FolderKey, Listing } from '../../mail/words.ts';
 import { addInterval, type UidInterval, type UidIntervals } from '../plan/uid-intervals.ts';
 import { folderKey, type Memory } from './ports.ts';
 
@@ -10,6 +10,17 @@ export interface PageTicket {
   settle(): void;
   /** No further message will be expected. */
   seal(): void;
+}
+
+/** A message that is not being fetched yet, and the page that expects it. */
+export interface AwaitedListing {
+  readonly listing: Listing;
+  readonly ticket: PageTicket;
+}
+
+/** One that may be a move: its fingerprint is compared with those of messages that ended. */
+export interface DeferredListing extends AwaitedListing {
+  readonly fingerprint: string;
 }
 
 /**

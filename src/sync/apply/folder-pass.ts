@@ -19,7 +19,14 @@ import {
   type UidIntervals,
 } from '../plan/uid-intervals.ts';
 import { askByName } from './ask-by-name.ts';
-import { Coverage, type PageTicket, recalledCoverage, rememberCoverage } from './coverage.ts';
+import {
+  type AwaitedListing,
+  Coverage,
+  type DeferredListing,
+  type PageTicket,
+  recalledCoverage,
+  rememberCoverage,
+} from './coverage.ts';
 import { fetchAndStore } from './fetch-source.ts';
 import { newestPage } from './newest-page.ts';
 import type { PassContext } from './pass-context.ts';
@@ -33,12 +40,6 @@ const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };
 
 /** How many fetches may wait in the queue before a walk pauses: enough that fetching never waits for a listing. */
 const QUEUE_AHEAD = 2 * PAGE_SIZE;
-
-export interface Deferred {
-  readonly listing: Listing;
-  readonly fingerprint: string;
-  readonly ticket: PageTicket;
-}
 
 /** One folder in one pass: what is known of it, what was asked, and what its answers proved. */
 export class FolderPass {
@@ -66,8 +67,12 @@ export class FolderPass {
   readonly contradicted = new Map<number, Listing>();
   /** Uids that answer although earlier passes had proved them empty, or had seen their message end. */
   readonly odd = new Map<number, Listing>();
+  /** Decides, where it is set, which messages of the backlog wait for others; it keeps them in `postponed`. */
+  postpones: ((listing: Listing, ticket: PageTicket) => boolean) | undefined;
+  /** Messages that wait for others to be fetched first. Their pages are not covered before. */
+  readonly postponed: AwaitedListing[] = [];
   /** New uids that show a message the mailbox has open elsewhere: a move or a copy. They wait for the ends. */
-  readonly deferred = new Map<number, Deferred>();
+  readonly deferred = new Map<number, DeferredListing>();
   /** Messages that were listed, and gone when their source was asked for. */
   vanished = 0;
   /** Set when an act on this folder failed by itself: nothing more is asked of it in this pass. */
@@ -157,17 +162,22 @@ export class FolderPass {
     await this.#take(ctx, evidence.interval, page.items);
   }
 
-  /** Walks every uid that no answer has covered yet, in the configured order. */
-  async takeBacklog(ctx: PassContext): Promise<void> {
+  /**
+   * Walks every uid that no answer has covered yet, in the configured order. Newest first, it ends with the page that
+   * reaches `lo`.
+   */
+  async takeBacklog(ctx: PassContext, lo = 1): Promise<void> {
     const backwards = this.isBackwards(ctx);
     const within = backwards ? ALL_UIDS : { lo: 1, hi: this.highestUid };
     const gaps = [...gapsOf(this.coverage.walked, within)];
     if (!backwards) gaps.reverse();
     for (const gap of gaps) {
+      if (gap.hi < lo) continue;
       const order = backwards ? 'ascending' : 'descending';
       for await (const page of walkRange(ctx, this.at, gap, order)) {
         for (const { uid } of page.items) this.highestUid = Math.max(this.highestUid, uid);
         await this.#take(ctx, page.interval, page.items);
+        if (!backwards && page.interval.lo <= lo) break;
       }
     }
   }
@@ -254,7 +264,14 @@ export class FolderPass {
     if (deferred === undefined) return;
     this.deferred.delete(uid);
     // Its page has expected it since it was deferred; expecting it twice would leave the page open for ever.
-    await this.#enqueue(ctx, deferred.listing, deferred.ticket, false);
+    await this.fetch(ctx, deferred.listing, deferred.ticket, false);
+  }
+
+  /** Fetches what has waited for others. */
+  async takePostponed(ctx: PassContext): Promise<void> {
+    for (const { listing, ticket } of this.postponed.splice(0)) {
+      await this.fetch(ctx, listing, ticket, false);
+    }
   }
 
   /** Remembers what is durably covered: with each page, and when the pass certifies the folder. */
@@ -342,7 +359,8 @@ export class FolderPass {
       this.deferred.set(uid, { listing, fingerprint: print, ticket });
       return;
     }
-    await this.fetch(ctx, listing, ticket, false);
+    ticket.expect();
+    if (this.postpones?.(listing, ticket) !== true) await this.fetch(ctx, listing, ticket, false);
   }
 
   /**
@@ -363,18 +381,8 @@ export class FolderPass {
     return [...new Set([...uids, ...waiting])].sort((a, b) => a - b);
   }
 
-  /** Queues the fetch of one source; waits only when too many are queued already. */
+  /** Queues the fetch of one source, which its page expects already; waits only when too many are queued. */
   async fetch(
-    ctx: PassContext,
-    listing: Listing,
-    ticket: PageTicket | undefined,
-    again: boolean,
-  ): Promise<void> {
-    ticket?.expect();
-    await this.#enqueue(ctx, listing, ticket, again);
-  }
-
-  async #enqueue(
     ctx: PassContext,
     listing: Listing,
     ticket: PageTicket | undefined,

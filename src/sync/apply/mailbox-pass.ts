@@ -120,6 +120,9 @@ export async function finishMailbox(ctx: PassContext, pass: MailboxPass): Promis
     await guardFolder(ctx, folder, () => folder.takeQuarantined(ctx));
     if (!folder.isEmpty(ctx)) await guardFolder(ctx, folder, () => folder.takeBacklog(ctx));
   }
+  for (const folder of pass.folders) {
+    await guardFolder(ctx, folder, () => folder.takePostponed(ctx));
+  }
   await drain(ctx);
   const renumbered = new Map<FolderPass, Renumbered>();
   for (const folder of pass.folders) {
@@ -216,7 +219,8 @@ function isWorthAnotherLook(
   return !certificate.complete && folder.isFirst;
 }
 
-async function guardFolder(
+/** Acts on a folder unless it has failed before; names it when it fails now. */
+export async function guardFolder(
   ctx: PassContext,
   folder: FolderPass,
   act: () => Promise<void>,

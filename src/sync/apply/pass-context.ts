@@ -31,8 +31,15 @@ export interface PassContext {
   readonly startedAt: number;
   readonly policy: PassPolicy;
   readonly order: 'newest' | 'oldest';
+  readonly first: FirstPart;
   readonly requestsPerMinute: number;
 }
+
+/**
+ * What of a large backlog is fetched before the rest, over all folders: mail of the last year, or small messages.
+ * `folders`: nothing, one folder after the other.
+ */
+export type FirstPart = 'recent' | 'small' | 'folders';
 
 /** What a pass may do beyond looking for what is new. */
 export interface PassPolicy {

@@ -77,6 +77,8 @@ export interface Origin {
       readonly order: UidOrder;
       /** Only messages that carry this flag. */
       readonly flag?: CountedFlag;
+      /** Only messages received on this day (YYYY-MM-DD) or later. */
+      readonly since?: string;
     },
     signal: AbortSignal,
   ): Promise<OriginPage>;

@@ -91,6 +91,26 @@ export function storeContract(open: () => StoreBackend): void {
     store.close();
   });
 
+  test('a copy keeps flags and bytes, which go with the last of the places', () => {
+    const { store, mailbox, inbox } = filled(['one']);
+    const trash = store.folderFor(mailbox, 'INBOX.Trash');
+    store.changeFlags(inbox, 1, ['\\Flagged'], []);
+    const number = inbox.get(1)?.source ?? 0;
+    expect(store.copy(inbox, 1, trash)).toBe(1);
+    expect(store.copy(trash, 1, inbox)).toBe(2);
+    expect(store.copy(inbox, 9, trash)).toBeNull();
+    expect([trash.get(1), inbox.get(2)]).toMatchObject([
+      { source: number, flags: ['\\Flagged'] },
+      { source: number, flags: ['\\Flagged'] },
+    ]);
+    store.remove(inbox, 1);
+    store.remove(inbox, 2);
+    expect(store.read(number)).toEqual(source('one'));
+    store.remove(trash, 1);
+    expect(() => store.read(number)).toThrow(RangeError);
+    store.close();
+  });
+
   test('flags are the same whatever their case, and adding wins over removing', () => {
     const { store, inbox } = filled(['one']);
     expect(store.changeFlags(inbox, 1, ['\\Seen', 'Work'], [])).toEqual(['Work', '\\Seen']);

@@ -74,9 +74,16 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
   },
   'a draft that moved: it is fetched, and its page was never covered': {
     host: 'plain',
-    start: [1, 0],
+    // A folder that had no message yet is looked at once more in the same pass, which covers the page after all.
+    start: [1, 1],
     steps: [
-      { between: [{ act: 'draft', message: 0, rewrites: false }], pass: QUIET },
+      {
+        between: [
+          { act: 'draft', message: 0, rewrites: false },
+          { act: 'draft', message: 0, rewrites: false },
+        ],
+        pass: QUIET,
+      },
       { between: [{ act: 'move', folder: 2, message: 0, to: 1 }], pass: QUIET },
     ],
   },
