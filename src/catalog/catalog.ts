@@ -34,6 +34,7 @@ import {
   countHitsWhile,
   explainSearch,
   foundDocids,
+  foundIds,
   type HitCount,
   type SearchPlan,
   type SearchRequest,
@@ -73,6 +74,8 @@ export interface Catalog {
   countHitsWhile(request: CountRequest, mayGoOn: () => boolean): HitCount;
   /** Docids of all messages that a query finds, newest first. */
   foundDocids(request: CountRequest): IterableIterator<number>;
+  /** The same as `search`, without all that a hit has besides its id. */
+  foundIds(request: SearchRequest): IterableIterator<MessageId>;
   explainSearch(request: SearchRequest): SearchPlan;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId): MessageId[];
@@ -194,6 +197,7 @@ function reading(connection: Connection): Catalog {
     countHitsWhile: (request, mayGoOn) =>
       countHitsWhile(connection, messages.docidsByPrefix, request, mayGoOn),
     foundDocids: (request) => foundDocids(connection, messages.docidsByPrefix, request),
+    foundIds: (request) => foundIds(connection, messages.docidsByPrefix, request),
     explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
     threadOf(id) {
       const docid = messages.docidOf(id);

@@ -1,9 +1,11 @@
+import type { MessageId } from '../mail/words.ts';
 import type { SearchNode } from '../search/ast.ts';
 import { archiveNames } from './archive-names.ts';
 import type { Connection } from './connection.ts';
 import { everNamed } from './folder-names.ts';
 import { commitAt } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
+import { query } from './query.ts';
 import { chooseDriver, type Drive, isSparse } from './search-driver.ts';
 import { alternatives } from './search-formula.ts';
 import { hitReader, type SearchHit } from './search-hit.ts';
@@ -117,6 +119,27 @@ export function* foundDocids(
 ): Generator<number, void, undefined> {
   const { drives, asOf } = prepared(connection, ids, request);
   yield* walkDrives(connection, drives, 'newest', asOf);
+}
+
+const ID = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select('id').where('docid', '=', p.docid),
+);
+
+/** Ids of the messages that a search finds, in its order and up to its limit. Reading goes on while they are taken. */
+export function* foundIds(
+  connection: Connection,
+  ids: IdLookup,
+  request: SearchRequest,
+): Generator<MessageId, void, undefined> {
+  const { drives, asOf } = prepared(connection, ids, request);
+  let left = request.limit;
+  for (const docid of docids(connection, drives, request, asOf)) {
+    if (left <= 0) return;
+    const row = connection.statement(ID).get({ docid });
+    if (row === undefined) continue;
+    left -= 1;
+    yield row.id.toString('hex');
+  }
 }
 
 /** How a search would be run. */

@@ -89,6 +89,12 @@ describe('ids', () => {
     );
     const oldest = await on('search', 'ferry', '--format', 'ids', '--sort', 'oldest');
     expect(oldest.stdout).toBe(all.toReversed().join(''));
+    const best = await on('search', 'ferry', '--sort', 'relevance', '--json', '-n', '4');
+    const ranked = await on('search', 'ferry', '--sort', 'relevance', '--format', 'ids', '-n', '4');
+    expect(ranked.stdout.trimEnd().split('\n')).toEqual(
+      jsonLines(best.stdout).map((line) => field(line, 'id')),
+    );
+    expect(await on('search', 'in:Nope', '--format', 'ids')).toMatchObject({ code: 2, stdout: '' });
     expect(await on('search', 'xylophone', '--format', 'ids')).toMatchObject({
       code: 0,
       stdout: '',
