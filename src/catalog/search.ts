@@ -83,14 +83,14 @@ export function countHits(connection: Connection, ids: IdLookup, request: CountR
 }
 
 /**
- * Counts what a query finds until `mayGoOn` says no. It is asked after some ten thousand messages, or after each hit
+ * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each hit
  * where few messages can be hits.
  */
 export function countHitsWhile(
   connection: Connection,
   ids: IdLookup,
   request: CountRequest,
-  mayGoOn: () => boolean,
+  mayContinue: () => boolean,
 ): HitCount {
   return connection.snapshot(() => {
     const { drives, asOf } = prepared(connection, ids, request);
@@ -101,11 +101,11 @@ export function countHitsWhile(
       for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
         return { count: n, complete: true };
     if (!isSparse(connection, drives, 'newest'))
-      return setsOf(connection, drives, asOf).countWhile(mayGoOn);
+      return setsOf(connection, drives, asOf).countWhile(mayContinue);
     let count = 0;
     for (const _ of walkDrives(connection, drives, 'newest', asOf)) {
       count += 1;
-      if (!mayGoOn()) return { count, complete: false };
+      if (!mayContinue()) return { count, complete: false };
     }
     return { count, complete: true };
   });
@@ -125,7 +125,7 @@ const ID = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('id').where('docid', '=', p.docid),
 );
 
-/** Ids of the messages that a search finds, in its order and up to its limit. Reading goes on while they are taken. */
+/** Yields the ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
 export function* foundIds(
   connection: Connection,
   ids: IdLookup,

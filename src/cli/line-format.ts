@@ -6,7 +6,7 @@ import { terminalSafe } from '../mail/terminal-safe.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Output } from './output.ts';
 
-/** How `list` and `search` may print messages besides JSON. */
+/** How `list` and `search` print messages, other than as JSON. */
 const LINE_FORMATS = ['text', 'ids', 'csv'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
