@@ -34,6 +34,7 @@ import {
   countHitsWhile,
   explainSearch,
   foundDocids,
+  foundIds,
   type HitCount,
   type SearchPlan,
   type SearchRequest,
@@ -70,9 +71,11 @@ export interface Catalog {
   /** See `search.ts`; the query comes from `search/parse.ts`. */
   search(request: SearchRequest): SearchResult;
   countHits(request: CountRequest): number;
-  countHitsWhile(request: CountRequest, mayGoOn: () => boolean): HitCount;
+  countHitsWhile(request: CountRequest, mayContinue: () => boolean): HitCount;
   /** Docids of all messages that a query finds, newest first. */
   foundDocids(request: CountRequest): IterableIterator<number>;
+  /** The same as `search`, without all that a hit has besides its id. */
+  foundIds(request: SearchRequest): IterableIterator<MessageId>;
   explainSearch(request: SearchRequest): SearchPlan;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId): MessageId[];
@@ -191,9 +194,10 @@ function reading(connection: Connection): Catalog {
     },
     search: (request) => search(connection, places, messages.docidsByPrefix, request),
     countHits: (request) => countHits(connection, messages.docidsByPrefix, request),
-    countHitsWhile: (request, mayGoOn) =>
-      countHitsWhile(connection, messages.docidsByPrefix, request, mayGoOn),
+    countHitsWhile: (request, mayContinue) =>
+      countHitsWhile(connection, messages.docidsByPrefix, request, mayContinue),
     foundDocids: (request) => foundDocids(connection, messages.docidsByPrefix, request),
+    foundIds: (request) => foundIds(connection, messages.docidsByPrefix, request),
     explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
     threadOf(id) {
       const docid = messages.docidOf(id);

@@ -39,12 +39,12 @@ export class SetSearch {
     };
   }
 
-  /** Returns the number of messages that any alternative finds, or of those found before `mayGoOn` said no. */
-  countWhile(mayGoOn: () => boolean): { readonly count: number; readonly complete: boolean } {
+  /** Returns the number of messages that any alternative finds, or of those found before `mayContinue` said no. */
+  countWhile(mayContinue: () => boolean): { readonly count: number; readonly complete: boolean } {
     let count = 0;
     for (const sets of this.#stretches('newest', LONGEST)) {
       count += sets.any(this.conjuncts).count();
-      if (!mayGoOn()) return { count, complete: false };
+      if (!mayContinue()) return { count, complete: false };
     }
     return { count, complete: true };
   }

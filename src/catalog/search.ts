@@ -1,9 +1,11 @@
+import type { MessageId } from '../mail/words.ts';
 import type { SearchNode } from '../search/ast.ts';
 import { archiveNames } from './archive-names.ts';
 import type { Connection } from './connection.ts';
 import { everNamed } from './folder-names.ts';
 import { commitAt } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
+import { query } from './query.ts';
 import { chooseDriver, type Drive, isSparse } from './search-driver.ts';
 import { alternatives } from './search-formula.ts';
 import { hitReader, type SearchHit } from './search-hit.ts';
@@ -81,14 +83,14 @@ export function countHits(connection: Connection, ids: IdLookup, request: CountR
 }
 
 /**
- * Counts what a query finds until `mayGoOn` says no. It is asked after some ten thousand messages, or after each hit
+ * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each hit
  * where few messages can be hits.
  */
 export function countHitsWhile(
   connection: Connection,
   ids: IdLookup,
   request: CountRequest,
-  mayGoOn: () => boolean,
+  mayContinue: () => boolean,
 ): HitCount {
   return connection.snapshot(() => {
     const { drives, asOf } = prepared(connection, ids, request);
@@ -99,11 +101,11 @@ export function countHitsWhile(
       for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
         return { count: n, complete: true };
     if (!isSparse(connection, drives, 'newest'))
-      return setsOf(connection, drives, asOf).countWhile(mayGoOn);
+      return setsOf(connection, drives, asOf).countWhile(mayContinue);
     let count = 0;
     for (const _ of walkDrives(connection, drives, 'newest', asOf)) {
       count += 1;
-      if (!mayGoOn()) return { count, complete: false };
+      if (!mayContinue()) return { count, complete: false };
     }
     return { count, complete: true };
   });
@@ -117,6 +119,27 @@ export function* foundDocids(
 ): Generator<number, void, undefined> {
   const { drives, asOf } = prepared(connection, ids, request);
   yield* walkDrives(connection, drives, 'newest', asOf);
+}
+
+const ID = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select('id').where('docid', '=', p.docid),
+);
+
+/** Yields the ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
+export function* foundIds(
+  connection: Connection,
+  ids: IdLookup,
+  request: SearchRequest,
+): Generator<MessageId, void, undefined> {
+  const { drives, asOf } = prepared(connection, ids, request);
+  let left = request.limit;
+  for (const docid of docids(connection, drives, request, asOf)) {
+    if (left <= 0) return;
+    const row = connection.statement(ID).get({ docid });
+    if (row === undefined) continue;
+    left -= 1;
+    yield row.id.toString('hex');
+  }
 }
 
 /** How a search would be run. */

@@ -3,9 +3,10 @@ import type { PlaceLine } from '../catalog/list.ts';
 import type { SearchLine } from '../catalog/search-hit.ts';
 import { usageError } from '../errors/usage.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
+import type { MessageId } from '../mail/words.ts';
 import type { Output } from './output.ts';
 
-/** How `list` and `search` may print messages besides JSON. */
+/** How `list` and `search` print messages, other than as JSON. */
 const LINE_FORMATS = ['text', 'ids', 'csv'] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
@@ -86,10 +87,15 @@ export function lineWriter<L extends { readonly id: string | null }>(
     async write({ id }) {
       if (id === null || id === last) return false;
       last = id;
-      await print(`${id}\n`);
+      await printId(output, id);
       return true;
     },
   };
+}
+
+/** Prints one line of `--format ids`. */
+export function printId(output: Output, id: MessageId): Promise<void> {
+  return output.bytes(Buffer.from(`${id}\n`));
 }
 
 /** Spreadsheets take what begins so for a formula, some of them behind blanks or in full width as well. */

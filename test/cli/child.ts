@@ -7,6 +7,7 @@ import { buffer, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import type { Sandbox } from '../../src/service/sandbox.ts';
+import { expectDeclared } from './declared-exit.ts';
 
 export const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));
 
@@ -52,8 +53,10 @@ export function start(args: readonly string[], { cwd, env = {}, input, under = [
 }
 
 /** Runs the built program to its end. */
-export function mailkeep(args: readonly string[], options: Spawned = {}): Promise<Ended> {
-  return start(args, options).ended;
+export async function mailkeep(args: readonly string[], options: Spawned = {}): Promise<Ended> {
+  const ended = await start(args, options).ended;
+  if (ended.code !== null) expectDeclared(args, ended.code);
+  return ended;
 }
 
 /** JSON Lines as values. */

@@ -79,7 +79,8 @@ test('a pattern or a name narrows what the configuration includes, and never wid
   expect(await synced(config, 'drafts', 'sent')).toEqual(['INBOX.Drafts']);
   const left = await mailkeep(['sync', '--config', config, '--folder', 'sent']);
   expect(left).toMatchObject({ code: 2, stdout: '' });
-  expect(left.stderr).toContain('"sent"');
+  expect(left.stderr).toContain('The service lists no folder "sent".');
+  expect(left.stderr).toContain('the configuration may leave others out');
   const named = await mailkeep(['sync', '--config', config, '--folder', 'INBOX.Sent']);
   expect(named).toMatchObject({ code: 2, stdout: '' });
 });

@@ -89,6 +89,12 @@ describe('ids', () => {
     );
     const oldest = await on('search', 'ferry', '--format', 'ids', '--sort', 'oldest');
     expect(oldest.stdout).toBe(all.toReversed().join(''));
+    const best = await on('search', 'ferry', '--sort', 'relevance', '--json', '-n', '4');
+    const ranked = await on('search', 'ferry', '--sort', 'relevance', '--format', 'ids', '-n', '4');
+    expect(ranked.stdout.trimEnd().split('\n')).toEqual(
+      jsonLines(best.stdout).map((line) => field(line, 'id')),
+    );
+    expect(await on('search', 'in:Nope', '--format', 'ids')).toMatchObject({ code: 2, stdout: '' });
     expect(await on('search', 'xylophone', '--format', 'ids')).toMatchObject({
       code: 0,
       stdout: '',
@@ -200,19 +206,22 @@ describe('CSV', () => {
     );
   });
 
-  test.each([['list'], ['search', 'ferry']])('%s refuses a format beside JSON', async (...line) => {
-    for (const format of ['ids', 'csv']) {
-      const { code, stdout, stderr } = await on(...line, '--format', format, '--json');
-      expect([code, stdout]).toEqual([2, '']);
-      expect(stderr).toContain(`--format ${format} cannot be used with --json.`);
-    }
-    if (line.includes('search'))
-      expect(await on(...line, '--format', 'csv', '--count')).toMatchObject({
-        code: 2,
-        stdout: '',
-      });
-    expect((await on(...line, '--format', 'cvs')).stderr).toContain('Did you mean csv?');
-  });
+  test.each([['list'], ['search', 'ferry']])(
+    '%s refuses a format together with JSON',
+    async (...line) => {
+      for (const format of ['ids', 'csv']) {
+        const { code, stdout, stderr } = await on(...line, '--format', format, '--json');
+        expect([code, stdout]).toEqual([2, '']);
+        expect(stderr).toContain(`--format ${format} cannot be used with --json.`);
+      }
+      if (line.includes('search'))
+        expect(await on(...line, '--format', 'csv', '--count')).toMatchObject({
+          code: 2,
+          stdout: '',
+        });
+      expect((await on(...line, '--format', 'cvs')).stderr).toContain('Did you mean csv?');
+    },
+  );
 });
 
 describe('a list by received dates', () => {

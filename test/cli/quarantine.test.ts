@@ -62,6 +62,9 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
     code: 0,
     stderr: 'Nothing in quarantine is what you chose.\n',
   });
+  const drafts = await inFolder(folder === 'INBOX.Drafts' ? 'trash' : 'drafts');
+  expect(drafts).toMatchObject({ code: 0, stderr: 'Nothing in quarantine is what you chose.\n' });
+  expect((await inFolder(`${folder.slice(0, -1)}*`)).stdout).toContain('acknowledged');
   const unknown = await inFolder('Nowhere');
   expect(unknown.code).toBe(2);
   expect(unknown.stderr).toContain('The archive has no folder "Nowhere".');

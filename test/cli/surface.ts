@@ -1,6 +1,7 @@
 import { PassThrough, Readable, Writable } from 'node:stream';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { run, type Surface } from '../../src/cli/run.ts';
+import { expectDeclared } from './declared-exit.ts';
 
 export interface Ran {
   readonly code: number;
@@ -22,6 +23,7 @@ export async function ran(args: readonly string[], given: Partial<Surface> = {})
     now: () => Date.UTC(2026, 2, 1),
     ...given,
   });
+  expectDeclared(args, code);
   return {
     code,
     stdout: Buffer.concat(out).toString('utf8'),

@@ -127,11 +127,11 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
 
 /** Counts what is left of a list, as long as a person may wait. */
 function countRest(listed: number, rest: Iterable<unknown>, now: () => number): HitCount {
-  const mayGoOn = countingTime(now);
+  const mayContinue = countingTime(now);
   let count = listed;
   for (const _ of rest) {
     count += 1;
-    if (!mayGoOn()) return { count, complete: false };
+    if (!mayContinue()) return { count, complete: false };
   }
   return { count, complete: true };
 }

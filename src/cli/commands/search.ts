@@ -1,6 +1,4 @@
 import { type Command, Option } from 'commander';
-import type { SearchRequest } from '../../catalog/search.ts';
-import type { SearchHit } from '../../catalog/search-hit.ts';
 import { usageError } from '../../errors/usage.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { nearest } from '../../names/nearest.ts';
@@ -11,23 +9,14 @@ import type { Body } from '../command-file.ts';
 import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import {
-  FORMAT_HELP,
-  formatOption,
-  type LineFormat,
-  lineWriter,
-  refuseTwoFormats,
-  SEARCH_COLUMNS,
-} from '../line-format.ts';
+import { FORMAT_HELP, formatOption, type LineFormat, refuseTwoFormats } from '../line-format.ts';
 import { minusWords } from '../minus-words.ts';
 import { moment } from '../moment.ts';
 import { oneMessage } from '../one-message.ts';
 import { wholeNumber } from '../option-values.ts';
-import { countingTime, footerText } from '../page-footer.ts';
-import { shortId } from '../place-line.ts';
+import { printFound } from '../print-found.ts';
 import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
-import { searchPages } from '../search-pages.ts';
-import { explainText, hitText } from '../search-report.ts';
+import { explainText } from '../search-report.ts';
 import { notSearchableText } from '../status-report.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
@@ -173,27 +162,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             warnOfPending(reader, notices);
             return EXIT.done;
           }
-          const lines = format === 'text' ? undefined : lineWriter(format, SEARCH_COLUMNS, output);
-          let printed = 0;
-          let last: SearchHit | undefined;
-          for (const { hits, unknown } of searchPages(reader.catalog, request)) {
-            if (last === undefined) {
-              refuseUnknown(unknown, notices);
-              await lines?.begin();
-            }
-            for (const hit of hits) {
-              if (context.signal.aborted) return EXIT.interrupted;
-              if (lines === undefined) await output.line(hit.line, () => hitText(hit, output));
-              else await lines.write(hit.line);
-              printed += 1;
-              last = hit;
-            }
-          }
-          if (last === undefined) notices.say('Nothing found.');
-          else if (output.interactive && format === 'text')
-            notices.say(footer(context, reader, request, printed, last));
+          const code = await printFound(context, reader, request, format);
           warnOfPending(reader, notices);
-          return EXIT.done;
+          return code;
         } finally {
           reader.close();
         }
@@ -224,22 +195,6 @@ async function mayReplace(
 function warnOfPending({ catalog }: Reader, notices: CommandContext['notices']): void {
   const pending = catalog.index.pendingCount();
   if (pending > 0) notices.warn(notSearchableText(pending));
-}
-
-/** The line below a page; only a terminal has it, so that no script waits for what is counted. */
-function footer(
-  { now }: Pick<CommandContext, 'now'>,
-  { catalog }: Reader,
-  request: SearchRequest,
-  printed: number,
-  { line }: SearchHit,
-): string {
-  const isAll = printed < request.limit && request.after === undefined;
-  const all = isAll
-    ? { count: printed, complete: true }
-    : catalog.countHitsWhile(request, countingTime(now));
-  const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
-  return footerText(printed, all, 'message', next);
 }
 
 /** Where a page begins: behind the message that an id, or its beginning, names. */

@@ -5,7 +5,7 @@ import { openWriter } from '../compose/writer.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { refuseUnknownChoice } from '../unknown-names.ts';
-import { isChosen, type QuarantineChoice } from './choice.ts';
+import { chosenEntries, type QuarantineChoice } from './choice.ts';
 
 /**
  * `mailkeep quarantine ack`: records that the user knows of what is in quarantine. It stays counted.
@@ -36,9 +36,9 @@ export async function acknowledge(
   }
   const writer = await openWriter(context, dataDir);
   try {
-    const entries = writer.catalog.quarantine
-      .open()
-      .filter((entry) => !entry.acknowledged && isChosen(entry, choice));
+    const entries = chosenEntries(writer.catalog, choice).filter(
+      ({ acknowledged }) => !acknowledged,
+    );
     const batch = writer.log.newBatch();
     for (const { host, mailbox: id, folder: path, generation, uid: number } of entries) {
       batch.addFact({

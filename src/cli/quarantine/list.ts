@@ -7,7 +7,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { dateText } from '../place-line.ts';
 import { shownName } from '../shown-name.ts';
 import { refuseUnknownChoice } from '../unknown-names.ts';
-import { isChosen, type QuarantineChoice } from './choice.ts';
+import { chosenEntries, type QuarantineChoice } from './choice.ts';
 
 /** `mailkeep quarantine`: what could not be fetched whole, a line each. */
 export async function listQuarantine(
@@ -19,7 +19,7 @@ export async function listQuarantine(
     // An entry may be of a folder that went.
     refuseUnknownChoice(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
-    const chosen = all.filter((item) => isChosen(item, choice));
+    const chosen = chosenEntries(reader.catalog, choice);
     for (const entry of chosen) {
       await context.output.line(lineOf(entry), () => textOf(entry));
     }

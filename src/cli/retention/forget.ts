@@ -16,7 +16,7 @@ import { confirmed } from '../confirm.ts';
 import type { CommandContext } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { oneMessage, purgedMessage } from '../one-message.ts';
-import { isChosen, type QuarantineChoice } from '../quarantine/choice.ts';
+import { chosenEntries, type QuarantineChoice } from '../quarantine/choice.ts';
 import { refuseUnknownChoice } from '../unknown-names.ts';
 import { finishPurge } from './finish-purge.ts';
 
@@ -116,7 +116,7 @@ function chosen(writer: Writer, options: ForgetOptions) {
     );
   }
   if (options.quarantine) {
-    for (const entry of catalog.quarantine.open().filter((one) => isChosen(one, options))) {
+    for (const entry of chosenEntries(catalog, options)) {
       // Nothing of it is known by a hash: a number stands for it, which tells nothing.
       const id = randomBytes(32).toString('hex');
       const place = placeOf(entry);

@@ -38,7 +38,10 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-unlisted-folder': ({ folder, suggestion }) =>
     say(
       `The service lists no folder "${folder}".`,
-      didYouMean(suggestion, '"mailkeep status" lists the folders of the archive.'),
+      didYouMean(
+        suggestion,
+        '"mailkeep status" lists the folders of the archive; "folders" in the configuration may leave others out.',
+      ),
     ),
   'usage-folder-gone': ({ folder }) =>
     say(
