@@ -4,7 +4,8 @@
  *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
  *   threads of its own stays outside;
  * - the reading commands once more as one script with its compiled code beside it, and the launcher that
- *   `mailkeep` is (see src/launcher/).
+ *   `mailkeep` is (see src/launcher/);
+ * - the man page, from the help of the commands.
  *
  * Files are replaced one by one and only where their content changed, so that a program that runs from
  * dist/ while it is built finds whole files. `--clean` empties dist/ first; `--types` adds declarations.
@@ -79,13 +80,15 @@ const metafiles = [];
 const comments = [];
 const parts = await modules();
 for (const { name, contents } of parts) put(name, contents);
+const manual = manualPage();
+put(manual.name, manual.contents);
 const script = await readingScript();
 const code = codeOf(script);
 const reading = [script, code, ...(await launchers(script.name, code.name))];
 for (const { name, contents } of reading) put(name, contents);
 const notices = noticesOf(metafiles, comments);
 put(notices.name, notices.contents);
-const written = [...parts, ...reading, notices];
+const written = [...parts, manual, ...reading, notices];
 for (const file of [program, path.join(dist, 'mailkeep.js')]) chmodSync(file, 0o755);
 // The age of the build, whether or not this file changed: see needs.mjs.
 utimesSync(program, startedAt, startedAt);
@@ -122,6 +125,17 @@ async function modules() {
     chunkNames: 'chunk-[hash]',
   });
   return outputFiles.map((file) => ({ name: path.basename(file.path), contents: file.contents }));
+}
+
+/** In roff. */
+function manualPage() {
+  const work = mkdtempSync(path.join(tmpdir(), 'mailkeep-manual-'));
+  try {
+    const contents = runIn(work, [path.join(dist, 'mailkeep.js'), 'manual']);
+    return { name: 'mailkeep.1', contents: Buffer.from(contents) };
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
 }
 
 /** A script whose value is a function; it is given `require` and its own file name. */
@@ -173,13 +187,14 @@ function codeOf({ name, contents }) {
   }
 }
 
-/** Where nothing that is configured for a user or in this folder is found. */
+/** Runs where nothing that is configured for a user or in this folder is found; returns what was printed. */
 function runIn(cwd, args) {
   const { PATH = '' } = process.env;
   // The archive is thrown away: it may lie on a network file system.
   const env = { PATH, HOME: cwd, MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' };
-  const { status, stderr } = spawnSync(process.execPath, args, { cwd, env, encoding: 'utf8' });
-  if (status !== 0) throw new Error(`node ${args.join(' ')} failed: ${stderr}`);
+  const child = spawnSync(process.execPath, args, { cwd, env, encoding: 'utf8' });
+  if (child.status !== 0) throw new Error(`node ${args.join(' ')} failed: ${child.stderr}`);
+  return child.stdout;
 }
 
 /**

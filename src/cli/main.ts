@@ -11,4 +11,12 @@ const COMPLETE: CommandEntry = {
   load: () => import('./commands/complete.ts'),
 };
 
-await runProcess([...COMMANDS, COMPLETE]);
+/** For the build, which ships what it prints. */
+const MANUAL: CommandEntry = {
+  name: 'manual',
+  summary: 'the man page',
+  hidden: true,
+  load: () => import('./commands/manual.ts'),
+};
+
+await runProcess([...COMMANDS, COMPLETE, MANUAL]);

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
+import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { run } from '../../src/cli/run.ts';
@@ -34,7 +35,7 @@ async function asked(answers: readonly string[], args: readonly string[] = []) {
       const text = chunk.toString('utf8');
       shown += text;
       // The prompt comes in one piece, whatever the terminal makes of the rest.
-      if (/: $|\[Y\/n\] $/.test(text.replace(/\u001b\[[0-9;]*[A-Za-z]/g, ''))) {
+      if (/: $|\[Y\/n\] $/.test(stripVTControlCharacters(text))) {
         const answer = waiting.shift();
         setImmediate(() => (answer === undefined ? stdin.end() : stdin.write(`${answer}\n`)));
       }

@@ -116,7 +116,7 @@ function importText(result: ImportResult): string {
       .filter(({ used }) => !used)
       .map(
         ({ path: at }) =>
-          `The manifest ${terminalLine(at)} is damaged and was not used: folders and dates are those of the files, and flags are missing.`,
+          `The manifest ${terminalLine(at)} is damaged and was not used: folders, flags and dates are what the files say by themselves.`,
       ),
     ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
     ...failures
