@@ -58,6 +58,14 @@ export class Dispatcher {
     }
   }
 
+  /** Queues passes before all others that wait at their rank; those that wait already are moved there. */
+  addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: Aim, run: Run): void {
+    for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
+    const keys = new Set(mailboxes.map(mailboxKey));
+    const isFirst = ({ mailbox }: Task): boolean => keys.has(mailboxKey(mailbox));
+    this.#waiting.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
+  }
+
   /** True when a pass over the mailbox waits already that nothing goes before. */
   isExpected(mailbox: WatchedMailbox): boolean {
     const key = mailboxKey(mailbox);
