@@ -2,6 +2,7 @@ import { forecast } from '../plan/forecast.ts';
 import type { FolderPass } from './folder-pass.ts';
 import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
 import { noteQuota, recalledMeanSize } from './note-quota.ts';
+import { noteUsages } from './note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
@@ -28,6 +29,7 @@ export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<voi
   const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
   // First, so that a mailbox that the pass does not get to is in the result as one that was not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
+  await noteUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     await passGroup(
       ctx,
