@@ -35,13 +35,13 @@ export function keepDeliveries(
   told: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
   const before = keptDeliveries(memory, account);
-  const all = new Map([...before, ...told].map((entry) => [identity(entry), entry]));
+  const all = new Map([...before, ...told].map((entry) => [deliveryKey(entry), entry]));
   const kept = [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
   if (JSON.stringify(kept) !== JSON.stringify(before)) memory.set(SCOPE, account, kept);
   return kept;
 }
 
-/** An entry has no id of its own. */
-function identity({ at, mailbox, url }: LoggedDelivery): string {
+/** What tells one entry of the log from the others: it has no id of its own. */
+export function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
 }
