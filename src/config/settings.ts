@@ -59,6 +59,7 @@ export interface Settings {
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
+  readonly quota: { readonly warnPercent: number | null };
   readonly minFreeBytes: number;
   readonly log: { readonly level: ConfigFile['log']['level'] };
 }
@@ -123,6 +124,7 @@ export function settle(content: ConfigFile, file: string): Settings {
       command: notify.command,
       url: notify.url === null ? null : new Secret(notify.url),
     },
+    quota: content.quota,
     minFreeBytes,
     log,
   });

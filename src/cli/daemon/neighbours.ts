@@ -18,6 +18,7 @@ import { serviceManager } from '../../service-manager/service-manager.ts';
 import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
 import { lastCompared } from '../../sync/apply/last-compared.ts';
 import { archiveFacts } from '../compose/archive-facts.ts';
+import { rememberedQuotas } from '../compose/quota-observations.ts';
 import { syncRunReport } from '../compose/run-report.ts';
 import type { Writer } from '../compose/writer.ts';
 import type { AccountOrigin } from './account-origins.ts';
@@ -69,6 +70,8 @@ export async function openNeighbours(options: {
     now,
     log,
     metrics,
+    quotas: () => rememberedQuotas(writer.catalog, writer.state),
+    warnPercent: () => settings.quota.warnPercent,
   });
   let webhooks: WebhookWatch | undefined;
   let usages: UsageWatch | undefined;

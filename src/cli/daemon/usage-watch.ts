@@ -41,6 +41,7 @@ const REFUSED: ReadonlySet<string> = new Set([
   'origin.forbidden',
   'origin.mailbox-not-found',
   'sync.mailbox-unreachable',
+  'sync.mailbox-suspended',
 ]);
 
 /**

@@ -6,6 +6,7 @@ import { noteUsages } from './note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
+import { byName } from './suspended.ts';
 import { noteMailboxes, recentMailboxes } from './unreachable.ts';
 import { noteUnwatchedMailboxes } from './unwatched.ts';
 import { reconsiderSearch } from './walk.ts';
@@ -56,7 +57,10 @@ async function passGroup(
   const passes: MailboxPass[] = [];
   for (const mailbox of group) {
     await guard(ctx, { mailbox: mailbox.address }, async () => {
-      passes.push(await openMailbox(ctx, mailbox, wanted));
+      const pass = await openMailbox(ctx, mailbox, wanted).catch((error: unknown) => {
+        throw byName(ctx, mailbox, error);
+      });
+      passes.push(pass);
     });
   }
   await announceForecast(ctx, passes, mailboxes);

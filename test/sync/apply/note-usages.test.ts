@@ -63,6 +63,44 @@ test('a listing that fails costs a try an hour and nothing else', async () => {
   expect([listed.listings, listed.count('quota')]).toEqual([2, 6]);
 });
 
+test('a mailbox that is refused and listed as suspended is named so, and goes on when it is back', async () => {
+  listed.answer = () => ({
+    pages: 1,
+    mailboxes: ['ada', 'ben', 'cem'].map((name) => usageOf(name, 5, name === 'ben')),
+  });
+  let refused = true;
+  let asked = 0;
+  listed.before = ({ operation }) => {
+    if (operation !== 'folders') return;
+    asked += 1;
+    if (refused && asked % 3 === 2) {
+      throw originError('origin.forbidden', {
+        operation: 'listFolders',
+        host: 'mail.example.org',
+        status: 403,
+        code: '',
+      });
+    }
+  };
+  const { failures, certificates } = await archive.sync(listed);
+  expect(failures).toMatchObject([
+    {
+      code: 'sync.mailbox-suspended',
+      mailbox: 'ben@example.org',
+      facts: { since: new Date(archive.clock.now()).toISOString() },
+    },
+  ]);
+  expect(certificates.map(({ mailbox }) => mailbox)).toEqual([
+    'ada@example.org',
+    'cem@example.org',
+  ]);
+  // The list still says so, and is not believed: the mailbox answers.
+  refused = false;
+  const back = await archive.sync(listed);
+  expect(back.failures).toEqual([]);
+  expect(back.mailboxes.find(({ address }) => address === 'ben@example.org')?.added).toBe(5);
+});
+
 test('a listing that is wrong ends nothing, hides nothing and proves nothing', async () => {
   await archive.sync(listed);
   const before = await archive.places();
