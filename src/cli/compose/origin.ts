@@ -40,8 +40,11 @@ export function openOrigin(options: {
     token: async () => (await readToken(account.token, env)).reveal(),
     label: account.name,
   });
-  const origin = apiOrigin(client, spoolDir);
   const { platform: settings } = account;
+  let order = settings?.orderId ?? null;
+  const origin = apiOrigin(client, spoolDir, undefined, (id) => {
+    order ??= id;
+  });
   if (settings === undefined || settings === null) return { origin, close: () => client.close() };
   const platform = new PlatformClient({
     ...shared,
@@ -54,9 +57,9 @@ export function openOrigin(options: {
     origin: {
       ...origin,
       async usages(mostPages, signal) {
-        const orderId =
-          settings.orderId ?? (await client.getCurrentAccount({ signal })).orderResourceId ?? '';
-        return orderUsages(platform, orderId, mostPages, signal);
+        // The mailboxes were listed before anybody asks for their usage.
+        if (order === null) await origin.mailboxes(signal);
+        return orderUsages(platform, order ?? '', mostPages, signal);
       },
     },
     close: async () => {

@@ -24,7 +24,7 @@ export interface AccountOrigin {
   readonly host: string;
   /** The last listing of its mailboxes, and when it was asked for. */
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
-  /** Resource id of the mail order; asked at most once where the configuration does not name it. */
+  /** Resource id of the mail order; null until the configuration or the service has named it. */
   order: string | null;
 }
 
@@ -94,7 +94,9 @@ export class AccountOrigins {
 
   /** The origin of one pass. Its mailboxes are those of the last listing, while that is recent enough. */
   origin(account: AccountOrigin, lane: () => Lane | undefined, now: () => number): Origin {
-    const origin = apiOrigin(account.client, this.#spoolDir, lane);
+    const origin = apiOrigin(account.client, this.#spoolDir, lane, (id) => {
+      account.order ??= id;
+    });
     return {
       ...origin,
       async mailboxes(signal) {

@@ -57,8 +57,8 @@ async function passGroup(
   const passes: MailboxPass[] = [];
   for (const mailbox of group) {
     await guard(ctx, { mailbox: mailbox.address }, async () => {
-      const pass = await openMailbox(ctx, mailbox, wanted).catch((error: unknown) => {
-        throw byName(ctx, mailbox, error);
+      const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
+        throw await byName(ctx, mailbox, group, error);
       });
       passes.push(pass);
     });

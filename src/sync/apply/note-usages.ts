@@ -28,21 +28,34 @@ export async function noteUsages(
   mailboxes: readonly OriginMailbox[],
 ): Promise<void> {
   const { memory, origin, account } = ctx;
-  if (origin.usages === undefined) return;
   const { host } = origin;
+  if (origin.usages === undefined) return;
   const due = mailboxes.filter(({ resourceId }) =>
     isQuotaDue(memory, { host, mailbox: resourceId }, ctx.now()),
   );
   const last = recalledListing(memory, account, host);
   const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
   if (!listingPaysOff(pages, due.length) || isLeftAlone(last, ctx.now())) return;
+  await listUsages(ctx, mailboxes);
+}
+
+/** Lists the usage of all mailboxes now, where there is a token for it. That it fails is remembered, and no failure. */
+export async function listUsages(
+  ctx: PassContext,
+  mailboxes: readonly OriginMailbox[],
+): Promise<void> {
+  const { memory, origin, account } = ctx;
+  if (origin.usages === undefined) return;
+  const { host } = origin;
+  const noting = (): Noting => ({ memory, account, host, now: ctx.now() });
   try {
-    const listing = await origin.usages(Math.floor(due.length / 2), ctx.signal);
-    rememberUsages({ memory, account, host, now: ctx.now() }, mailboxes, listing);
+    const mostPages = Math.max(1, Math.floor(mailboxes.length / 2));
+    rememberUsages(noting(), mailboxes, await origin.usages(mostPages, ctx.signal));
   } catch (error) {
     ctx.signal.throwIfAborted();
     if (!(error instanceof MailkeepError)) throw error;
-    rememberFailure({ memory, account, host, now: ctx.now() }, pages);
+    const pages = recalledListing(memory, account, host)?.pages ?? 1;
+    rememberFailure(noting(), pages);
   }
 }
 

@@ -101,6 +101,35 @@ test('a mailbox that is refused and listed as suspended is named so, and goes on
   expect(back.mailboxes.find(({ address }) => address === 'ben@example.org')?.added).toBe(5);
 });
 
+test('a mailbox that is suspended later in the day is named after one more look at the list', async () => {
+  let suspended = false;
+  listed.answer = () => ({
+    pages: 1,
+    mailboxes: ['ada', 'ben', 'cem'].map((name) => usageOf(name, 5, suspended && name === 'cem')),
+  });
+  await archive.sync(listed);
+  suspended = true;
+  let asked = 0;
+  listed.before = ({ operation }) => {
+    if (operation === 'folders') asked += 1;
+    if (operation === 'folders' && asked % 3 === 0) {
+      throw originError('origin.forbidden', {
+        operation: 'listFolders',
+        host: 'mail.example.org',
+        status: 403,
+        code: '',
+      });
+    }
+  };
+  const codes = async (): Promise<string[]> =>
+    (await archive.sync(listed)).failures.map(({ code }) => code);
+  expect(await codes()).toEqual(['origin.forbidden']);
+  archive.clock.advance(HOUR);
+  expect(await codes()).toEqual(['sync.mailbox-suspended']);
+  expect(await codes()).toEqual(['sync.mailbox-suspended']);
+  expect([listed.listings, listed.count('quota')]).toEqual([2, 0]);
+});
+
 test('a listing that is wrong ends nothing, hides nothing and proves nothing', async () => {
   await archive.sync(listed);
   const before = await archive.places();
