@@ -108,7 +108,7 @@ function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: 
   return [`  ${colours.yellow(`the service lists it as suspended, first seen ${age} ago`)}`];
 }
 
-/** From here on, how full a mailbox is stands beside its quota. */
+/** From here on, the quota line shows how full a mailbox is. */
 const WORTH_PERCENT = 80;
 
 function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {

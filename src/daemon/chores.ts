@@ -4,7 +4,7 @@ export class Chores {
   readonly #failed: (error: unknown) => void;
   #last: Promise<void> = Promise.resolve();
 
-  /** @param signal lets none begin any more @param failed hears of what was thrown before that */
+  /** @param signal once aborted, none begins @param failed called with what one throws before that */
   constructor(signal: AbortSignal, failed: (error: unknown) => void) {
     this.#signal = signal;
     this.#failed = failed;

@@ -157,15 +157,15 @@ export class Daemon {
   }
 
   /**
-   * Looks at mailboxes before the others that the schedule has in line, and after hints and passes by hand: that
+   * Checks mailboxes before the others that the schedule has in line, and after hints and passes by hand: that
    * something may have changed in them is no more than a rumour.
    */
-  lookSooner(account: string, mailboxes: readonly string[]): void {
+  checkSooner(account: string, mailboxes: readonly string[]): void {
     if (!this.#accounts.isOpen(account)) return;
-    const wanted = new Set(mailboxes);
-    const chosen = this.#accounts
-      .mailboxes(account)
-      .filter((one) => wanted.has(one.resourceId) && !this.#dispatcher.isExpected(one));
+    const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
+    const chosen = mailboxes
+      .flatMap((id) => known.get(id) ?? [])
+      .filter((one) => !this.#dispatcher.isExpected(one));
     if (chosen.length === 0) return;
     const run = this.#openRun('hint', account);
     run.begin();

@@ -58,12 +58,13 @@ export class Dispatcher {
     }
   }
 
-  /** Queues passes before all others that wait at their rank; those that wait already are moved there. */
+  /** Queues passes before all others that wait at their rank, in the order given; those that wait already are moved. */
   addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: Aim, run: Run): void {
     for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
-    const keys = new Set(mailboxes.map(mailboxKey));
-    const isFirst = ({ mailbox }: Task): boolean => keys.has(mailboxKey(mailbox));
-    this.#waiting.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)));
+    const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
+    const turnOf = ({ mailbox }: Task): number =>
+      turns.get(mailboxKey(mailbox)) ?? mailboxes.length;
+    this.#waiting.sort((a, b) => turnOf(a) - turnOf(b));
   }
 
   /** True when a pass over the mailbox waits already that nothing goes before. */

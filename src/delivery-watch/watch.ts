@@ -18,7 +18,7 @@ export interface WatchOptions {
   /** The webhooks of the order; without it they are listed each time. */
   readonly listing?: WebhookListing;
   readonly memory: LogMemory;
-  /** Told of deliveries that the log did not show before: mail arrived, whether or not it was announced here. */
+  /** Called with deliveries that the log did not show before: mail arrived, whether or not it was announced here. */
   readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;

@@ -169,16 +169,16 @@ it('folds a burst of hints together', async () => {
   expect(runner.passes.length).toBeLessThanOrEqual(3);
 });
 
-it('looks at named mailboxes before others that wait, and not twice', async () => {
+it('checks named mailboxes before others that wait, and not twice', async () => {
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
   const { daemon, runner, time } = begin(names);
   for (const name of ['a', 'b', 'c', 'd']) runner.slow.add(name);
   await settled();
   expect(runner.passes).toEqual(['a', 'b', 'c', 'd']);
-  daemon.lookSooner('main', ['h', 'f', 'unknown']);
-  daemon.lookSooner('nobody', ['e']);
+  daemon.checkSooner('main', ['h', 'f', 'unknown']);
+  daemon.checkSooner('nobody', ['e']);
   await time.pass(31_000);
-  expect(runner.passes).toEqual(['a', 'b', 'c', 'd', 'f', 'h', 'e', 'g']);
+  expect(runner.passes).toEqual(['a', 'b', 'c', 'd', 'h', 'f', 'e', 'g']);
   await daemon.stop();
 });
 

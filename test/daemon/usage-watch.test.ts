@@ -71,7 +71,7 @@ test('nothing is listed before the mailboxes are known, then all of them by one 
   expect(requests()).toMatchObject({ [LISTING]: 2, getCurrentAccount: 1 });
 });
 
-test('a mailbox whose usage moved is looked at sooner, unless a pass has seen as many messages', async () => {
+test('a mailbox whose usage moved is checked sooner, unless a pass has seen as many messages', async () => {
   await watched.survey();
   await look();
   expect(watched.sooner).toEqual([]);

@@ -19,7 +19,7 @@ export interface WatchedAccount {
   readonly webhooks: WebhookWatch;
   /** What passes are made over. */
   readonly origin: Origin;
-  /** What was asked to be looked at sooner, oldest first. */
+  /** What was asked to be checked sooner, oldest first. */
   readonly sooner: string[][];
   readonly lines: { readonly msg: string; readonly level: number }[];
   /** Mailboxes are listed, as a survey does. */
@@ -73,7 +73,7 @@ export function watchedAccount(options: {
     memory,
     lastCompared: ({ mailbox }: { readonly mailbox: string }) =>
       options.lastCompared?.(mailbox) ?? { at: 0, messages: 0 },
-    lookSooner: (_name: string, ids: readonly string[]) => sooner.push([...ids]),
+    checkSooner: (_name: string, ids: readonly string[]) => sooner.push([...ids]),
     now,
     // What is not put off is done at once; the rest is for the test to ask for.
     after: (ms: number, act: () => void) => {

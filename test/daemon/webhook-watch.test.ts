@@ -75,7 +75,7 @@ async function look(): Promise<void> {
   await watched.webhooks.idle();
 }
 
-test('mailboxes with deliveries that no pass has followed are looked at sooner, once', async () => {
+test('mailboxes with deliveries that no pass has followed are checked sooner, once', async () => {
   await watched.survey();
   await look();
   expect(watched.sooner).toEqual([]);
@@ -89,9 +89,17 @@ test('mailboxes with deliveries that no pass has followed are looked at sooner, 
   expect(watched.sooner).toEqual([[mailbox(0).resourceId]]);
   await look();
   expect(watched.sooner).toHaveLength(1);
+  time += MINUTE;
+  for (const n of [0, 1, 2]) await arrive(n);
+  comparedAt.set(mailbox(0).resourceId, time - 3);
+  comparedAt.set(mailbox(1).resourceId, time - 5);
+  comparedAt.set(mailbox(2).resourceId, time - 4);
+  await look();
+  // Those that were compared longest ago first.
+  expect(watched.sooner[1]).toEqual([1, 2, 0].map((n) => mailbox(n).resourceId));
   expect(sandbox.requests().byOperation).toMatchObject({
-    'platform.listDeliveryLogs': 3,
-    'platform.listWebhooks': 3,
+    'platform.listDeliveryLogs': 4,
+    'platform.listWebhooks': 4,
     // The survey has named the order.
     getCurrentAccount: 1,
   });

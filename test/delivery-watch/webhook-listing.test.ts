@@ -4,7 +4,7 @@ import { platformWebhookRecord } from '../../src/wire/platform-records.ts';
 
 const QUARTER = 15 * 60_000;
 
-/** Requests of a day in which an order of so many webhooks is looked at every quarter of an hour. */
+/** Requests of a day in which an order of so many webhooks is checked every quarter of an hour. */
 async function requestsOfADay(webhooks: number): Promise<number> {
   let requests = 0;
   const platform = {

@@ -82,7 +82,7 @@ test('each crossing is told once, is no failure, and is not repeated', () => {
     'recovered true mailkeep: no warning any more: quota ada@example.org',
     expect.stringMatching(/^warning true .* 98% full/),
   ]);
-  // Something that fails is still a failure beside it.
+  // Something that fails is still a failure next to it.
   const account = { kind: 'account' as const, name: 'main' };
   const failure = { family: 'auth' as const, code: 'auth.refused', message: 'Refused.' };
   told = observe(told, [{ subject: account, failure }], time);

@@ -40,7 +40,7 @@ export interface Neighbours {
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
   ready(
-    daemon: Pick<Daemon, 'hint' | 'lookSooner'>,
+    daemon: Pick<Daemon, 'hint' | 'checkSooner'>,
     accounts: () => readonly AccountOrigin[],
   ): Promise<void>;
   failed(): void;
@@ -147,7 +147,7 @@ export async function openNeighbours(options: {
         accounts,
         memory: writer.state,
         lastCompared: (mailbox: MailboxKey) => lastCompared(mirror, writer.state, mailbox),
-        lookSooner: (account: string, ids: readonly string[]) => daemon.lookSooner(account, ids),
+        checkSooner: (account: string, ids: readonly string[]) => daemon.checkSooner(account, ids),
         now,
         after: (ms: number, act: () => void) => systemClock.after(ms, act),
         log,

@@ -21,8 +21,8 @@ export interface UsageWatchOptions {
   readonly accounts: () => readonly AccountOrigin[];
   readonly memory: Memory;
   readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
-  /** Has passes over these mailboxes made before others that wait. */
-  readonly lookSooner: (account: string, resourceIds: readonly string[]) => void;
+  /** Makes passes over these mailboxes before others that wait. */
+  readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly after: (ms: number, act: () => void) => () => void;
@@ -46,7 +46,7 @@ const REFUSED: ReadonlySet<string> = new Set([
 
 /**
  * Lists the mailboxes of each order over the platform surface, where that is cheaper than asking each for its quota. The
- * listing tells quotas, which mailboxes are suspended, and where the usage moved: those are looked at sooner. The mirror
+ * listing tells quotas, which mailboxes are suspended, and where the usage moved: those are checked sooner. The mirror
  * rests on none of it.
  */
 export class UsageWatch {
@@ -162,7 +162,7 @@ export class UsageWatch {
     mailboxes: readonly OriginMailbox[],
     said: ReadonlyMap<string, ListedUsage>,
   ): void {
-    const { lastCompared, lookSooner, log } = this.#options;
+    const { lastCompared, checkSooner, log } = this.#options;
     const { name } = settings;
     const compared = (resourceId: string) => lastCompared({ host, mailbox: resourceId });
     const moved: { readonly resourceId: string; readonly at: number }[] = [];
@@ -179,12 +179,12 @@ export class UsageWatch {
     if (moved.length === 0) return;
     moved.sort((a, b) => a.at - b.at);
     const sooner = moved.slice(0, MOST_SOONER).map(({ resourceId }) => resourceId);
-    log.say('debug', 'usage moved: mailboxes are looked at sooner', {
+    log.say('debug', 'usage moved: mailboxes are checked sooner', {
       account: name,
       moved: moved.length,
       sooner: sooner.length,
     });
-    lookSooner(name, sooner);
+    checkSooner(name, sooner);
   }
 }
 

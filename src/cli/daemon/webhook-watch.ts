@@ -20,8 +20,8 @@ export interface WebhookWatchOptions {
   readonly stored: () => Promise<readonly StoredWebhook[]>;
   readonly memory: LogMemory;
   readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
-  /** Has passes over these mailboxes made before others that wait. */
-  readonly lookSooner: (account: string, resourceIds: readonly string[]) => void;
+  /** Makes passes over these mailboxes before others that wait. */
+  readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly after: (ms: number, act: () => void) => () => void;
@@ -36,7 +36,7 @@ const MOST_PENDING = 1_000;
 
 /**
  * Asks the platform surface now and then whether webhooks are there, active and delivering, and says what has changed.
- * Mailboxes whose deliveries no pass has followed are looked at sooner: the receiver may have been down. Nothing depends
+ * Mailboxes whose deliveries no pass has followed are checked sooner: the receiver may have been down. Nothing depends
  * on it: the schedule finds what a webhook does not tell of.
  */
 export class WebhookWatch {
@@ -68,7 +68,7 @@ export class WebhookWatch {
 
   onEvent(event: DaemonEvent): void {
     if (event.event !== 'run-started' || this.#pending.size === 0) return;
-    // The run queues its passes first: what is looked at sooner is moved, not made twice.
+    // The run queues its passes first: what is wanted sooner is moved, not made twice.
     this.#options.after(0, () => {
       for (const account of this.#options.accounts()) this.#catchUp(account, []);
     });
@@ -138,9 +138,9 @@ export class WebhookWatch {
     return known;
   }
 
-  /** Hints at the mailboxes that were not looked at since something was delivered, or tried to be. */
+  /** Has the mailboxes checked that no pass compared since a delivery, or an attempt at one. */
   #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
-    const { lastCompared, lookSooner, log } = this.#options;
+    const { lastCompared, checkSooner, log } = this.#options;
     const { settings, host, listing } = account;
     const { name } = settings;
     const all = [...(this.#pending.get(name) ?? []), ...deliveries];
@@ -154,16 +154,20 @@ export class WebhookWatch {
       const address = mailbox.toLowerCase();
       latest.set(address, Math.max(at, latest.get(address) ?? 0));
     }
+    // Those that were compared longest ago first: a log that is always wrong must not keep others waiting.
     const missed = listing.mailboxes
-      .filter(({ resourceId, address }) => {
-        const at = latest.get(address.toLowerCase());
-        return at !== undefined && at > lastCompared({ host, mailbox: resourceId }).at;
-      })
+      .map(({ resourceId, address }) => ({
+        resourceId,
+        deliveredAt: latest.get(address.toLowerCase()) ?? 0,
+        comparedAt: lastCompared({ host, mailbox: resourceId }).at,
+      }))
+      .filter(({ deliveredAt, comparedAt }) => deliveredAt > comparedAt)
+      .sort((a, b) => a.comparedAt - b.comparedAt)
       .map(({ resourceId }) => resourceId);
     if (missed.length === 0) return;
-    const text = 'mail was delivered that no pass has followed: its mailboxes are looked at sooner';
+    const text = 'mail was delivered that no pass has followed: its mailboxes are checked sooner';
     log.say('info', text, { account: name, mailboxes: missed.length });
-    lookSooner(name, missed);
+    checkSooner(name, missed);
   }
 
   #tell(account: string, { webhook, state, status, failures }: WebhookFinding): void {

@@ -121,7 +121,7 @@ async function wantedMailboxes(
  * The webhooks of these mailboxes: all at once over the platform surface, else those of each.
  *
  * @param named only some mailboxes are meant
- * @param refuse is told of mailboxes whose webhooks the service does not list
+ * @param refuse called for mailboxes whose webhooks the service does not list
  */
 async function listedHooks(
   clients: Clients,

@@ -10,7 +10,7 @@ const MOST_FOLDERS = 20_000;
  * The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota.
  *
  * @param lane where all requests wait as long as it says so; undefined leaves it to the request
- * @param onOrder is told of the mail order with every listing of mailboxes
+ * @param onOrder called with the mail order after every listing of mailboxes
  */
 export function apiOrigin(
   client: MailboxClient,

@@ -63,7 +63,7 @@ test('a listing that fails costs a try an hour and nothing else', async () => {
   expect([listed.listings, listed.count('quota')]).toEqual([2, 6]);
 });
 
-test('a mailbox that is refused and listed as suspended is named so, and goes on when it is back', async () => {
+test('a mailbox that is refused and listed as suspended is named so, and continues when it is back', async () => {
   listed.answer = () => ({
     pages: 1,
     mailboxes: ['ada', 'ben', 'cem'].map((name) => usageOf(name, 5, name === 'ben')),
