@@ -10,6 +10,7 @@ import { recalledVerification } from '../health/verification.ts';
 import { readPaceState } from '../limiter/remembered.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import { QUOTA, quotaKey } from '../sync/apply/note-quota.ts';
+import { suspendedSince } from '../sync/apply/note-usages.ts';
 import { recalledProof } from '../sync/apply/proof.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox } from '../sync/apply/unwatched.ts';
 import type { Reader } from './compose/reader.ts';
@@ -56,6 +57,8 @@ export interface MailboxStatus {
   readonly certifiedAt: string | null;
   /** What the service last said, once a day; null when it was never asked, empty when it has none. */
   readonly quota: Quota | null;
+  /** ISO 8601: since when the list of the platform surface shows it as suspended; null while it does not. */
+  readonly suspendedSince: string | null;
   readonly folders: readonly FolderStatus[];
 }
 
@@ -159,6 +162,7 @@ function mailboxStatus(
   const unwatched =
     isUnwatchedMailbox(state, mailbox) || (folders.length > 0 && watched.length === 0);
   const proven = watched.length > 0 ? watched : folders;
+  const suspended = suspendedSince(state, mailbox);
   const sum = (field: 'messages' | 'unread' | 'ended' | 'quarantined' | 'held'): number =>
     folders.reduce((total, folder) => total + folder[field], 0);
   return {
@@ -175,6 +179,7 @@ function mailboxStatus(
     complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
     certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
     quota: recalledQuota(state, mailbox),
+    suspendedSince: suspended === null ? null : new Date(suspended).toISOString(),
     folders,
   };
 }
@@ -191,7 +196,11 @@ const quotaShape = z.object({
   ),
 });
 
-function recalledQuota(state: StateFile | undefined, mailbox: KnownMailbox): Quota | null {
+/** What the service last said of a mailbox's quotas; null when it was never asked. */
+export function recalledQuota(
+  state: Pick<StateFile, 'get'> | undefined,
+  mailbox: MailboxKey,
+): Quota | null {
   const { data } = quotaShape.safeParse(state?.get(QUOTA, quotaKey(mailbox)));
   return data === undefined
     ? null

@@ -8,6 +8,7 @@ import { DAEMON_SENTENCES } from './sentences/daemon.ts';
 import { EXPORT_SENTENCES } from './sentences/export.ts';
 import { IMPORT_SENTENCES } from './sentences/import.ts';
 import { LISTEN_SENTENCES } from './sentences/listen.ts';
+import { MAILBOX_SENTENCES } from './sentences/mailbox.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES } from './sentences/mime.ts';
 import { OPERATION_SENTENCES } from './sentences/operation.ts';
 import { ORIGIN_SENTENCES } from './sentences/origin.ts';
@@ -33,6 +34,7 @@ export const SENTENCE_TABLES = [
   IMPORT_SENTENCES,
   INDEXER_SENTENCES,
   LISTEN_SENTENCES,
+  MAILBOX_SENTENCES,
   MIME_SENTENCES,
   OPERATION_SENTENCES,
   ORIGIN_SENTENCES,

@@ -1,3 +1,4 @@
+import { percentOf } from '../health/fullness.ts';
 import { isImported } from '../mail/imported.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from './amounts.ts';
@@ -43,7 +44,8 @@ export function statusText(
     ...tables.flatMap(({ mailbox, rows }) => [
       '',
       mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
-      ...quotaLine(mailbox),
+      ...suspendedLine(mailbox, now, colours),
+      ...quotaLine(mailbox, colours),
       ...rows.map(({ name, facts }) =>
         room < NAME_COLUMNS
           ? `  ${fitColumns(name, columns - 2)}\n    ${facts.trimStart()}`
@@ -100,11 +102,22 @@ function budgetLine({ gate, learnedPerMinute, heldUntil }: Budget, now: number):
   return held > 0 ? [...rate, `${where}: asked to be left alone for ${span(held)} more`] : rate;
 }
 
-function quotaLine({ quota }: MailboxStatus): string[] {
+function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
+  if (suspendedSince === null) return [];
+  const age = span(now - Date.parse(suspendedSince));
+  return [`  ${colours.yellow(`the service lists it as suspended, first seen ${age} ago`)}`];
+}
+
+/** From here on, the quota line shows how full a mailbox is. */
+const WORTH_PERCENT = 80;
+
+function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
   const parts = (quota?.resources ?? []).flatMap(({ name, usage, limit }) => {
     if (limit === null || limit <= 0) return [];
-    if (name === 'STORAGE') return [`${bytes(usage)} of ${bytes(limit)}`];
-    return name === 'MESSAGE' ? [`${count(usage)} of ${count(limit)} messages`] : [];
+    const percent = percentOf(usage / limit);
+    const full = percent < WORTH_PERCENT ? '' : ` ${colours.yellow(`(${percent}% full)`)}`;
+    if (name === 'STORAGE') return [`${bytes(usage)} of ${bytes(limit)}${full}`];
+    return name === 'MESSAGE' ? [`${count(usage)} of ${count(limit)} messages${full}`] : [];
   });
   return parts.length === 0 ? [] : [`  quota at the service: ${parts.join(', ')}`];
 }

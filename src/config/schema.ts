@@ -332,6 +332,19 @@ export const configSchema = z
       })
       .prefault({})
       .meta({ expected: 'an object with command and url' }),
+    quota: z
+      .strictObject({
+        warnPercent: wholeNumber(
+          1,
+          100,
+          'A mailbox that uses so much of its quota at the service is notified, once; null never is',
+        )
+          .nullable()
+          .default(95)
+          .meta({ expected: 'a whole number from 1 to 100, or null' }),
+      })
+      .prefault({})
+      .meta({ expected: 'an object with warnPercent' }),
     minFreeBytes: wholeNumber(
       0,
       Number.MAX_SAFE_INTEGER,

@@ -62,6 +62,7 @@ export interface Settings {
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
+  readonly quota: { readonly warnPercent: number | null };
   readonly minFreeBytes: number;
   readonly log: { readonly level: ConfigFile['log']['level'] };
 }
@@ -126,6 +127,7 @@ export function settle(content: ConfigFile, file: string): Settings {
       command: notify.command,
       url: notify.url === null ? null : new Secret(notify.url),
     },
+    quota: content.quota,
     minFreeBytes,
     log,
   });

@@ -6,10 +6,11 @@ import { accountFailure } from './account-state.ts';
 import { Accounts } from './accounts.ts';
 import { LOOK, SWEEP } from './aims.ts';
 import { archiveFailure, isOfTheDisk } from './archive-failure.ts';
+import { Chores } from './chores.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { describe } from './describe.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { AwaitedMessages } from './hints.ts';
+import { AwaitedMessages, hintedMailbox } from './hints.ts';
 import type { DaemonOptions, SyncRequest } from './options.ts';
 import type {
   Aim,
@@ -52,9 +53,7 @@ export class Daemon {
   #diskWaits = false;
   readonly #tidying: Tidying;
   readonly #errands = new Set<Promise<void>>();
-  /** Errands that may take hours, one after the other, and ask nothing of the origin. */
-  readonly #chores = new Set<Promise<void>>();
-  #lastChore: Promise<void> = Promise.resolve();
+  readonly #chores: Chores;
   /** Surveys and tidying share the archive with passes; pruning does not. */
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
@@ -64,6 +63,7 @@ export class Daemon {
     this.#options = options;
     this.#timetable = options.timetable;
     this.#timers = new Timers(clock);
+    this.#chores = new Chores(this.#stopping.signal, (error) => this.#failed(error));
     this.#startedAt = clock.now();
     this.#jumps = new ClockJumps(clock.now(), clock.monotonic());
     this.#tidying = new Tidying(
@@ -93,7 +93,7 @@ export class Daemon {
     this.#cancelWake?.();
     this.#timers.cancel();
     await this.#dispatcher.close();
-    await Promise.all([...this.#errands, ...this.#chores]);
+    await Promise.all([...this.#errands, this.#chores.over()]);
   }
 
   /**
@@ -145,21 +145,34 @@ export class Daemon {
 
   /** Looks at a mailbox at once. Hints that come while one waits are folded together. */
   hint(hint: Hint): void {
-    const { resourceId, address, account, uid } = hint;
-    const found = this.#accounts
-      .mailboxes(account)
-      .filter((mailbox) =>
-        resourceId === undefined ? mailbox.address === address : mailbox.resourceId === resourceId,
-      );
-    const [mailbox] = found;
+    const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
       this.#tell({ event: 'hint-unknown' });
       return;
     }
     const told = { account: mailbox.account, mailbox: mailbox.resourceId };
-    this.#tell({ event: 'hint', ...told, uids: uid === undefined ? 0 : 1 });
-    if (uid !== undefined) this.#awaited.add(mailbox, uid);
+    this.#tell({ event: 'hint', ...told, uids: hint.uid === undefined ? 0 : 1 });
+    if (hint.uid !== undefined) this.#awaited.add(mailbox, hint.uid);
     if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
+  }
+
+  /**
+   * Checks mailboxes before the others that the schedule has in line, and after hints and passes by hand: that
+   * something may have changed in them is no more than a rumour.
+   */
+  checkSooner(account: string, mailboxes: readonly string[]): void {
+    if (!this.#accounts.isOpen(account)) return;
+    const known = new Map(this.#accounts.mailboxes(account).map((one) => [one.resourceId, one]));
+    const chosen = mailboxes
+      .flatMap((id) => known.get(id) ?? [])
+      .filter((one) => !this.#dispatcher.isExpected(one));
+    if (chosen.length === 0) return;
+    const run = this.#openRun('hint', account);
+    run.begin();
+    this.#tell({ event: 'run-started', run: run.info, mailboxes: chosen.length });
+    this.#dispatcher.addFirst(chosen, 'sync', LOOK, run);
+    run.end();
+    this.#dispatcher.weigh();
   }
 
   status(): DaemonStatus {
@@ -181,9 +194,8 @@ export class Daemon {
     for (const name of this.#timetable.due(now)) {
       begun(name, now);
       if (name === 'verify' || name === 'prune') {
-        const { signal } = this.#stopping;
-        if (name === 'verify') this.#chore(() => chores.verify(signal));
-        else this.#chore(() => this.#undisturbed(() => chores.prune(signal)));
+        if (name === 'verify') this.#chores.add((signal) => chores.verify(signal));
+        else this.#chores.add((signal) => this.#undisturbed(() => chores.prune(signal)));
         continue;
       }
       for (const account of this.#accounts.names) {
@@ -195,9 +207,8 @@ export class Daemon {
     }
     if (this.#tidying.isOverdue) this.#tidy();
     const often = this.#accounts.anyWaiting ? LOOK_AT_TOKEN_MS : LOOK_AT_CLOCK_MS;
-    this.#cancelWake = clock.after(Math.min(often, this.#timetable.waitMs(now)), () =>
-      this.#wake(),
-    );
+    const waitMs = Math.min(often, this.#timetable.waitMs(now));
+    this.#cancelWake = clock.after(waitMs, () => this.#wake());
   }
 
   /** After a sleep or a change of the time nothing that was reckoned in it holds. */
@@ -353,15 +364,6 @@ export class Daemon {
     );
   }
 
-  #chore(act: () => Promise<void>): void {
-    this.#lastChore = this.#lastChore.then(() =>
-      this.#stopping.signal.aborted ? undefined : act(),
-    );
-    this.#errand(this.#lastChore, this.#chores);
-    // What it failed of is the daemon's already; the next one is another matter.
-    this.#lastChore = this.#lastChore.catch(() => {});
-  }
-
   /** Acts while no pass, no survey and no tidying is under way; none begins before it is over. */
   async #undisturbed(act: () => Promise<void>): Promise<void> {
     await this.#turn.alone(async () => {
@@ -384,12 +386,12 @@ export class Daemon {
   }
 
   /** Work that nobody waits for: its failure is the daemon's. */
-  #errand(work: Promise<void>, among = this.#errands): void {
+  #errand(work: Promise<void>): void {
     const errand = work.catch((error: unknown) => {
       if (!this.#stopping.signal.aborted) this.#failed(error);
     });
-    among.add(errand);
-    void errand.finally(() => among.delete(errand));
+    this.#errands.add(errand);
+    void errand.finally(() => this.#errands.delete(errand));
   }
 
   #tell(event: DaemonEvent): void {

@@ -58,6 +58,15 @@ export class Dispatcher {
     }
   }
 
+  /** Queues passes before all others that wait at their rank, in the order given; those that wait already are moved. */
+  addFirst(mailboxes: readonly WatchedMailbox[], rank: RunKind, aim: Aim, run: Run): void {
+    for (const mailbox of mailboxes) this.add(mailbox, rank, aim, run);
+    const turns = new Map(mailboxes.map((mailbox, turn) => [mailboxKey(mailbox), turn]));
+    const turnOf = ({ mailbox }: Task): number =>
+      turns.get(mailboxKey(mailbox)) ?? mailboxes.length;
+    this.#waiting.sort((a, b) => turnOf(a) - turnOf(b));
+  }
+
   /** True when a pass over the mailbox waits already that nothing goes before. */
   isExpected(mailbox: WatchedMailbox): boolean {
     const key = mailboxKey(mailbox);

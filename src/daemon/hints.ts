@@ -1,4 +1,4 @@
-import type { WatchedMailbox } from './ports.ts';
+import type { Hint, WatchedMailbox } from './ports.ts';
 import { mailboxKey } from './work.ts';
 
 /** Waits before a message that is announced and not there yet is looked for again: about a minute in all. */
@@ -6,6 +6,16 @@ export const HINT_RETRIES_MS = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000] as c
 
 /** How many are waited for in a mailbox. Beyond, a pass is all there is: whoever announces so many may make them up. */
 const MOST_AWAITED = 1_000;
+
+/** The mailbox that a hint is about: by resource id where it names one, else by address. */
+export function hintedMailbox(
+  { resourceId, address }: Hint,
+  mailboxes: readonly WatchedMailbox[],
+): WatchedMailbox | undefined {
+  return mailboxes.find((mailbox) =>
+    resourceId === undefined ? mailbox.address === address : mailbox.resourceId === resourceId,
+  );
+}
 
 interface Awaited {
   readonly mailbox: WatchedMailbox;

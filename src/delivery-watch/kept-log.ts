@@ -28,7 +28,7 @@ export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string):
   return shape.safeParse(memory.get(SCOPE, account)).data ?? [];
 }
 
-/** Adds what the service reports now; of a delivery that is reported again, the later entry counts. */
+/** Adds what the service tells now; of a delivery that is told again, the later word counts. */
 export function keepDeliveries(
   memory: LogMemory,
   account: string,
@@ -45,11 +45,11 @@ export function mergedDeliveries(
   before: readonly LoggedDelivery[],
   later: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
-  const all = new Map([...before, ...later].map((entry) => [identity(entry), entry]));
+  const all = new Map([...before, ...later].map((entry) => [deliveryKey(entry), entry]));
   return [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
 }
 
-/** An entry has no id of its own. */
-function identity({ at, mailbox, url }: LoggedDelivery): string {
+/** What tells one entry of the log from the others: it has no id of its own. */
+export function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
 }

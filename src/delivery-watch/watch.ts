@@ -2,12 +2,12 @@ import type { PlatformClient } from '../api/platform-client.ts';
 import type { DeliveryLogRecord } from '../wire/platform-records.ts';
 import {
   judgeWebhooks,
-  type ListedWebhook,
   type LoggedDelivery,
   type OwnWebhook,
   type WebhookFinding,
 } from './judge.ts';
-import { keepDeliveries, type LogMemory } from './kept-log.ts';
+import { deliveryKey, keepDeliveries, keptDeliveries, type LogMemory } from './kept-log.ts';
+import { WebhookListing } from './webhook-listing.ts';
 
 export interface WatchOptions {
   readonly account: string;
@@ -15,50 +15,88 @@ export interface WatchOptions {
   readonly platform: Pick<PlatformClient, 'eachWebhook' | 'eachDeliveryLog'>;
   /** Webhooks that were created from here for this account. */
   readonly own: readonly OwnWebhook[];
+  /** The webhooks of the order; without it they are listed each time. */
+  readonly listing?: WebhookListing;
   readonly memory: LogMemory;
+  /** Called with deliveries that the log did not show before: mail arrived, whether or not it was announced here. */
+  readonly onNew?: (deliveries: readonly LoggedDelivery[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly signal: AbortSignal;
 }
 
-/** Entries of the log that are asked for: two requests, and more than a quarter of an hour of mail brings. */
-const MOST_ENTRIES = 200;
+/** Entries that are asked for where none is known: two requests. */
+const FIRST_ENTRIES = 200;
+/** Entries that are asked for at once to come level with the log: ten requests. */
+const MOST_ENTRIES = 1_000;
+const ENTRIES_A_PAGE = 100;
+/** A delivery this old is not tried again any more. */
+const OPEN_MS = 24 * 3_600_000;
 
 /**
  * Asks the platform surface whether an account's webhooks are there, active and delivering, and keeps its delivery log.
- * Costs three requests or so; none where no webhook was created from here.
+ * Costs two requests or so where nothing happened; none where no webhook was created from here.
  *
  * @throws as `PlatformClient`
  */
 export async function watchDeliveries(options: WatchOptions): Promise<WebhookFinding[]> {
-  const { account, orderId, platform, own, memory, now, signal } = options;
+  const { account, orderId, platform, own, memory, onNew, now, signal } = options;
   if (own.length === 0) return [];
-  const listed: ListedWebhook[] = [];
-  for await (const { id, status, url } of platform.eachWebhook(orderId, { signal })) {
-    listed.push({ id, status, url });
-  }
-  const told = await loggedDeliveries(platform, orderId, signal);
-  return judgeWebhooks(own, listed, keepDeliveries(memory, account, told), now());
+  const listing = options.listing ?? new WebhookListing();
+  const listed = await listing.webhooks(platform, orderId, now(), signal);
+  const before = keptDeliveries(memory, account);
+  const told = await loggedDeliveries(platform, orderId, before, now(), signal);
+  const kept = keepDeliveries(memory, account, told);
+  const known = new Set(before.map(deliveryKey));
+  const fresh = told.filter((delivery) => !known.has(deliveryKey(delivery)));
+  if (fresh.length > 0) onNew?.(fresh);
+  return judgeWebhooks(own, listed, kept, now());
 }
 
 /**
- * Returns the newest deliveries of an order, at most 200: one or two requests.
+ * Returns an order's deliveries from the newest to where the log can hold nothing that is not among `before`.
  *
+ * @param now milliseconds since the epoch
  * @throws as `PlatformClient`
  */
 export async function loggedDeliveries(
   platform: Pick<PlatformClient, 'eachDeliveryLog'>,
   orderId: string,
-  signal?: AbortSignal,
+  before: readonly LoggedDelivery[],
+  now: number,
+  signal: AbortSignal,
 ): Promise<LoggedDelivery[]> {
+  const levelAt = levelWith(before, now);
+  const most = before.length === 0 ? FIRST_ENTRIES : MOST_ENTRIES;
   const told: LoggedDelivery[] = [];
-  const asked = { perPage: 100, ...(signal === undefined ? {} : { signal }) };
-  for await (const record of platform.eachDeliveryLog(orderId, asked)) {
+  let read = 0;
+  let newestFirst = true;
+  for await (const record of platform.eachDeliveryLog(orderId, {
+    signal,
+    perPage: ENTRIES_A_PAGE,
+  })) {
+    read += 1;
     const entry = entryOf(record);
-    if (entry !== null) told.push(entry);
-    if (told.length >= MOST_ENTRIES) break;
+    if (entry !== null) {
+      newestFirst &&= entry.at <= (told.at(-1)?.at ?? Number.POSITIVE_INFINITY);
+      told.push(entry);
+    }
+    if (read >= most) break;
+    // The order of entries is not documented: only one that was seen is relied on.
+    const isLevel = newestFirst && (told.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
+    if (read % ENTRIES_A_PAGE === 0 && isLevel) break;
   }
   return told;
+}
+
+/** Entries older than this are known and do not change any more; milliseconds since the epoch. */
+function levelWith(before: readonly LoggedDelivery[], now: number): number {
+  const open = before.filter(
+    ({ at, success, attempts, mostAttempts }) =>
+      !success && attempts < mostAttempts && now - at < OPEN_MS,
+  );
+  const newest = before[0]?.at ?? Number.NEGATIVE_INFINITY;
+  return Math.min(newest, ...open.map(({ at }) => at));
 }
 
 /** Null for an entry whose time cannot be read: it could not be told from others. */

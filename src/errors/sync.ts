@@ -25,6 +25,8 @@ export interface SyncFacts {
   readonly 'sync.folder-without-path': { readonly withoutPath: number; readonly shown: number };
   /** A mailbox that is archived is not among those the token reaches; `since` is ISO 8601. */
   readonly 'sync.mailbox-unreachable': { readonly address: string; readonly since: string };
+  /** The service refuses a mailbox that the list of the platform surface shows as suspended; `since` is ISO 8601: when it was first listed so. */
+  readonly 'sync.mailbox-suspended': { readonly address: string; readonly since: string };
   /** Reading a source marked an unseen message as seen, twice in a row. */
   readonly 'sync.marks-seen': { readonly host: string };
   /**

@@ -17,6 +17,10 @@ export interface MailboxFacts {
   readonly messages: number;
   readonly quarantined: number;
   readonly held: number;
+  /** Share of its fullest quota that is used, 1 for full; null where none is known. */
+  readonly full: number | null;
+  /** The list of the platform surface shows it as suspended. */
+  readonly suspended: boolean;
 }
 
 /** How fast a service was found to let itself be asked. */

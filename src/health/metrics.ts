@@ -189,6 +189,14 @@ export class Metrics {
     perMailbox('messages', 'Messages in its folders', ({ messages }) => messages);
     perMailbox('quarantined', 'Messages that could not be fetched', (box) => box.quarantined);
     perMailbox('held', 'Messages that the brake holds', ({ held }) => held);
+    perMailbox(
+      'quota_used_ratio',
+      'Share of its fullest quota that the mailbox uses at the service; absent where it has none',
+      ({ full }) => full,
+    );
+    perMailbox('suspended', '1 while the service lists the mailbox as suspended', (box) =>
+      Number(box.suspended),
+    );
     this.#limiterGauges(now, facts);
     new Gauge({
       name: 'mailkeep_mailbox_info',

@@ -1,9 +1,13 @@
+import { isWarning } from './observation.ts';
 import type { Notice, Trouble } from './plan.ts';
 
 /** What a notification says; as JSON on standard input of the command, and in the body of the POST. */
 export interface NotificationMessage {
-  /** `failing` when anything does, `recovered` when all that is told works again, `alive` for a sign of life. */
-  readonly event: 'failing' | 'recovered' | 'alive';
+  /**
+   * `failing` when anything does, `warning` when nothing fails yet, `recovered` when all that is told works again, `alive`
+   * for a sign of life.
+   */
+  readonly event: 'failing' | 'warning' | 'recovered' | 'alive';
   /** True while nothing is known not to work. */
   readonly ok: boolean;
   /** ISO 8601. */
@@ -18,7 +22,7 @@ export interface NotificationMessage {
 }
 
 export interface MessageItem {
-  /** `account`, `mailbox`, `webhook` or `run`. */
+  /** `account`, `mailbox`, `webhook`, `run` or `quota`. */
   readonly kind: string;
   readonly name: string;
   readonly code: string;
@@ -46,9 +50,10 @@ export function messageOf(
   { host, version, summarise }: Surroundings,
 ): NotificationMessage {
   const { failing = [], still = [], recovered = [] } = notice ?? {};
-  const bad = failing.length + still.length > 0;
+  const bad = [...failing, ...still];
+  const worst = bad.every(({ subject }) => isWarning(subject)) ? 'warning' : 'failing';
   return {
-    event: bad ? 'failing' : notice === null ? 'alive' : 'recovered',
+    event: bad.length > 0 ? worst : notice === null ? 'alive' : 'recovered',
     ok,
     at: iso(now),
     host,

@@ -1,9 +1,12 @@
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
 import type { RunFailure, RunReport } from '../health/run-report.ts';
 
-/** Something that works or does not: an account, a mailbox, a webhook, a kind of run. */
+/** What something is that works or does not. A quota works until its mailbox is nearly full. */
+export const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota'] as const;
+
+/** Something that works or does not: an account, a mailbox, a webhook, a kind of run; or a mailbox's quota. */
 export interface Subject {
-  readonly kind: 'account' | 'mailbox' | 'webhook' | 'run';
+  readonly kind: (typeof SUBJECT_KINDS)[number];
   /** Name, address, id or kind of run. */
   readonly name: string;
 }
@@ -38,6 +41,11 @@ export function observationsOf(report: RunReport): Observation[] {
   for (const name of report.accounts) note({ kind: 'account', name }, null);
   for (const name of report.mailboxes) note({ kind: 'mailbox', name }, null);
   return [...found.values()];
+}
+
+/** True for what is a warning: everything works so far, and it is told once. */
+export function isWarning({ kind }: Subject): boolean {
+  return kind === 'quota';
 }
 
 /** Under which a subject is remembered. */

@@ -1,5 +1,11 @@
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import { type Failure, type Observation, type Subject, subjectKey } from './observation.ts';
+import {
+  type Failure,
+  isWarning,
+  type Observation,
+  type Subject,
+  subjectKey,
+} from './observation.ts';
 
 /** What is remembered of a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
 export interface Trouble {
@@ -98,8 +104,8 @@ export function due({ troubles, triedAt }: Told, now: number): Notice | null {
   const all = Object.values(troubles);
   const failing = all.filter((trouble) => isRipe(trouble, now));
   const still = all.filter(
-    ({ wellSince, toldAt, seenAt }) =>
-      wellSince === null && toldAt !== null && seenAt - toldAt >= REMIND_MS,
+    ({ subject, wellSince, toldAt, seenAt }) =>
+      wellSince === null && toldAt !== null && seenAt - toldAt >= REMIND_MS && !isWarning(subject),
   );
   const recovered = all.filter(({ wellSince, toldAt }) => wellSince !== null && toldAt !== null);
   const none = failing.length + still.length + recovered.length === 0;
@@ -127,7 +133,9 @@ export function tried(told: Told, notice: Notice, sent: boolean, now: number): T
   return { troubles: Object.fromEntries(troubles), triedAt: now };
 }
 
-/** True while nothing is known not to work. */
+/** True while nothing is known not to work; warnings apart. */
 export function allWell({ troubles }: Told): boolean {
-  return Object.values(troubles).every(({ wellSince }) => wellSince !== null);
+  return Object.values(troubles).every(
+    ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
+  );
 }

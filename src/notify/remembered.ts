@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ERROR_FAMILIES } from '../errors/mailkeep-error.ts';
+import { SUBJECT_KINDS } from './observation.ts';
 import { NOTHING_TOLD, type Told } from './plan.ts';
 
 const family = z.enum(ERROR_FAMILIES);
@@ -8,7 +9,7 @@ const told = z.object({
     z.string(),
     z.object({
       subject: z.object({
-        kind: z.enum(['account', 'mailbox', 'webhook', 'run']),
+        kind: z.enum(SUBJECT_KINDS),
         name: z.string(),
       }),
       failure: z.object({ family, code: z.string(), message: z.string() }),

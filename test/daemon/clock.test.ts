@@ -169,6 +169,19 @@ it('folds a burst of hints together', async () => {
   expect(runner.passes.length).toBeLessThanOrEqual(3);
 });
 
+it('checks named mailboxes before others that wait, and not twice', async () => {
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const { daemon, runner, time } = begin(names);
+  for (const name of ['a', 'b', 'c', 'd']) runner.slow.add(name);
+  await settled();
+  expect(runner.passes).toEqual(['a', 'b', 'c', 'd']);
+  daemon.checkSooner('main', ['h', 'f', 'unknown']);
+  daemon.checkSooner('nobody', ['e']);
+  await time.pass(31_000);
+  expect(runner.passes).toEqual(['a', 'b', 'c', 'd', 'h', 'f', 'e', 'g']);
+  await daemon.stop();
+});
+
 it('asks rarely with a token that is refused, and at once with another', async () => {
   const { time, runner, events } = begin(['a']);
   await time.pass(1000);

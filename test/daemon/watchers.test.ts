@@ -106,6 +106,39 @@ describe('notifications', () => {
   });
 });
 
+it('warns once of a mailbox that is nearly full, and calls nothing broken', async () => {
+  Object.assign(sandbox.service.settings, { messageQuota: 21 });
+  const at = daemon((config) => ({
+    ...config,
+    notify: { url: told.url },
+    quota: { warnPercent: 40 },
+    health: { listen: '127.0.0.1:0' },
+  }));
+  await at.run('sync');
+  // What may mend itself is told after a quarter of an hour.
+  at.sleep(20 * 60_000);
+  const again = ['sync', '--quiet', '--config', place.config];
+  expect((await mailkeep(again)).code).toBe(0);
+  expect(await at.line((line) => line.event === 'warning')).toMatchObject({ msg: 'notified' });
+  const warned = notified().filter(({ event }) => event === 'warning');
+  const [mailbox] = sandbox.mailboxes;
+  expect(warned).toMatchObject([
+    { ok: true, failing: [{ kind: 'quota', name: mailbox?.address, code: 'mailbox-nearly-full' }] },
+  ]);
+  expect(warned[0]?.summary).toMatch(/^mailkeep: warning: .*% full \(messages\)/);
+  // Two days later it is no news, and signs of life go on.
+  at.sleep(48 * 60 * 60_000);
+  expect((await mailkeep(again)).code).toBe(0);
+  expect((await mailkeep(again)).code).toBe(0);
+  await at.message('health listens');
+  const { port } = await at.message('health listens');
+  const metrics = await (await fetch(`http://127.0.0.1:${String(port)}/metrics`)).text();
+  expect(metrics).toMatch(/^mailkeep_mailbox_quota_used_ratio\{.*\} 0\.\d+$/m);
+  expect(await at.end()).toBe(0);
+  expect(notified().filter(({ event }) => event === 'warning')).toHaveLength(1);
+  expect(notified().at(-1)?.event).toBe('alive');
+});
+
 describe('the watch over webhooks', () => {
   it('says that one is paused, while the schedule goes on finding mail, and that it delivers again', async () => {
     const at = daemon((config) => ({

@@ -25,6 +25,8 @@ function mailbox(resourceId: string, more: Partial<MailboxFacts> = {}): MailboxF
     messages: 12,
     quarantined: 0,
     held: 0,
+    full: null,
+    suspended: false,
     ...more,
   };
 }

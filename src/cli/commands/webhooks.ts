@@ -13,8 +13,16 @@ interface Line {
   readonly status?: Status;
   readonly limit?: number;
 }
+interface EnsureLine {
+  readonly mailbox?: readonly string[];
+  readonly url?: string;
+  readonly name: string;
+  readonly account?: string;
+  readonly test: boolean;
+}
 interface CreateLine {
-  readonly mailbox: string;
+  readonly mailbox?: string;
+  readonly all?: boolean;
   readonly url?: string;
   readonly name: string;
   readonly account?: string;
@@ -32,6 +40,7 @@ A secret is shown by nothing here. "create" stores it in the archive's folder, i
 EXAMPLES
   mailkeep webhooks list
   mailkeep webhooks create --mailbox anna@example.org --url https://hooks.example.org/mail
+  mailkeep webhooks ensure                one for each mailbox; again whenever something may be missing
   mailkeep webhooks test 01981c3a
   mailkeep webhooks pause --mailbox anna@example.org
   mailkeep webhooks log --limit 20
@@ -43,7 +52,7 @@ const ACTS = [
   ['resume', 'deliver again'],
   ['delete', 'delete for good; asks, or needs --yes'],
 ] as const;
-const NAMES = ['list', 'create', ...ACTS.map(([name]) => name), 'log'];
+const NAMES = ['list', 'create', 'ensure', ...ACTS.map(([name]) => name), 'log'];
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
@@ -58,6 +67,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   defineList(sub(command, 'list', 'list webhooks'), chosen);
   defineCreate(
     sub(command, 'create', 'register a webhook, keep its secret in a file, and test it'),
+    chosen,
+  );
+  defineEnsure(
+    sub(
+      command,
+      'ensure',
+      'one webhook for each mailbox: creates what is missing, resumes what is paused',
+    ),
     chosen,
   );
   for (const [act, summary] of ACTS) {
@@ -114,14 +131,51 @@ function defineList(command: Command, chosen: (body: Body) => void): void {
 
 function defineCreate(command: Command, chosen: (body: Body) => void): void {
   command
-    .requiredOption('--mailbox <mailbox>', 'the mailbox to tell of (address or resource id)')
+    .option('--mailbox <mailbox>', 'the mailbox to report new mail of (address or resource id)')
+    .option('--all', 'one for each mailbox that the configuration mirrors and that has none')
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'a name to know it by', 'mailkeep')
     .option('--no-test', 'send no test delivery')
-    .action(({ mailbox, url, name, account, test }: CreateLine) =>
+    .action(({ mailbox, all = false, url, name, account, test }: CreateLine) =>
       chosen(async (context) => {
+        if ((mailbox === undefined) !== all) {
+          const problem = 'give either --mailbox, or --all for each mailbox that is mirrored.';
+          throw usageError('usage-invalid', { command: 'webhooks create', problem });
+        }
+        if (mailbox === undefined) {
+          const { ensureWebhooks } = await import('../webhooks/ensure.ts');
+          const command = { mailboxes: [], url, name, account, test, createOnly: true };
+          return ensureWebhooks(context, command);
+        }
         const { createWebhook } = await import('../webhooks/create.ts');
         return createWebhook(context, { mailbox, url, name, account, test });
+      }),
+    );
+}
+
+const ENSURE_HELP = `
+Mailboxes without a webhook of ours at the address get one, also where the service has lost it. A webhook of ours that is
+paused or disabled is resumed. Other webhooks are listed and left alone. What is in order stays as it is, so the command
+can run again and again. Ours are the webhooks whose secrets are stored in the archive's folder.
+
+With --json there is one line for each webhook with "action": kept, resumed, created, failed or other.`;
+
+function defineEnsure(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option(
+      '--mailbox <mailbox>',
+      'for this mailbox only (address or resource id); may be repeated',
+      (value: string, before: readonly string[] = []) => [...before, value],
+    )
+    .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
+    .option('--name <name>', 'a name to know new ones by', 'mailkeep')
+    .option('--no-test', 'send no test delivery with the first that is created')
+    .addHelpText('after', ENSURE_HELP)
+    .action(({ mailbox = [], url, name, account, test }: EnsureLine) =>
+      chosen(async (context) => {
+        const { ensureWebhooks } = await import('../webhooks/ensure.ts');
+        const command = { mailboxes: mailbox, url, name, account, test, createOnly: false };
+        return ensureWebhooks(context, command);
       }),
     );
 }

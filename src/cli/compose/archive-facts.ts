@@ -1,5 +1,6 @@
 import type { StateFile } from '../../catalog/state.ts';
 import type { ArchiveFacts } from '../../health/facts.ts';
+import { fullnessOf } from '../../health/fullness.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import { archiveStatus } from '../archive-status.ts';
 import type { Reader } from './reader.ts';
@@ -32,6 +33,8 @@ export function archiveFacts(
       messages: mailbox.messages,
       quarantined: mailbox.quarantined,
       held: mailbox.held,
+      full: fullnessOf(mailbox.quota?.resources ?? [])?.share ?? null,
+      suspended: mailbox.suspendedSince !== null,
     })),
     verification: recalledVerification(state),
   };

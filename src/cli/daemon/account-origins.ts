@@ -24,6 +24,14 @@ export interface AccountOrigin {
   readonly host: string;
   /** The last listing of its mailboxes, and when it was asked for. */
   listing: { readonly at: number; readonly mailboxes: readonly OriginMailbox[] } | undefined;
+  /** Resource id of the mail order; null until the configuration or the service has named it. */
+  order: string | null;
+}
+
+/** The mail order of an account, by which the platform surface knows its mailboxes. */
+export async function orderOf(account: AccountOrigin, signal: AbortSignal): Promise<string> {
+  account.order ??= (await account.client.getCurrentAccount({ signal })).orderResourceId ?? '';
+  return account.order;
 }
 
 /** All accounts of a configuration, behind one limiter. */
@@ -70,7 +78,9 @@ export class AccountOrigins {
               label: `${name} platform`,
             });
       const host = apiOrigin(client, this.#spoolDir).host;
-      this.#accounts.set(name, { settings: account, client, platform, host, listing: undefined });
+      const order = account.platform?.orderId ?? null;
+      const unknown = { listing: undefined, order };
+      this.#accounts.set(name, { settings: account, client, platform, host, ...unknown });
     }
   }
 
@@ -84,7 +94,9 @@ export class AccountOrigins {
 
   /** The origin of one pass. Its mailboxes are those of the last listing, while that is recent enough. */
   origin(account: AccountOrigin, lane: () => Lane | undefined, now: () => number): Origin {
-    const origin = apiOrigin(account.client, this.#spoolDir, lane);
+    const origin = apiOrigin(account.client, this.#spoolDir, lane, (id) => {
+      account.order ??= id;
+    });
     return {
       ...origin,
       async mailboxes(signal) {

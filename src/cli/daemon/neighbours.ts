@@ -3,7 +3,8 @@ import packageJson from '../../../package.json' with { type: 'json' };
 import type { RequestReport } from '../../api/exchange.ts';
 import type { Settings } from '../../config/settings.ts';
 import { storedWebhooks } from '../../config/webhook-secrets.ts';
-import type { DaemonEvent, Hint } from '../../daemon/ports.ts';
+import type { Daemon } from '../../daemon/daemon.ts';
+import type { DaemonEvent } from '../../daemon/ports.ts';
 import { DaemonState } from '../../health/condition.ts';
 import { type ArchiveFacts, Remembered } from '../../health/facts.ts';
 import { Metrics } from '../../health/metrics.ts';
@@ -11,15 +12,20 @@ import type { RunReport } from '../../health/run-report.ts';
 import { startHealthServer } from '../../health/server.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import { systemClock } from '../../limiter/clock.ts';
+import type { MailboxKey } from '../../mail/words.ts';
 import { startReceiver } from '../../receiver/receiver.ts';
 import type { ReceiverEvent } from '../../receiver/reception.ts';
 import { serviceManager } from '../../service-manager/service-manager.ts';
+import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
+import { lastCompared } from '../../sync/apply/last-compared.ts';
 import { archiveFacts } from '../compose/archive-facts.ts';
+import { rememberedQuotas } from '../compose/quota-observations.ts';
 import { syncRunReport } from '../compose/run-report.ts';
 import type { Writer } from '../compose/writer.ts';
 import type { AccountOrigin } from './account-origins.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { Notifying } from './notifying.ts';
+import { UsageWatch } from './usage-watch.ts';
 import { WebhookWatch } from './webhook-watch.ts';
 
 /** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
@@ -34,7 +40,10 @@ export interface Neighbours {
   /** Goes on with another configuration, and says what of it takes effect with the next start only. */
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
-  ready(hint: (hint: Hint) => void, accounts: () => readonly AccountOrigin[]): Promise<void>;
+  ready(
+    daemon: Pick<Daemon, 'hint' | 'checkSooner'>,
+    accounts: () => readonly AccountOrigin[],
+  ): Promise<void>;
   failed(): void;
   close(): Promise<void>;
 }
@@ -62,8 +71,11 @@ export async function openNeighbours(options: {
     now,
     log,
     metrics,
+    quotas: () => rememberedQuotas(writer.catalog, writer.state),
+    warnPercent: () => settings.quota.warnPercent,
   });
   let webhooks: WebhookWatch | undefined;
+  let usages: UsageWatch | undefined;
   const closers: (() => Promise<void>)[] = [() => manager.close(), () => notifying.close()];
   if (settings.health !== null) {
     const { listen } = settings.health;
@@ -101,6 +113,8 @@ export async function openNeighbours(options: {
     onRun,
     onEvent(event) {
       notifying.onEvent(event);
+      usages?.onEvent(event);
+      webhooks?.onEvent(event);
       if (event.event !== 'run-finished') return;
       const { run, result } = event;
       const accounts =
@@ -109,7 +123,7 @@ export async function openNeighbours(options: {
       onRun(syncRunReport(result, { kind, accounts, startedAt, endedAt: now() }));
     },
     onRequest: (account, report) => metrics.request({ account, ...report }),
-    async ready(hint, accounts) {
+    async ready(daemon, accounts) {
       if (settings.webhook !== null) {
         const { listen, publicUrl } = settings.webhook;
         const receiver = await startReceiver({
@@ -121,7 +135,7 @@ export async function openNeighbours(options: {
           onHint: ({ resourceId, folder, uid }) => {
             // Only INBOX is looked up by uid; whatever it says, the mailbox is looked at.
             const known = uid !== null && (folder ?? 'INBOX') === 'INBOX';
-            hint({ resourceId, ...(known ? { uid } : {}) });
+            daemon.hint({ resourceId, ...(known ? { uid } : {}) });
           },
         });
         closers.push(() => receiver.close());
@@ -130,13 +144,23 @@ export async function openNeighbours(options: {
       state.enter('ready');
       manager.ready(`${settings.accounts.length} accounts`);
       manager.startWatchdog();
-      const watch = new WebhookWatch({
+      const mirror = catalogMirror(writer.catalog);
+      const watching = {
         accounts,
-        stored: () => storedWebhooks(writer.dataDir),
         memory: writer.state,
+        lastCompared: (mailbox: MailboxKey) => lastCompared(mirror, writer.state, mailbox),
+        checkSooner: (account: string, ids: readonly string[]) => daemon.checkSooner(account, ids),
         now,
-        after: (ms, act) => systemClock.after(ms, act),
+        after: (ms: number, act: () => void) => systemClock.after(ms, act),
         log,
+      };
+      const usage = new UsageWatch(watching);
+      closers.push(() => usage.close());
+      usages = usage;
+      usage.look();
+      const watch = new WebhookWatch({
+        ...watching,
+        stored: () => storedWebhooks(writer.dataDir),
         observe: (observations) => notifying.observe(observations),
       });
       closers.push(() => watch.close());
@@ -153,6 +177,7 @@ export async function openNeighbours(options: {
       }
       await notifying.configure(changed.notify);
       webhooks?.look();
+      usages?.look();
     },
     failed: () => state.enter('failed'),
     async close() {

@@ -9,6 +9,7 @@ import type { RunReport } from '../../health/run-report.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../../notify/notifier.ts';
 import type { Failure, Observation } from '../../notify/observation.ts';
+import { type MailboxQuota, quotaObservations } from '../compose/quota-observations.ts';
 import { damageError, damageTrouble } from '../known-damage.ts';
 import { noticeSummary } from '../sentences/notice.ts';
 import type { DaemonLog } from './daemon-log.ts';
@@ -26,6 +27,9 @@ export interface NotifyingOptions {
   readonly now: () => number;
   readonly log: DaemonLog;
   readonly metrics: Pick<Metrics, 'notification'>;
+  readonly quotas: () => readonly MailboxQuota[];
+  /** From how many percent on a mailbox is nearly full; null: never. */
+  readonly warnPercent: () => number | null;
 }
 
 /** The daemon's notifications, by the configuration of the moment. */
@@ -33,6 +37,8 @@ export class Notifying {
   readonly #options: NotifyingOptions;
   /** By account: why its last run failed, which is all that is known while it waits. */
   readonly #why = new Map<string, Failure>();
+  /** By address: when the quota that was observed last was said. */
+  readonly #quotaAt = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   #settings: Settings['notify'];
   #notifier: Notifier;
@@ -44,9 +50,11 @@ export class Notifying {
     this.#notifier = this.#open(settings);
     this.#timer = setInterval(() => {
       this.#observeDamage();
+      this.#observeQuotas();
       this.#notifier.tick();
     }, TICK_MS);
     this.#observeDamage();
+    this.#observeQuotas();
   }
 
   onRun(report: RunReport): void {
@@ -56,6 +64,16 @@ export class Notifying {
     if (this.#closed) return;
     this.#notifier.onRun(report);
     this.#observeDamage();
+    // A hint concerns one mailbox, and hints may be many.
+    if (report.kind !== 'hint') this.#observeQuotas();
+  }
+
+  /** Only what the service has said since the last look: it is asked once a day or so. */
+  #observeQuotas(): void {
+    const { quotas, warnPercent } = this.#options;
+    const fresh = quotas().filter(({ address, quota }) => this.#quotaAt.get(address) !== quota.at);
+    for (const { address, quota } of fresh) this.#quotaAt.set(address, quota.at);
+    this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 
   /** Verifications and repairs are made by other processes as well: the archive's state has what they found. */
@@ -91,6 +109,8 @@ export class Notifying {
 
   /** Goes on with other addresses. What was told is remembered by channel, and not told again. */
   async configure(settings: Settings['notify']): Promise<void> {
+    // The threshold may be another, and so may the channels.
+    this.#quotaAt.clear();
     const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
     if (isDeepStrictEqual(shown(settings), shown(this.#settings))) return;
     await this.#notifier.close();

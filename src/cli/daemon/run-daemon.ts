@@ -144,10 +144,7 @@ async function amongNeighbours(
     log,
   });
   try {
-    await neighbours.ready(
-      (hint) => daemon.hint(hint),
-      () => passes.accounts(),
-    );
+    await neighbours.ready(daemon, () => passes.accounts());
     daemon.start();
     log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
   } catch (error) {

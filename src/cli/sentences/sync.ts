@@ -40,6 +40,11 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
       `The token no longer reaches ${address}, since ${since}.`,
       'What is archived stays and can be searched. When the mailbox is back, the next sync goes on.',
     ),
+  'sync.mailbox-suspended': ({ address, since }) =>
+    say(
+      `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or before.`,
+      'Ask your mail service to lift the suspension. What is archived stays and can be searched, and the next sync continues.',
+    ),
   'sync.marks-seen': ({ host }) =>
     say(
       `Reading a message from ${host} marked it as read there; fetching was stopped.`,

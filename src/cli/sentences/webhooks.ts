@@ -36,12 +36,12 @@ export const WEBHOOK_SENTENCES: Sentences<WebhookFacts> = {
   'webhook-missing': ({ id }) =>
     say(
       `The service does not know webhook ${id} any more: new mail is found by the schedule only.`,
-      `"mailkeep webhooks create" makes a new one; "mailkeep webhooks delete ${id}" forgets this one.`,
+      '"mailkeep webhooks ensure" creates it again.',
     ),
   'webhook-off': ({ id, status }) =>
     say(
       `Webhook ${id} is ${status} at the service: new mail is found by the schedule only.`,
-      `"mailkeep webhooks resume ${id}" makes it deliver again.`,
+      `"mailkeep webhooks resume ${id}" or "mailkeep webhooks ensure" makes it deliver again.`,
     ),
   'webhook-failing': ({ id, failures }) =>
     say(

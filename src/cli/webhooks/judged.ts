@@ -98,7 +98,7 @@ async function knownDeliveries(
     const kept = state === undefined ? [] : keptDeliveries(state, account.name);
     if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
     const told = await orWarning(context, 'The delivery log was not read', null, async () =>
-      loggedDeliveries(platform, await orderOf(clients), context.signal),
+      loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
     );
     if (told === null) return kept.length === 0 ? null : kept;
     return mergedDeliveries(kept, told);

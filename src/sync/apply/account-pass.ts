@@ -2,9 +2,11 @@ import { forecast } from '../plan/forecast.ts';
 import { ahead, takeFirst } from './first-part.ts';
 import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
 import { noteQuota, recalledMeanSize } from './note-quota.ts';
+import { noteUsages } from './note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
+import { byName } from './suspended.ts';
 import { noteMailboxes, recentMailboxes } from './unreachable.ts';
 import { noteUnwatchedMailboxes } from './unwatched.ts';
 import { reconsiderSearch } from './walk.ts';
@@ -28,6 +30,7 @@ export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<voi
   const mailboxes = recentMailboxes(ctx, wanted) ?? (await askMailboxes(ctx, wanted));
   // First, so that a mailbox that the pass does not get to is in the result as one that was not compared.
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
+  await noteUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
     await passGroup(
       ctx,
@@ -54,7 +57,10 @@ async function passGroup(
   const passes: MailboxPass[] = [];
   for (const mailbox of group) {
     await guard(ctx, { mailbox: mailbox.address }, async () => {
-      passes.push(await openMailbox(ctx, mailbox, wanted));
+      const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
+        throw await byName(ctx, mailbox, group, error);
+      });
+      passes.push(pass);
     });
   }
   await announceForecast(ctx, passes, mailboxes);

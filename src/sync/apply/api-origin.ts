@@ -10,17 +10,21 @@ const MOST_FOLDERS = 20_000;
  * The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota.
  *
  * @param lane where all requests wait as long as it says so; undefined leaves it to the request
+ * @param onOrder called with the mail order after every listing of mailboxes
  */
 export function apiOrigin(
   client: MailboxClient,
   spoolDir: string,
   lane: () => Lane | undefined = () => undefined,
+  onOrder: (orderId: string) => void = () => {},
 ): Origin {
   return {
     // Without the port: the same service on another port is the same host, and an archive belongs to hosts.
     host: client.host.replace(/:\d+$/, ''),
     async mailboxes(signal) {
-      const { mailboxes } = await client.getCurrentAccount({ signal, lane: lane() });
+      const asked = { signal, lane: lane() };
+      const { mailboxes, orderResourceId } = await client.getCurrentAccount(asked);
+      if (orderResourceId !== null) onOrder(orderResourceId);
       const byId = new Map(mailboxes.map(({ resourceId, address }) => [resourceId, address]));
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },

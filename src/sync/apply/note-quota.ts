@@ -1,7 +1,7 @@
 import type { MailboxKey } from '../../mail/words.ts';
 import { concernsOnly } from './failure-scope.ts';
 import type { PassContext } from './pass-context.ts';
-import type { Memory } from './ports.ts';
+import type { Memory, QuotaResource } from './ports.ts';
 
 /** Scope of memory: the quota of each mailbox, as the origin last told it. */
 export const QUOTA = 'quota';
@@ -30,17 +30,34 @@ function usageOf(resources: unknown, wanted: string): number {
   return 0;
 }
 
+/** When a mailbox's quota was told last, milliseconds since the epoch; 0 when it never was. */
+function quotaTold(memory: Memory, at: MailboxKey): number {
+  const known = memory.get(QUOTA, quotaKey(at));
+  return typeof known === 'object' && known !== null && 'at' in known ? Number(known.at) : 0;
+}
+
+/** True when what is known of a mailbox's quota is a day old. */
+export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
+  const age = now - quotaTold(memory, at);
+  return !(age >= 0 && age < ASK_AGAIN_MS);
+}
+
+/** Remembers what a listing says of a mailbox's quota, unless something newer is known. */
+export function rememberQuota(
+  memory: Memory,
+  at: MailboxKey,
+  told: { readonly at: number; readonly resources: readonly QuotaResource[] },
+): void {
+  if (told.at > quotaTold(memory, at)) memory.set(QUOTA, quotaKey(at), told);
+}
+
 /**
  * Asks for a mailbox's quota once a day, for `status` to show. It is no part of the mirror: an origin that does not
  * tell is not a failure of the pass.
  */
 export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
+  if (!isQuotaDue(ctx.memory, at, ctx.now())) return;
   const key = quotaKey(at);
-  const known = ctx.memory.get(QUOTA, key);
-  const askedAt =
-    typeof known === 'object' && known !== null && 'at' in known ? Number(known.at) : 0;
-  const age = ctx.now() - askedAt;
-  if (age >= 0 && age < ASK_AGAIN_MS) return;
   try {
     const resources = await ctx.origin.quota(at.mailbox, ctx.signal);
     ctx.memory.set(QUOTA, key, { at: ctx.now(), resources });

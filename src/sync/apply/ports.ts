@@ -52,6 +52,21 @@ export interface QuotaResource {
   readonly limit: number | null;
 }
 
+/** What the listing of an order says about one of its mailboxes. It may be wrong or old. */
+export interface ListedUsage {
+  readonly address: string;
+  readonly suspended: boolean;
+  /** When the service counted, milliseconds since the epoch; null when it does not say. */
+  readonly countedAt: number | null;
+  readonly resources: readonly QuotaResource[];
+}
+
+export interface UsageListing {
+  readonly mailboxes: readonly ListedUsage[];
+  /** Requests that the whole listing takes; only the first page was read where that is too many. */
+  readonly pages: number;
+}
+
 export type UidOrder = 'ascending' | 'descending';
 
 /**
@@ -85,6 +100,8 @@ export interface Origin {
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
   /** What a mailbox uses and may use; empty where the origin has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
+  /** The usage of all mailboxes, 100 a request; there only with a token for the platform surface. */
+  usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 
 /** An open place as the mirror knows it. */

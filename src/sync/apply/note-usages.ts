@@ -1,0 +1,138 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { MailboxKey } from '../../mail/words.ts';
+import { listingPaysOff, MAILBOXES_A_REQUEST } from '../plan/usage-listing.ts';
+import { isQuotaDue, quotaKey, rememberQuota } from './note-quota.ts';
+import type { PassContext } from './pass-context.ts';
+import type { ListedUsage, Memory, OriginMailbox, UsageListing } from './ports.ts';
+
+/** Scope of memory: what the last listing of each account's order cost, or that it failed. */
+const LISTING = 'usage-listing';
+/** Scope of memory: since when the listing calls a mailbox suspended. */
+const SUSPENDED = 'suspended';
+/** A platform surface that fails is left alone for this long. */
+const AFTER_FAILURE_MS = 3_600_000;
+
+interface Remembered {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly pages: number;
+  readonly failed: boolean;
+}
+
+/**
+ * Asks for the usage of all mailboxes at once where many would be asked for one by one. It spares requests and is
+ * otherwise what `noteQuota` is: no part of the mirror, and no failure of the pass.
+ */
+export async function noteUsages(
+  ctx: PassContext,
+  mailboxes: readonly OriginMailbox[],
+): Promise<void> {
+  const { memory, origin, account } = ctx;
+  const { host } = origin;
+  if (origin.usages === undefined) return;
+  const due = mailboxes.filter(({ resourceId }) =>
+    isQuotaDue(memory, { host, mailbox: resourceId }, ctx.now()),
+  );
+  const last = recalledListing(memory, account, host);
+  const pages = last?.pages ?? Math.ceil(mailboxes.length / MAILBOXES_A_REQUEST);
+  if (!listingPaysOff(pages, due.length) || isLeftAlone(last, ctx.now())) return;
+  await listUsages(ctx, mailboxes);
+}
+
+/** Lists the usage of all mailboxes now, where there is a token for it. That it fails is remembered, and no failure. */
+export async function listUsages(
+  ctx: PassContext,
+  mailboxes: readonly OriginMailbox[],
+): Promise<void> {
+  const { memory, origin, account } = ctx;
+  if (origin.usages === undefined) return;
+  const { host } = origin;
+  const noting = (): Noting => ({ memory, account, host, now: ctx.now() });
+  try {
+    const mostPages = Math.max(1, Math.floor(mailboxes.length / 2));
+    rememberUsages(noting(), mailboxes, await origin.usages(mostPages, ctx.signal));
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!(error instanceof MailkeepError)) throw error;
+    const pages = recalledListing(memory, account, host)?.pages ?? 1;
+    rememberFailure(noting(), pages);
+  }
+}
+
+interface Noting {
+  readonly memory: Memory;
+  readonly account: string;
+  readonly host: string;
+  readonly now: number;
+}
+
+/**
+ * Remembers what a listing says of these mailboxes: quotas, and which are suspended. The two surfaces have ids of their
+ * own, so mailboxes are matched by address; an address that is listed twice says nothing.
+ *
+ * @returns what is said of each mailbox, by resource id
+ */
+export function rememberUsages(
+  { memory, account, host, now }: Noting,
+  mailboxes: readonly OriginMailbox[],
+  { mailboxes: listed, pages }: UsageListing,
+): ReadonlyMap<string, ListedUsage> {
+  memory.set(LISTING, listingKey(account, host), { at: now, pages, failed: false });
+  const byAddress = new Map<string, ListedUsage | null>();
+  for (const usage of listed) {
+    const address = usage.address.toLowerCase();
+    byAddress.set(address, byAddress.has(address) ? null : usage);
+  }
+  const said = new Map<string, ListedUsage>();
+  for (const { resourceId, address } of mailboxes) {
+    const usage = byAddress.get(address.toLowerCase());
+    if (usage === undefined || usage === null) continue;
+    said.set(resourceId, usage);
+    const at = { host, mailbox: resourceId };
+    const { countedAt, resources, suspended } = usage;
+    // A clock that is ahead of ours must not make a usage last longer.
+    if (resources.length > 0) {
+      rememberQuota(memory, at, { at: Math.min(now, countedAt ?? now), resources });
+    }
+    const since = suspendedSince(memory, at);
+    if (suspended !== (since !== null)) memory.set(SUSPENDED, quotaKey(at), suspended ? now : null);
+  }
+  return said;
+}
+
+export function rememberFailure({ memory, account, host, now }: Noting, pages: number): void {
+  memory.set(LISTING, listingKey(account, host), { at: now, pages, failed: true });
+}
+
+/** The last listing of an account's order; undefined before the first. */
+export function recalledListing(
+  memory: Pick<Memory, 'get'>,
+  account: string,
+  host: string,
+): Remembered | undefined {
+  const value = memory.get(LISTING, listingKey(account, host));
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { at, pages, failed }: Record<string, unknown> = { ...value };
+  if (typeof at !== 'number' || typeof pages !== 'number') return undefined;
+  return { at, pages, failed: failed === true };
+}
+
+/** True for a while after a listing failed. */
+export function isLeftAlone(last: Remembered | undefined, now: number): boolean {
+  if (last?.failed !== true) return false;
+  const age = now - last.at;
+  return age >= 0 && age < AFTER_FAILURE_MS;
+}
+
+/** Since when the listing calls a mailbox suspended, milliseconds since the epoch; null while it does not. */
+export function suspendedSince(
+  memory: Pick<Memory, 'get'> | undefined,
+  at: MailboxKey,
+): number | null {
+  const since = memory?.get(SUSPENDED, quotaKey(at));
+  return typeof since === 'number' ? since : null;
+}
+
+function listingKey(account: string, host: string): string {
+  return JSON.stringify([account, host]);
+}

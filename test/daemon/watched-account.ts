@@ -1,0 +1,102 @@
+import { tmpdir } from 'node:os';
+import { pino } from 'pino';
+import { type AccountOrigin, AccountOrigins } from '../../src/cli/daemon/account-origins.ts';
+import { type DaemonLog, daemonLog } from '../../src/cli/daemon/daemon-log.ts';
+import { UsageWatch } from '../../src/cli/daemon/usage-watch.ts';
+import { WebhookWatch } from '../../src/cli/daemon/webhook-watch.ts';
+import { configSchema } from '../../src/config/schema.ts';
+import { settle } from '../../src/config/settings.ts';
+import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
+import { systemClock } from '../../src/limiter/clock.ts';
+import type { Sandbox } from '../../src/service/sandbox.ts';
+import type { LastCompared } from '../../src/sync/apply/last-compared.ts';
+import type { Memory, Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
+
+/** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */
+export interface WatchedAccount {
+  readonly account: AccountOrigin;
+  readonly usage: UsageWatch;
+  readonly webhooks: WebhookWatch;
+  /** What passes are made over. */
+  readonly origin: Origin;
+  /** What was asked to be checked sooner, oldest first. */
+  readonly sooner: string[][];
+  readonly lines: { readonly msg: string; readonly level: number }[];
+  /** Mailboxes are listed, as a survey does. */
+  survey(): Promise<readonly OriginMailbox[]>;
+  close(): Promise<void>;
+}
+
+export function watchedAccount(options: {
+  readonly sandbox: Pick<Sandbox, 'mailboxUrl' | 'platformUrl' | 'tokens'>;
+  /** Without it, the configuration has no token for the platform surface. */
+  readonly platform: boolean;
+  readonly memory: Memory;
+  readonly now: () => number;
+  readonly stored?: () => readonly StoredWebhook[];
+  readonly lastCompared?: (resourceId: string) => LastCompared;
+  readonly settings?: object;
+}): WatchedAccount {
+  const { sandbox, memory, now } = options;
+  const file = configSchema.parse({
+    accounts: [
+      {
+        name: 'main',
+        baseUrl: sandbox.mailboxUrl,
+        token: sandbox.tokens.mailbox,
+        ...(options.platform
+          ? { platform: { url: sandbox.platformUrl, token: sandbox.tokens.platform } }
+          : {}),
+        ...options.settings,
+      },
+    ],
+    rateLimit: { requestsPerMinute: 10_000_000, concurrency: 8 },
+  });
+  const origins = new AccountOrigins({
+    settings: settle(file, '/nowhere/config.json'),
+    env: {},
+    spoolDir: tmpdir(),
+    clock: systemClock,
+    store: { load: () => undefined, save: () => {} },
+    onRequest: () => {},
+    onWait: () => {},
+  });
+  const [account] = origins.all();
+  if (account === undefined) throw new Error('the configuration has no account');
+  const lines: { msg: string; level: number }[] = [];
+  const log: DaemonLog = daemonLog(
+    pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) }),
+  );
+  const sooner: string[][] = [];
+  const shared = {
+    accounts: () => [account],
+    memory,
+    lastCompared: ({ mailbox }: { readonly mailbox: string }) =>
+      options.lastCompared?.(mailbox) ?? { at: 0, messages: 0 },
+    checkSooner: (_name: string, ids: readonly string[]) => sooner.push([...ids]),
+    now,
+    // What is not put off is done at once; the rest is for the test to ask for.
+    after: (ms: number, act: () => void) => {
+      if (ms === 0) act();
+      return () => {};
+    },
+    log,
+  };
+  const usage = new UsageWatch(shared);
+  const stored = () => Promise.resolve(options.stored?.() ?? []);
+  const webhooks = new WebhookWatch({ ...shared, stored, observe: () => {} });
+  const origin = origins.origin(account, () => undefined, now);
+  return {
+    account,
+    usage,
+    webhooks,
+    origin,
+    sooner,
+    lines,
+    survey: () => origin.mailboxes(new AbortController().signal),
+    async close() {
+      await Promise.all([usage.close(), webhooks.close()]);
+      await origins.close();
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { WebhookListing } from '../../src/delivery-watch/webhook-listing.ts';
+import { platformWebhookRecord } from '../../src/wire/platform-records.ts';
+
+const QUARTER = 15 * 60_000;
+
+/** Requests of a day in which an order of so many webhooks is checked every quarter of an hour. */
+async function requestsOfADay(webhooks: number): Promise<number> {
+  let requests = 0;
+  const platform = {
+    async *eachWebhook(_order: string, { perPage = 0 } = {}) {
+      for (let n = 0; n < webhooks; n += 1) {
+        if (n % perPage === 0) requests += 1;
+        yield platformWebhookRecord.parse({ id: `w${n}`, status: 'active', url: 'u' });
+      }
+    },
+  };
+  const listing = new WebhookListing();
+  const { signal } = new AbortController();
+  for (let n = 0; n < 96; n += 1) {
+    expect(await listing.webhooks(platform, 'OR1', n * QUARTER, signal)).toHaveLength(webhooks);
+  }
+  return requests;
+}
+
+test('one page of webhooks is asked for each time, many pages once an hour', async () => {
+  expect(await requestsOfADay(100)).toBe(96);
+  expect(await requestsOfADay(200)).toBe(2 * 48);
+  expect(await requestsOfADay(1_000)).toBe(10 * 24);
+});

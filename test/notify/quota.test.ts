@@ -1,0 +1,90 @@
+import { expect, test } from 'vitest';
+import type { Quota } from '../../src/cli/archive-status.ts';
+import { quotaObservations } from '../../src/cli/compose/quota-observations.ts';
+import { noticeSummary } from '../../src/cli/sentences/notice.ts';
+import { fullnessOf } from '../../src/health/fullness.ts';
+import { messageOf } from '../../src/notify/message.ts';
+import { allWell, due, NOTHING_TOLD, observe, type Told, tried } from '../../src/notify/plan.ts';
+import { toldIn } from '../../src/notify/remembered.ts';
+
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+const ADDRESS = 'ada@example.org';
+
+function quota(storage: number, messages: number | null = null): Quota {
+  return {
+    at: '2026-11-20T00:00:00.000Z',
+    resources: [
+      { name: 'STORAGE', usage: storage, limit: 1_000 },
+      { name: 'MESSAGE', usage: messages ?? 0, limit: messages === null ? null : 100 },
+    ],
+  };
+}
+
+const found = (percent: number, warnPercent: number | null = 95) =>
+  quotaObservations([{ address: ADDRESS, quota: quota(percent * 10) }], warnPercent);
+
+test('a mailbox is nearly full from the threshold on, and not any more two points below it', () => {
+  const states = [94.9, 95, 100, 120, 94, 93, 92.9, 0].map((percent) => {
+    const [observation] = found(percent);
+    return observation === undefined ? 'as before' : observation.failure !== null;
+  });
+  expect(states).toEqual(['as before', true, true, true, 'as before', 'as before', false, false]);
+  expect(found(95)[0]?.failure).toMatchObject({
+    code: 'mailbox-nearly-full',
+    message: 'Mailbox ada@example.org is 95% full (storage).',
+  });
+  expect(found(100, null)).toMatchObject([{ failure: null }]);
+  expect(found(50, 50)[0]?.failure?.message).toContain('50% full');
+});
+
+test('the quota that is nearest to its limit counts; one without a limit does not', () => {
+  expect(fullnessOf(quota(100, 97).resources)).toEqual({ name: 'MESSAGE', share: 0.97 });
+  expect(fullnessOf(quota(100).resources)).toEqual({ name: 'STORAGE', share: 0.1 });
+  expect(fullnessOf([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
+});
+
+test('each crossing is told once, is no failure, and is not repeated', () => {
+  let told: Told = NOTHING_TOLD;
+  let time = Date.UTC(2026, 10, 20);
+  const sent: string[] = [];
+  const see = (percent: number | null): void => {
+    told = observe(told, percent === null ? [] : found(percent), time);
+    const notice = due(told, time);
+    if (notice === null) return;
+    const { event, ok, summary } = messageOf(notice, allWell(told), time, {
+      host: 'machine',
+      version: '1',
+      summarise: noticeSummary,
+    });
+    sent.push(`${event} ${ok} ${summary}`);
+    // As over a restart.
+    told = toldIn(JSON.parse(JSON.stringify(tried(told, notice, true, time))));
+  };
+  const days = (percent: number, count: number): void => {
+    for (let day = 0; day < count; day += 1) {
+      see(percent);
+      time += 20 * MINUTE;
+      see(null);
+      time += DAY;
+    }
+  };
+  days(50, 2);
+  days(96, 4);
+  days(94, 2);
+  days(97, 2);
+  expect(sent).toEqual([
+    'warning true mailkeep: warning: quota ada@example.org (Mailbox ada@example.org is 96% full (storage).)',
+  ]);
+  days(60, 2);
+  days(98, 2);
+  expect(sent.slice(1)).toEqual([
+    'recovered true mailkeep: no warning any more: quota ada@example.org',
+    expect.stringMatching(/^warning true .* 98% full/),
+  ]);
+  // Something that fails is still a failure next to it.
+  const account = { kind: 'account' as const, name: 'main' };
+  const failure = { family: 'auth' as const, code: 'auth.refused', message: 'Refused.' };
+  told = observe(told, [{ subject: account, failure }], time);
+  expect(allWell(told)).toBe(false);
+});
