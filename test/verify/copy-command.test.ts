@@ -130,7 +130,8 @@ test('a folder with other files stays as it is; what a killed copy left there is
 
   const begun = join(top, 'begun');
   mkdirSync(join(begun, 'log'), { recursive: true });
-  for (const name of ['lock', 'lock-journal', 'lock.json', 'FORMAT.tmp']) writeFileSync(join(begun, name), '');
+  for (const name of ['lock', 'lock-journal', 'lock.json', 'FORMAT.tmp'])
+    writeFileSync(join(begun, name), '');
   const made = await ran(['copy', '--data', archive.dir, '--to', begun]);
   expect(made).toMatchObject({ code: 0, stderr: '' });
 });
