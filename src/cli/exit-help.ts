@@ -75,6 +75,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   forget: { ...WRITES, 0: 'done, or not confirmed' },
   webhooks: { ...ASKS, 1: 'failed or not confirmed; the reason is printed' },
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
+  config: ANY,
   service: ANY,
   api: { ...ASKS, 1: 'failed, done in part, or not confirmed; the reason is printed' },
   sandbox: { ...ANY, 0: 'stopped by a signal' },

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Body } from '../command-file.ts';
-import { EXIT_STATUS_HELP } from '../exit-codes.ts';
+import { exitStatusHelp } from '../exit-help.ts';
 
 const HELP = `
 "check" reads the configuration as every other command does, reports all that is wrong with it, and tries to read the
@@ -34,7 +34,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       .description(summary)
       .helpOption('-h, --help', 'print help')
       .configureHelp({ showGlobalOptions: true })
-      .addHelpText('after', EXIT_STATUS_HELP)
+      .addHelpText('after', exitStatusHelp('config'))
       .action(() => chosen(async (context) => (await load())(context)));
   }
 }

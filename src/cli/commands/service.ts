@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { Body } from '../command-file.ts';
-import { EXIT_STATUS_HELP } from '../exit-codes.ts';
+import { exitStatusHelp } from '../exit-help.ts';
 
 const HELP = `
 Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for those who prefer a
@@ -30,7 +30,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--dry-run', 'print the files instead of writing them')
     .option('--force', 'replace files that say something else')
     .option('--root <dir>', 'a folder to write below, for packages', '/')
-    .addHelpText('after', EXIT_STATUS_HELP)
+    .addHelpText('after', exitStatusHelp('service'))
     .action(
       (options: {
         readonly user?: boolean;
