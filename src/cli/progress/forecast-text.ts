@@ -8,7 +8,7 @@ const LONG_MS = 600_000;
 export function forecastText(ahead: Forecast): string {
   const time = ahead.hours * 3_600_000;
   const lines = [
-    `Ahead: ${counted(ahead.messages, 'message')}${ahead.bytes === 0 ? '' : ` (about ${bytes(ahead.bytes)})`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
+    `Ahead: ${counted(ahead.messages, 'place')}${ahead.bytes === 0 ? '' : ` (about ${bytes(ahead.bytes)})`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
     `That is ${counted(ahead.requests, 'request')}: about ${span(time)} at ${count(ahead.requestsPerMinute)} a minute. Newest messages come first; interrupt whenever you like, the next sync goes on.`,
   ];
   if (time > LONG_MS) {
