@@ -73,14 +73,6 @@ export async function compactSegment(
   return sealed;
 }
 
-/** Returns whether a segment was sealed with zstd: whether its footer, which always compresses, is stored so. */
-export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean {
-  if (sealed === undefined) return false;
-  const head = Buffer.alloc(RECORD_HEADER_BYTES);
-  const got = readFully(file, head, sealed.offset);
-  return readRecordHeader(head.subarray(0, got), 0, header, sealed.offset)?.codec === CODEC.zstd;
-}
-
 /** Unsealed segments are not compressed at all: sealing them is the writer's matter. */
 function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec): boolean {
   if (sealed === undefined) return false;

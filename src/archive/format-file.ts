@@ -5,8 +5,11 @@ import {
   archiveMissing,
   errnoOf,
 } from '../errors/archive.ts';
-import { type FileLayer, readWhole, replaceFile } from './file-layer.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { type FileLayer, readFully, readWhole, replaceFile } from './file-layer.ts';
 import { formatPath, logFolder } from './layout.ts';
+import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from './record-header.ts';
+import { type OpenSegment, openInForce, type SegmentListing } from './segment-files.ts';
 
 /** What an archive is called before anything in it is compressed with zstd; every program reads it. */
 const FIRST_FORMAT = 1;
@@ -60,6 +63,54 @@ export async function allowZstd(files: FileLayer, dir: string): Promise<void> {
   }
   // A process that was killed may have left a FORMAT that shows, and would not outlive a power cut.
   await files.syncFolder(dir);
+}
+
+/** Returns whether a segment was sealed with zstd: whether its footer, which is always compressed, is stored so. */
+export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean {
+  if (sealed === undefined) return false;
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  const got = readFully(file, head, sealed.offset);
+  return readRecordHeader(head.subarray(0, got), 0, header, sealed.offset)?.codec === CODEC.zstd;
+}
+
+/**
+ * Makes FORMAT allow zstd where a log holds zstd that FORMAT does not announce: a backup that was made by copying files
+ * one by one may have FORMAT from before the first zstd, and segments from after it. Looks at the first and the last
+ * sealed segment, since an archive is compacted from its beginning and sealed at its end. The caller holds the archive's
+ * lock.
+ */
+export async function announceZstd(
+  files: FileLayer,
+  dir: string,
+  listing: SegmentListing,
+): Promise<void> {
+  if (allowsZstd(files, dir)) return;
+  const sealed = [...listing].filter(([, generations]) => Math.max(...generations) > 1);
+  for (const one of new Set([sealed.at(0), sealed.at(-1)])) {
+    if (one === undefined || !holdsZstd(files, dir, ...one)) continue;
+    await allowZstd(files, dir);
+    return;
+  }
+}
+
+function holdsZstd(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+): boolean {
+  try {
+    const opened = openInForce(files, dir, segment, generations);
+    try {
+      return isSealedWithZstd(opened);
+    } finally {
+      opened.file.close();
+    }
+  } catch (error) {
+    // A damaged segment keeps nobody from writing behind it; verification reports it.
+    if (error instanceof MailkeepError && error.family === 'damage') return false;
+    throw error;
+  }
 }
 
 async function write(files: FileLayer, dir: string, version: number): Promise<void> {

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { errnoOf, logEndsEarly, logSyncFailed } from '../errors/archive.ts';
 import { filesWithDamage } from './bad-sectors.ts';
 import type { FileLayer } from './file-layer.ts';
-import { checkFormat, isUnused, writeFormat } from './format-file.ts';
+import { announceZstd, checkFormat, isUnused, writeFormat } from './format-file.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
 import { formatPath, isTemporary, logFolder, temporaryPath } from './layout.ts';
 import { LogWriter, type WriterSettings } from './log-writer.ts';
@@ -65,6 +65,7 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
   const last = [...listing].at(-1);
   if (last === undefined) return beginLog(settings, options.expected);
 
+  await writing(dir, 0, () => announceZstd(files, dir, listing));
   const opened = openInForce(files, dir, ...last);
   try {
     return await continueLog(settings, options, opened, listing);

@@ -1,11 +1,11 @@
 import { basename } from 'node:path';
 import { filesWithDamage } from '../archive/bad-sectors.ts';
-import { isSealedWithZstd } from '../archive/compact-segments.ts';
 import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
 import {
   allowsZstd,
   allowZstd,
   checkFormat,
+  isSealedWithZstd,
   isUnused,
   writeFormat,
 } from '../archive/format-file.ts';

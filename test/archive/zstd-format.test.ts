@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { compactableSegments, compactSegment } from '../../src/archive/compact-segments.ts';
+import { replaceFile } from '../../src/archive/file-layer.ts';
 import { mendSegment } from '../../src/archive/mend-segment.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { sealerInProcess } from '../../src/archive/sealer.ts';
@@ -50,6 +51,22 @@ test('an archive is of format 1 until zstd is written', async () => {
   disk.delete(hotPath(2));
   expect(await soundBatches(disk.files)).toEqual(known.batches);
 });
+
+test.each([1, 2])(
+  'the next writer mends a FORMAT that is older than the zstd in segment %i',
+  async (segment) => {
+    const { disk, known } = await closed();
+    await seal(disk, 1, segment === 1 ? 'zstd' : 'zlib');
+    await seal(disk, 2, segment === 2 ? 'zstd' : 'zlib');
+    await replaceFile(disk.files, `${DIR}/FORMAT`, Buffer.from('mailkeep archive 1\n'));
+    await (await openOn(disk.files, { expected: known.reached })).close();
+    expect(format(disk)).toBe('mailkeep archive 2\n');
+    expectFormatAllows(
+      disk.afterPowerCut(() => false),
+      DIR,
+    );
+  },
+);
 
 const CUTS = powerCuts(4);
 
