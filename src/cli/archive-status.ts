@@ -15,6 +15,10 @@ import { recalledProof } from '../sync/apply/proof.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox } from '../sync/apply/unwatched.ts';
 import type { Reader } from './compose/reader.ts';
 import { type VerificationStatus, verificationStatus } from './known-damage.ts';
+import { listedMailboxes } from './listed-mailboxes.ts';
+
+/** A mailbox with or without anything in the archive. */
+type StatusMailbox = Omit<KnownMailbox, 'id'>;
 
 export interface FolderStatus {
   readonly folder: string;
@@ -140,11 +144,20 @@ function mailboxStatuses(
     if (known === undefined) folders.set(key, [folder]);
     else known.push(folder);
   }
-  return catalog.folders
-    .mailboxes()
-    .map((mailbox) =>
-      mailboxStatus(catalog, state, mailbox, folders.get(mailboxKey(mailbox)) ?? []),
-    );
+  return [...catalog.folders.mailboxes(), ...waitingMailboxes(catalog, state)].map((mailbox) =>
+    mailboxStatus(catalog, state, mailbox, folders.get(mailboxKey(mailbox)) ?? []),
+  );
+}
+
+/** Mailboxes that a token reaches and that no pass got to yet: the archive has nothing of them. */
+function waitingMailboxes(
+  catalog: Reader['catalog'],
+  state: StateFile | undefined,
+): StatusMailbox[] {
+  const known = new Set(catalog.folders.mailboxes().map(mailboxKey));
+  return listedMailboxes(state)
+    .map(({ host, resourceId, address }) => ({ host, mailbox: resourceId, address }))
+    .filter((mailbox) => !known.has(mailboxKey(mailbox)) && !isUnwatchedMailbox(state, mailbox));
 }
 
 function mailboxKey({ host, mailbox }: MailboxKey): string {
@@ -154,7 +167,7 @@ function mailboxKey({ host, mailbox }: MailboxKey): string {
 function mailboxStatus(
   catalog: Reader['catalog'],
   state: StateFile | undefined,
-  mailbox: KnownMailbox,
+  mailbox: StatusMailbox,
   known: readonly KnownFolder[],
 ): MailboxStatus {
   const folders = known.map((folder) => folderStatus(catalog, folder, state));

@@ -18,12 +18,12 @@ export function exportText(result: ExportResult): string {
   const { to, format, exported, skipped, kept, failures, interrupted } = result;
   const lost = result.quarantined + result.damaged + result.purged;
   return [
-    `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'message')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
-    ...(skipped > 0 ? [`${counted(skipped, 'message')} were there already`] : []),
+    `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'place')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
+    ...(skipped > 0 ? [`${counted(skipped, 'place')} were there already`] : []),
     ...(kept > 0
-      ? [`${counted(kept, 'message')} of earlier exports are there beside those asked for`]
+      ? [`${counted(kept, 'place')} of earlier exports are there in addition to those asked for`]
       : []),
-    ...(lost > 0 ? [`${counted(lost, 'message')} could not be exported:`] : []),
+    ...(lost > 0 ? [`${counted(lost, 'place')} could not be exported:`] : []),
     ...failures.slice(0, MOST_TOLD).map(failureText),
     ...(failures.length > MOST_TOLD
       ? [`  … and ${counted(lost - MOST_TOLD, 'more')}; --json and the manifest name them`]

@@ -26,7 +26,7 @@ const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
 export function planText(plan: SyncPlan): string {
   const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
     ...planned.map((folder) => {
-      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'message')}` : '';
+      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'place')}` : '';
       const place = shownName(address, folder.folder);
       return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
     }),
@@ -34,6 +34,6 @@ export function planText(plan: SyncPlan): string {
   ]);
   return [
     ...folders,
-    `In all ${counted(plan.messages, 'message')} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
+    `In all ${counted(plan.messages, 'place')} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
   ].join('\n');
 }

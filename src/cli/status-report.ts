@@ -132,7 +132,9 @@ function mailboxLine(
   const age = isImported(mailbox)
     ? 'imported'
     : provenAt === null
-      ? 'not wholly compared yet'
+      ? mailbox.folders.some((folder) => folder.provenAt !== null)
+        ? 'not wholly compared yet'
+        : 'not compared'
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
   const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;

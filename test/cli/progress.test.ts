@@ -44,7 +44,7 @@ test('the time left is the mean rate carried on', () => {
   expect(timeLeft(0, 200, 10_000)).toBeNull();
   const line = summaryLine(started.reduce(tallied, emptyTally(0)), 10_000, 600);
   expect(line).toBe(
-    '50 of 200 messages, 1.0 MB, 5/s, 30 s left; 53 requests, 318 a minute (budget 600); ana@example.org and bob@example.org',
+    '50 of 200 places, 1.0 MB, 5/s, 30 s left; 53 requests, 318 a minute (budget 600); ana@example.org and bob@example.org',
   );
 });
 
@@ -72,13 +72,13 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
   stop();
   const lines = text().trimEnd().split('\n');
   expect(lines.slice(0, 3)).toEqual([
-    'Ahead: 12,000 messages (about 1.2 GB) in 5 folders of 1 mailbox.',
+    'Ahead: 12,000 places (about 1.2 GB) in 5 folders of 1 mailbox.',
     'That is 12,126 requests: about 3 h 22 min at 60 a minute. Newest messages come first; interrupt whenever you like, the next sync goes on.',
     'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
   ]);
   expect(lines.slice(3)).toHaveLength(2);
   // The sum knows what was forecast, also of mailboxes that did not begin yet.
-  expect(lines[3]).toMatch(/^100 of 12,000 messages, .* left; 53 requests/);
+  expect(lines[3]).toMatch(/^100 of 12,000 places, .* left; 53 requests/);
 });
 
 test('--quiet and --json leave stderr empty', () => {
@@ -106,7 +106,7 @@ test('on a terminal there are bars for mailboxes at work and for all, and nothin
   }
   await vi.waitFor(() => expect(text()).toContain('ana@example.org'), 60_000);
   stop();
-  expect(text()).toContain('50 of 200 messages');
+  expect(text()).toContain('50 of 200 places');
   expect(text()).toContain('(budget 600)');
   expect(text()).not.toContain('bob@example.org');
   // The cursor is shown again.
@@ -127,7 +127,7 @@ test('a bar fits its terminal, and one of unknown size', async () => {
     stop();
     const lines = stripVTControlCharacters(text())
       .split(/[\r\n]+|(?<![█░])(?=[█░])/)
-      .filter((line) => line.includes('messages'));
+      .filter((line) => line.includes('places'));
     expect(lines.length).toBeGreaterThan(1);
     for (const line of lines) expect(line.length).toBeLessThan(columns || 80);
     // A line that was cut says so.

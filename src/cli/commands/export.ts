@@ -7,7 +7,7 @@ import { EXPORT_FORMATS, type ExportFormat } from '../../export/format.ts';
 import { runExport } from '../../export/run-export.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { accountHosts } from '../account-hosts.ts';
-import { bytes, count } from '../amounts.ts';
+import { bytes, count, counted } from '../amounts.ts';
 import type { Body } from '../command-file.ts';
 import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
@@ -145,5 +145,5 @@ async function selectionOf(
 }
 
 function progressText({ done, of, bytes: written, ofBytes }: ExportProgress): string {
-  return `exported ${count(done)} of ${count(of)} messages, ${bytes(written)} of ${bytes(ofBytes)}`;
+  return `exported ${count(done)} of ${counted(of, 'place')}, ${bytes(written)} of ${bytes(ofBytes)}`;
 }

@@ -2,14 +2,14 @@ import { bytes, count, counted, localTime, span } from '../amounts.ts';
 import { shownName } from '../shown-name.ts';
 import { type MailboxTally, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
 
-/** `1,200 of 3,400 messages, 12.3 MB, 210/s, 10 s left`. */
+/** `1,200 of 3,400 places, 12.3 MB, 210/s, 10 s left`. */
 export function storedText(
   { messages, ahead, bytes: stored }: Pick<MailboxTally, 'messages' | 'ahead' | 'bytes'>,
   elapsedMs: number,
 ): string {
   const left = messages < ahead ? timeLeft(messages, ahead, elapsedMs) : null;
   return [
-    `${count(messages)} of ${counted(ahead, 'message')}`,
+    `${count(messages)} of ${counted(ahead, 'place')}`,
     bytes(stored),
     ...(elapsedMs > 0 ? [`${count((messages / elapsedMs) * 1000)}/s`] : []),
     ...(left === null ? [] : [`${span(left)} left`]),

@@ -46,7 +46,7 @@ export const EXPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
     ),
   'export-incomplete': ({ places, told }) =>
     say(
-      `The export has ${told} of ${places} messages and cannot say what became of the others.`,
+      `The export has ${told} of ${places} places and cannot say what became of the others.`,
       'Run "mailkeep verify" on the archive, and export to a new place.',
     ),
   'export-missing': ({ target }) => say(`There is no export of mailkeep at ${target}.`),

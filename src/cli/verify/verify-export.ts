@@ -26,7 +26,7 @@ export async function verifyExport(context: CommandContext, typed: string): Prom
     at: path.resolve(surroundings.cwd, typed),
     signal,
     onProgress: ({ messages, bytes: read }) =>
-      activity.show(() => `compared ${counted(messages, 'message')}, ${bytes(read)}`),
+      activity.show(() => `compared ${counted(messages, 'place')}, ${bytes(read)}`),
   }).finally(activity.stop);
   await output.object(check, () => checkText(check));
   if (!check.sound) return EXIT.damage;
@@ -38,9 +38,9 @@ function checkText(check: ExportCheck): string {
   const verdict = sound ? 'as exported' : 'DAMAGED';
   const of = format === null ? '' : ` (${format}, commit ${commit?.number ?? 0})`;
   return [
-    `${verdict}${of}: ${counted(messages, 'message')}, ${bytes(check.bytes)} compared`,
+    `${verdict}${of}: ${counted(messages, 'place')}, ${bytes(check.bytes)} compared`,
     ...(lacking > 0
-      ? [`${counted(lacking, 'message')} had no bytes to export: the manifest names them`]
+      ? [`${counted(lacking, 'place')} had no bytes to export: the manifest names them`]
       : []),
     ...findings.slice(0, MOST_TOLD).map(findingText),
     ...(found > MOST_TOLD ? [`… and ${count(found - MOST_TOLD)} more; --json names them`] : []),

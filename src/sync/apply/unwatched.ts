@@ -9,7 +9,7 @@ const UNWATCHED = 'unwatched';
 
 type Noting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
 
-/** Remembers which known mailboxes of an account are left out; a pass that was narrowed by hand tells only which are not. */
+/** Remembers which mailboxes of an account are left out, known ones or not; a pass that was narrowed by hand tells only which are not. */
 export function noteUnwatchedMailboxes(
   ctx: Noting,
   listed: readonly OriginMailbox[],
@@ -19,8 +19,7 @@ export function noteUnwatchedMailboxes(
     const wanted = selects(mailboxes, address);
     // First: a pass over one of a thousand mailboxes has nothing to say of the others.
     if (!wanted && whole?.mailboxes !== true) continue;
-    const key = { host: ctx.origin.host, mailbox: resourceId };
-    if (ctx.mirror.mailboxAddress(key) !== undefined) note(ctx.memory, mailboxKey(key), !wanted);
+    note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
   }
 }
 
