@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { MANIFEST_NAME, type ManifestEntry } from '../export/manifest.ts';
 import { readManifest } from '../export/read-manifest.ts';
+import { cutMarks } from '../mail/marks.ts';
 import { flagsFromName, uniquePart } from '../mailfiles/maildir-names.ts';
 
 /** A folder of the archive that mail goes to. */
@@ -175,5 +176,5 @@ function numbered(name: string, number: number): string {
 
 /** A path as it is found again: without the flags of a Maildir's name, and in one form of its accents. */
 function keyOf(path: string): string {
-  return uniquePart(path.normalize('NFC'));
+  return uniquePart(cutMarks(path).normalize('NFC'));
 }

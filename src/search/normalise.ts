@@ -1,3 +1,5 @@
+import { cutMarks } from '../mail/marks.ts';
+
 /**
  * One form of text for the index and for queries, so that both sides of a comparison went through the same
  * hands. FTS5's own tokenizer folds case and diacritics; what it cannot do is done here: compatibility forms
@@ -12,11 +14,14 @@ export function indexText(text: string): string {
     : folded;
 }
 
-/** NFKC, only ASCII's signs between words, no invisible characters, and the letters below, without the rewriting of unspaced scripts. */
+/**
+ * NFKC, only ASCII's signs between words, no invisible characters, at most 30 marks on a letter, and the letters below,
+ * without the rewriting of unspaced scripts.
+ */
 export function foldLetters(text: string): string {
   if (isAscii(text)) return text;
-  return text
-    .replaceAll(INVISIBLE(), '')
+  // Invisible characters go first: between marks, they would hide how many of these stand in a row.
+  return cutMarks(text.replaceAll(INVISIBLE(), ''))
     .normalize('NFKC')
     .replaceAll(BETWEEN_WORDS(), ' ')
     .replaceAll(SPECIAL, (letter) => LETTERS[letter] ?? letter)

@@ -7,6 +7,7 @@ import { extractMessage } from '../../src/mime/extract-message.ts';
 import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
 import { safeFileName } from '../../src/mime/safe-file-name.ts';
 import { safePage } from '../../src/mime/safe-page.ts';
+import { foldWord, indexText } from '../../src/search/normalise.ts';
 import { zip } from '../attachments/documents.ts';
 import { rawMail } from './compose.ts';
 
@@ -165,6 +166,10 @@ describe('twice a line takes twice the time at most', () => {
     ['to measure marks', (n) => bound(displayWidth, `a${times('\u0301', n)}`)],
     ['to measure flags', (n) => bound(displayWidth, times('\u{1f1e6}', n))],
     ['to cut it', (n) => bound((text) => fitColumns(text, 40), `a${times('\u0301', n)}b`)],
+    ['to index marks', (n) => bound(indexText, `a${times('\u0301\u0323', n / 5)}`)],
+    ['to index halfwidth marks', (n) => bound(indexText, times('\uff9e\u0323', n / 5))],
+    ['to index marks that hide', (n) => bound(indexText, times('\u0301\u200d\u0323\u200d', n / 2))],
+    ['to fold marks', (n) => bound(foldWord, `a${times('\u0301\u0323', n / 5)}`)],
     ['to find a date', (n) => bound(parseHeaderDate, `1 ${times('a', n)}${times(' ', n)}`)],
   ])('%s', async (_, make) => {
     await expectLinear(make);

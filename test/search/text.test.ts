@@ -30,6 +30,16 @@ describe('one form of text', () => {
     expect(indexText(text)).toBe(indexed);
   });
 
+  test('more than 30 marks on a letter are cut, and the letters around them stay', () => {
+    const marks = (n: number) => '\u0301\u0317'.repeat(n / 2);
+    const most = indexText(`z${marks(30)}o`);
+    expect(most.normalize('NFD')).toHaveLength(32);
+    expect(indexText(`z${marks(1000)}o`)).toBe(most);
+    expect(indexText(`z${'\u0301\u200d\u0317'.repeat(500)}o`)).toBe(most);
+    expect(foldWord(`z${marks(1000)}o`)).toBe('zo');
+    expect(ftsString(`z${marks(1000)}o`, false)).toBe(ftsString(most, false));
+  });
+
   test('folding twice changes nothing more', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
