@@ -25,7 +25,7 @@ export function openReader({
   notices.detail(`archive: ${terminalLine(dataDir)}`);
   requireArchive(dataDir);
   const catalog = openCatalogReader(dataDir);
-  const stale = staleCatalog(dataDir, catalog.reached().number);
+  const stale = staleCatalog(dataDir, () => catalog.reached().number);
   if (stale !== null) {
     notices.warn(
       `the catalog is behind the log (commit ${stale.reached} of ${stale.last}), and newer mail is not found. "mailkeep rebuild --data ${terminalLine(dataDir)}" brings it up to date; so does the next sync.`,
