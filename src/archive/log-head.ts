@@ -1,5 +1,4 @@
-import { errnoOf, logDamaged, logEndsEarly } from '../errors/archive.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { logDamaged, logEndsEarly } from '../errors/archive.ts';
 import type { FileLayer } from './file-layer.ts';
 import { checkFormat } from './format-file.ts';
 import { logFolder } from './layout.ts';
@@ -52,37 +51,5 @@ export function logHead(
     return { archiveId: header.archiveId.toString('hex'), number, hash };
   } finally {
     opened.file.close();
-  }
-}
-
-/**
- * Returns the number of the log's last commit by the structure of its last segment, without hashing anything: a
- * question that reading commands ask. Undefined where the segment was not written since a time, or does not say.
- *
- * @param since milliseconds since the epoch
- */
-export function lastCommitNumber(
-  dir: string,
-  since: number,
-  files: FileLayer = realFiles,
-): number | undefined {
-  try {
-    const last = [...listSegments(files, dir)].at(-1);
-    if (last === undefined) return undefined;
-    const opened = openInForce(files, dir, ...last);
-    try {
-      if (files.modifiedAt(opened.path) <= since) return undefined;
-      let number = opened.header.previousNumber;
-      for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
-        if (item.what === 'remainder') break;
-        number = item.commit.number;
-      }
-      return number;
-    } finally {
-      opened.file.close();
-    }
-  } catch (error) {
-    if (error instanceof MailkeepError || errnoOf(error) !== 'unknown') return undefined;
-    throw error;
   }
 }

@@ -1,9 +1,17 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
+import { jsonLine } from './json-text.ts';
 import { type Colours, type ColourWish, wantsColour } from './output.ts';
 import { fitNarrow } from './wrap-text.ts';
 
-/** What people are told beside results, on standard error. With `--json` nothing but an error stands there. */
+/** A warning that programs act on. Codes are stable; sentences are not. */
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** Notices on standard error. With `--json` it holds one error, or the warnings of a command that ended with 0. */
 export interface Notices {
   /** True when progress may be drawn over: a terminal, not `--quiet`, no JSON. */
   readonly live: boolean;
@@ -15,6 +23,10 @@ export interface Notices {
   detail(text: string): void;
   /** Something that works but should be mended; silent under `--quiet` and `--json`. */
   warn(text: string): void;
+  /** A warning that with `--json` is not silent: an object, written by `settle`. Silent under `--quiet`. */
+  alert(warning: Warning): void;
+  /** Writes the alerts that wait with `--json`, one line each: called once the command has ended with 0. */
+  settle(): void;
 }
 
 export function streamNotices(
@@ -31,6 +43,8 @@ export function streamNotices(
     if (!options.quiet && !options.json)
       stream.write(`${terminal ? fitNarrow(text, stream.columns) : text}\n`);
   };
+  const warn = (text: string): void => line(`${colours.yellow('warning:')} ${text}`);
+  const waiting: Warning[] = [];
   return {
     live: terminal && !options.quiet && !options.json,
     colours,
@@ -39,6 +53,15 @@ export function streamNotices(
     detail(text) {
       if (options.verbose === true) line(colours.dim(text));
     },
-    warn: (text) => line(`${colours.yellow('warning:')} ${text}`),
+    warn,
+    alert(warning) {
+      if (options.json && !options.quiet) waiting.push(warning);
+      else warn(`${warning.message} ${warning.hint}`);
+    },
+    settle() {
+      for (const { code, message, hint } of waiting.splice(0)) {
+        stream.write(`${jsonLine({ warning: { code, message, hint } })}\n`);
+      }
+    },
   };
 }

@@ -50,6 +50,7 @@ export async function run(
     const context = { globals, output, notices, surroundings, stdin, signal, now };
     const startedAt = now();
     const code = await request.body(context);
+    if (code === EXIT.done) notices.settle();
     await output.written();
     notices.detail(`time: ${now() - startedAt} ms`);
     return code;

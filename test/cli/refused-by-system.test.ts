@@ -100,6 +100,32 @@ describe.skipIf(unrefused !== null)(`where the system refuses (${unrefused ?? 't
     expect(readdirSync(data)).toEqual(before);
   });
 
+  test('doctor names a file that a sync appends to and may not write, in folders that it may', async () => {
+    for (const name of [
+      'segment',
+      'catalog.sqlite-wal',
+      'catalog.sqlite-shm',
+      'state.sqlite-wal',
+    ]) {
+      const { data, config } = readable();
+      execFileSync('chmod', ['-R', 'u+rwX,a+rwX', data]);
+      const log = path.join(data, 'log');
+      const segment = readdirSync(log).filter((file) => file.endsWith('.1.seg'));
+      expect(segment).toHaveLength(1);
+      const file = name === 'segment' ? path.join(log, ...segment) : path.join(data, name);
+      if (name !== 'segment') writeFileSync(file, '', { flag: 'a' });
+      const line = ['doctor', '--config', config, '--data', data];
+      const before = await unprivileged(line);
+      expect([name, before.stdout]).toEqual([name, expect.stringMatching(/^ok +log: /m)]);
+      writeFileSync(file, '', { flag: 'a' });
+      chmodSync(file, process.getuid?.() === 0 ? 0o644 : 0o444);
+      const { code, stdout } = await unprivileged(line);
+      expect([name, code]).toEqual([name, 1]);
+      expect(stdout).toMatch(/^FAILED +log: .*permission denied \(EACCES\)/m);
+      expect(stdout.replaceAll(/\s+/g, '')).toContain(file);
+    }
+  });
+
   test('an archive that can only be read is verified; that nothing is remembered is a warning', async () => {
     const { data } = readable();
     for (const mode of [[], ['--sample', '100%'], ['--drill', '5']]) {

@@ -3,9 +3,11 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { FileLayer } from '../../src/archive/file-layer.ts';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { realFiles } from '../../src/archive/real-files.ts';
+import { scanLog } from '../../src/archive/scan-log.ts';
 import { sealSegment } from '../../src/archive/seal-segment.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';
@@ -104,6 +106,76 @@ describe('with a second copy', () => {
     const other = damagedCopy('other', HOT, zeros(size - 300, size - 100));
     const dir = damagedCopy('both', HOT, zeros(80, 200));
     await repaired(dir, { copies: [other] });
+    expect(await verified(dir)).toMatchObject({ found: 0, catalog: 'equal' });
+  });
+});
+
+/** The disk, where the system refuses to open one file. */
+function refusing(path: string): FileLayer {
+  return {
+    open(opened, access) {
+      if (opened !== path) return realFiles.open(opened, access);
+      throw Object.assign(new Error(`permission denied, open '${opened}'`), { code: 'EACCES' });
+    },
+    list: (folder) => realFiles.list(folder),
+    makeFolder: (folder) => realFiles.makeFolder(folder),
+    rename: (from, to) => realFiles.rename(from, to),
+    remove: (file) => realFiles.remove(file),
+    syncFolder: (folder) => realFiles.syncFolder(folder),
+    modifiedAt: (file) => realFiles.modifiedAt(file),
+  };
+}
+
+describe('a copy with a segment that cannot be opened', () => {
+  const missingFacts = async (dir: string): Promise<number> => {
+    let count = 0;
+    for await (const event of scanLog({ dir })) {
+      if (event.what !== 'batch') continue;
+      const isMissing = ({ kind, fact }: { kind: string; fact?: { fact: string } }) =>
+        kind === 'fact' && fact?.fact === 'missing';
+      count += event.batch.records.filter(isMissing).length;
+    }
+    return count;
+  };
+
+  test('helps with its other segments', async () => {
+    const copy = damagedCopy('refused', HOT, (bytes) => bytes);
+    const refused = join(copy, 'log', HOT);
+    const dir = damagedCopy('helped', SEALED, zeros(100, 600));
+    const done = await repaired(dir, { copies: [copy], files: refusing(refused) });
+    expect(done).toMatchObject({
+      skippedCopies: [],
+      skippedSegments: [{ copy, file: refused, reason: 'EACCES' }],
+      missing: [],
+    });
+    expect(await verified(dir)).toMatchObject({ found: 0, catalog: 'equal' });
+  });
+
+  test('keeps what it may hold from being recorded as missing', async () => {
+    const copy = damagedCopy('refused', HOT, (bytes) => bytes);
+    const refused = join(copy, 'log', SEALED);
+    const at = readFileSync(join(archive.dir, 'log', SEALED)).indexOf(
+      noise(290_000, 9).subarray(0, 32),
+    );
+    const dir = damagedCopy('waiting', SEALED, zeros(at + 10, at + 500));
+    const first = await repaired(dir, { copies: [copy], files: refusing(refused) });
+    expect(first.missing).toEqual([{ kind: 'message', hash: hash('sha256', large) }]);
+    expect(await missingFacts(dir)).toBe(0);
+    const second = await repaired(dir, { copies: [copy] });
+    expect(second).toMatchObject({ missing: [], skippedSegments: [] });
+    expect(await verified(dir)).toMatchObject({ found: 0 });
+  });
+
+  test('is skipped as a copy where no segment can be opened', async () => {
+    const copy = damagedCopy('closed', HOT, (bytes) => bytes);
+    rmSync(join(copy, 'log', HOT));
+    const dir = damagedCopy('unhelped', SEALED, zeros(100, 600));
+    const done = await repaired(dir, {
+      copies: [copy, archive.dir],
+      files: refusing(join(copy, 'log', SEALED)),
+    });
+    expect(done.skippedCopies).toEqual([{ copy, reason: 'EACCES' }]);
+    expect(done.skippedSegments).toEqual([]);
     expect(await verified(dir)).toMatchObject({ found: 0, catalog: 'equal' });
   });
 });

@@ -20,7 +20,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         openReader({
           ...context,
           globals,
-          notices: { ...context.notices, warn: () => {}, detail: () => {} },
+          notices: { ...context.notices, alert: () => {}, detail: () => {} },
         }),
       );
       const named = commandName(words.slice(0, -1));

@@ -44,7 +44,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const fresh =
             maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
           const daemon = await runningDaemon(reader.dataDir);
-          await output.object({ ...status, fresh, stale, daemon }, () =>
+          const { catalogBehind } = reader;
+          await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
             [
               statusText(status, stale, now(), output),
               ...daemonLines(daemon, now(), output.colours),

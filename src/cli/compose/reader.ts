@@ -4,12 +4,14 @@ import { locateDataDir } from '../../config/data-dir.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { requireArchive } from '../archive-folder.ts';
 import type { CommandContext } from '../context.ts';
-import { staleCatalog } from './stale-catalog.ts';
+import { type Stale, staleCatalog } from './stale-catalog.ts';
 
 /** The archive as those have it who only read: beside a writer or without one, without configuration or network. */
 export interface Reader {
   readonly dataDir: string;
   readonly catalog: Catalog;
+  /** Null where the catalog has all that the log has, or a writer is about to bring it along. */
+  readonly catalogBehind: Stale | null;
   /** Opened when first asked for. */
   sources(): LogReader;
   close(): void;
@@ -25,16 +27,19 @@ export function openReader({
   notices.detail(`archive: ${terminalLine(dataDir)}`);
   requireArchive(dataDir);
   const catalog = openCatalogReader(dataDir);
-  const stale = staleCatalog(dataDir, catalog.reached().number);
-  if (stale !== null) {
-    notices.warn(
-      `the catalog is behind the log (commit ${stale.reached} of ${stale.last}), and newer mail is not found. "mailkeep rebuild --data ${terminalLine(dataDir)}" brings it up to date; so does the next sync.`,
-    );
+  const catalogBehind = staleCatalog(dataDir, () => catalog.reached().number);
+  if (catalogBehind !== null) {
+    notices.alert({
+      code: 'catalog-behind',
+      message: `the catalog is behind the log (commit ${catalogBehind.reached} of ${catalogBehind.last}), and newer mail is not found.`,
+      hint: `"mailkeep rebuild --data ${terminalLine(dataDir)}" brings it up to date; so does the next sync.`,
+    });
   }
   let sources: LogReader | undefined;
   return {
     dataDir,
     catalog,
+    catalogBehind,
     sources() {
       sources ??= openLogReader({ dir: dataDir, locator: catalog.locator });
       return sources;

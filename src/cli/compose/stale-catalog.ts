@@ -1,7 +1,6 @@
-import { statSync } from 'node:fs';
+import { lastCommitNumber } from '../../archive/last-commit.ts';
 import { tryLock } from '../../archive/lock.ts';
-import { lastCommitNumber } from '../../archive/log-head.ts';
-import { catalogFile } from '../../catalog/open.ts';
+import { realFiles } from '../../archive/real-files.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 
 /** How far a catalog is behind its log. */
@@ -12,25 +11,16 @@ export interface Stale {
 
 /**
  * Returns how far the catalog of an archive is behind its log, or null where it is not, or where a writer is about to
- * bring it along. A log that is damaged tells nothing here: that is for a verification to report.
+ * bring it along. A damaged log is no reason here: a verification reports it.
  *
- * @param reached the number of the commit that the catalog has reached
+ * @param reachedNow returns the number of the commit that the catalog has reached
  */
-export function staleCatalog(dataDir: string, reached: number): Stale | null {
-  const last = lastCommitNumber(dataDir, changedAt(dataDir));
-  if (last === undefined || last <= reached) return null;
-  return hasWriter(dataDir) ? null : { reached, last };
-}
-
-/** When the catalog was written last: a log that was written before has nothing that it lacks. */
-function changedAt(dataDir: string): number {
-  const file = catalogFile(dataDir);
-  const times = [file, `${file}-wal`].map((name) => {
-    const stats = statSync(name, { throwIfNoEntry: false });
-    // Those who only read make an empty write-ahead log.
-    return stats === undefined || stats.size === 0 ? 0 : stats.mtimeMs;
-  });
-  return Math.max(...times);
+export function staleCatalog(dataDir: string, reachedNow: () => number): Stale | null {
+  const last = lastCommitNumber(dataDir, realFiles);
+  if (last === undefined || last <= reachedNow() || hasWriter(dataDir)) return null;
+  // A writer may have finished meanwhile.
+  const reached = reachedNow();
+  return last > reached ? { reached, last } : null;
 }
 
 /** The lock is only tried where the catalog is behind. */

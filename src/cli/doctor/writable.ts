@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs';
 import path from 'node:path';
-import { formatPath, logFolder } from '../../archive/layout.ts';
+import { formatPath, logFolder, parseSegmentName, segmentName } from '../../archive/layout.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { stateFile } from '../../catalog/state.ts';
 import { openRegularFile } from '../../disk/regular-file.ts';
@@ -35,7 +35,7 @@ export function writeCheck(dataDir: string): Check {
   return well({ ...at, message: `${folder} can be written.` });
 }
 
-/** Opens what a sync reads and appends to: FORMAT, every segment, the catalog and the state. */
+/** Opens what a sync reads (FORMAT, every segment), and tries what it writes: the last segment, the catalog, the state. */
 export function logCheck(dataDir: string): Check {
   const at = { name: 'log', about: null };
   const folder = logFolder(dataDir);
@@ -56,16 +56,30 @@ export function logCheck(dataDir: string): Check {
     );
     if (error !== undefined) return failed(at.name, at.about, error);
   }
-  const written = [folder, catalogFile(dataDir), stateFile(dataDir)];
+  const databases = [catalogFile(dataDir), stateFile(dataDir)];
+  const written = [
+    folder,
+    ...appendedTo(names).map((name) => path.join(folder, name)),
+    ...databases.flatMap((file) => [file, `${file}-wal`, `${file}-shm`]),
+  ];
   for (const file of written.filter((name) => existsSync(name))) {
     // Not opened: closing it would take away the locks of connections that this process may have.
     const error = attempt(
       () => accessSync(file, constants.R_OK | constants.W_OK),
       (errno, cause) => archiveUnwritable(file, errno, cause),
     );
-    if (error !== undefined) return failed(at.name, at.about, error);
+    // A sealing replaces a segment, and SQLite removes a write-ahead log, at any moment.
+    if (error !== undefined && existsSync(file)) return failed(at.name, at.about, error);
   }
   return well({ ...at, message: 'The log, the catalog and the state can be read and written.' });
+}
+
+/** The segment that a writer appends to: the last one, while it is not sealed. */
+function appendedTo(names: readonly string[]): string[] {
+  const segments = names.map(parseSegmentName).filter((name) => name !== undefined);
+  const last = Math.max(...segments.map(({ segment }) => segment));
+  const files = segments.filter(({ segment }) => segment === last);
+  return files.every(({ generation }) => generation === 1) ? files.map(segmentName) : [];
 }
 
 /** A sealing may have replaced the file since the folder was listed. */

@@ -147,22 +147,30 @@ function freeName(stem: string): string {
 }
 
 function repairReport(
-  { before, mended, restored, missing, unwritable, skippedCopies }: Repaired,
+  { before, mended, restored, missing, unwritable, skippedCopies, skippedSegments }: Repaired,
   { catalogRebuilt, unread }: CatalogAnew,
   after: Verification,
   colours: Colours,
 ): string {
+  const isAllRead = skippedCopies.length + skippedSegments.length === 0;
+  const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
   return [
     `Found ${counted(before.found, 'finding')}.`,
     ...skippedCopies.map(
       ({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`,
+    ),
+    ...skippedSegments.map(
+      ({ file, reason }) => `The file ${file} was skipped: ${reasonText(reason)}.`,
     ),
     ...mended.map(({ segment, generation, putAside }) => {
       const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
       return `Segment ${segment} is whole again, as generation ${generation}${aside}`;
     }),
     ...restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
-    ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: found nowhere.`),
+    ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
+    ...(missing.length === 0 || isAllRead
+      ? []
+      : ['Make readable what was skipped and repair again: it may hold what is missing.']),
     ...(unwritable === null
       ? []
       : [

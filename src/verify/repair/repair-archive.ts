@@ -1,23 +1,26 @@
 import { hash as digest } from 'node:crypto';
 import { filesOverBadSectors } from '../../archive/bad-sectors.ts';
 import type { Batch } from '../../archive/batch.ts';
-import { type FileLayer, openIfFile } from '../../archive/file-layer.ts';
-import { checkFormat } from '../../archive/format-file.ts';
-import { segmentPath } from '../../archive/layout.ts';
-import { openLogReader } from '../../archive/log-reader.ts';
+import type { FileLayer } from '../../archive/file-layer.ts';
+import { filesWithout } from '../../archive/hidden-files.ts';
 import type { LogWriter } from '../../archive/log-writer.ts';
 import { openLogWriter } from '../../archive/open-log-writer.ts';
 import { realFiles } from '../../archive/real-files.ts';
 import { scanLog } from '../../archive/scan-log.ts';
-import { listSegments } from '../../archive/segment-files.ts';
-import { type ImpliedCatalog, openImplied } from '../../catalog/implied.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
-import { errnoOf } from '../../errors/errno.ts';
-import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { SegmentChecker } from '../segment-threads.ts';
 import { type Verification, verifyArchive } from '../verify-archive.ts';
 import { archiveIdOf } from './archive-identity.ts';
+import {
+  type OtherCopy,
+  openCopies,
+  readableCopies,
+  type SkippedCopy,
+  type SkippedSegment,
+  type Wanted,
+} from './copies.ts';
 import { forgottenIn } from './forgotten.ts';
 import { type MendedSegment, mendLog } from './mend-log.ts';
 
@@ -46,17 +49,17 @@ export interface Repaired {
     readonly hash: string;
     readonly from: 'copy' | 'origin';
   }[];
-  /** Found nowhere: recorded as missing, for ever or until somebody brings them. */
+  /**
+   * Found nowhere. Recorded as missing until somebody brings them, unless something was skipped: it may hold them, and
+   * the next repair looks there.
+   */
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
-  /** Copies that cannot be read, with the system's name of the reason, or our code. Nothing was taken from them. */
+  /** Copies that cannot be read. Nothing was taken from them. */
   readonly skippedCopies: readonly SkippedCopy[];
+  /** Segments that cannot be read, of copies that were used. */
+  readonly skippedSegments: readonly SkippedSegment[];
   /** Why nothing could be appended to the log: its last segment is damaged beyond mending. */
   readonly unwritable: string | null;
-}
-
-export interface SkippedCopy {
-  readonly copy: string;
-  readonly reason: string;
 }
 
 /** A batch is committed from this size on. */
@@ -73,8 +76,9 @@ const BATCH_MESSAGES = 128;
 export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const { dir, files = realFiles, checker, signal } = options;
   // What the disk does not give back is damage like any other; only the writer has to know of it.
-  const readable = filesOverBadSectors(files);
-  const { copies, skipped } = readableCopies(readable, options.copies);
+  const sectors = filesOverBadSectors(files);
+  const { copies, hidden, ...skipped } = readableCopies(sectors, options.copies);
+  const readable = hidden.size === 0 ? sectors : filesWithout(sectors, hidden);
   const verify = () => verifyArchive({ dir, files, checker, full: true, signal });
   const before = await verify();
   const expected = reachedBy(dir);
@@ -96,8 +100,7 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   });
   const after = mended.length > 0 ? await verify() : before;
   const wanted = wantedOf(after);
-  const skippedCopies = skipped;
-  const done = { before, mended, restored: [], missing: [], skippedCopies, unwritable: null };
+  const done = { before, mended, restored: [], missing: [], ...skipped, unwritable: null };
   if (wanted.size === 0) return done;
   let writer: LogWriter;
   try {
@@ -106,56 +109,17 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { ...done, unwritable: error.code };
   }
-  const others = await openCopies(readable, copies, skipped);
+  const opened = await openCopies(readable, copies);
   try {
-    const appended = await append(options, writer, others, wanted, await declared(readable, dir));
-    return { ...done, ...appended };
+    const skippedCopies = [...skipped.skippedCopies, ...opened.skipped];
+    const isAllRead = skippedCopies.length + skipped.skippedSegments.length === 0;
+    const declare = isAllRead ? { except: await declared(readable, dir) } : null;
+    const appended = await append(options, writer, opened.others, wanted, declare);
+    return { ...done, ...appended, skippedCopies };
   } finally {
-    for (const { close } of others) close();
+    for (const { close } of opened.others) close();
     await writer.close();
   }
-}
-
-/**
- * Sorts out copies that cannot be read: one hostile or broken copy must not keep the others from helping. Damage in a
- * copy is no reason to skip it, and neither is a pipe or a folder instead of a segment.
- */
-function readableCopies(files: FileLayer, given: readonly string[]) {
-  const copies: string[] = [];
-  const skipped: SkippedCopy[] = [];
-  for (const copy of given) {
-    const reason = whyUnreadable(files, copy);
-    if (reason === undefined) copies.push(copy);
-    else skipped.push({ copy, reason });
-  }
-  return { copies, skipped };
-}
-
-function whyUnreadable(files: FileLayer, copy: string): string | undefined {
-  try {
-    try {
-      checkFormat(files, copy);
-    } catch (error) {
-      // Its segments are worth what they always were.
-      if (!hasCode(error, 'archive-format-unreadable')) throw error;
-    }
-    for (const [segment, generations] of listSegments(files, copy)) {
-      for (const generation of generations) {
-        openIfFile(files, segmentPath(copy, { segment, generation }))?.close();
-      }
-    }
-    return undefined;
-  } catch (error) {
-    if (error instanceof MailkeepError) return error.code;
-    const errno = errnoOf(error);
-    if (errno === undefined) throw error;
-    return errno;
-  }
-}
-
-interface Wanted {
-  readonly kind: 'message' | 'blob';
-  readonly hash: string;
 }
 
 function damagedSegments({ findings }: Verification): number[] {
@@ -182,59 +146,6 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-interface OtherCopy {
-  read(wanted: Wanted): Buffer | undefined;
-  close(): void;
-}
-
-/**
- * Copies are read by what their logs say: they may have no catalog.
- *
- * @param skipped those are added to it that cannot be read
- */
-async function openCopies(
-  files: FileLayer,
-  copies: readonly string[],
-  skipped: SkippedCopy[],
-): Promise<OtherCopy[]> {
-  const opened: OtherCopy[] = [];
-  for (const dir of copies) {
-    const implied = await openImplied();
-    try {
-      await foldAll(files, dir, implied);
-    } catch (error) {
-      implied.close();
-      const reason = error instanceof MailkeepError ? error.code : errnoOf(error);
-      if (reason === undefined) throw error;
-      skipped.push({ copy: dir, reason });
-      continue;
-    }
-    const reader = openLogReader({ dir, files, locator: implied.locator });
-    opened.push({
-      read({ kind, hash }) {
-        try {
-          return kind === 'message' ? reader.readMessage(hash) : reader.readBlob(hash);
-        } catch (error) {
-          if (error instanceof MailkeepError) return undefined;
-          throw error;
-        }
-      },
-      close() {
-        reader.close();
-        implied.close();
-      },
-    });
-  }
-  return opened;
-}
-
-async function foldAll(files: FileLayer, dir: string, implied: ImpliedCatalog): Promise<void> {
-  for await (const event of scanLog({ dir, files })) {
-    if (event.what !== 'batch' || event.batch.commit.number <= implied.reached().number) continue;
-    implied.fold([event.batch], true);
-  }
-}
-
 /** What earlier repairs recorded as missing: it is not said twice. */
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   const said = new Set<string>();
@@ -249,12 +160,13 @@ async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
   return said;
 }
 
+/** @param declare record what is found nowhere as missing, except what is recorded already; null: record nothing */
 async function append(
   { fetchAgain, signal }: RepairOptions,
   writer: LogWriter,
   others: readonly OtherCopy[],
   wanted: ReadonlyMap<string, Wanted>,
-  declaredBefore: ReadonlySet<string>,
+  declare: { readonly except: ReadonlySet<string> } | null,
 ): Promise<Pick<Repaired, 'restored' | 'missing'>> {
   const restored: Repaired['restored'][number][] = [];
   const missing: Wanted[] = [];
@@ -273,7 +185,8 @@ async function append(
       add(batch, it, bytes);
       restored.push({ ...it, from: copied === undefined ? 'origin' : 'copy' });
     } else {
-      if (!declaredBefore.has(key)) batch.addFact({ fact: 'missing', ...it, size: 0 });
+      const isNew = declare !== null && !declare.except.has(key);
+      if (isNew) batch.addFact({ fact: 'missing', ...it, size: 0 });
       missing.push(it);
     }
     if (batch.bytes >= BATCH_BYTES || batch.messages >= BATCH_MESSAGES) await flush();
