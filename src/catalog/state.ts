@@ -18,6 +18,8 @@ export interface StateFile {
   entries(scope: string): { readonly key: string; readonly value: unknown }[];
   /** Null and undefined forget. */
   set(scope: string, key: string, value: unknown): void;
+  /** Reads and writes in one transaction: what other processes write comes before all of it or after. */
+  together<T>(act: () => T): T;
   close(): void;
 }
 
@@ -194,6 +196,7 @@ function over(database: Database.Database, file: string): StateFile {
               .run(scope, key, JSON.stringify(value)),
       );
     },
+    together: (act) => guard(() => database.transaction(act).immediate()),
     close: () => database.close(),
   };
 }

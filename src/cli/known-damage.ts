@@ -31,11 +31,13 @@ export interface VerificationStatus {
   /** All that is known; `findings` holds the first ones. */
   readonly found: number;
   readonly findings: readonly KnownFinding[];
+  /** The last drill: when it began (ISO 8601), and how many messages of how many it read back; null for none. */
+  readonly drill: { readonly at: string; readonly checked: number; readonly of: number } | null;
 }
 
 export function verificationStatus(last: VerificationFacts | null): VerificationStatus | null {
   if (last === null) return null;
-  const { at, mode, checked, of, fullAt, ok, damage } = last;
+  const { at, mode, checked, of, fullAt, ok, damage, drill } = last;
   return {
     at: new Date(at).toISOString(),
     mode,
@@ -46,6 +48,7 @@ export function verificationStatus(last: VerificationFacts | null): Verification
     damagedSince: damage === null ? null : new Date(damage.since).toISOString(),
     found: damage?.found ?? 0,
     findings: damage?.findings ?? [],
+    drill: drill === null ? null : { ...drill, at: new Date(drill.at).toISOString() },
   };
 }
 
@@ -85,6 +88,7 @@ export function verificationLines(
   const more = found - shown.length;
   return [
     verifiedText(last, now),
+    ...drillLines(last, now),
     ...shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
     ...(found > 0 && more > 0 ? [`… and ${counted(more, 'more finding')}`] : []),
     ...(found > 0
@@ -95,6 +99,13 @@ export function verificationLines(
         ]
       : []),
   ];
+}
+
+/** The last drill, where it is not what is shown as the last verification. */
+function drillLines({ mode, drill }: VerificationStatus, now: number): string[] {
+  if (drill === null || mode === 'drill') return [];
+  const ago = span(Math.max(0, now - Date.parse(drill.at)));
+  return [`last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`];
 }
 
 /** When the archive was last verified, and how much of it. */

@@ -3,7 +3,7 @@ import { nameProcess } from '../archive/lock-holder.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
+import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
 import { streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
@@ -34,6 +34,8 @@ export async function run(
   const noColour = refusesColour(args);
   const output = streamOutput(stdout, { json, env, noColour });
   let verbose = false;
+  // What the command came to, once it has ended: that its output then did not arrive does not undo it.
+  let ended: ExitCode = EXIT.done;
   try {
     const request = await parseCommandLine(args, commands);
     if (request.kind === 'print') {
@@ -49,19 +51,20 @@ export async function run(
     const surroundings = { cwd, env };
     const context = { globals, output, notices, surroundings, stdin, signal, now };
     const startedAt = now();
-    const code = await request.body(context);
-    if (code === EXIT.done) notices.settle();
+    ended = await request.body(context);
     await output.written();
+    // Behind everything that may fail: with --json an error is the only object on standard error.
+    if (ended === EXIT.done) notices.settle();
     notices.detail(`time: ${now() - startedAt} ms`);
-    return code;
+    return ended;
   } catch (error) {
     // Whoever read our output had enough.
-    if (error instanceof OutputClosed) return EXIT.done;
+    if (error instanceof OutputClosed) return ended;
     if (isAbort(error)) {
       tell(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
-    return reported(error, json, { stderr, env, verbose });
+    return combinedExit([ended, reported(error, json, { stderr, env, verbose })]);
   }
 }
 

@@ -35,14 +35,19 @@ export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSea
  *
  * @throws usage-option for a name that could not be used, `catalog-io` where nothing can be written
  */
-export function saveSearch(dataDir: string, name: string, query: string | undefined): void {
+export function saveSearch(
+  dataDir: string,
+  name: string,
+  query: string | undefined,
+  movedAside: (file: string) => void,
+): void {
   if (!NAME.test(name))
     throw usageError('usage-option', {
       option: '--save',
       found: name,
       expected: 'a name of letters, digits, - and _',
     });
-  const state = openState(dataDir);
+  const state = openState(dataDir, movedAside);
   try {
     state.set(SCOPE, name, query);
   } finally {

@@ -62,6 +62,15 @@ export interface VerificationFacts {
   /** Whether no damage is known. */
   readonly ok: boolean;
   readonly damage: KnownDamage | null;
+  /** The last drill; null where there was none. */
+  readonly drill: DrillFacts | null;
+}
+
+/** The last drill: when it began, and how many messages of how many it exported and read back. */
+export interface DrillFacts {
+  readonly at: number;
+  readonly checked: number;
+  readonly of: number;
 }
 
 /** What verifications found, until a repair, or a clean verification that covered it, clears it. */

@@ -348,6 +348,11 @@ class Verifying {
   }
 }
 
+/** Whether a verification read nothing of the log, because the FORMAT file does not say how. */
+export function readNothing({ findings }: Pick<Verification, 'findings'>): boolean {
+  return findings.some(({ what }) => what === 'format');
+}
+
 function nothingRead({ kept, count }: Findings): Verification {
   return {
     archiveId: null,

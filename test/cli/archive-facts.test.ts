@@ -18,7 +18,7 @@ test('monitoring sees what a sync left: mailboxes, sizes, certificates, the last
   expect((await mailkeep(['sync', '--config', config])).code).toBe(0);
   const writable = openState(data);
   rememberVerification(writable, {
-    ...{ at: before, mode: 'quick', checked: 0, of: 30, found: 2, findings: [] },
+    ...{ at: before, endedAt: before, mode: 'quick', checked: 0, of: 30, found: 2, findings: [] },
     covers: () => false,
   });
   writable.close();

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -152,6 +152,99 @@ test('a message that a sample found damaged is clear once a sample has read it a
   expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
   expect((await mailkeep(['verify', '--sample', '100%', '--data', data])).code).toBe(0);
   expect(await everywhere(place)).toMatchObject({ ...SOUND, verification: { mode: 'sample' } });
+});
+
+test('what a checkpoint found is cleared by none that is older, and by no repair', async () => {
+  const { folder, data } = await synced();
+  const at = (name: string) => path.join(folder, name);
+  const run = (...args: string[]) => mailkeep([...args, '--data', at('back')]);
+  const status = async () => (await run('status')).code;
+  const checkpoint = (name: string) => mailkeep(['checkpoint', '--to', at(name), '--data', data]);
+  expect((await checkpoint('old.json')).code).toBe(0);
+  cpSync(data, at('back'), { recursive: true });
+  writeFileSync(at('one.eml'), 'Subject: later\r\n\r\nmail\r\n');
+  expect((await mailkeep(['import', at('one.eml'), '--data', data])).code).toBe(0);
+  expect((await checkpoint('new.json')).code).toBe(0);
+
+  expect((await run('verify', '--checkpoint', at('new.json'))).code).toBe(3);
+  expect(await status()).toBe(3);
+  for (const less of [['--checkpoint', at('old.json')], ['--repair'], []]) {
+    expect([less, (await run('verify', ...less)).code]).toEqual([less, 0]);
+    expect([less, await status()]).toEqual([less, 3]);
+  }
+  rmSync(path.join(at('back'), 'log'), { recursive: true });
+  cpSync(path.join(data, 'log'), path.join(at('back'), 'log'), { recursive: true });
+  expect((await run('verify', '--checkpoint', at('new.json'))).code).toBe(0);
+  expect(await status()).toBe(0);
+});
+
+test('a FORMAT file that cannot be read hides no damage, and is no complete verification', async () => {
+  const place = await synced();
+  const { data } = place;
+  const status = async () =>
+    shown.parse(JSON.parse((await mailkeep(['status', '--json', '--data', data])).stdout))
+      .verification;
+  flipOf(place)();
+  expect((await mailkeep(['verify', '--data', data])).code).toBe(3);
+  const before = await status();
+  const file = path.join(data, 'FORMAT');
+  const format = readFileSync(file);
+  writeFileSync(file, 'something else\n');
+  expect((await mailkeep(['verify', '--data', data])).code).toBe(3);
+  writeFileSync(file, format);
+  expect(await status()).toMatchObject({
+    ...{ fullAt: before?.fullAt, checked: before?.checked, of: before?.of },
+    found: (before?.found ?? 0) + 1,
+    findings: expect.arrayContaining([
+      before?.findings[0],
+      expect.objectContaining({ what: 'format' }),
+    ]),
+  });
+  expect((await mailkeep(['verify', '--repair', '--data', data])).code).toBe(0);
+  expect(await status()).toMatchObject({ ok: true, found: 0 });
+});
+
+test('a drill after a complete verification is shown below it', async () => {
+  const { data } = await synced();
+  expect((await mailkeep(['verify', '--data', data])).code).toBe(0);
+  expect((await mailkeep(['verify', '--drill', '7', '--data', data])).code).toBe(0);
+  const { stdout } = await mailkeep(['status', '--data', data]);
+  expect(stdout).toMatch(
+    /verified .* ago \(every byte\), no damage\nlast drill .* \(7 of \d+ messages\)/,
+  );
+});
+
+/** A state whose file can be opened, and whose rows cannot be read. */
+function damageState({ data }: Workplace): void {
+  const file = path.join(data, 'state.sqlite');
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill(0xff, 4_096));
+}
+
+test('a damaged state is a failed check, and verify begins a new one and says so', async () => {
+  const place = await synced();
+  const { config, data } = place;
+  const run = (...args: string[]) => mailkeep([...args, '--data', data]);
+  flipOf(place)();
+  expect((await run('verify')).code).toBe(3);
+  damageState(place);
+  const doctor = await mailkeep(['doctor', '--json', '--config', config]);
+  const { checks } = doctored.parse(JSON.parse(doctor.stdout));
+  expect(doctor.code).toBe(3);
+  expect(checks).toContainEqual(expect.objectContaining({ name: 'lock', state: 'ok' }));
+  expect(checks).toContainEqual(expect.objectContaining({ name: 'verification', state: 'failed' }));
+  const status = await run('status');
+  expect(status.code).toBe(3);
+  expect(status.stderr).toMatch(/^mailkeep: The state .*state\.sqlite is damaged/);
+  expect(status.stderr).not.toContain('rebuild');
+  const verified = await run('verify');
+  expect(verified.code).toBe(3);
+  expect(verified.stderr).toMatch(/the state .* put aside as .*"mailkeep verify" finds it again/);
+  expect(verified.stderr).not.toContain('could not be remembered');
+  expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
+  damageState(place);
+  const sync = await mailkeep(['sync', '--config', config]);
+  expect(sync.stderr).toContain('"mailkeep verify" finds it again');
 });
 
 test('a copy without a state remembers what verify found in it', async () => {

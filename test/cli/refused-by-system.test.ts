@@ -222,6 +222,28 @@ describe('standard output', () => {
       stderr: '',
     });
   });
+
+  test('damage ends with code 3, whether or not its report arrives', async () => {
+    const { data } = readable();
+    const folder = path.join(data, 'log');
+    const [file = ''] = readdirSync(folder).map((name) => path.join(folder, name));
+    const bytes = readFileSync(file);
+    const at = Math.floor(bytes.length / 3);
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    writeFileSync(file, bytes);
+    for (const line of ['verify', 'verify --json', 'status', 'status --json', 'verify --quick']) {
+      const command = `"$node" "$mailkeep" ${line} --data ${data}`;
+      expect([line, (await mailkeep([...line.split(' '), '--data', data])).code]).toEqual([
+        line,
+        3,
+      ]);
+      const gone = shell(`${command} | true; exit \${PIPESTATUS[0]}`);
+      expect([line, gone]).toEqual([line, { code: 3, stderr: '' }]);
+      const full = shell(`${command} > /dev/full`);
+      expect([line, full.code]).toEqual([line, 3]);
+      expect(full.stderr).toContain('Standard output cannot be written');
+    }
+  });
 });
 
 test('an error that nobody expected is a sentence; its stack is for those who ask', () => {

@@ -45,7 +45,7 @@ function archive(...mailboxes: MailboxFacts[]): ArchiveFacts {
     mailboxes,
     verification: {
       ...{ at: NOW - HOUR, mode: 'sample', checked: 5, of: 20, fullAt: NOW - 2 * HOUR },
-      ...{ ok: true, damage: null },
+      ...{ ok: true, damage: null, drill: null },
     },
   };
 }

@@ -12,6 +12,7 @@ import { requireArchive } from '../archive-folder.ts';
 import type { Body } from '../command-file.ts';
 import { EXIT } from '../exit-codes.ts';
 import type { Notices } from '../notices.ts';
+import { shortId } from '../place-line.ts';
 import { openActivity } from '../progress/activity.ts';
 import { isOfCatalog, noting } from '../verify/remember.ts';
 
@@ -49,7 +50,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         activity.stop();
         const durationMs = now() - startedAt;
         await output.object({ ...result, durationMs }, () => report(result, durationMs));
-        rememberRebuild(notices, dataDir, startedAt, result);
+        rememberRebuild(notices, dataDir, { at: startedAt, endedAt: now() }, result);
         return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
       } finally {
         activity.stop();
@@ -90,16 +91,18 @@ function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
 function rememberRebuild(
   notices: Notices,
   dataDir: string,
-  at: number,
+  run: { readonly at: number; readonly endedAt: number },
   result: RebuildResult,
 ): void {
-  const findings = damagesOf(result);
+  const findings = damagesOf(result).map((finding) =>
+    finding.id === null ? finding : { ...finding, text: `message ${shortId(finding.id)}` },
+  );
   const found = findings.length;
   noting(
     { notices },
     dataDir,
     'the damage',
-    (state) => rememberDamage(state, { at, found, findings, covers: isOfCatalog }),
+    (state) => rememberDamage(state, { ...run, found, findings, covers: isOfCatalog }, 'rebuild'),
     true,
   );
 }

@@ -17,6 +17,7 @@ import { wholeNumber } from '../option-values.ts';
 import { printFound } from '../print-found.ts';
 import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
 import { explainText } from '../search-report.ts';
+import { stateAsideText } from '../state-aside.ts';
 import { notSearchableText } from '../status-report.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
@@ -116,6 +117,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const reader = openReader(context);
         try {
           const saved = () => savedSearches(reader.dataDir);
+          const movedAside = (file: string): void => notices.warn(stateAsideText(file));
           if (options.saved === true) {
             for (const search of saved())
               await output.line(search, () => `@${search.name}  ${terminalLine(search.query)}`);
@@ -124,7 +126,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           if (options.forget !== undefined) {
             const name = options.forget.replace(/^@/, '');
             withSaved(`@${name}`, saved);
-            saveSearch(reader.dataDir, name, undefined);
+            saveSearch(reader.dataDir, name, undefined, movedAside);
             notices.say(`Forgot @${name}.`);
             return EXIT.done;
           }
@@ -135,7 +137,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             const before = saved().find((search) => search.name === name);
             if (options.replace !== true && !(await mayReplace(context, before, text)))
               return EXIT.done;
-            saveSearch(reader.dataDir, name, text);
+            saveSearch(reader.dataDir, name, text, movedAside);
             notices.say(`Saved as @${name}.`);
             return EXIT.done;
           }

@@ -2,10 +2,10 @@ import { MailboxClient } from '../../api/mailbox-client.ts';
 import { PlatformClient } from '../../api/platform-client.ts';
 import type { RetryPolicy } from '../../api/retries.ts';
 import type { CallOptions } from '../../api/surface-client.ts';
-import { readState } from '../../catalog/state.ts';
+import { readState, type StateFile } from '../../catalog/state.ts';
 import type { AccountSettings, Settings, TokenSource } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { operationError } from '../../errors/operation.ts';
 import { usageError } from '../../errors/usage.ts';
 import { Limiter } from '../../limiter/limiter.ts';
@@ -29,6 +29,16 @@ export interface Clients {
   readonly options: CallOptions;
 }
 
+/** What the limiter learned. A damaged state has nothing of it: then it is learned again, as without a state. */
+function learned(state: StateFile | undefined, key: string): unknown {
+  try {
+    return state?.get('limiter', key);
+  } catch (error) {
+    if (!hasCode(error, 'catalog-damaged')) throw error;
+    return undefined;
+  }
+}
+
 /**
  * Runs a command with the clients of an account, and lets go of them. When the service says no, its own words
  * are told beside the sentence: here a person asked, and nothing is logged.
@@ -47,7 +57,7 @@ export async function withClients(
   const state = readState(settings.dataDir);
   const limiter = new Limiter({
     policy: settings.rateLimit,
-    store: { load: (key) => state?.get('limiter', key), save: () => {} },
+    store: { load: (key) => learned(state, key), save: () => {} },
     onWait: ({ host, until, reason }) =>
       notices.say(`${host}: ${waitingText({ account: account.name, until, reason }, now())}`),
   });

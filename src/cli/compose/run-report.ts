@@ -28,7 +28,10 @@ export function syncRunReport(
       })),
       ...heldFailures(result),
     ],
-    mailboxes: result.mailboxes.map(({ address }) => address),
+    // A mailbox that the pass did not get to, or not through, may be as broken as it was.
+    mailboxes: result.mailboxes
+      .filter(({ comparison }) => comparison === 'all')
+      .map(({ address }) => address),
     counts: {
       added: sum('added'),
       ended: sum('ended'),

@@ -62,8 +62,12 @@ export class Notifying {
       if (account !== null && mailbox === null) this.#why.set(account, { family, code, message });
     }
     if (this.#closed) return;
-    this.#notifier.onRun(report);
-    this.#observeDamage();
+    const damage = this.#observeDamage();
+    // A run that did not cover what is damaged ends well, which is no news that the damage is gone.
+    const failing = damage !== null && report.kind === VERIFICATION.name;
+    this.#notifier.onRun(
+      failing ? { ...report, failures: [{ account: null, mailbox: null, ...damage }] } : report,
+    );
     // A hint concerns one mailbox, and hints may be many.
     if (report.kind !== 'hint') this.#observeQuotas();
   }
@@ -76,16 +80,21 @@ export class Notifying {
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 
-  /** Verifications and repairs are made by other processes as well: the archive's state has what they found. */
-  #observeDamage(): void {
+  /**
+   * Takes note of the damage that is known, and returns it as a failure; null where none is. Verifications and repairs
+   * are made by other processes as well: the archive's state has what they found.
+   */
+  #observeDamage(): Failure | null {
     const damage = recalledVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {
       this.#notifier.settle(VERIFICATION, DAMAGED);
-      return;
+      return null;
     }
     const { family, code } = damageError(damage);
     const { message } = damageTrouble(damage);
-    this.#notifier.observe([{ subject: VERIFICATION, failure: { family, code, message } }]);
+    const failure = { family, code, message };
+    this.#notifier.observe([{ subject: VERIFICATION, failure }]);
+    return failure;
   }
 
   /** An account that waits has no runs: each try that fails is news of it all the same. */

@@ -101,6 +101,10 @@ function verificationCheck(dataDir: string, now: number): Check {
     }
     if (last.damage !== null) return failed(at.name, at.about, damageError(last.damage));
     return well({ ...at, message: `The archive was ${verifiedText(shown, now)}.` });
+  } catch (error) {
+    // The state is damaged, say: what it knew of the archive's damage cannot be told.
+    if (!(error instanceof MailkeepError)) throw error;
+    return failed(at.name, at.about, error);
   } finally {
     state?.close();
   }

@@ -2,6 +2,9 @@ import type { CatalogFacts } from '../../errors/catalog.ts';
 import { reasonText, type Sentences, say } from './sentence.ts';
 
 const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
+/** A new state remembers no damage: only what reads every byte may clear what the old one knew. */
+const RENEW_STATE =
+  '"mailkeep verify" puts it aside, begins a new one, and finds again what damage there is. Mail is not affected.';
 
 export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
   'catalog-missing': ({ file }) => say(`The catalog ${file} is missing.`, REBUILD),
@@ -15,7 +18,7 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
       }[remedy],
     ),
   'catalog-damaged': ({ file, reason }) =>
-    say(`The catalog ${file} is damaged (${reason}).`, REBUILD),
+    say(`${capital(nameOf(file))} is damaged (${reason}).`, isState(file) ? RENEW_STATE : REBUILD),
   'catalog-out-of-step': ({ reached, batch }) =>
     say(`The catalog has reached commit ${reached}; commit ${batch} does not follow it.`, REBUILD),
   'catalog-busy': ({ file }) =>
@@ -32,7 +35,11 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
 
 /** The state is a database like the catalog, and has the same errors. */
 function nameOf(file: string): string {
-  return `${file.endsWith('state.sqlite') ? 'the state' : 'the catalog'} ${file}`;
+  return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
+}
+
+function isState(file: string): boolean {
+  return file.endsWith('state.sqlite');
 }
 
 function capital(text: string): string {

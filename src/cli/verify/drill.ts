@@ -3,6 +3,7 @@ import { openCompared } from '../../catalog/implied.ts';
 import { type Drilled, type DrillFinding, drill } from '../../drill/drill.ts';
 import { seededRandom } from '../../drill/seeded-random.ts';
 import type { KnownFinding } from '../../health/facts.ts';
+import { rememberDrill } from '../../health/verification.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../amounts.ts';
 import { openReader } from '../compose/reader.ts';
@@ -11,7 +12,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { shortId } from '../place-line.ts';
 import { openActivity } from '../progress/activity.ts';
-import { remember } from './remember.ts';
+import { noting } from './remember.ts';
 
 const MOST_SEED = 2 ** 32 - 1;
 
@@ -49,13 +50,14 @@ export async function verifyDrill(
       const ok = drilled.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();
       const durationMs = now() - at;
-      const remembered = remember(context, reader.dataDir, {
-        ...{ at, mode: 'drill', checked: drilled.messages, of: drilled.of },
+      const outcome = {
+        ...{ at, endedAt: now(), checked: drilled.messages, of: drilled.of },
         found: drilled.findings.length,
         findings: drilled.findings.map(knownFinding),
-        // An export reads back what it wrote: it proves less than a verification.
-        covers: () => false,
-      });
+      };
+      const remembered = noting(context, reader.dataDir, 'the result', (state) =>
+        rememberDrill(state, outcome),
+      );
       const shown = { mode: 'drill', ok, seed, ...told, durationMs, verifiedAt, remembered };
       await output.object(shown, () => drillText(drilled, seed, output.colours));
       return ok ? EXIT.done : EXIT.damage;

@@ -5,10 +5,15 @@ import { catalogError } from '../../errors/catalog.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { KnownFinding } from '../../health/facts.ts';
-import { rememberVerification, type VerificationOutcome } from '../../health/verification.ts';
+import {
+  type FoundFinding,
+  rememberVerification,
+  type VerificationOutcome,
+} from '../../health/verification.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { CommandContext } from '../context.ts';
 import { sentenceOf } from '../sentences.ts';
+import { stateAsideText } from '../state-aside.ts';
 import { findingText } from './report.ts';
 
 /**
@@ -26,12 +31,16 @@ export function noting(
   act: (state: StateFile) => void,
   holdsLock = false,
 ): boolean {
+  const opened: Opening = {
+    holdsLock,
+    movedAside: (file) => notices.warn(stateAsideText(file)),
+  };
   try {
-    const state = stateToWrite(dataDir, holdsLock);
     try {
-      act(state);
-    } finally {
-      state.close();
+      using(stateToWrite(dataDir, opened), act);
+    } catch (error) {
+      if (!hasCode(error, 'catalog-damaged')) throw error;
+      using(stateOfWriter(dataDir, opened), act);
     }
     return true;
   } catch (error) {
@@ -39,6 +48,20 @@ export function noting(
     notices.warn(`${what} could not be remembered. ${sentenceOf(error).message}`);
     return false;
   }
+}
+
+function using(state: StateFile, act: (state: StateFile) => void): void {
+  try {
+    act(state);
+  } finally {
+    state.close();
+  }
+}
+
+interface Opening {
+  readonly holdsLock: boolean;
+  /** Hears where a state that cannot be read went. */
+  readonly movedAside: (file: string) => void;
 }
 
 /** Remembers a verification for `status`, `doctor`, `sync` and the daemon; false where it cannot be. */
@@ -53,12 +76,12 @@ export function remember(
 }
 
 /** An archive that was copied or unpacked has no state until something is to be remembered. */
-function stateToWrite(dataDir: string, holdsLock: boolean): StateFile {
+function stateToWrite(dataDir: string, opening: Opening): StateFile {
   const stored = openStateBeside(dataDir);
   if (stored !== undefined) return stored;
   try {
     accessSync(existsSync(stateFile(dataDir)) ? stateFile(dataDir) : dataDir, constants.W_OK);
-    return holdsLock ? openState(dataDir) : stateUnderLock(dataDir);
+    return stateOfWriter(dataDir, opening);
   } catch (error) {
     // A writer has made it by now.
     const opened = hasCode(error, 'archive-in-use') ? openStateBeside(dataDir) : undefined;
@@ -69,21 +92,24 @@ function stateToWrite(dataDir: string, holdsLock: boolean): StateFile {
   }
 }
 
-function stateUnderLock(dataDir: string): StateFile {
+/** Only the writer of the archive makes a state, or puts a damaged one aside. @throws archive-in-use */
+function stateOfWriter(dataDir: string, { holdsLock, movedAside }: Opening): StateFile {
+  if (holdsLock) return openState(dataDir, movedAside);
   const lock = acquireLock(dataDir);
   try {
-    return openState(dataDir);
+    return openState(dataDir, movedAside);
   } finally {
     lock.release();
   }
 }
 
 /** Returns findings as they are remembered: without subjects, folders and addresses, which may be forgotten one day. */
-export function knownFindings(findings: readonly Finding[]): KnownFinding[] {
+export function knownFindings(findings: readonly Finding[]): FoundFinding[] {
   return findings.map((finding) => ({
     what: finding.what === 'commit' && finding.by === 'checkpoint' ? 'checkpoint' : finding.what,
     id: finding.what === 'message' ? finding.message.id : null,
     text: findingText(withoutNames(finding)),
+    commit: finding.what === 'commit' ? finding.number : null,
   }));
 }
 

@@ -6,7 +6,6 @@ import { catalogFile } from '../../catalog/open.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
-import type { KnownFinding } from '../../health/facts.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { type Repaired, repairArchive } from '../../verify/repair/repair-archive.ts';
@@ -20,7 +19,7 @@ import type { Colours } from '../output.ts';
 import { openActivity } from '../progress/activity.ts';
 import { reasonText } from '../sentences/sentence.ts';
 import { fetchingAgain } from './fetch-again.ts';
-import { isOfCatalog, knownFindings, remember } from './remember.ts';
+import { rememberRead } from './remember-read.ts';
 import { verdict } from './report.ts';
 import { exitOfVerification, readArchive, tellUnread } from './verify.ts';
 
@@ -45,9 +44,8 @@ export async function repair(
     const after = await readArchive(context, dataDir, true, []);
     const exit = exitOfVerification(after);
     const { before, ...done } = repaired;
-    const remembered =
-      (after.found > 0 || after.catalog !== 'unreadable') &&
-      rememberRepair(context, dataDir, startedAt, after);
+    const run = { at: startedAt, mode: 'repair', checkpoint: null } as const;
+    const remembered = rememberRead(context, dataDir, run, after, true);
     const result = {
       mode: 'repair',
       ok: exit === EXIT.done,
@@ -67,20 +65,6 @@ export async function repair(
   } finally {
     lock.release();
   }
-}
-
-function rememberRepair(
-  context: CommandContext,
-  dataDir: string,
-  at: number,
-  { rebuilt, messages, found, findings, catalog }: Verification,
-): boolean {
-  const outcome = {
-    ...{ at, mode: 'repair' as const, checked: rebuilt, of: messages, found },
-    findings: knownFindings(findings),
-    covers: (known: KnownFinding) => catalog !== 'unreadable' || !isOfCatalog(known),
-  };
-  return remember(context, dataDir, outcome, true);
 }
 
 /** Whether a folder surely holds no archive. */

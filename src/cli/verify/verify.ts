@@ -21,7 +21,8 @@ import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { openActivity } from '../progress/activity.ts';
 import { sentenceOf } from '../sentences.ts';
 import { tell } from '../tell.ts';
-import { isOfCatalog, knownFindings, noting, remember } from './remember.ts';
+import { knownFindings, noting, remember } from './remember.ts';
+import { rememberRead } from './remember-read.ts';
 import { sampleReport, verifyReport } from './report.ts';
 
 /** How many messages: a number, or a share of all. */
@@ -56,8 +57,11 @@ export async function verifyAll(
   const vouched = checkpoint === null ? [] : [checkpoint];
   const result = await readArchive(context, dataDir, full, vouched);
   const durationMs = now() - startedAt;
-  const remembered = rememberRead(context, dataDir, startedAt, full, checkpoint, result);
   const mode = full ? 'full' : 'quick';
+  const remembered = rememberRead(context, dataDir, { at: startedAt, mode, checkpoint }, result);
+  if (remembered && full && result.found === 0 && result.catalog === 'equal') {
+    noteCheckup(context, dataDir, startedAt);
+  }
   const exit = exitOfVerification(result);
   await output.object(
     {
@@ -193,7 +197,7 @@ export async function verifySome(
     const { found, findings, oldest, checked, of } = sampling;
     const durationMs = now() - startedAt;
     const remembered = remember(context, dataDir, {
-      ...{ at: startedAt, mode: 'sample', checked, of, found },
+      ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
       findings: knownFindings(findings),
       covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
     });
@@ -224,36 +228,7 @@ function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
   return new Set(ids ?? []);
 }
 
-/**
- * Remembers what reading the whole archive came to. Where all was well, a full one is a checkup of every segment as
- * well, so that samples continue from there. One that could not read the catalog and found nothing counts as none.
- */
-function rememberRead(
-  context: CommandContext,
-  dataDir: string,
-  at: number,
-  full: boolean,
-  checkpoint: SignedCommit | null,
-  { found, findings, catalog, rebuilt, messages }: Verification,
-): boolean {
-  if (found === 0 && catalog === 'unreadable') return false;
-  // A checkpoint of another archive says nothing about this one.
-  const ours = findings.filter(
-    (finding) => finding.what !== 'commit' || finding.reason !== 'other-archive',
-  );
-  const remembered = remember(context, dataDir, {
-    ...{ at, mode: full ? 'full' : 'quick', checked: rebuilt, of: messages },
-    found: found - (findings.length - ours.length),
-    findings: knownFindings(ours),
-    covers: (known) =>
-      full &&
-      (catalog !== 'unreadable' || !isOfCatalog(known)) &&
-      (checkpoint !== null || known.what !== 'checkpoint'),
-  });
-  if (remembered && full && found === 0 && catalog === 'equal') noteCheckup(context, dataDir, at);
-  return remembered;
-}
-
+/** Where all was well, a complete run is a checkup of every segment as well: samples continue from there. */
 function noteCheckup(context: CommandContext, dataDir: string, at: number): void {
   noting(context, dataDir, 'when each segment was verified', (state) => {
     const catalog = openCompared(dataDir);

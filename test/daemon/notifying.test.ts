@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openState, type StateFile } from '../../src/catalog/state.ts';
+import { openDaemonLog } from '../../src/cli/daemon/daemon-log.ts';
+import { Notifying } from '../../src/cli/daemon/notifying.ts';
+import type { RunReport } from '../../src/health/run-report.ts';
+import { rememberVerification } from '../../src/health/verification.ts';
+
+let folder: string;
+let state: StateFile;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-notifying-'));
+  state = openState(folder);
+});
+afterEach(() => {
+  state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const VERIFIED: RunReport = {
+  kind: 'verify',
+  startedAt: 1,
+  endedAt: 2,
+  outcome: 'done',
+  failures: [],
+  accounts: [],
+  mailboxes: [],
+  counts: { added: 0, ended: 0, bytes: 0, requests: 0 },
+};
+
+function verification(at: number, found: number, covers: boolean): void {
+  const findings = [{ what: 'checkpoint', id: null, text: 'the log ends early' }].slice(0, found);
+  rememberVerification(state, {
+    ...{ at, endedAt: at, mode: 'full', checked: 1, of: 1, found, findings },
+    covers: () => covers,
+  });
+}
+
+test('a clean run that did not cover the damage is never taken for its end', async () => {
+  /** Whether damage was noted as over, at each change of what is remembered. */
+  const over: boolean[] = [];
+  const log = await openDaemonLog('silent', false);
+  const notifying = new Notifying(
+    { command: 'true', url: null },
+    {
+      memory: {
+        get: state.get,
+        read: state.read,
+        set(scope, key, value) {
+          over.push(JSON.stringify(value).includes('"wellSince":1'));
+          state.set(scope, key, value);
+        },
+      },
+      env: { PATH: process.env.PATH },
+      now: () => 1_000_000,
+      log,
+      metrics: { notification: () => {} },
+      quotas: () => [],
+      warnPercent: () => null,
+    },
+  );
+  verification(100, 1, false);
+  for (const _ of [1, 2, 3]) {
+    notifying.onRun({ ...VERIFIED, kind: 'sync' });
+    verification(200, 0, false);
+    notifying.onRun(VERIFIED);
+  }
+  expect(over.length).toBeGreaterThan(0);
+  expect(over).not.toContain(true);
+  verification(300, 0, true);
+  notifying.onRun(VERIFIED);
+  await notifying.close();
+  expect(over).toContain(true);
+});
