@@ -1,5 +1,6 @@
 import { decodeText } from '../mime/charsets.ts';
 import { htmlText } from '../mime/html-text.ts';
+import { DEFAULT_LIMITS } from '../mime/limits.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import { calendarText } from './calendar-text.ts';
 import type { AttachmentLimits } from './limits.ts';
@@ -53,7 +54,8 @@ async function readInto(
   // Binary under the name of a text: its bytes are no words.
   if (looksBinary(bytes)) throw new Unreadable('unsupported');
   if (kind === 'html') {
-    const converted = htmlText(text, 'short', limits.chars * 2);
+    const most = { chars: limits.chars * 2, tags: DEFAULT_LIMITS.htmlTags };
+    const converted = htmlText(text, 'short', most);
     sink.add(converted.text);
     if (converted.cut) sink.cut();
   } else sink.add(kind === 'calendar' ? calendarText(text) : text.replace(/\r\n?/g, '\n'));

@@ -8,12 +8,15 @@ import type { Leaf, Part } from './part-tree.ts';
 export interface BodyLimits {
   readonly bodyChars: number;
   readonly htmlChars: number;
+  readonly htmlTags: number;
 }
 
 /** Text of a message's own bodies, in the order of the source. */
 export interface BodyText {
   readonly text: string;
   readonly cut: boolean;
+  /** Tags of HTML that were read as trees. */
+  readonly tags: number;
 }
 
 /** A body as it stands in the message, before HTML became text. */
@@ -36,6 +39,7 @@ const STUB_SLACK = 200;
  */
 export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: BodyLimits): BodyText {
   let cut = false;
+  let tags = 0;
   let room = limits.bodyChars;
   const texts: string[] = [];
   const add = (text: string) => {
@@ -51,7 +55,9 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
     // One char beyond the ceiling shows that there was more.
     const raw = leafText(leaf.info, leaf.content, (html ? RAW_HTML : 1) * limits.bodyChars + 1);
     if (!html) return raw;
-    const converted = htmlText(raw, links, limits.htmlChars);
+    const left = limits.htmlTags - tags;
+    const converted = htmlText(raw, links, { chars: limits.htmlChars, tags: left });
+    tags += converted.tags;
     if (converted.cut) cut = true;
     return converted.text;
   };
@@ -66,7 +72,7 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
     }
   };
   visit(root);
-  return { text: texts.join('\n\n'), cut };
+  return { text: texts.join('\n\n'), cut, tags };
 }
 
 function pieceOf(leaf: Leaf<LeafContent>): Piece | null {

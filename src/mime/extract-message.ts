@@ -39,6 +39,7 @@ export async function extractMessage(
     documents: [],
     partsLeft: limits.parts,
     charsLeft: limits.bodyChars,
+    tagsLeft: limits.htmlTags,
   };
   await look(source, 0, 0, found, limits);
   return extraction(facts, found.breach, found);
@@ -70,6 +71,7 @@ interface Findings {
   readonly documents: AttachedDocument[];
   partsLeft: number;
   charsLeft: number;
+  tagsLeft: number;
 }
 
 function extraction(
@@ -118,9 +120,11 @@ async function look(
   const body = bodyText(tree.root, 'short', {
     bodyChars: found.charsLeft,
     htmlChars: limits.htmlChars,
+    htmlTags: found.tagsLeft,
   });
   if (body.text !== '') found.bodies.push(body.text);
   found.charsLeft -= body.text.length;
+  found.tagsLeft -= body.tags;
   if (body.cut) found.truncated = true;
   if (finder !== null) {
     const leaves = [...leavesOf(tree.root, 1)].map(({ leaf }) => leaf);

@@ -1,7 +1,7 @@
 import type { MessageId } from '../mail/words.ts';
 
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
-export const EXTRACTOR_VERSION = 3;
+export const EXTRACTOR_VERSION = 4;
 
 /**
  * Why a message is unparsed: it took too long or too much memory, it nests too deep, has too many parts or too

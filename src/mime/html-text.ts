@@ -1,6 +1,7 @@
 import type { HtmlToTextOptions } from 'html-to-text';
 import { compile } from 'html-to-text';
 import { cutText } from './charsets.ts';
+import { plainMarkup } from './plain-markup.ts';
 
 /** How links show in the text: `short` drops what follows the path (trackers), `full` keeps the whole address. */
 export type LinkStyle = 'short' | 'full';
@@ -10,10 +11,10 @@ const MET_LIMIT = '\uf8fe';
 const MAX_LINK_CHARS = 200;
 /** Deeper than any mail a program composes; each level costs three stack frames. */
 const MAX_DEPTH = 200;
-/** Below this many characters the worst nesting costs too little to look for. */
-const SMALL_HTML = 32 * 1024;
+/** With fewer tags the worst nesting costs too little to look for. */
+const FEW_TAGS = 5000;
 /** More elements than this would make a tree of some 50 MB. */
-const MAX_ELEMENTS = 60_000;
+const TREE = { depth: 2 * MAX_DEPTH, elements: 60_000 };
 
 /** Elements that html-to-text takes for running text although they stand in a line of their own. */
 const OWN_LINE = ['tr', 'caption', 'dt', 'dd', 'center', 'address', 'option', 'body', 'figcaption'];
@@ -85,25 +86,41 @@ function shortLink(href: string): string {
   return cutText(link.replace(/[?#].*$/s, ''), MAX_LINK_CHARS);
 }
 
+/** How much HTML becomes text. */
+export interface HtmlLimits {
+  /** UTF-16 units of HTML; what lies beyond is cut. */
+  readonly chars: number;
+  /** Start tags and end tags; HTML that has more of them is flattened. */
+  readonly tags: number;
+}
+
 /**
  * HTML of a mail as plain text, links in brackets behind their words. Whatever the nesting, all text is kept:
  * what the converter cannot walk within its limits is flattened first (losing links and lists, not words).
  *
- * @returns the text, and whether the HTML was cut to `maxChars` before
+ * @returns the text, whether the HTML was cut, and how many tags were read as a tree: none where it was flattened
  */
 export function htmlText(
   html: string,
   links: LinkStyle,
-  maxChars: number,
-): { readonly text: string; readonly cut: boolean } {
+  limits: HtmlLimits,
+): { readonly text: string; readonly cut: boolean; readonly tags: number } {
   const source = withoutInlineData(html);
-  const cut = source.length > maxChars;
-  const input = cutText(source, maxChars).replaceAll(MET_LIMIT, '');
-  let text = isHeavy(input) ? null : tryConvert(converters[links], input);
-  if (text === null || text.includes(MET_LIMIT)) {
-    text = convertFlat(flatten(input)).replaceAll(MET_LIMIT, '');
-  }
-  return { text: tidy(text), cut };
+  const cut = source.length > limits.chars;
+  const input = cutText(source, limits.chars).replaceAll(MET_LIMIT, '');
+  const tags = tagsIn(input);
+  const markup = tags > limits.tags ? null : tags > FEW_TAGS ? plainMarkup(input, TREE) : input;
+  const tree = markup === null ? null : tryConvert(converters[links], markup);
+  if (tree !== null && !tree.includes(MET_LIMIT)) return { text: tidy(tree), cut, tags };
+  const text = convertFlat(flatten(input)).replaceAll(MET_LIMIT, '');
+  return { text: tidy(text), cut, tags: markup === null ? 0 : tags };
+}
+
+/** Start tags and end tags of HTML; other signs that look like their beginning count too. */
+function tagsIn(html: string): number {
+  let tags = 0;
+  for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) tags++;
+  return tags;
 }
 
 function tryConvert(convert: (html: string) => string, html: string): string | null {
@@ -121,32 +138,17 @@ function withoutInlineData(html: string): string {
   return html.includes('base64,') ? html.replace(/base64,[A-Za-z0-9+/=]{64,}/g, '') : html;
 }
 
-/** Elements whose end tag is optional or that have none: counting them would only measure a list's length. */
-const NOT_NESTING =
-  /^(?:p|li|td|th|tr|dt|dd|option|br|hr|img|meta|link|input|area|base|col|wbr|param|source|embed|tbody|thead)$/i;
-
-/** Whether a tree of the elements would be too deep or too large; an estimate from above, in linear time. */
-function isHeavy(html: string): boolean {
-  if (html.length <= SMALL_HTML) return false;
-  let depth = 0;
-  let elements = 0;
-  for (const match of html.matchAll(/<(\/?)([a-z][^\s/<>]{0,20})/gi)) {
-    if (match[1] !== '/' && ++elements > MAX_ELEMENTS) return true;
-    if (NOT_NESTING.test(match[2] ?? '')) continue;
-    depth = match[1] === '/' ? Math.max(0, depth - 1) : depth + 1;
-    if (depth > 2 * MAX_DEPTH) return true;
-  }
-  return false;
-}
-
 const RAW_TEXT = /^(?:script|style|title|textarea|xmp)$/i;
+const TAG_OR_SIGN = /<(?:\/?([a-z][^\s/<>]{0,20})[^<>]*>?|[!?])?/gi;
 const BLOCK =
   /^(?:p|div|br|hr|li|ul|ol|dl|dt|dd|tr|table|h[1-6]|blockquote|pre|center|section|article|header|footer|form|body|html)$/i;
 
 /** The same words without any nesting: tags of blocks become line breaks, others go. Linear in the input. */
 function flatten(html: string): string {
   const unfolded = html.replace(/\s+/g, ' ');
-  const flat = unfolded.replace(/<\/?([a-z][^\s/<>]{0,20})[^<>]*>?/gi, (tag, name: string) => {
+  // A sign that begins neither a tag nor a comment must not begin one once the tag behind it is gone.
+  const flat = unfolded.replace(TAG_OR_SIGN, (tag, name: string | undefined) => {
+    if (name === undefined) return tag === '<' ? '&lt;' : tag;
     if (RAW_TEXT.test(name)) return tag;
     if (BLOCK.test(name)) return '\n';
     return /^t[dh]$/i.test(name) ? ' ' : '';

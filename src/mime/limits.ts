@@ -23,6 +23,8 @@ export interface MimeLimits {
   readonly textPartBytes: number;
   /** UTF-16 units of one HTML part that are turned into text. */
   readonly htmlChars: number;
+  /** Tags of all HTML of a message, attached messages included, that are read as a tree; HTML beyond is flattened. */
+  readonly htmlTags: number;
   /** UTF-16 units of one header field's value. */
   readonly fieldChars: number;
   /** UTF-16 units of all address fields of one kind together. */
@@ -46,6 +48,7 @@ export const DEFAULT_LIMITS: MimeLimits = {
   bodyChars: 2 * MiB,
   textPartBytes: 4 * MiB,
   htmlChars: 2 * MiB,
+  htmlTags: 240_000,
   fieldChars: 64 * 1024,
   addressChars: 256 * 1024,
   oldGenerationMb: 96,

@@ -52,7 +52,7 @@ export function safeHtml(html: string, pictures: ReadonlyMap<string, string> = n
 
 /** The text of the HTML, its lines as they are. */
 function textOf(html: string): string {
-  const { text } = htmlText(html, 'full', html.length);
+  const { text } = htmlText(html, 'full', { chars: html.length, tags: 0 });
   const escaped = text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
   return `<pre style="white-space: pre-wrap">${escaped}</pre>`;
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { didYouMean } from '../../src/cli/sentences/sentence.ts';
 import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/cli/sentences.ts';
 import { configError } from '../../src/errors/config.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
@@ -71,4 +72,9 @@ test.each([
   }
   expect(thrown).toBeInstanceOf(MailkeepError);
   if (thrown instanceof MailkeepError) expect(sentenceOf(thrown).hint).toBe(hint);
+});
+
+test('a name that was probably meant is cut where it is long', () => {
+  expect(didYouMean('inbox', 'or not')).toBe('Did you mean "inbox"? or not');
+  expect(didYouMean(`INBOX${'x'.repeat(100_000)}`).length).toBeLessThan(250);
 });

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { htmlText } from '../../src/mime/html-text.ts';
 
 const MANY = 2 * 1024 * 1024;
-const convert = (html: string) => htmlText(html, 'short', MANY).text;
+const ALL = { chars: MANY, tags: MANY };
+const convert = (html: string) => htmlText(html, 'short', ALL).text;
 
 describe('htmlText', () => {
   it.each([
@@ -35,15 +36,18 @@ describe('htmlText', () => {
     );
     expect(convert('<a href="mailto:a@example.org">a@example.org</a>')).toBe('a@example.org');
     expect(convert('<a href="javascript:alert(1)">click</a>')).toBe('click');
-    expect(htmlText(`<a href="${long}?id=1">see</a>`, 'full', MANY).text).toBe(
-      `see [${long}?id=1]`,
-    );
+    expect(htmlText(`<a href="${long}?id=1">see</a>`, 'full', ALL).text).toBe(`see [${long}?id=1]`);
   });
 
   it('drops pictures inside the HTML before it cuts', () => {
     const html = `<img src="data:image/png;base64,${'iVBORw0KGgo'.repeat(20_000)}"><p>after</p>`;
-    expect(htmlText(html, 'short', 10_000)).toEqual({ text: 'after', cut: false });
-    expect(htmlText(`<p>${'word '.repeat(100)}</p>`, 'short', 53).cut).toBe(true);
+    expect(htmlText(html, 'short', { ...ALL, chars: 10_000 })).toMatchObject({
+      text: 'after',
+      cut: false,
+    });
+    expect(htmlText(`<p>${'word '.repeat(100)}</p>`, 'short', { ...ALL, chars: 53 }).cut).toBe(
+      true,
+    );
   });
 
   it.each([
@@ -56,6 +60,33 @@ describe('htmlText', () => {
     expect(convert(html).split(/\s+/)).toEqual(
       expect.arrayContaining(['first', 'deep', 'words', 'last']),
     );
+  });
+
+  it('keeps links and lists in HTML of many elements', () => {
+    const rows = (n: number) =>
+      Array.from(
+        { length: n },
+        (_, i) => `<li>${i} <a href="https://a.example/?q=1&amp;r">&lt;b&gt;`,
+      );
+    const html = `<ul>${rows(4000).join('</a>')}</a></ul>`;
+    const lines = convert(html).split('\n');
+    expect(lines).toHaveLength(4000);
+    expect(lines.at(-1)).toBe(' * 3999 <b> [https://a.example/?q=1&r]');
+  });
+
+  it('flattens what has more tags than are left, and counts those of trees', () => {
+    const html = '<p>a</p><a href="https://b.example/">c</a>';
+    expect(htmlText(html, 'short', { ...ALL, tags: 4 })).toMatchObject({
+      text: expect.stringContaining('https://b.example/'),
+      tags: 4,
+    });
+    expect(htmlText(html, 'short', { ...ALL, tags: 3 })).toMatchObject({ text: 'a\nc', tags: 0 });
+  });
+
+  it('keeps words where a tag stands within a tag', () => {
+    const html = `first ${'<<b>b>word<<b>/x> '.repeat(20_000)}last`;
+    const words = convert(html).split(/[^a-z]+/);
+    expect(words.filter((word) => word === 'word')).toHaveLength(20_000);
   });
 
   it('keeps words below the depth the converter walks, in small HTML too', () => {

@@ -53,9 +53,10 @@ function sqliteText(code: string): string | undefined {
   return words.find(([prefix]) => code.startsWith(prefix))?.[1];
 }
 
-/** `Did you mean "from:"? …` where a name was probably meant, else what follows alone. */
+/** `Did you mean "from:"? …` where a name was probably meant, else what follows alone. Long names are cut. */
 export function didYouMean(suggestion: string | null, otherwise = ''): string {
-  return suggestion === null ? otherwise : `Did you mean "${suggestion}"? ${otherwise}`.trimEnd();
+  if (suggestion === null) return otherwise;
+  return `Did you mean "${fitColumns(suggestion, MOST)}"? ${otherwise}`.trimEnd();
 }
 
 /** What the system means by an errno name, in plain words, with the name for those who search for it. */
