@@ -122,7 +122,8 @@ describe.skipIf(unrefused !== null)(`where the system refuses (${unrefused ?? 't
       const segment = readdirSync(log).filter((file) => file.endsWith('.1.seg'));
       expect(segment).toHaveLength(1);
       const file = name === 'segment' ? path.join(log, ...segment) : path.join(data, name);
-      if (name !== 'segment') writeFileSync(file, '', { flag: 'a' });
+      writeFileSync(file, '', { flag: 'a' });
+      chmodSync(file, 0o666);
       const line = ['doctor', '--config', config, '--data', data];
       const before = await unprivileged(line);
       expect([name, before.stdout]).toEqual([name, expect.stringMatching(/^ok +log: /m)]);
