@@ -50,8 +50,9 @@ export async function run(
     const context = { globals, output, notices, surroundings, stdin, signal, now };
     const startedAt = now();
     const code = await request.body(context);
-    if (code === EXIT.done) notices.settle();
     await output.written();
+    // Behind everything that may fail: with --json an error is the only object on standard error.
+    if (code === EXIT.done) notices.settle();
     notices.detail(`time: ${now() - startedAt} ms`);
     return code;
   } catch (error) {
