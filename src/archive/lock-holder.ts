@@ -113,8 +113,11 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** On Linux, the boot and the clock tick at which a process started (proc_pid_stat(5), field 22). */
-function startOf(pid: number): string | null {
+/**
+ * Returns the boot and the clock tick at which a process started (proc_pid_stat(5), field 22), on Linux; null on other
+ * systems and where there is no such process.
+ */
+export function startOf(pid: number): string | null {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

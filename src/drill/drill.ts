@@ -1,22 +1,20 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createReadStream, existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { FOLDER_MODE } from '../archive/layout.ts';
 import type { LogReader } from '../archive/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ComparedCatalog } from '../catalog/implied.ts';
-import { makeFolders } from '../disk/make-folders.ts';
-import { errnoOf } from '../errors/errno.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { checkExport } from '../export/check.ts';
-import { isRunning, realExportFiles } from '../export/export-files.ts';
+import { realExportFiles } from '../export/export-files.ts';
 import { MANIFEST_NAME, type ManifestEntry } from '../export/manifest.ts';
 import { runExport } from '../export/run-export.ts';
 import { fileLines, manifestEvents } from '../export/target.ts';
 import type { MessageId } from '../mail/words.ts';
 import { HEAD_BYTES, ownFields, parserFields } from './header-fields.ts';
 import { pickSample } from './pick-sample.ts';
+import { createWorkFolder } from './work-folder.ts';
 
 /**
  * A message that did not come back as it is in the archive.
@@ -71,7 +69,7 @@ export async function drill(options: DrillOptions): Promise<Drilled> {
   const at = options.now();
   const segments = stored.segments();
   const ids = pickSample(segments, (...from) => stored.messagesIn(...from), wanted, random);
-  const folder = workFolder(dir);
+  const folder = createWorkFolder(dir, tmpdir());
   try {
     const run = new Drill(options, new Set(ids));
     // What is at the service, and what is not any more: exports never mix them.
@@ -83,29 +81,6 @@ export async function drill(options: DrillOptions): Promise<Drilled> {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-/** An archive that this process may not write is drilled outside it. */
-const READ_ONLY = new Set(['EROFS', 'EACCES', 'EPERM']);
-
-/** A folder that only its owner may read; those of killed drills go. */
-function workFolder(dir: string): string {
-  try {
-    return workFolderIn(path.join(dir, 'tmp'));
-  } catch (error) {
-    if (!READ_ONLY.has(errnoOf(error) ?? '')) throw error;
-    return mkdtempSync(path.join(tmpdir(), 'mailkeep-drill-'));
-  }
-}
-
-function workFolderIn(parent: string): string {
-  makeFolders(parent, FOLDER_MODE);
-  for (const name of readdirSync(parent)) {
-    const pid = /^drill-(\d+)-/.exec(name)?.[1];
-    if (pid === undefined || Number(pid) === process.pid || isRunning(Number(pid))) continue;
-    rmSync(path.join(parent, name), { recursive: true, force: true });
-  }
-  return mkdtempSync(path.join(parent, `drill-${process.pid}-`));
 }
 
 class Drill {

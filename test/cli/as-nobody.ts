@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { mailkeep, program, type Spawned } from './child.ts';
 
-const NOBODY = 65_534;
+export const NOBODY = 65_534;
 const AS_NOBODY = [
   'setpriv',
   '--reuid',

@@ -1,11 +1,20 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
 import { SmallDisk } from '../archive/small-disk.ts';
-import { unprivileged, unrefused } from './as-nobody.ts';
+import { NOBODY, unprivileged, unrefused } from './as-nobody.ts';
 import { type Ended, mailkeep, program, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;
@@ -113,7 +122,8 @@ describe.skipIf(unrefused !== null)(`where the system refuses (${unrefused ?? 't
       const segment = readdirSync(log).filter((file) => file.endsWith('.1.seg'));
       expect(segment).toHaveLength(1);
       const file = name === 'segment' ? path.join(log, ...segment) : path.join(data, name);
-      if (name !== 'segment') writeFileSync(file, '', { flag: 'a' });
+      writeFileSync(file, '', { flag: 'a' });
+      chmodSync(file, 0o666);
       const line = ['doctor', '--config', config, '--data', data];
       const before = await unprivileged(line);
       expect([name, before.stdout]).toEqual([name, expect.stringMatching(/^ok +log: /m)]);
@@ -124,6 +134,20 @@ describe.skipIf(unrefused !== null)(`where the system refuses (${unrefused ?? 't
       expect(stdout).toMatch(/^FAILED +log: .*permission denied \(EACCES\)/m);
       expect(stdout.replaceAll(/\s+/g, '')).toContain(file);
     }
+  });
+
+  test('a drill removes the mail that a killed one left in the temporary folder', async () => {
+    const { data, folder } = readable();
+    const temporary = path.join(folder, 'temporary');
+    const left = path.join(temporary, `mailkeep-drill-${2 ** 30}-00000000-abcdef`);
+    mkdirSync(left, { recursive: true });
+    writeFileSync(path.join(left, 'mail.eml'), 'Subject: private');
+    if (process.getuid?.() === 0) {
+      for (const owned of [temporary, left]) chownSync(owned, NOBODY, NOBODY);
+    }
+    const env = { TMPDIR: temporary };
+    const { code } = await unprivileged(['verify', '--drill', '2', '--data', data], { env });
+    expect([code, readdirSync(temporary)]).toEqual([0, []]);
   });
 
   test('an archive that can only be read is verified; that nothing is remembered is a warning', async () => {

@@ -2,12 +2,15 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCompared } from '../../src/catalog/implied.ts';
@@ -15,6 +18,7 @@ import { type DrillOptions, drill } from '../../src/drill/drill.ts';
 import { ownFields, parserFields } from '../../src/drill/header-fields.ts';
 import { pickSample } from '../../src/drill/pick-sample.ts';
 import { seededRandom } from '../../src/drill/seeded-random.ts';
+import { createWorkFolder } from '../../src/drill/work-folder.ts';
 import { ran } from '../cli/surface.ts';
 import { START, StoredArchive, sampleSources, sha256 } from '../export/stored-archive.ts';
 
@@ -155,6 +159,37 @@ test('what a killed drill left is taken away, that of one under way is not', asy
   expect(existsSync(folder(2 ** 30))).toBe(false);
   expect(existsSync(folder(1))).toBe(true);
   rmSync(folder(1), { recursive: true });
+});
+
+test('what a killed drill left in the temporary folder is taken away, and nothing else there', () => {
+  const temporary = mkdtempSync(join(tmpdir(), 'drill-temporary-'));
+  try {
+    const mine = createWorkFolder(archive.dir, temporary);
+    // The name that it would have there: of this process, which runs.
+    const running = `mailkeep-${basename(mine)}`;
+    const mark = /^drill-\d+-([0-9a-f]{8})-/.exec(basename(mine))?.[1] ?? '';
+    expect(mark).toHaveLength(8);
+    const otherMark = mark.replaceAll(/./g, (digit) => (digit === '0' ? '1' : '0'));
+    const kept = [running, 'mailkeep-drill-notes', 'drill-1073741824-00000000-abcdef', 'other'];
+    const left = [
+      `mailkeep-drill-${2 ** 30}-${mark}-abcdef`,
+      // A process that has the pid of a killed one, as every run in a container has.
+      `mailkeep-drill-${process.pid}-${otherMark}-abcdef`,
+    ];
+    for (const name of [...kept, ...left]) {
+      mkdirSync(join(temporary, name));
+      writeFileSync(join(temporary, name, 'mail.eml'), 'Subject: private');
+    }
+    const link = `mailkeep-drill-${2 ** 30}-${mark}-linked`;
+    symlinkSync(join(temporary, 'other'), join(temporary, link));
+    rmSync(createWorkFolder(archive.dir, temporary), { recursive: true });
+    expect(readdirSync(temporary).toSorted()).toEqual([...kept, link].toSorted());
+    expect(existsSync(join(temporary, 'other', 'mail.eml'))).toBe(true);
+    expect(existsSync(mine)).toBe(true);
+    rmSync(mine, { recursive: true });
+  } finally {
+    rmSync(temporary, { recursive: true });
+  }
 });
 
 test('the command prints the seed, and takes it again', async () => {
