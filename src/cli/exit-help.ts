@@ -71,7 +71,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   quarantine: WRITES,
   rebuild: { ...WRITES, 3: 'damage found; the catalog has all the rest' },
   compact: WRITES,
-  prune: WRITES,
+  prune: { ...WRITES, 4: 'held: nothing was removed, and the reason is printed' },
   forget: { ...WRITES, 0: 'done, or not confirmed' },
   webhooks: { ...ASKS, 1: 'failed or not confirmed; the reason is printed' },
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },

@@ -176,9 +176,9 @@ describe('help', () => {
     }
   });
 
-  test('only a sync, and what checks for one, may be held by the brake', () => {
+  test('only a sync, what checks for one, and prune may be held', () => {
     const held = COMMANDS.filter(({ name }) => exitCodesOf(name)[EXIT.held] !== undefined);
-    expect(held.map(({ name }) => name)).toEqual(['sync', 'doctor']);
+    expect(held.map(({ name }) => name)).toEqual(['sync', 'prune', 'doctor']);
   });
 });
 
