@@ -187,6 +187,8 @@ export class FolderPass {
     const done = recalledSweep(ctx, this.at, this.generation);
     for (const { lo, hi } of done) this.answered = addInterval(this.answered, { lo, hi });
     for (const gap of gapsOf(done, this.belowHead)) await this.takeRange(ctx, gap);
+    // What an earlier pass of the same sweep read may have changed since. Costs nothing where counts agree.
+    if (done.length > 0) await this.findDifferences(ctx);
   }
 
   /** Reads the pages of a range, oldest first. */
@@ -242,9 +244,8 @@ export class FolderPass {
 
   /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
   async takeQuarantined(ctx: PassContext): Promise<void> {
-    const uids = dueQuarantined(ctx, this.at, this.generation).filter(
-      (uid) => !this.underWay.has(uid),
-    );
+    const due = dueQuarantined(ctx, this.at, this.generation);
+    const uids = due.filter((uid) => !this.underWay.has(uid));
     const { answered, silent } = await askByName(ctx, this.at, uids);
     const wanted = new Set(uids);
     for (const [uid, listing] of answered) {
@@ -280,8 +281,7 @@ export class FolderPass {
   }
 
   place(uid: number): Place {
-    const { host, mailbox, folder } = this.at;
-    return { host, mailbox, folder, generation: this.generation, uid };
+    return { ...this.at, generation: this.generation, uid };
   }
 
   async #take(ctx: PassContext, interval: UidInterval, items: readonly Listing[]): Promise<void> {

@@ -97,4 +97,19 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
         { between: [{ act: 'drop', folder: 1 }], pass: { ...QUIET, daemon: true } },
       ],
     },
+  'a folder renumbered after the sweep under way had read it: its old places were never looked for':
+    {
+      host: 'plain',
+      start: [52],
+      steps: [
+        { between: [], pass: { ...QUIET, full: true, daemon: true } },
+        {
+          between: [
+            { act: 'copy-all', folder: 0, to: 0 },
+            { act: 'renumber', folder: 0, above: true },
+          ],
+          pass: { ...QUIET, full: true, daemon: true },
+        },
+      ],
+    },
 };
