@@ -85,10 +85,15 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
     message: (id) => messages.find(id),
     hasBlob: (hash) => messages.hasBlob(hash),
     isForgotten: (id) => messages.purgedFor(id) === 'forgotten',
-    forgottenUids(at, generation, { lo, hi }) {
+    forgottenUids(at, generation) {
+      const folder = numberOf(at);
+      return folder === undefined ? [] : relinking.forgottenUids(folder, generation);
+    },
+    unplaced(at, generation, { lo, hi }) {
       const folder = numberOf(at);
       if (folder === undefined) return [];
-      const all = relinking.forgottenUids(folder, generation);
+      const quarantined = relinking.quarantinedUids(folder, generation);
+      const all = quarantined.concat(relinking.forgottenUids(folder, generation));
       return all.filter((uid) => uid >= lo && uid <= hi);
     },
     docidFor: (base) => catalog.docidFor(base),

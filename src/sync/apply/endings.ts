@@ -8,6 +8,7 @@ import type { Renumbered } from './judge-folder.ts';
 import type { PassContext } from './pass-context.ts';
 import { placeKey } from './ports.ts';
 import { releaseForgotten } from './release-forgotten.ts';
+import { releaseQuarantined } from './release-quarantined.ts';
 
 /** A folder of a mailbox whose open places may end: one that is listed, or one that went. */
 export interface EndingFolder {
@@ -95,7 +96,9 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
   if (isDue(ctx, at)) for (const uid of ctx.mirror.heldUids(at, generation)) pass.missing.add(uid);
   if (pass.missing.size === 0) return older;
   const silent = new Set(await confirmGone(ctx, pass));
-  releaseForgotten(ctx, at, generation, 'missing', (uid) => silent.has(uid));
+  const isGone = (uid: number): boolean => silent.has(uid);
+  releaseForgotten(ctx, at, generation, 'missing', isGone);
+  releaseQuarantined(ctx, at, generation, isGone);
   return [...older, ...of(generation, [...silent], 'missing')];
 }
 

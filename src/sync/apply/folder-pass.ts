@@ -61,7 +61,7 @@ export class FolderPass {
   answered: UidIntervals = [];
   /** Set when a page showed other flags than the archive had. */
   flagsMoved = false;
-  /** Uids of open or forgotten places that an answered interval lacked: seen, not yet decided on. */
+  /** Uids that an answered interval lacked although the archive knows of a message there: not yet decided on. */
   readonly missing = new Set<number>();
   /** Open places whose uid answered with another listing than the one they appeared with. */
   readonly contradicted = new Map<number, Listing>();
@@ -256,6 +256,7 @@ export class FolderPass {
     for (const uid of silent) {
       ctx.committer.addFact({ fact: 'released', ...this.place(uid), reason: 'ended' });
       forgetTries(ctx, this.place(uid));
+      this.missing.delete(uid);
     }
   }
 
@@ -287,8 +288,7 @@ export class FolderPass {
   async #take(ctx: PassContext, interval: UidInterval, items: readonly Listing[]): Promise<void> {
     const open = ctx.mirror.openPlaces(this.at, this.generation, interval);
     const seen = observe(items, { open, settled: (uid) => this.#isSettled(ctx, uid) }, fingerprint);
-    const forgotten = ctx.mirror.forgottenUids(this.at, this.generation, interval);
-    const missing = [...seen.missing, ...forgotten];
+    const missing = [...seen.missing, ...ctx.mirror.unplaced(this.at, this.generation, interval)];
     for (const uid of missing) if (!this.underWay.has(uid)) this.missing.add(uid);
     for (const listing of seen.contradicted) this.contradicted.set(listing.uid, listing);
     for (const { uid } of items) {

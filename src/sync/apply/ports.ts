@@ -172,6 +172,8 @@ export interface Mirror {
   highestUid(at: FolderKey, generation: number): number;
   /** Uids in quarantine, ascending. */
   quarantined(at: FolderKey, generation: number): readonly number[];
+  /** Uids of the interval that the origin should answer for without an open place: quarantined or forgotten. */
+  unplaced(at: FolderKey, generation: number, range: UidInterval): readonly number[];
   /** True when the user has acknowledged that a place is in quarantine: it stays counted, and quiet. */
   isAcknowledged(at: FolderKey, place: Place): boolean;
   counts(at: FolderKey, generation: number): FolderCounts;
@@ -179,8 +181,8 @@ export interface Mirror {
   hasBlob(hash: BlobHash): boolean;
   /** True when the message was forgotten: whatever place shows it, its bytes are not to be stored again. */
   isForgotten(id: MessageId): boolean;
-  /** Forgotten uids of a generation that lie in the interval, in no order. */
-  forgottenUids(at: FolderKey, generation: number, range: UidInterval): readonly number[];
+  /** Forgotten uids of a generation, in no order. */
+  forgottenUids(at: FolderKey, generation: number): readonly number[];
   /** The first free docid at or above this one; handed out once. */
   docidFor(base: number): number;
   /** Folds a durable batch: after it, everything above answers with its facts. */

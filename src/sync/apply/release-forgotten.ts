@@ -1,8 +1,6 @@
 import type { FolderKey } from '../../mail/words.ts';
 import type { PassContext } from './pass-context.ts';
 
-const EVERY_UID = { lo: 1, hi: Number.POSITIVE_INFINITY };
-
 /**
  * Lets go of places at which the origin showed forgotten mail and does not any more: they are not counted on, nor asked
  * about again.
@@ -15,7 +13,7 @@ export function releaseForgotten(
   isGone: (uid: number) => boolean = () => true,
 ): void {
   const { host, mailbox, folder } = at;
-  for (const uid of ctx.mirror.forgottenUids(at, generation, EVERY_UID)) {
+  for (const uid of ctx.mirror.forgottenUids(at, generation)) {
     if (!isGone(uid)) continue;
     ctx.committer.addFact({ fact: 'ended', host, mailbox, folder, generation, uid, reason });
   }

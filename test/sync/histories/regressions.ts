@@ -112,4 +112,16 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
         },
       ],
     },
+  'a message in quarantine that was deleted: it was counted on until the next try': {
+    host: 'plain',
+    start: [0],
+    steps: [
+      {
+        between: [{ act: 'deliver', folder: 0, unseen: false }],
+        pass: { ...QUIET, faults: [{ at: 3, status: 404 }] },
+      },
+      { between: [], pass: { ...QUIET, daemon: true, faults: [{ at: 3, status: 404 }] } },
+      { between: [{ act: 'delete', folder: 0, message: 0 }], pass: { ...QUIET, daemon: true } },
+    ],
+  },
 };
