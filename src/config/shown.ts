@@ -53,20 +53,28 @@ function isToken(path: Keys): boolean {
   return path.at(-1) === 'token';
 }
 
-/** Of a token only where it is read from; of a command its program, since its arguments may hold a password. */
+/**
+ * Of a token only where it is read from. Of a command nothing, since a shell runs it, and a password may stand anywhere in
+ * it; of the address of webhooks the host, since its path is all that keeps strangers away.
+ */
 function masked(path: Keys, value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (isToken(path)) return MASK;
   const name = pathText(path);
-  if (name === 'notify.url') return MASK;
-  if (name === 'notify.command') return value.replace(/^(\S+)\s.*$/s, `$1 ${MASK}`);
-  return hasUser(value) ? MASK : value;
+  if (name === 'notify.url' || name === 'notify.command' || hasUser(value)) return MASK;
+  return name === 'webhook.publicUrl' ? hostOnly(value) : value;
 }
 
 function hasUser(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { username, password } = new URL(text);
   return username !== '' || password !== '';
+}
+
+function hostOnly(text: string): string {
+  if (!URL.canParse(text)) return MASK;
+  const { origin, pathname, search } = new URL(text);
+  return pathname === '/' && search === '' ? text : `${origin}/${MASK}`;
 }
 
 function isSet(raw: unknown, path: Keys): boolean {

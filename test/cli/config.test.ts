@@ -61,7 +61,7 @@ describe('config show', () => {
         { path: 'webhook.listen', value: '127.0.0.1:8025', isDefault: true },
         { path: 'webhook.publicUrl', value: '***', isDefault: false },
         { path: 'health', value: null, isDefault: true },
-        { path: 'notify.command', value: '/usr/bin/notify ***', isDefault: false },
+        { path: 'notify.command', value: '***', isDefault: false },
         { path: 'notify.url', value: '***', isDefault: false },
       ]),
     );
@@ -71,6 +71,34 @@ describe('config show', () => {
     ]);
     expect(text).toMatch(/^rateLimit\.concurrency +4 +default$/m);
     expect(text).toMatch(/^rateLimit\.requestsPerMinute +60$/m);
+  });
+
+  test.each([
+    [{ notify: { command: ' curl -H secret-4716 https://example.net' } }, 'notify.command', '***'],
+    [{ notify: { command: 'TOKEN=secret-4717 notify' } }, 'notify.command', '***'],
+    [
+      { webhook: { publicUrl: 'https://hooks.example.net/secret-4718' } },
+      'webhook.publicUrl',
+      'https://hooks.example.net/***',
+    ],
+    [
+      { webhook: { publicUrl: 'https://hooks.example.net/?key=secret-4719' } },
+      'webhook.publicUrl',
+      'https://hooks.example.net/***',
+    ],
+    [
+      { webhook: { publicUrl: 'https://hooks.example.net' } },
+      'webhook.publicUrl',
+      'https://hooks.example.net',
+    ],
+  ])('a secret may stand anywhere: %j', async (content, name, value) => {
+    writeFileSync(file, JSON.stringify({ accounts: CONTENT.accounts, ...content }));
+    const { code, stdout } = await mailkeep(['config', 'show', '--json'], { cwd: folder });
+    expect(code).toBe(0);
+    expect(stdout).not.toMatch(/secret-47/);
+    expect(JSON.parse(stdout)).toMatchObject({
+      fields: expect.arrayContaining([{ path: name, value, isDefault: false }]),
+    });
   });
 
   test('says who named the file, and where the archive is for this command', async () => {
