@@ -43,7 +43,8 @@ export async function watchDeliveries(options: WatchOptions): Promise<WebhookFin
   const { account, orderId, platform, own, memory, onNew, now, signal } = options;
   if (own.length === 0) return [];
   const listing = options.listing ?? new WebhookListing();
-  const listed = await listing.webhooks(platform, orderId, now(), signal);
+  const ids = own.map(({ id }) => id);
+  const listed = await listing.webhooks(platform, orderId, ids, now(), signal);
   const before = keptDeliveries(memory, account);
   const told = await loggedDeliveries(platform, orderId, before, now(), signal);
   const kept = keepDeliveries(memory, account, told);

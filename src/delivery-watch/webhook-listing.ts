@@ -11,16 +11,22 @@ export class WebhookListing {
   #known: { readonly at: number; readonly listed: readonly ListedWebhook[] } | undefined;
 
   /**
+   * Returns the webhooks of an order. A kept listing that lacks one of `own`, or shows it inactive, is not used: that one
+   * may have been created or resumed since.
+   *
+   * @param own ids of webhooks that should be there
    * @param now milliseconds since the epoch
    * @throws as `PlatformClient`
    */
   async webhooks(
     platform: Pick<PlatformClient, 'eachWebhook'>,
     orderId: string,
+    own: readonly string[],
     now: number,
     signal: AbortSignal,
   ): Promise<readonly ListedWebhook[]> {
-    if (this.#known !== undefined && isGood(this.#known, now)) return this.#known.listed;
+    const kept = this.#known;
+    if (kept !== undefined && isGood(kept, now) && hasActive(kept.listed, own)) return kept.listed;
     const listed: ListedWebhook[] = [];
     const asked = { signal, perPage: WEBHOOKS_A_PAGE };
     for await (const { id, status, url } of platform.eachWebhook(orderId, asked)) {
@@ -29,6 +35,11 @@ export class WebhookListing {
     this.#known = { at: now, listed };
     return listed;
   }
+}
+
+function hasActive(listed: readonly ListedWebhook[], own: readonly string[]): boolean {
+  const active = new Set(listed.filter(({ status }) => status === 'active').map(({ id }) => id));
+  return own.every((id) => active.has(id));
 }
 
 function isGood(

@@ -132,3 +132,20 @@ test('a mailbox that the service refuses is named, and the others get theirs', a
   const named = await ensure('--mailbox', NAMES[2] ?? '');
   expect([named.code, actions(named.lines)]).toEqual([0, ['zoe kept']]);
 });
+
+test('where the service does not say whether a webhook is there, no second one is created', async () => {
+  place = workplace(here.served.sandbox);
+  const { sandbox } = here.served;
+  const first = await ensure();
+  const zoe = first.lines.find(({ mailbox }) => mailbox === NAMES[2]);
+  const hook = sandbox.service.webhooks.get(zoe?.id ?? '');
+  if (hook === null) throw new Error('no webhook');
+  sandbox.service.webhooks.remove(hook);
+  sandbox.fault({ kind: 'status', status: 403, operation: 'getWebhook' });
+  const unsure = await ensure();
+  expect(unsure.code).toBe(1);
+  expect(actions(unsure.lines).sort()).toEqual(['ada kept', 'office kept', 'zoe failed']);
+  expect(secrets()).toHaveLength(3);
+  sandbox.clearFaults();
+  expect(actions((await ensure()).lines)).toEqual(['ada kept', 'office kept', 'zoe created']);
+});

@@ -70,8 +70,8 @@ export async function ensureWebhooks(
         };
         const named = command.mailboxes.length > 0;
         const listed = await listedHooks(clients, mailboxes, named, refuse);
+        const own = await ownHooks(clients, dataDir, { mailboxes, refused, listed, url }, refuse);
         const reached = mailboxes.filter((mailbox) => !refused.has(mailbox));
-        const own = await ownHooks(clients, dataDir, reached, listed, url);
         const { steps, others } = planWebhooks(reached, own, listed, url);
         for (const step of steps) {
           const taken = { context, clients, dataDir, fields, createOnly: command.createOnly, test };
@@ -149,24 +149,38 @@ async function listedHooks(
 /**
  * The webhooks whose secrets are stored here. One that the list lacks is asked for by its id: a list may be wrong, and a
  * secret that was forgotten cannot be had again. Those that answer are added to the list.
+ *
+ * @param refuse called for mailboxes of which the service does not say whether the webhook is there: another one would
+ *   deliver everything twice
  */
 async function ownHooks(
   { account, mailbox: client, options }: Clients,
   dataDir: string,
-  mailboxes: readonly PlannedMailbox[],
-  listed: Hook[],
-  url: string,
+  {
+    mailboxes,
+    refused,
+    listed,
+    url,
+  }: {
+    readonly mailboxes: readonly PlannedMailbox[];
+    readonly refused: ReadonlySet<PlannedMailbox>;
+    readonly listed: Hook[];
+    readonly url: string;
+  },
+  refuse: (mailbox: PlannedMailbox, error: MailkeepError) => Promise<void>,
 ): Promise<StoredWebhook[]> {
-  const wanted = new Set(mailboxes.map(({ resourceId }) => resourceId));
+  const wanted = new Map(mailboxes.map((mailbox) => [mailbox.resourceId, mailbox]));
   const known = new Set(listed.map(({ id }) => id));
   const own: StoredWebhook[] = [];
   for (const hook of await storedWebhooks(dataDir)) {
     if (hook.account !== account.name || hook.host !== client.host) continue;
     const { id, mailboxId, mailbox } = hook;
-    if (known.has(id) || !wanted.has(mailboxId) || hook.url !== url) {
+    const mailboxOf = wanted.get(mailboxId);
+    if (known.has(id) || mailboxOf === undefined || hook.url !== url) {
       own.push(hook);
       continue;
     }
+    if (refused.has(mailboxOf)) continue;
     try {
       const { name, description, events, status, createdAt, updatedAt, ...found } =
         await client.getWebhook({ mailbox: mailboxId, webhookId: id }, options);
@@ -178,6 +192,7 @@ async function ownHooks(
       if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
       // Only "no such webhook" says that it is gone; another refusal leaves its secret where it is.
       if (error.facts.status === 404) own.push(hook);
+      else await refuse(mailboxOf, error);
     }
   }
   return own;
