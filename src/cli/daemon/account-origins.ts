@@ -30,8 +30,9 @@ export interface AccountOrigin {
 
 /** The mail order of an account, by which the platform surface knows its mailboxes. */
 export async function orderOf(account: AccountOrigin, signal: AbortSignal): Promise<string> {
-  account.order ??= (await account.client.getCurrentAccount({ signal })).orderResourceId ?? '';
-  return account.order;
+  // An answer without one is not kept: the next may have it.
+  account.order ??= (await account.client.getCurrentAccount({ signal })).orderResourceId || null;
+  return account.order ?? '';
 }
 
 /** All accounts of a configuration, behind one limiter. */
@@ -95,7 +96,7 @@ export class AccountOrigins {
   /** The origin of one pass. Its mailboxes are those of the last listing, while that is recent enough. */
   origin(account: AccountOrigin, lane: () => Lane | undefined, now: () => number): Origin {
     const origin = apiOrigin(account.client, this.#spoolDir, lane, (id) => {
-      account.order ??= id;
+      account.order ??= id || null;
     });
     return {
       ...origin,

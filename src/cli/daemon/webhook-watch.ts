@@ -7,6 +7,7 @@ import { WebhookListing } from '../../delivery-watch/webhook-listing.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import type { LastCompared } from '../../sync/apply/last-compared.ts';
+import { selects } from '../../sync/plan/selection.ts';
 import { webhookObservations } from '../compose/webhook-observations.ts';
 import { type AccountOrigin, orderOf } from './account-origins.ts';
 import type { DaemonLog } from './daemon-log.ts';
@@ -69,8 +70,14 @@ export class WebhookWatch {
   onEvent(event: DaemonEvent): void {
     if (event.event !== 'run-started' || this.#pending.size === 0) return;
     // The run queues its passes first: what is wanted sooner is moved, not made twice.
-    this.#options.after(0, () => {
-      for (const account of this.#options.accounts()) this.#catchUp(account, []);
+    const { accounts, after, log } = this.#options;
+    after(0, () => {
+      if (this.#stopping.signal.aborted) return;
+      try {
+        for (const account of accounts()) this.#catchUp(account, []);
+      } catch (error) {
+        log.fail('error', 'webhooks could not be looked at', error);
+      }
     });
   }
 
@@ -156,6 +163,8 @@ export class WebhookWatch {
     }
     // Those that were compared longest ago first: a log that is always wrong must not keep others waiting.
     const missed = listing.mailboxes
+      .filter(({ address }) => latest.has(address.toLowerCase()))
+      .filter(({ address }) => selects(settings.mailboxes, address))
       .map(({ resourceId, address }) => ({
         resourceId,
         deliveredAt: latest.get(address.toLowerCase()) ?? 0,
