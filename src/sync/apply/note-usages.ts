@@ -124,6 +124,11 @@ export function isLeftAlone(last: Remembered | undefined, now: number): boolean 
   return age >= 0 && age < AFTER_FAILURE_MS;
 }
 
+/** Notes that a mailbox answered: whatever a list said before, it is not suspended. */
+export function noteAnswered(memory: Memory, at: MailboxKey): void {
+  if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, quotaKey(at), null);
+}
+
 /** Since when the listing calls a mailbox suspended, milliseconds since the epoch; null while it does not. */
 export function suspendedSince(
   memory: Pick<Memory, 'get'> | undefined,

@@ -99,6 +99,11 @@ test('a mailbox that is refused and listed as suspended is named so, and continu
   const back = await archive.sync(listed);
   expect(back.failures).toEqual([]);
   expect(back.mailboxes.find(({ address }) => address === 'ben@example.org')?.added).toBe(5);
+  // From now on another refusal is another matter.
+  refused = true;
+  listed.answer = () => ({ pages: 1, mailboxes: ['ada', 'cem'].map((name) => usageOf(name, 5)) });
+  const gone = await archive.sync(listed);
+  expect(gone.failures).toMatchObject([{ code: 'origin.forbidden', mailbox: 'ben@example.org' }]);
 });
 
 test('a mailbox that is suspended later in the day is named after one more look at the list', async () => {
