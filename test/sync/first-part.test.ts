@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FirstPart } from '../../src/sync/apply/pass-context.ts';
 import { Archive } from './harness.ts';
 import { ModelFolder, ModelOrigin, mail, status } from './model-origin.ts';
+import { policy } from './one-mailbox.ts';
 
 const DAY = 86_400_000;
 /** Messages of each of the two folders. */
@@ -104,6 +105,18 @@ describe('a first sync', () => {
     expect(large).toBe((2 * (EACH - PAGE)) / 5);
     expect(backlog.slice(-large)).toEqual(Array.from({ length: large }, () => true));
     expect(origin.requests.length).toBe(await usualRequests());
+  });
+
+  it('postpones no large message in a daemon, whose passes may never get past their pages', async () => {
+    const origin = mailbox();
+    const rhythm = { mailboxesMs: DAY, folderMs: DAY };
+    await archive.sync(origin, { first: 'small', policy: { ...policy, rhythm } });
+    const order = fetched(origin).map(({ name }) => name);
+    const other = mailbox();
+    const second = new Archive();
+    await second.sync(other, { first: 'folders', policy: { ...policy, rhythm } });
+    second.remove();
+    expect(order).toEqual(fetched(other).map(({ name }) => name));
   });
 
   it('fetches one folder after the other where that is asked for', async () => {

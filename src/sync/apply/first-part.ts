@@ -24,7 +24,8 @@ export async function takeFirst(ctx: PassContext, folders: readonly FolderPass[]
   if (ctx.order === 'oldest') return;
   const waiting = folders.filter((folder) => !folder.isEmpty(ctx));
   if (ctx.first === 'recent') await takeRecent(ctx, waiting);
-  if (ctx.first === 'small') await takeSmall(ctx, waiting);
+  // A daemon interrupts long passes, and pages with a postponed message are listed again by each: no pass would get far.
+  if (ctx.first === 'small' && ctx.policy.rhythm === null) await takeSmall(ctx, waiting);
 }
 
 /** Returns how many messages the origin counts in a folder that the archive does not account for. */
