@@ -159,7 +159,7 @@ describe('the watch over webhooks', () => {
     const { id } = z.object({ id: z.string() }).parse(JSON.parse(created.stdout));
     expect((await mailkeep(['webhooks', 'pause', id, ...config])).code).toBe(0);
     reread(at, { schedule: { sync: EVERY_SECOND } });
-    const text = 'a webhook does not deliver; the schedule finds what it does not tell of';
+    const text = 'a webhook does not deliver; the schedule finds mail that it does not announce';
     const said = await at.message(text);
     expect(said).toMatchObject({ level: 'warn', webhook: id, state: 'off', status: 'paused' });
     const from = at.lines.length;

@@ -38,7 +38,7 @@ const MOST_PENDING = 1_000;
 /**
  * Asks the platform surface now and then whether webhooks are there, active and delivering, and says what has changed.
  * Mailboxes whose deliveries no pass has followed are checked sooner: the receiver may have been down. Nothing depends
- * on it: the schedule finds what a webhook does not tell of.
+ * on it: the schedule finds mail that no webhook announces.
  */
 export class WebhookWatch {
   readonly #options: WebhookWatchOptions;
@@ -185,7 +185,8 @@ export class WebhookWatch {
     const before = this.#said.get(webhook.id);
     this.#change(webhook.id, state, () => {
       if (state !== 'well') {
-        const text = 'a webhook does not deliver; the schedule finds what it does not tell of';
+        const text =
+          'a webhook does not deliver; the schedule finds mail that it does not announce';
         log.say('warn', text, { ...line, status, failures });
       } else if (before !== undefined) log.say('info', 'a webhook delivers again', line);
     });

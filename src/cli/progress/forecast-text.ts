@@ -8,7 +8,7 @@ const LONG_MS = 600_000;
 export function forecastText(ahead: Forecast): string {
   const lines = [
     `Ahead: ${counted(ahead.messages, 'place')}${ahead.bytes === 0 ? '' : ` (about ${bytes(ahead.bytes)})`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
-    `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync goes on.`,
+    `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
   ];
   if (isLong(ahead)) {
     lines.push(

@@ -185,16 +185,16 @@ async function dataDirectory(
 ): Promise<string> {
   const { globals, surroundings, notices } = context;
   const fallback = `./${DEFAULT_DATA_DIR}`;
-  const beside = path.dirname(file);
-  if (globals.data !== undefined) return asWritten(globals.data, surroundings.cwd, beside);
+  const folder = path.dirname(file);
+  if (globals.data !== undefined) return asWritten(globals.data, surroundings.cwd, folder);
   if (asker === undefined) return fallback;
   for (;;) {
     const given = await asker.line(
       'Folder of the archive, relative to the configuration',
       fallback,
     );
-    const { state, message } = writeCheck(path.resolve(beside, given));
-    if (state !== 'failed') return given === fallback ? given : asWritten(given, beside, beside);
+    const { state, message } = writeCheck(path.resolve(folder, given));
+    if (state !== 'failed') return given === fallback ? given : asWritten(given, folder, folder);
     notices.stream.write(`${message}\n`);
   }
 }
