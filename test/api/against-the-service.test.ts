@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Accepted } from '../../src/index.ts';
-import { fill, mail } from '../service/client.ts';
-import { TABLE } from '../service/conformance/table.ts';
-import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
-import { statuses } from '../service/webhooks/receiver.ts';
+import { fill, mail } from '../sandbox/client.ts';
+import { TABLE } from '../sandbox/conformance/table.ts';
+import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
+import { statuses } from '../sandbox/webhooks/receiver.ts';
 import { failureOf, mailboxClient, platformClient } from './test-clients.ts';
 
 /** Every operation of both surfaces: the typed client on one side, the whole service on the other, a socket between. */

@@ -29,7 +29,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   copy: ['archive', 'errors'],
   retention: ['sync/plan', 'archive', 'catalog', 'mail', 'errors'],
   sync: ['sync/plan', 'api', 'limiter', 'archive', 'catalog', 'indexer', 'mime', 'mail', 'errors'],
-  service: ['wire', 'mailfiles', 'mail', 'errors'],
+  sandbox: ['wire', 'mailfiles', 'mail', 'errors'],
   // How mail lies in mbox files and Maildirs: the service reads them as seeds, export and import as backups.
   mailfiles: ['disk', 'mail', 'errors'],
   export: ['archive', 'catalog', 'mailfiles', 'search', 'mail', 'errors'],
@@ -71,7 +71,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'receiver',
     'retention',
     'search',
-    'service',
+    'sandbox',
     'service-manager',
     'sync',
     'sync/plan',

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { deliver } from '../../src/service/delivery.ts';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
 import type { Workplace } from './workplace.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { PassThrough, Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, json, raw, startOrigin } from '../api/local-origin.ts';
-import { fill, mail, type Served, serveEmpty } from '../service/client.ts';
+import { fill, mail, type Served, serveEmpty } from '../sandbox/client.ts';
 import { workplace } from './child.ts';
 import { ran } from './surface.ts';
 

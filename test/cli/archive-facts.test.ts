@@ -3,7 +3,7 @@ import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { openState, readState } from '../../src/catalog/state.ts';
 import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from './child.ts';
 
 let sandbox: Sandbox;

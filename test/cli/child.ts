@@ -6,7 +6,7 @@ import path from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { ConfigInput } from '../../src/config/schema.ts';
-import type { Sandbox } from '../../src/service/sandbox.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectDeclared } from './declared-exit.ts';
 
 export const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { fileSystemIn } from '../../src/archive/file-system.ts';
 import { acquireLock } from '../../src/archive/lock.ts';
 import { skewOf } from '../../src/cli/doctor/account-checks.ts';
-import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
+import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';
 

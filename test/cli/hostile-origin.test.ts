@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
 
 /** Sets a title, clears the screen, asks for an answer; a C1 control; turns the direction of text. */

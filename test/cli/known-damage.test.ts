@@ -8,7 +8,7 @@ import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/catalog/state.ts';
 import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;

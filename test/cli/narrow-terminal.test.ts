@@ -6,7 +6,7 @@ import { openActivity } from '../../src/cli/progress/activity.ts';
 import { liveProgress } from '../../src/cli/progress/live-progress.ts';
 import { fitNarrow } from '../../src/cli/wrap-text.ts';
 import { displayWidth } from '../../src/mail/terminal-safe.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 

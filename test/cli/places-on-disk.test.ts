@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { mailkeep } from './child.ts';
 

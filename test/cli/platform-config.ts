@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ConfigInput } from '../../src/config/schema.ts';
-import type { Sandbox } from '../../src/service/sandbox.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { type Workplace, workplace } from './child.ts';
 
 /** A folder with a configuration that reaches both surfaces of a running sandbox. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 const text = readFileSync(fileURLToPath(new URL('../../README.md', import.meta.url)), 'utf8');

@@ -12,7 +12,7 @@ import {
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { SmallDisk } from '../archive/small-disk.ts';
 import { NOBODY, unprivileged, unrefused } from './as-nobody.ts';
 import { type Ended, mailkeep, program, type Workplace, workplace } from './child.ts';

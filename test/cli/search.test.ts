@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stateFile } from '../../src/catalog/state.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from './child.ts';
 
 test('a suspended mailbox is not explained as a wrong token, and the other mailboxes are mirrored', async () => {

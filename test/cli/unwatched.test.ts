@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { daemonWorkplace } from '../daemon/running-daemon.ts';
 import { mailkeep } from './child.ts';
 

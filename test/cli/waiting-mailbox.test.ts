@@ -5,7 +5,7 @@ import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/catalog/state.ts';
 import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
 import { staleMailboxes } from '../../src/health/facts.ts';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from './child.ts';
 
 const shape = z.object({

@@ -2,8 +2,8 @@ import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
-import type { Receiver } from '../service/webhooks/receiver.ts';
+import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
+import type { Receiver } from '../sandbox/webhooks/receiver.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';
 

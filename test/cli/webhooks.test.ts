@@ -16,8 +16,8 @@ import type { OwnWebhook } from '../../src/delivery-watch/judge.ts';
 import { keepDeliveries } from '../../src/delivery-watch/kept-log.ts';
 import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
 import { json, startOrigin } from '../api/local-origin.ts';
-import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
-import { statuses } from '../service/webhooks/receiver.ts';
+import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
+import { statuses } from '../sandbox/webhooks/receiver.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';
 

@@ -13,8 +13,8 @@ import { Daemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEvent } from '../../src/daemon/ports.ts';
 import { Timetable } from '../../src/daemon/timetable.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
-import { deliver } from '../../src/service/delivery.ts';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { FakeTime } from './fake-time.ts';
 import { daemonWorkplace } from './running-daemon.ts';
 

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { deliver } from '../../src/service/delivery.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, type Workplace } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from './running-daemon.ts';
 

@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { deliver } from '../../src/service/delivery.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, program, start, type Workplace } from '../cli/child.ts';
 import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';
 

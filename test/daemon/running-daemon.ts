@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import { findControlSocket } from '../../src/daemon/control-path.ts';
 import { daemonStatus } from '../../src/daemon/status.ts';
-import type { Sandbox } from '../../src/service/sandbox.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { program, type Workplace, workplace } from '../cli/child.ts';
 
 const SHIFTING_CLOCK = new URL('shifting-clock.mjs', import.meta.url).href;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
-import type { Mailbox } from '../../src/service/store/mailbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
 import type { LastCompared } from '../../src/sync/apply/last-compared.ts';
 import { isQuotaDue } from '../../src/sync/apply/note-quota.ts';
 import { rememberUsages, suspendedSince } from '../../src/sync/apply/note-usages.ts';

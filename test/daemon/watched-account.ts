@@ -8,7 +8,7 @@ import { configSchema } from '../../src/config/schema.ts';
 import { settle } from '../../src/config/settings.ts';
 import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
-import type { Sandbox } from '../../src/service/sandbox.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { LastCompared } from '../../src/sync/apply/last-compared.ts';
 import type { Memory, Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
 

@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { openState } from '../../src/catalog/state.ts';
 import type { ConfigInput } from '../../src/config/schema.ts';
-import { deliver } from '../../src/service/delivery.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, type Workplace } from '../cli/child.ts';
-import { type Receiver, receive } from '../service/webhooks/receiver.ts';
+import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.ts';
 
 let sandbox: Sandbox;

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Secret } from '../../src/config/secret.ts';
 import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
-import { deliver } from '../../src/service/delivery.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
-import type { Mailbox } from '../../src/service/store/mailbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
 import { memoryOf } from '../sync/harness.ts';
 import { mail } from '../sync/model-origin.ts';
 import { type WatchedAccount, watchedAccount } from './watched-account.ts';

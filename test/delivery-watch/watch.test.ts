@@ -12,8 +12,8 @@ import {
 } from '../../src/delivery-watch/judge.ts';
 import { keptDeliveries } from '../../src/delivery-watch/kept-log.ts';
 import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
-import { type Hook, type Hooked, hooked } from '../service/webhooks/hooked.ts';
-import { statuses } from '../service/webhooks/receiver.ts';
+import { type Hook, type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
+import { statuses } from '../sandbox/webhooks/receiver.ts';
 
 const MINUTE = 60_000;
 let here: Hooked;

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { jsonLines, mailkeep, start, workplace } from '../cli/child.ts';
-import { mail } from '../service/client.ts';
+import { mail } from '../sandbox/client.ts';
 
 const DAY = 24 * 3_600_000;
 const LATER_CLOCK = new URL('later-clock.mjs', import.meta.url).href;

@@ -7,8 +7,8 @@ import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
 import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
-import { startSandbox } from '../../src/service/sandbox.ts';
-import { randomFrom } from '../../src/service/seed/random.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { randomFrom } from '../../src/sandbox/seed/random.ts';
 import { mailkeep, start, workplace } from '../cli/child.ts';
 import { tree } from '../export/stored-archive.ts';
 

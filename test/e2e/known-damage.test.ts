@@ -3,10 +3,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, type Workplace } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
-import { type Receiver, receive } from '../service/webhooks/receiver.ts';
+import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 
 let sandbox: Sandbox;
 let told: Receiver;

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { dropOldGenerations } from '../../src/archive/old-generations.ts';
 import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, type Workplace, workplace } from '../cli/child.ts';
 
 let sandbox: Sandbox;

@@ -7,8 +7,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { program, start } from '../cli/child.ts';
-import { mail } from '../service/client.ts';
-import { receive, statuses } from '../service/webhooks/receiver.ts';
+import { mail } from '../sandbox/client.ts';
+import { receive, statuses } from '../sandbox/webhooks/receiver.ts';
 
 /** `mailkeep sandbox` as it is installed: bundled, a process of its own, known by its first line only. */
 

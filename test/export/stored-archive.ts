@@ -9,7 +9,7 @@ import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts'
 import type { ExportOptions } from '../../src/export/export-options.ts';
 import { docidBase } from '../../src/mail/docid.ts';
 import { flagSet } from '../../src/mail/words.ts';
-import { writeMessage } from '../../src/service/seed/generated/message.ts';
+import { writeMessage } from '../../src/sandbox/seed/generated/message.ts';
 
 export const START = Date.UTC(2025, 5, 1);
 

@@ -6,7 +6,7 @@ import { openState, type StateFile } from '../../src/catalog/state.ts';
 import { noticeSummary } from '../../src/cli/sentences/notice.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { Notifier, type NotifierOptions } from '../../src/notify/notifier.ts';
-import { type Receiver, receive, statuses } from '../service/webhooks/receiver.ts';
+import { type Receiver, receive, statuses } from '../sandbox/webhooks/receiver.ts';
 
 const START = Date.UTC(2026, 10, 20);
 const MINUTE = 60_000;

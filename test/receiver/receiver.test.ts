@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import type { Hint, KnownWebhook } from '../../src/receiver/hint.ts';
 import { type Receiver, type ReceiverOptions, startReceiver } from '../../src/receiver/receiver.ts';
 import type { ReceiverEvent } from '../../src/receiver/reception.ts';
-import { type Hooked, hooked } from '../service/webhooks/hooked.ts';
+import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 
 const SECRET = 'whsec-4b1d7e90';
 const LISTEN = { host: '127.0.0.1', port: 0 };

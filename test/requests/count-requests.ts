@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os';
 import { MailboxClient } from '../../src/api/mailbox-client.ts';
-import { startSandbox } from '../../src/service/sandbox.ts';
-import type { Folder } from '../../src/service/store/folder.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { Folder } from '../../src/sandbox/store/folder.ts';
 import { apiOrigin } from '../../src/sync/apply/api-origin.ts';
 import type { Origin } from '../../src/sync/apply/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';

@@ -1,6 +1,6 @@
 import { Secret } from '../../src/config/secret.ts';
 import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { watchedAccount } from '../daemon/watched-account.ts';
 import { Archive } from '../sync/harness.ts';
 import { policy } from '../sync/one-mailbox.ts';

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { deliver } from '../../src/service/delivery.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, start, type Workplace, workplace } from '../cli/child.ts';
 import { everything } from './everything.ts';
 import { other, secret, WORDS, wordsIn } from './secret-mail.ts';

@@ -13,8 +13,8 @@ import { openLogReader } from '../../src/archive/log-reader.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { askSync } from '../../src/daemon/control-client.ts';
 import { findControlSocket } from '../../src/daemon/control-path.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
-import { type Random, randomFrom } from '../../src/service/seed/random.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';
 import { program } from '../cli/child.ts';
 import { Actor } from './origin-actor.ts';
 

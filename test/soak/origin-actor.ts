@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
-import { deliver } from '../../src/service/delivery.ts';
-import type { Sandbox } from '../../src/service/sandbox.ts';
-import type { Random } from '../../src/service/seed/random.ts';
-import type { Folder } from '../../src/service/store/folder.ts';
-import type { Mailbox } from '../../src/service/store/mailbox.ts';
+import { deliver } from '../../src/sandbox/delivery.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { Random } from '../../src/sandbox/seed/random.ts';
+import type { Folder } from '../../src/sandbox/store/folder.ts';
+import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
 
 /** So many messages a folder keeps, so that the service holds ever the same. */
 const MOST_MESSAGES = 150;

@@ -20,7 +20,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { z } from 'zod';
 import { quoted, quotedPath } from '../../src/cli/service/quoted.ts';
 import { unitFiles } from '../../src/cli/service/units.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, program } from '../cli/child.ts';
 import { packagedFiles } from './packaged.ts';
 

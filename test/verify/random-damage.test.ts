@@ -5,7 +5,7 @@ import { openLogWriter } from '../../src/archive/open-log-writer.ts';
 import { realFiles } from '../../src/archive/real-files.ts';
 import { scanLog } from '../../src/archive/scan-log.ts';
 import { SEGMENT_HEADER_BYTES } from '../../src/archive/segment-header.ts';
-import { type Random, randomFrom } from '../../src/service/seed/random.ts';
+import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';
 import { sampleMail } from '../archive/sample-log.ts';

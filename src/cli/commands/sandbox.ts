@@ -82,7 +82,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((options: SandboxLine) =>
       chosen(async ({ output, notices, signal }) => {
-        const { startSandbox } = await import('../../service/sandbox.ts');
+        const { startSandbox } = await import('../../sandbox/sandbox.ts');
         const sandbox = await startSandbox({
           ...(options.port === undefined ? {} : { port: options.port }),
           ...(options.from === undefined ? {} : { from: options.from }),

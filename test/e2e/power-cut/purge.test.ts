@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ConfigInput } from '../../../src/config/schema.ts';
-import { startSandbox } from '../../../src/service/sandbox.ts';
+import { startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from '../../cli/child.ts';
 import { absent } from '../../peers/programs.ts';
 import { everything, inFilesAndLog } from '../../retention/everything.ts';

@@ -3,8 +3,8 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import { catalogFile } from '../../../src/catalog/open.ts';
-import { deliver } from '../../../src/service/delivery.ts';
-import { type Sandbox, startSandbox } from '../../../src/service/sandbox.ts';
+import { deliver } from '../../../src/sandbox/delivery.ts';
+import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from '../../cli/child.ts';
 import { commitsIn } from './sound-archive.ts';
 

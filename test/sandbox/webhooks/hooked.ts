@@ -1,5 +1,5 @@
-import { deliver } from '../../../src/service/delivery.ts';
-import type { SandboxOptions } from '../../../src/service/sandbox.ts';
+import { deliver } from '../../../src/sandbox/delivery.ts';
+import type { SandboxOptions } from '../../../src/sandbox/sandbox.ts';
 import { mail, type Served, serveEmpty } from '../client.ts';
 import { type Clock, standingClock } from './clock.ts';
 import { type Receiver, receive } from './receiver.ts';

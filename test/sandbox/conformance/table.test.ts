@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MAILBOX_OPERATIONS } from '../../../src/service/operations/table.ts';
+import { MAILBOX_OPERATIONS } from '../../../src/sandbox/operations/table.ts';
 import { OPERATIONS } from '../../../src/wire/operations.ts';
 import { TABLE } from './table.ts';
 

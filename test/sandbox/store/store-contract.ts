@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { StoreBackend } from '../../../src/service/store/backend.ts';
-import { MemoryBlock } from '../../../src/service/store/source-block.ts';
-import { Store } from '../../../src/service/store/store.ts';
+import type { StoreBackend } from '../../../src/sandbox/store/backend.ts';
+import { MemoryBlock } from '../../../src/sandbox/store/source-block.ts';
+import { Store } from '../../../src/sandbox/store/store.ts';
 
 const RECEIVED = Date.UTC(2026, 0, 1);
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { startSandbox } from '../../src/service/sandbox.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mail, type Served, serve } from './client.ts';
 
 let folder: string;

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { MemoryBackend } from '../../../src/service/store/memory-backend.ts';
-import { Store } from '../../../src/service/store/store.ts';
-import type { Delivery } from '../../../src/service/webhooks/delivery.ts';
-import { DeliveryLog } from '../../../src/service/webhooks/delivery-log.ts';
+import { MemoryBackend } from '../../../src/sandbox/store/memory-backend.ts';
+import { Store } from '../../../src/sandbox/store/store.ts';
+import type { Delivery } from '../../../src/sandbox/webhooks/delivery.ts';
+import { DeliveryLog } from '../../../src/sandbox/webhooks/delivery-log.ts';
 import { type Hooked, hooked } from './hooked.ts';
 import { statuses } from './receiver.ts';
 

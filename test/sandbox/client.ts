@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
 
 export interface Answer {
   readonly status: number;
