@@ -40,7 +40,7 @@ import {
   type SearchRequest,
   type SearchResult,
   search,
-} from './search.ts';
+} from './search/search.ts';
 import { threadMessages } from './threads.ts';
 import { type Totals, totals } from './totals.ts';
 

@@ -1,4 +1,4 @@
-import type { HitCount } from '../catalog/search.ts';
+import type { HitCount } from '../catalog/search/search.ts';
 import { count, counted } from './amounts.ts';
 
 /** Counting starts when the page is printed, and only a person waits for it. */

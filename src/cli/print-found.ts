@@ -1,5 +1,5 @@
-import type { SearchRequest } from '../catalog/search.ts';
-import type { SearchHit } from '../catalog/search-hit.ts';
+import type { SearchRequest } from '../catalog/search/search.ts';
+import type { SearchHit } from '../catalog/search/hit.ts';
 import type { Reader } from './compose/reader.ts';
 import type { CommandContext } from './context.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';

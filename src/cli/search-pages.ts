@@ -1,5 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import type { SearchRequest, SearchResult } from '../catalog/search.ts';
+import type { SearchRequest, SearchResult } from '../catalog/search/search.ts';
 
 /** Hits that are held in memory at once. */
 const PAGE = 2_000;

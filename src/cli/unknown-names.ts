@@ -1,5 +1,5 @@
 import { type FolderFilter, isMailbox, matchingFolders } from '../catalog/folder-names.ts';
-import type { UnknownName } from '../catalog/search-resolve.ts';
+import type { UnknownName } from '../catalog/search/resolve.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearestAddress, nearestFolder } from '../names/near-names.ts';
 import type { Reader } from './compose/reader.ts';

@@ -1,5 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts';
-import type { SearchRequest } from '../catalog/search.ts';
+import type { SearchRequest } from '../catalog/search/search.ts';
 import type { ExportFiles } from './export-files.ts';
 import type { ExportFormat } from './format.ts';
 import type { FormatWriter } from './format-writer.ts';

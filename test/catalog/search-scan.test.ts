@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Fact } from '../../src/archive/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import type { SearchRequest } from '../../src/catalog/search.ts';
+import type { SearchRequest } from '../../src/catalog/search/search.ts';
 import type { SearchNode } from '../../src/search/ast.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {

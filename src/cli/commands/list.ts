@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { HitCount } from '../../catalog/search.ts';
+import type { HitCount } from '../../catalog/search/search.ts';
 import type { Body } from '../command-file.ts';
 import { openReader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';

@@ -1,4 +1,4 @@
-import type { Members, PlaceCondition } from './search-formula.ts';
+import type { Members, PlaceCondition } from './formula.ts';
 import {
   type AsOf,
   atPlace,
@@ -7,7 +7,7 @@ import {
   lastPlaceIs,
   type Range,
   type Sql,
-} from './search-sql.ts';
+} from './sql.ts';
 
 /*
  * Statements that list the docids of one condition within a range, from whichever index has them beside each other:

@@ -1,6 +1,6 @@
-import type { Connection } from './connection.ts';
-import { chooseDriver, type Drive } from './search-driver.ts';
-import { type AsOf, type Direction, type Sql, walks } from './search-sql.ts';
+import type { Connection } from '../connection.ts';
+import { chooseDriver, type Drive } from './driver.ts';
+import { type AsOf, type Direction, type Sql, walks } from './sql.ts';
 
 /** By how much a stretch is longer than the one before: choosing costs as much as some hundred candidates. */
 const GROWTH = 4;

@@ -1,8 +1,8 @@
-import { searchError } from '../errors/search.ts';
-import type { Connection } from './connection.ts';
-import type { Drive } from './search-driver.ts';
-import { type Conjunct, starsIn } from './search-formula.ts';
-import { type AsOf, ranked, rankedAmong } from './search-sql.ts';
+import { searchError } from '../../errors/search.ts';
+import type { Connection } from '../connection.ts';
+import type { Drive } from './driver.ts';
+import { type Conjunct, starsIn } from './formula.ts';
+import { type AsOf, ranked, rankedAmong } from './sql.ts';
 
 /** Words that are ranked by: each costs a look at all its places in every hit. */
 const RANKED_LIMIT = 16;

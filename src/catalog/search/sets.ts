@@ -1,6 +1,6 @@
-import type { Connection } from './connection.ts';
+import type { Connection } from '../connection.ts';
 import { type DocidSet, Stretch } from './docid-sets.ts';
-import { type Conjunct, EVERYTHING, hasStar } from './search-formula.ts';
+import { type Conjunct, EVERYTHING, hasStar } from './formula.ts';
 import {
   listDeleted,
   listMembers,
@@ -9,8 +9,8 @@ import {
   listSeen,
   listSizes,
   listText,
-} from './search-lists.ts';
-import { type AsOf, type Direction, type Range, type Sql, together } from './search-sql.ts';
+} from './lists.ts';
+import { type AsOf, type Direction, type Range, type Sql, together } from './sql.ts';
 
 /** Messages of the first stretch: as many as fill a page where one of fifty is found. */
 const FIRST = 1_000;

@@ -1,20 +1,20 @@
-import type { MessageId } from '../mail/words.ts';
-import type { SearchNode } from '../search/ast.ts';
-import { archiveNames } from './archive-names.ts';
-import type { Connection } from './connection.ts';
-import { everNamed } from './folder-names.ts';
-import { commitAt } from './moments.ts';
-import type { PlaceQueries } from './places.ts';
-import { query } from './query.ts';
-import { chooseDriver, type Drive, isSparse } from './search-driver.ts';
-import { alternatives } from './search-formula.ts';
-import { hitReader, type SearchHit } from './search-hit.ts';
-import { byRelevance } from './search-ranking.ts';
-import { type Names, resolve, type UnknownName } from './search-resolve.ts';
-import { SetSearch } from './search-sets.ts';
-import { type AsOf, counted, type Direction, type Sql, walks } from './search-sql.ts';
-import { walkDrives } from './search-walk.ts';
-import { threadNaming, threadOf } from './threads.ts';
+import type { MessageId } from '../../mail/words.ts';
+import type { SearchNode } from '../../search/ast.ts';
+import { archiveNames } from '../archive-names.ts';
+import type { Connection } from '../connection.ts';
+import { everNamed } from '../folder-names.ts';
+import { commitAt } from '../moments.ts';
+import type { PlaceQueries } from '../places.ts';
+import { query } from '../query.ts';
+import { chooseDriver, type Drive, isSparse } from './driver.ts';
+import { alternatives } from './formula.ts';
+import { hitReader, type SearchHit } from './hit.ts';
+import { byRelevance } from './ranking.ts';
+import { type Names, resolve, type UnknownName } from './resolve.ts';
+import { SetSearch } from './sets.ts';
+import { type AsOf, counted, type Direction, type Sql, walks } from './sql.ts';
+import { walkDrives } from './walk.ts';
+import { threadNaming, threadOf } from '../threads.ts';
 
 export interface SearchRequest {
   /** See `search/parse.ts`. */

@@ -1,15 +1,15 @@
-import type { Address, FlagSet, MessageId } from '../mail/words.ts';
-import type { SearchNode } from '../search/ast.ts';
-import { beginning, type Snippet, snippet, soughtWords } from '../search/snippet.ts';
-import { type ListedAttachment, unpackList } from './attachment-lists.ts';
-import { unpackText } from './cached-text.ts';
-import type { Connection } from './connection.ts';
-import type { FolderName } from './folder-names.ts';
+import type { Address, FlagSet, MessageId } from '../../mail/words.ts';
+import type { SearchNode } from '../../search/ast.ts';
+import { beginning, type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
+import { type ListedAttachment, unpackList } from '../attachment-lists.ts';
+import { unpackText } from '../cached-text.ts';
+import type { Connection } from '../connection.ts';
+import type { FolderName } from '../folder-names.ts';
 import { attachmentMatcher } from './matched-attachments.ts';
-import { isoTime } from './moments.ts';
-import type { PlaceQueries } from './places.ts';
-import { query } from './query.ts';
-import type { AsOf } from './search-sql.ts';
+import { isoTime } from '../moments.ts';
+import type { PlaceQueries } from '../places.ts';
+import { query } from '../query.ts';
+import type { AsOf } from './sql.ts';
 
 /** A place of a hit. */
 export interface HitPlace {

@@ -1,5 +1,5 @@
-import type { Connection } from './connection.ts';
-import { type Conjunct, hasStar } from './search-formula.ts';
+import type { Connection } from '../connection.ts';
+import { type Conjunct, hasStar } from './formula.ts';
 import {
   type AsOf,
   type Direction,
@@ -8,7 +8,7 @@ import {
   newestOf,
   type Range,
   type Side,
-} from './search-sql.ts';
+} from './sql.ts';
 
 /** A conjunct with what its walk follows, and its bounds drawn in to where hits can be. */
 export interface Drive {

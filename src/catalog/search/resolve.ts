@@ -1,20 +1,20 @@
-import { docidAt } from '../mail/docid.ts';
-import { specialUseCalled } from '../mail/folder-choice.ts';
-import { nearestAddress, nearestFolder } from '../names/near-names.ts';
-import { nearest } from '../names/nearest.ts';
-import type { SearchNode, State, TextField, TextNode } from '../search/ast.ts';
-import { ftsString } from '../search/fts-text.ts';
+import { docidAt } from '../../mail/docid.ts';
+import { specialUseCalled } from '../../mail/folder-choice.ts';
+import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
+import { nearest } from '../../names/nearest.ts';
+import type { SearchNode, State, TextField, TextNode } from '../../search/ast.ts';
+import { ftsString } from '../../search/fts-text.ts';
 import {
   listTokens,
   mailboxToken,
   mimeTokens,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
-} from '../search/meta-tokens.ts';
-import { MARK } from './flag-marks.ts';
-import type { EverNamed, FolderName } from './folder-names.ts';
-import type { Formula, PlaceCondition } from './search-formula.ts';
-import { threadNode } from './threads.ts';
+} from '../../search/meta-tokens.ts';
+import { MARK } from '../flag-marks.ts';
+import type { EverNamed, FolderName } from '../folder-names.ts';
+import type { Formula, PlaceCondition } from './formula.ts';
+import { threadNode } from '../threads.ts';
 
 /** What names in a query stand for in this archive. */
 export interface Names {

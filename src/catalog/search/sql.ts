@@ -1,4 +1,4 @@
-import { type Conjunct, type Members, matchOf, type PlaceCondition } from './search-formula.ts';
+import { type Conjunct, type Members, matchOf, type PlaceCondition } from './formula.ts';
 
 /**
  * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (of the

@@ -1,9 +1,9 @@
-import type { SearchNode, TextNode } from '../search/ast.ts';
-import { ftsString } from '../search/fts-text.ts';
-import { type Snippet, snippet, soughtWords } from '../search/snippet.ts';
-import { attachmentTexts } from './attachment-texts.ts';
-import type { Connection } from './connection.ts';
-import { query } from './query.ts';
+import type { SearchNode, TextNode } from '../../search/ast.ts';
+import { ftsString } from '../../search/fts-text.ts';
+import { type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
+import { attachmentTexts } from '../attachment-texts.ts';
+import type { Connection } from '../connection.ts';
+import { query } from '../query.ts';
 
 /** An attachment of a hit in whose text something sought stands. */
 export interface MatchedAttachment {
