@@ -112,7 +112,7 @@ async function modules() {
       'mime-worker': 'src/mime/worker.ts',
       'attachment-worker': 'src/attachments/worker.ts',
       'verify-worker': 'src/verify/worker.ts',
-      'seal-worker': 'src/archive/seal-worker.ts',
+      'seal-worker': 'src/archive/write/seal-worker.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },

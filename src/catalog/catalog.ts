@@ -1,4 +1,4 @@
-import type { CommittedBatch, Locator } from '../archive/records.ts';
+import type { CommittedBatch, Locator } from '../archive/format/records.ts';
 import type { MessageId } from '../mail/words.ts';
 import {
   type AttachmentQueries,

@@ -1,4 +1,4 @@
-import type { CommittedBatch, Locator } from '../archive/records.ts';
+import type { CommittedBatch, Locator } from '../archive/format/records.ts';
 import { compareRows, type RowDifference, type Turn } from './comparison.ts';
 import { type Concerns, concerns, type SpannedRecord } from './concerned.ts';
 import type { Connection } from './connection.ts';

@@ -1,4 +1,4 @@
-import type { Locator, Position } from '../archive/records.ts';
+import type { Locator, Position } from '../archive/format/records.ts';
 import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { isoTime } from './moments.ts';

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { formatPath, logFolder } from '../archive/layout.ts';
+import { formatPath, logFolder } from '../archive/format/layout.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { archiveUnreadable } from '../errors/system.ts';
 import { usageError } from '../errors/usage.ts';

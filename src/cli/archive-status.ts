@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import { logFolder } from '../archive/layout.ts';
+import { logFolder } from '../archive/format/layout.ts';
 import type { AttachmentCounts } from '../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../catalog/folders.ts';
 import { catalogFile } from '../catalog/open.ts';

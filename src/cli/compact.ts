@@ -4,15 +4,15 @@ import {
   compactableSegments,
   compactSegment,
   isDamage,
-} from '../archive/compact-segments.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/compress-payload.ts';
-import { checkFormat } from '../archive/format-file.ts';
-import { writing } from '../archive/hot-segment.ts';
-import { isTemporary, logFolder } from '../archive/layout.ts';
-import { acquireLock } from '../archive/lock.ts';
-import { dropOldGenerations } from '../archive/old-generations.ts';
-import { realFiles } from '../archive/real-files.ts';
-import { sealerOnThread } from '../archive/sealer.ts';
+} from '../archive/write/compact-segments.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/write/compress-payload.ts';
+import { checkFormat } from '../archive/read/format-file.ts';
+import { writing } from '../archive/write/hot-segment.ts';
+import { isTemporary, logFolder } from '../archive/format/layout.ts';
+import { acquireLock } from '../archive/write/lock.ts';
+import { dropOldGenerations } from '../archive/write/old-generations.ts';
+import { realFiles } from '../archive/files/real-files.ts';
+import { sealerOnThread } from '../archive/write/sealer.ts';
 import { locateCodec } from '../config/archive-codec.ts';
 import { locateDataDir } from '../config/data-dir.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import { nameProcess } from '../archive/lock-holder.ts';
+import { nameProcess } from '../archive/write/lock-holder.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { isUnused } from '../archive/format-file.ts';
-import { freeBytes } from '../archive/free-space.ts';
-import { realFiles } from '../archive/real-files.ts';
+import { isUnused } from '../archive/read/format-file.ts';
+import { freeBytes } from '../archive/files/free-space.ts';
+import { realFiles } from '../archive/files/real-files.ts';
 import type { Settings } from '../config/settings.ts';
 import { recalledVerification } from '../health/verification.ts';
 import { createIndexer } from '../indexer/indexer.ts';

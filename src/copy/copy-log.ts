@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
-import { filesWithDamage } from '../archive/bad-sectors.ts';
-import { createAnew, type FileLayer, readFully, writeAll } from '../archive/file-layer.ts';
+import { filesWithDamage } from '../archive/mend/bad-sectors.ts';
+import { createAnew, type FileLayer, readFully, writeAll } from '../archive/files/file-layer.ts';
 import {
   allowsZstd,
   allowZstd,
@@ -8,25 +8,25 @@ import {
   isSealedWithZstd,
   isUnused,
   writeFormat,
-} from '../archive/format-file.ts';
-import { syncing, writing } from '../archive/hot-segment.ts';
+} from '../archive/read/format-file.ts';
+import { syncing, writing } from '../archive/write/hot-segment.ts';
 import {
   formatPath,
   isTemporary,
   logFolder,
   segmentPath,
   temporaryPath,
-} from '../archive/layout.ts';
-import { mendSegment } from '../archive/mend-segment.ts';
-import { realFiles } from '../archive/real-files.ts';
-import { type ChainState, segmentBatches } from '../archive/segment-batches.ts';
+} from '../archive/format/layout.ts';
+import { mendSegment } from '../archive/mend/mend-segment.ts';
+import { realFiles } from '../archive/files/real-files.ts';
+import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import {
   listSegments,
   type OpenSegment,
   openInForce,
   openSegment,
   type SegmentListing,
-} from '../archive/segment-files.ts';
+} from '../archive/read/segment-files.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { copyError } from '../errors/copy.ts';
 import { type SegmentState, segmentState } from './segment-state.ts';

@@ -1,14 +1,14 @@
-import { type CommitRecord, decodeCommit } from '../archive/commit-record.ts';
-import type { FileLayer } from '../archive/file-layer.ts';
-import { type ChainState, segmentBatches } from '../archive/segment-batches.ts';
-import { SegmentCache } from '../archive/segment-cache.ts';
+import { type CommitRecord, decodeCommit } from '../archive/format/commit-record.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
+import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
+import { SegmentCache } from '../archive/read/segment-cache.ts';
 import {
   listSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
-} from '../archive/segment-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../archive/segment-header.ts';
+} from '../archive/read/segment-files.ts';
+import { SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import { errnoOf } from '../errors/archive.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 

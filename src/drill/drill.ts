@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { LogReader } from '../archive/log-reader.ts';
+import type { LogReader } from '../archive/read/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ComparedCatalog } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';

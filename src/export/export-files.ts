@@ -1,8 +1,8 @@
 import { lstatSync, statSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import path from 'node:path';
-import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/file-layer.ts';
-import { realFiles } from '../archive/real-files.ts';
+import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/files/file-layer.ts';
+import { realFiles } from '../archive/files/real-files.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFully } from '../archive/file-layer.ts';
+import { readFully } from '../archive/files/file-layer.ts';
 import type { ExportFiles } from './export-files.ts';
 
 const CHUNK_BYTES = 256 * 1024;

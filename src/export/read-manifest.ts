@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isCount, isHash, isObject, parseJson } from '../archive/json-shape.ts';
+import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
 import { EXPORT_FORMATS } from './format.ts';
 import {
   type InMbox,

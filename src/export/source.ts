@@ -1,4 +1,4 @@
-import type { LogReader } from '../archive/log-reader.ts';
+import type { LogReader } from '../archive/read/log-reader.ts';
 import type { MessageId } from '../mail/words.ts';
 
 /** A larger source is never held in memory. */

@@ -1,4 +1,4 @@
-import type { LogWriter } from '../archive/log-writer.ts';
+import type { LogWriter } from '../archive/write/log-writer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { type FilePath, pathsMeant, shownPath } from '../disk/byte-path.ts';
 import { errnoOf } from '../errors/errno.ts';

@@ -1,6 +1,6 @@
-import type { CommittedBatch } from '../archive/records.ts';
-import type { LogDamage } from '../archive/scan-log.ts';
-import { scanLog } from '../archive/scan-log.ts';
+import type { CommittedBatch } from '../archive/format/records.ts';
+import type { LogDamage } from '../archive/read/scan-log.ts';
+import { scanLog } from '../archive/read/scan-log.ts';
 
 /** The part of the catalog's writer that folding needs. */
 export interface FoldTarget {

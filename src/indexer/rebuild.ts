@@ -9,9 +9,9 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { type LogReader, openLogReader } from '../archive/log-reader.ts';
-import { realFiles } from '../archive/real-files.ts';
-import type { LogDamage } from '../archive/scan-log.ts';
+import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
+import { realFiles } from '../archive/files/real-files.ts';
+import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { openCatalog } from '../catalog/catalog.ts';

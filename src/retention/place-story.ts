@@ -1,4 +1,4 @@
-import type { Fact } from '../archive/facts.ts';
+import type { Fact } from '../archive/format/facts.ts';
 import { fingerprint } from '../mail/fingerprint.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { RecordAt } from './walk-log.ts';

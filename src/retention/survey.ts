@@ -1,4 +1,4 @@
-import type { FileLayer } from '../archive/file-layer.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
 import type { BlobHash, MessageId, Place } from '../mail/words.ts';
 import { FolderIdentities } from './folder-identities.ts';
 import { PlaceStory } from './place-story.ts';

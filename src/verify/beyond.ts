@@ -1,4 +1,4 @@
-import type { CommittedBatch, Locator, Position } from '../archive/records.ts';
+import type { CommittedBatch, Locator, Position } from '../archive/format/records.ts';
 
 /** Where bytes are that the fold does not know yet. */
 export class Beyond {

@@ -1,7 +1,7 @@
-import { filesOverBadSectors } from '../archive/bad-sectors.ts';
-import type { FileLayer } from '../archive/file-layer.ts';
-import { isCount } from '../archive/json-shape.ts';
-import { type LogReader, openLogReader } from '../archive/log-reader.ts';
+import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
+import { isCount } from '../archive/format/json-shape.ts';
+import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
 import { type ComparedCatalog, openCompared } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash } from '../mail/words.ts';

@@ -7,9 +7,9 @@ import {
   sign,
   verify,
 } from 'node:crypto';
-import { canonicalJson } from '../archive/facts.ts';
-import { isCount, isHash, isObject, parseJson } from '../archive/json-shape.ts';
-import type { LogHead } from '../archive/log-head.ts';
+import { canonicalJson } from '../archive/format/facts.ts';
+import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
+import type { LogHead } from '../archive/read/log-head.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
 import { errnoOf } from '../errors/archive.ts';
 import { verifyError } from '../errors/verify.ts';

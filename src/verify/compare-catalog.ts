@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { FileLayer } from '../archive/file-layer.ts';
-import { SegmentCache } from '../archive/segment-cache.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
+import { SegmentCache } from '../archive/read/segment-cache.ts';
 import type { RowDifference } from '../catalog/comparison.ts';
 import type { ComparedCatalog, ImpliedCatalog } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';

@@ -1,10 +1,10 @@
 import { createHash, hash as digest } from 'node:crypto';
-import { readFact } from '../archive/fold-record.ts';
-import { RecipeMismatch, rebuildPieces } from '../archive/rebuild.ts';
-import { type MessagePayload, readMessagePayload } from '../archive/recipe.ts';
-import { RECORD_KIND } from '../archive/records.ts';
-import type { Visited } from '../archive/segment-batches.ts';
-import type { LogicalRecord } from '../archive/segment-records.ts';
+import { readFact } from '../archive/read/fold-record.ts';
+import { RecipeMismatch, rebuildPieces } from '../archive/format/rebuild.ts';
+import { type MessagePayload, readMessagePayload } from '../archive/format/recipe.ts';
+import { RECORD_KIND } from '../archive/format/records.ts';
+import type { Visited } from '../archive/read/segment-batches.ts';
+import type { LogicalRecord } from '../archive/read/segment-records.ts';
 import type { BlobHash } from '../mail/words.ts';
 import type { Meaning } from './packed-batches.ts';
 import type { RecentBlobs } from './recent-blobs.ts';

@@ -1,5 +1,5 @@
-import type { CommittedBatch, FoldedRecord } from '../archive/records.ts';
-import type { ReadBatch } from '../archive/segment-batches.ts';
+import type { CommittedBatch, FoldedRecord } from '../archive/format/records.ts';
+import type { ReadBatch } from '../archive/read/segment-batches.ts';
 
 /** What a record means to the catalog; a fact as the text of its JSON, which was looked at already. */
 export type Meaning =

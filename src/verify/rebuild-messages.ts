@@ -1,6 +1,6 @@
-import { filesOverBadSectors } from '../archive/bad-sectors.ts';
-import type { FileLayer } from '../archive/file-layer.ts';
-import { openLogReader } from '../archive/log-reader.ts';
+import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
+import { openLogReader } from '../archive/read/log-reader.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { MessagesJob } from './segment-report.ts';

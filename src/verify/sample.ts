@@ -1,4 +1,4 @@
-import type { LogReader } from '../archive/log-reader.ts';
+import type { LogReader } from '../archive/read/log-reader.ts';
 import type { Concerns } from '../catalog/concerned.ts';
 import type { StoredSegment } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';

@@ -1,6 +1,6 @@
-import type { Position } from '../archive/records.ts';
-import type { LogDamage } from '../archive/scan-log.ts';
-import type { ChainState } from '../archive/segment-batches.ts';
+import type { Position } from '../archive/format/records.ts';
+import type { LogDamage } from '../archive/read/scan-log.ts';
+import type { ChainState } from '../archive/read/segment-batches.ts';
 import type { DamageReason } from '../errors/archive.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 

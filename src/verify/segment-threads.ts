@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import type { FileLayer } from '../archive/file-layer.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
 import { rethrown } from '../errors/between-threads.ts';
 import type { MessageId } from '../mail/words.ts';
 import { foundInStructure } from './catalog-structure.ts';

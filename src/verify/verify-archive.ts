@@ -1,10 +1,10 @@
-import { filesOverBadSectors } from '../archive/bad-sectors.ts';
-import type { FileLayer } from '../archive/file-layer.ts';
-import { checkFormat } from '../archive/format-file.ts';
-import { openLogReader } from '../archive/log-reader.ts';
-import { realFiles } from '../archive/real-files.ts';
-import type { CommittedBatch, Locator, Position } from '../archive/records.ts';
-import { scanLog } from '../archive/scan-log.ts';
+import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
+import type { FileLayer } from '../archive/files/file-layer.ts';
+import { checkFormat } from '../archive/read/format-file.ts';
+import { openLogReader } from '../archive/read/log-reader.ts';
+import { realFiles } from '../archive/files/real-files.ts';
+import type { CommittedBatch, Locator, Position } from '../archive/format/records.ts';
+import { scanLog } from '../archive/read/scan-log.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';

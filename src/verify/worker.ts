@@ -1,6 +1,6 @@
 /** Entry of a thread that reads archives; segment-threads.ts is its other side. */
 import { parentPort } from 'node:worker_threads';
-import { realFiles } from '../archive/real-files.ts';
+import { realFiles } from '../archive/files/real-files.ts';
 import { thrownBy } from '../errors/between-threads.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';

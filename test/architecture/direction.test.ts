@@ -117,8 +117,8 @@ test('rooms import only what the table allows', () => {
 
 test('the catalog knows the shapes of archive and extraction, not their code', () => {
   const shapes = [
-    'src/archive/facts.ts',
-    'src/archive/records.ts',
+    'src/archive/format/facts.ts',
+    'src/archive/format/records.ts',
     'src/mime/extraction.ts',
     'src/attachments/attachment-text.ts',
   ];

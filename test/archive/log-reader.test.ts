@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/log-reader.ts';
-import { sealSegment } from '../../src/archive/seal-segment.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { DIR, fill, hotPath, openOn, writeBatches } from './sample-log.ts';

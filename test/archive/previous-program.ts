@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import type { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import type { scanLog } from '../../src/archive/scan-log.ts';
-import type { SealingOutcome } from '../../src/archive/seal-closed.ts';
+import type { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import type { scanLog } from '../../src/archive/read/scan-log.ts';
+import type { SealingOutcome } from '../../src/archive/write/seal-closed.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -46,9 +46,9 @@ export async function previousProgram(): Promise<PreviousProgram & { readonly fo
   await build({
     stdin: {
       contents: `
-        export { openLogWriter } from './src/archive/open-log-writer.ts';
-        export { scanLog } from './src/archive/scan-log.ts';
-        export { sealClosedSegments } from './src/archive/seal-segment.ts';
+        export { openLogWriter } from './src/archive/write/open-log-writer.ts';
+        export { scanLog } from './src/archive/read/scan-log.ts';
+        export { sealClosedSegments } from './src/archive/write/seal-segment.ts';
       `,
       resolveDir: sources,
     },

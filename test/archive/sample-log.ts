@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
-import type { Batch } from '../../src/archive/batch.ts';
-import type { Fact } from '../../src/archive/facts.ts';
-import type { FileLayer } from '../../src/archive/file-layer.ts';
-import type { LogWriter } from '../../src/archive/log-writer.ts';
-import { type LogWriterOptions, openLogWriter } from '../../src/archive/open-log-writer.ts';
-import type { CommittedBatch } from '../../src/archive/records.ts';
-import { type ScanEvent, scanLog } from '../../src/archive/scan-log.ts';
+import type { Batch } from '../../src/archive/write/batch.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
+import type { FileLayer } from '../../src/archive/files/file-layer.ts';
+import type { LogWriter } from '../../src/archive/write/log-writer.ts';
+import { type LogWriterOptions, openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import type { CommittedBatch } from '../../src/archive/format/records.ts';
+import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import type { Positions } from './positions.ts';
 

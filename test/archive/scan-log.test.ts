@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { readRecordHeader, writeRecordHeader } from '../../src/archive/record-header.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/records.ts';
-import { sealSegment } from '../../src/archive/seal-segment.ts';
-import { decodeSegmentHeader } from '../../src/archive/segment-header.ts';
+import { readRecordHeader, writeRecordHeader } from '../../src/archive/format/record-header.ts';
+import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
+import { sealSegment } from '../../src/archive/write/seal-segment.ts';
+import { decodeSegmentHeader } from '../../src/archive/format/segment-header.ts';
 import { Positions } from './positions.ts';
 import { DIR, hotPath, openOn, scanAll, writeBatches } from './sample-log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';

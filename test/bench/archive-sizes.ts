@@ -1,9 +1,9 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { logFolder, parseSegmentName } from '../../src/archive/layout.ts';
-import { acquireLock } from '../../src/archive/lock.ts';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
+import { logFolder, parseSegmentName } from '../../src/archive/format/layout.ts';
+import { acquireLock } from '../../src/archive/write/lock.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
 
 /** What the log takes on disk once every segment is sealed and replaced files are gone. */
 export interface SealedLog {

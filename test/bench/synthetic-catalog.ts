@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
-import type { Fact } from '../../src/archive/facts.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/records.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
+import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import type { FolderKey } from '../../src/mail/words.ts';
 import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';

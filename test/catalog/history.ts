@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Fact } from '../../src/archive/facts.ts';
-import type { CommittedBatch, FoldedRecord } from '../../src/archive/records.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
+import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import type { FolderKey, Listing, Place } from '../../src/mail/words.ts';
 import type { Extraction } from '../../src/mime/extraction.ts';
 

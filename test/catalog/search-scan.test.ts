@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/facts.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import type { SearchRequest } from '../../src/catalog/search/search.ts';
 import type { SearchNode } from '../../src/search/ast.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Fact } from '../../src/archive/facts.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { extractMessage } from '../../src/mime/extract-message.ts';
 import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/facts.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Extraction } from '../../src/mime/extraction.ts';

@@ -3,7 +3,7 @@ import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } fr
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/catalog/state.ts';
 import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';

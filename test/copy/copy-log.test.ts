@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/compress-payload.ts';
-import { openLogReader } from '../../src/archive/log-reader.ts';
-import { dropOldGenerations } from '../../src/archive/old-generations.ts';
-import { scanLog } from '../../src/archive/scan-log.ts';
-import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
-import { sealSegment } from '../../src/archive/seal-segment.ts';
+import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
+import { scanLog } from '../../src/archive/read/scan-log.ts';
+import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
+import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { expectFormatAllows } from '../archive/formats.ts';

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/log-reader.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCompared } from '../../src/catalog/implied.ts';
 import { type DrillOptions, drill } from '../../src/drill/drill.ts';
 import { ownFields, parserFields } from '../../src/drill/header-fields.ts';

@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { runImport } from '../../src/import/run-import.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
 import { START, type StoredArchive } from '../export/stored-archive.ts';

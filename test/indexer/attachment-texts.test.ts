@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type LogReader, openLogReader } from '../../src/archive/log-reader.ts';
+import { type LogReader, openLogReader } from '../../src/archive/read/log-reader.ts';
 import type { AttachmentExtractor, AttachmentJob } from '../../src/attachments/attachment-text.ts';
 import { openAttachmentExtractor } from '../../src/attachments/extractor.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openLogReader } from '../../src/archive/log-reader.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import type { WritableCatalog } from '../../src/catalog/catalog.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { messageDamaged } from '../../src/errors/archive.ts';

@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openLogReader } from '../../src/archive/log-reader.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { indexPending } from '../../src/indexer/index-pending.ts';

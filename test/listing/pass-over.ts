@@ -1,4 +1,4 @@
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { openState } from '../../src/catalog/state.ts';
 import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';

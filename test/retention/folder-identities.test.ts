@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/facts.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { FolderIdentities } from '../../src/retention/folder-identities.ts';
 
 const MAILBOX = { host: 'mail.example.org', mailbox: 'm1' };

@@ -1,7 +1,7 @@
-import type { Fact } from '../../src/archive/facts.ts';
-import { dropOldGenerations } from '../../src/archive/old-generations.ts';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/seal-closed.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
+import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { openState } from '../../src/catalog/state.ts';
 import { listing } from '../catalog/history.ts';

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import packageJson from '../../package.json' with { type: 'json' };
-import { openLogReader } from '../../src/archive/log-reader.ts';
+import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { askSync } from '../../src/daemon/control-client.ts';
 import { findControlSocket } from '../../src/daemon/control-path.ts';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';
 import { BY_HAND } from '../../src/sync/apply/pass-context.ts';

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/layout.ts';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
+import { segmentPath } from '../../src/archive/format/layout.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';

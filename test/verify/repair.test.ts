@@ -3,12 +3,12 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { FileLayer } from '../../src/archive/file-layer.ts';
-import { dropOldGenerations } from '../../src/archive/old-generations.ts';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import { realFiles } from '../../src/archive/real-files.ts';
-import { scanLog } from '../../src/archive/scan-log.ts';
-import { sealSegment } from '../../src/archive/seal-segment.ts';
+import type { FileLayer } from '../../src/archive/files/file-layer.ts';
+import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { realFiles } from '../../src/archive/files/real-files.ts';
+import { scanLog } from '../../src/archive/read/scan-log.ts';
+import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';

@@ -1,5 +1,5 @@
-import type { Fact } from '../../archive/facts.ts';
-import type { CommittedBatch } from '../../archive/records.ts';
+import type { Fact } from '../../archive/format/facts.ts';
+import type { CommittedBatch } from '../../archive/format/records.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import type { Connection } from '../connection.ts';
 import { query } from '../query.ts';

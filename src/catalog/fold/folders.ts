@@ -1,4 +1,4 @@
-import type { Fact } from '../../archive/facts.ts';
+import type { Fact } from '../../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
 import { query } from '../query.ts';

@@ -1,4 +1,4 @@
-import type { Position } from '../../archive/records.ts';
+import type { Position } from '../../archive/format/records.ts';
 import type { Listing, MessageId } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
 import { query } from '../query.ts';

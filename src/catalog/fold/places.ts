@@ -1,4 +1,4 @@
-import { canonicalJson, type Fact } from '../../archive/facts.ts';
+import { canonicalJson, type Fact } from '../../archive/format/facts.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { Place } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';

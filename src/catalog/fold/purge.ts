@@ -1,4 +1,4 @@
-import type { Fact } from '../../archive/facts.ts';
+import type { Fact } from '../../archive/format/facts.ts';
 import type { Place } from '../../mail/words.ts';
 import { dropAttachments } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';

@@ -1,4 +1,4 @@
-import type { Fact } from '../../archive/facts.ts';
+import type { Fact } from '../../archive/format/facts.ts';
 import { docidBase } from '../../mail/docid.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { Place } from '../../mail/words.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { acquireLock } from '../../archive/lock.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { locateDataDir } from '../../config/data-dir.ts';

@@ -1,4 +1,4 @@
-import { fileSystemOf } from '../../archive/file-system.ts';
+import { fileSystemOf } from '../../archive/files/file-system.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,4 @@
-import { type LogReader, openLogReader } from '../../archive/log-reader.ts';
+import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
 import { type Catalog, openCatalogReader } from '../../catalog/catalog.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';

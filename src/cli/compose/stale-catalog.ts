@@ -1,6 +1,6 @@
-import { lastCommitNumber } from '../../archive/last-commit.ts';
-import { tryLock } from '../../archive/lock.ts';
-import { realFiles } from '../../archive/real-files.ts';
+import { lastCommitNumber } from '../../archive/read/last-commit.ts';
+import { tryLock } from '../../archive/write/lock.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 
 /** How far a catalog is behind its log. */

@@ -1,5 +1,5 @@
-import { dropOldGenerations } from '../../archive/old-generations.ts';
-import { sealClosedSegments } from '../../archive/seal-closed.ts';
+import { dropOldGenerations } from '../../archive/write/old-generations.ts';
+import { sealClosedSegments } from '../../archive/write/seal-closed.ts';
 import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Writer } from './writer.ts';
 

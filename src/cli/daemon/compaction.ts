@@ -3,9 +3,9 @@ import {
   compactableSegments,
   compactSegment,
   isDamage,
-} from '../../archive/compact-segments.ts';
-import { freeBytes } from '../../archive/free-space.ts';
-import { realFiles } from '../../archive/real-files.ts';
+} from '../../archive/write/compact-segments.ts';
+import { freeBytes } from '../../archive/files/free-space.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Writer } from '../compose/writer.ts';
 

@@ -1,5 +1,5 @@
 import type { RequestReport } from '../../api/exchange.ts';
-import { freeBytes } from '../../archive/free-space.ts';
+import { freeBytes } from '../../archive/files/free-space.ts';
 import type { Settings } from '../../config/settings.ts';
 import type {
   DaemonClock,

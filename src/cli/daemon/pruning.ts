@@ -1,4 +1,4 @@
-import { realFiles } from '../../archive/real-files.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import type { RetentionSettings } from '../../config/settings.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { retentionError } from '../../errors/retention.ts';

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { fileSystemOf } from '../../archive/file-system.ts';
-import { freeBytes } from '../../archive/free-space.ts';
-import { tryLock } from '../../archive/lock.ts';
-import { noteOfHolder } from '../../archive/lock-holder.ts';
+import { fileSystemOf } from '../../archive/files/file-system.ts';
+import { freeBytes } from '../../archive/files/free-space.ts';
+import { tryLock } from '../../archive/write/lock.ts';
+import { noteOfHolder } from '../../archive/write/lock-holder.ts';
 import { readState } from '../../catalog/state.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';

@@ -1,7 +1,7 @@
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { acquireLock } from '../../archive/lock.ts';
-import { realFiles } from '../../archive/real-files.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { scrubState } from '../../catalog/state.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';

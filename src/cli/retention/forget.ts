@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { realFiles } from '../../archive/real-files.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import type { QuarantineEntry } from '../../catalog/quarantine.ts';
 import { retentionError } from '../../errors/retention.ts';
 import { usageError } from '../../errors/usage.ts';

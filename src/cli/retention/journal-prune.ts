@@ -1,4 +1,4 @@
-import { realFiles } from '../../archive/real-files.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { journalPurge } from '../../retention/carry-out.ts';
 import { type PrunePlan, purgedFact } from '../../retention/collect.ts';
 import { surveyPurge } from '../../retention/survey.ts';

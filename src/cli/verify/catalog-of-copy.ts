@@ -1,4 +1,4 @@
-import { openLogReader } from '../../archive/log-reader.ts';
+import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';

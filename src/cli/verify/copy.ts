@@ -1,10 +1,10 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { isUnused } from '../../archive/format-file.ts';
-import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/layout.ts';
-import { acquireLock } from '../../archive/lock.ts';
-import { holderPath } from '../../archive/lock-holder.ts';
-import { realFiles } from '../../archive/real-files.ts';
+import { isUnused } from '../../archive/read/format-file.ts';
+import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/format/layout.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
+import { holderPath } from '../../archive/write/lock-holder.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { type Copied, copyLog } from '../../copy/copy-log.ts';

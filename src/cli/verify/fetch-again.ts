@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { FOLDER_MODE } from '../../archive/layout.ts';
+import { FOLDER_MODE } from '../../archive/format/layout.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { locateConfig } from '../../config/locate.ts';
 import { makeFolders } from '../../disk/make-folders.ts';

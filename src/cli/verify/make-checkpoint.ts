@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { replaceFile } from '../../archive/file-layer.ts';
-import { FOLDER_MODE } from '../../archive/layout.ts';
-import { logHead } from '../../archive/log-head.ts';
-import { realFiles } from '../../archive/real-files.ts';
+import { replaceFile } from '../../archive/files/file-layer.ts';
+import { FOLDER_MODE } from '../../archive/format/layout.ts';
+import { logHead } from '../../archive/read/log-head.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/archive.ts';

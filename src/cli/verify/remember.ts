@@ -1,5 +1,5 @@
 import { accessSync, constants, existsSync } from 'node:fs';
-import { acquireLock } from '../../archive/lock.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
 import { openState, openStateBeside, type StateFile, stateFile } from '../../catalog/state.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import { errnoOf } from '../../errors/errno.ts';

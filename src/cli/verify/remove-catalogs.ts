@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { realFiles } from '../../archive/real-files.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { catalogFile } from '../../catalog/open.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { acquireLock } from '../../archive/lock.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';

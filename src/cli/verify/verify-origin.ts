@@ -1,4 +1,4 @@
-import { freeBytes } from '../../archive/free-space.ts';
+import { freeBytes } from '../../archive/files/free-space.ts';
 import { systemClock } from '../../limiter/clock.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { openLogReader } from '../../archive/log-reader.ts';
+import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { readState } from '../../catalog/state.ts';

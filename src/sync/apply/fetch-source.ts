@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises';
-import type { QuarantineReason } from '../../archive/facts.ts';
+import type { QuarantineReason } from '../../archive/format/facts.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { syncError } from '../../errors/sync.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';

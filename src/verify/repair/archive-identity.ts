@@ -1,9 +1,9 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import type { FileLayer } from '../../archive/file-layer.ts';
-import type { ExpectedCommit } from '../../archive/recovery.ts';
-import { segmentBatches } from '../../archive/segment-batches.ts';
-import { listSegments, openInForce, openSegment } from '../../archive/segment-files.ts';
+import type { FileLayer } from '../../archive/files/file-layer.ts';
+import type { ExpectedCommit } from '../../archive/read/recovery.ts';
+import { segmentBatches } from '../../archive/read/segment-batches.ts';
+import { listSegments, openInForce, openSegment } from '../../archive/read/segment-files.ts';
 import { errnoOf } from '../../errors/archive.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import { verifyError } from '../../errors/verify.ts';

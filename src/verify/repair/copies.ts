@@ -1,10 +1,10 @@
-import type { FileLayer } from '../../archive/file-layer.ts';
-import { openIfFile } from '../../archive/file-layer.ts';
-import { checkFormat } from '../../archive/format-file.ts';
-import { segmentPath } from '../../archive/layout.ts';
-import { openLogReader } from '../../archive/log-reader.ts';
-import { scanLog } from '../../archive/scan-log.ts';
-import { listSegments } from '../../archive/segment-files.ts';
+import type { FileLayer } from '../../archive/files/file-layer.ts';
+import { openIfFile } from '../../archive/files/file-layer.ts';
+import { checkFormat } from '../../archive/read/format-file.ts';
+import { segmentPath } from '../../archive/format/layout.ts';
+import { openLogReader } from '../../archive/read/log-reader.ts';
+import { scanLog } from '../../archive/read/scan-log.ts';
+import { listSegments } from '../../archive/read/segment-files.ts';
 import { type ImpliedCatalog, openImplied } from '../../catalog/implied.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';

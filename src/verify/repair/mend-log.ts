@@ -1,20 +1,20 @@
-import type { FileLayer } from '../../archive/file-layer.ts';
-import { openIfFile } from '../../archive/file-layer.ts';
-import { payloadsInTails } from '../../archive/kept-tails.ts';
-import { logFolder, segmentPath } from '../../archive/layout.ts';
-import { type IsForgotten, mendSegment } from '../../archive/mend-segment.ts';
-import type { ExpectedCommit } from '../../archive/recovery.ts';
-import { purgedByFooter } from '../../archive/sealed-footer.ts';
-import { type ChainState, segmentBatches } from '../../archive/segment-batches.ts';
+import type { FileLayer } from '../../archive/files/file-layer.ts';
+import { openIfFile } from '../../archive/files/file-layer.ts';
+import { payloadsInTails } from '../../archive/write/kept-tails.ts';
+import { logFolder, segmentPath } from '../../archive/format/layout.ts';
+import { type IsForgotten, mendSegment } from '../../archive/mend/mend-segment.ts';
+import type { ExpectedCommit } from '../../archive/read/recovery.ts';
+import { purgedByFooter } from '../../archive/format/sealed-footer.ts';
+import { type ChainState, segmentBatches } from '../../archive/read/segment-batches.ts';
 import {
   listSegments,
   type OpenSegment,
   openSegment,
   type SegmentListing,
-} from '../../archive/segment-files.ts';
-import { genesisHash } from '../../archive/segment-header.ts';
-import { segmentRecords } from '../../archive/segment-records.ts';
-import { openStraightened } from '../../archive/straightened.ts';
+} from '../../archive/read/segment-files.ts';
+import { genesisHash } from '../../archive/format/segment-header.ts';
+import { segmentRecords } from '../../archive/read/segment-records.ts';
+import { openStraightened } from '../../archive/mend/straightened.ts';
 
 export interface MendedSegment {
   readonly segment: number;

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { scanLog } from '../../../src/archive/scan-log.ts';
+import { scanLog } from '../../../src/archive/read/scan-log.ts';
 import { type Random, randomFrom } from '../../../src/sandbox/seed/random.ts';
 import type { SimulatedDisk } from '../../archive/simulated-disk.ts';
 import { type FolderTree, treeOf, without } from './folder-tree.ts';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import { realFiles } from '../../../src/archive/real-files.ts';
-import { scanLog } from '../../../src/archive/scan-log.ts';
+import { realFiles } from '../../../src/archive/files/real-files.ts';
+import { scanLog } from '../../../src/archive/read/scan-log.ts';
 import { checkerInProcess } from '../../../src/verify/segment-threads.ts';
 import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
 import type { Left } from './cuts.ts';

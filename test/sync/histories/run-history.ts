@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
-import { openLogReader } from '../../../src/archive/log-reader.ts';
-import { openLogWriter } from '../../../src/archive/open-log-writer.ts';
-import { scanLog } from '../../../src/archive/scan-log.ts';
+import { openLogReader } from '../../../src/archive/read/log-reader.ts';
+import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
+import { scanLog } from '../../../src/archive/read/scan-log.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
 import { EXIT } from '../../../src/cli/exit-codes.ts';
 import { exitOfSync } from '../../../src/cli/sync-report.ts';

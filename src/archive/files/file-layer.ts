@@ -1,0 +1,124 @@
+import { dirname } from 'node:path';
+import { NOT_REGULAR } from '../../disk/regular-file.ts';
+import { errnoOf } from '../../errors/archive.ts';
+import { temporaryPath } from '../format/layout.ts';
+
+/**
+ * The narrow door to the disk. Everything the archive promises about power cuts and full disks is promised in terms of
+ * these calls, so that a simulated disk can take their place in tests. Paths are as the caller gave them.
+ *
+ * Reading is synchronous: a record comes from the page cache in microseconds, and a trip through the thread pool costs
+ * ten times that. Whatever waits for the disk (writing, syncing) is asynchronous, so that fetching goes on meanwhile.
+ *
+ * Failures are thrown as Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
+ */
+export interface FileLayer {
+  /**
+   * `read`: must exist. `write`: must exist, read and write. `create`: must not exist (`EEXIST`), read and write,
+   * mode 0600.
+   */
+  open(path: string, access: 'read' | 'write' | 'create'): LogFile;
+  /** Names in a folder, in no particular order. */
+  list(folder: string): string[];
+  /** Creates a folder (0700) and its missing parents; quietly does nothing where it exists. */
+  makeFolder(folder: string): void;
+  /** Replaces what is at `to`. Durable only after `syncFolder`. */
+  rename(from: string, to: string): Promise<void>;
+  remove(path: string): Promise<void>;
+  /** Makes creations, renames and removals in this folder durable. */
+  syncFolder(folder: string): Promise<void>;
+  /** When a file was last written, milliseconds since the epoch. */
+  modifiedAt(path: string): number;
+}
+
+export interface LogFile {
+  /** May read less than asked for, and reads 0 bytes only at the end of the file (or into an empty target). */
+  read(target: Uint8Array, position: number): number;
+  size(): number;
+  /** Writes at most all of `bytes` at `position` and says how many bytes it took: it may be fewer. */
+  write(bytes: Uint8Array, position: number): Promise<number>;
+  /** Makes the written bytes and the length durable. */
+  datasync(): Promise<void>;
+  truncate(length: number): Promise<void>;
+  close(): void;
+}
+
+/** Opens a file for reading; undefined where a folder, a pipe or a device has its name, which no segment is. */
+export function openIfFile(files: FileLayer, path: string): LogFile | undefined {
+  try {
+    return files.open(path, 'read');
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === NOT_REGULAR || errno === 'EISDIR') return undefined;
+    throw error;
+  }
+}
+
+/** Creates a file, in place of what unfinished work may have left under its name. */
+export async function createAnew(files: FileLayer, path: string): Promise<LogFile> {
+  try {
+    return files.open(path, 'create');
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+    await files.remove(path);
+    return files.open(path, 'create');
+  }
+}
+
+/** Writes until every byte is out. A write that takes nothing twice in a row is a failure (`EIO`), not a loop. */
+export async function writeAll(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
+  let done = 0;
+  let idle = 0;
+  while (done < bytes.length) {
+    const taken = await file.write(done === 0 ? bytes : bytes.subarray(done), position + done);
+    done += taken;
+    idle = taken === 0 ? idle + 1 : 0;
+    if (idle > 1) throw Object.assign(new Error('the disk takes no bytes'), { code: 'EIO' });
+  }
+}
+
+/** Reads until the target is full or the file ends; returns how many bytes came. */
+export function readFully(file: LogFile, target: Uint8Array, position: number): number {
+  let done = 0;
+  while (done < target.length) {
+    const got = file.read(done === 0 ? target : target.subarray(done), position + done);
+    if (got === 0) break;
+    done += got;
+  }
+  return done;
+}
+
+/** A file read whole, for the few small ones. */
+export function readWhole(files: FileLayer, path: string): Buffer {
+  const file = files.open(path, 'read');
+  try {
+    const bytes = Buffer.alloc(file.size());
+    return bytes.subarray(0, readFully(file, bytes, 0));
+  } finally {
+    file.close();
+  }
+}
+
+/** Writes a small file durably: whole under its name, or not at all. What was there is replaced. Mode 0600. */
+export async function replaceFile(
+  files: FileLayer,
+  path: string,
+  bytes: Uint8Array,
+): Promise<void> {
+  const temporary = temporaryPath(path);
+  try {
+    const file = await createAnew(files, temporary);
+    try {
+      await writeAll(file, bytes, 0);
+      await file.datasync();
+    } finally {
+      file.close();
+    }
+    await files.rename(temporary, path);
+  } catch (error) {
+    // What cannot be removed now, the next attempt replaces.
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
+  }
+  await files.syncFolder(dirname(path));
+}

@@ -1,0 +1,151 @@
+import type {
+  BlobHash,
+  FlagSet,
+  FolderKey,
+  Listing,
+  MailboxKey,
+  MessageId,
+  Place,
+} from '../../mail/words.ts';
+
+/**
+ * Everything the archive knows beside bytes is a fact: one canonical JSON object a record, one place a fact,
+ * so that forgetting a place is forgetting its facts. Times are not in facts: the commit that closes the
+ * batch carries the time.
+ */
+export type Fact =
+  /** A mailbox was met for the first time, or its address changed. */
+  | ({ readonly fact: 'mailbox'; readonly address: string } & MailboxKey)
+  /** A folder came, came back, or shows another special use; `generation` is the one its uids belong to. */
+  | ({
+      readonly fact: 'folder';
+      readonly name: string;
+      readonly delimiter: string;
+      readonly specialUse: string | null;
+      readonly generation: number;
+    } & FolderKey)
+  /** A folder was renamed: its places and generations go on under the new path. */
+  | ({ readonly fact: 'folder-renamed'; readonly to: string } & FolderKey)
+  /** A folder went: its open places have ended by facts of their own. */
+  | ({ readonly fact: 'folder-gone' } & FolderKey)
+  /** The origin handed out uids anew: from here on the folder's uids belong to `generation`. */
+  | ({
+      readonly fact: 'generation';
+      readonly generation: number;
+      readonly reason: string;
+    } & FolderKey)
+  /** A message appeared at a place: its listing record, its docid and the hash of its raw source. */
+  | ({
+      readonly fact: 'appeared';
+      readonly listing: Listing;
+      readonly docid: number;
+      readonly message: MessageId;
+      /** Bytes of the raw source as stored. */
+      readonly size: number;
+      /** Why the source was accepted although its size differs from the listing's; absent when it agrees. */
+      readonly accepted?: 'shorter-twice' | 'longer-twice' | 'host-rule';
+      /** Present when the bytes were assumed from another place and not fetched. */
+      readonly assumedFrom?: Place;
+    } & Place)
+  /** The flags of an open place changed to this set. */
+  | ({ readonly fact: 'flags'; readonly flags: FlagSet } & Place)
+  /** An open place ended: the origin does not have the message there any more. */
+  | ({ readonly fact: 'ended'; readonly reason: string } & Place)
+  /** An ended place was ended wrongly, or its uid answers again with the same fingerprint. */
+  | ({ readonly fact: 'reopened'; readonly flags: FlagSet; readonly reason: string } & Place)
+  /** A place that seems gone is held open by the brake, or let go of. */
+  | ({ readonly fact: 'held'; readonly held: boolean } & Place)
+  /** An assumed place was fetched and hashed: `message` is what it really holds (same as assumed, or a correction). */
+  | ({
+      readonly fact: 'verified';
+      readonly message: MessageId;
+      readonly docid: number;
+      readonly size: number;
+      readonly corrected: boolean;
+    } & Place)
+  /** A message could not be fetched whole. Bytes that came, if any, are kept aside in the blob `kept`. */
+  | ({
+      readonly fact: 'quarantined';
+      readonly listing: Listing;
+      readonly reason: QuarantineReason;
+      readonly detail: string;
+      readonly kept?: string;
+    } & Place)
+  /** A quarantined place was stored (an `appeared` follows), ended, or acknowledged by the user. */
+  | ({ readonly fact: 'released'; readonly reason: 'stored' | 'ended' | 'forgotten' } & Place)
+  | ({ readonly fact: 'acknowledged' } & Place)
+  /** What the intervals of a folder prove, at most one a folder and day. */
+  | ({
+      readonly fact: 'certificate';
+      readonly generation: number;
+      readonly originTotal: number;
+      readonly stored: number;
+      readonly assumed: number;
+      readonly quarantined: number;
+      readonly held: number;
+      readonly forgotten: number;
+      readonly complete: boolean;
+      /** Every uid was answered for since this time, ISO 8601. */
+      readonly since: string;
+    } & FolderKey)
+  /**
+   * Bytes that a repair found nowhere any more: damaged here, and neither at the origin nor in another copy. Whoever
+   * finds them stores them again, and a record behind this fact has them then.
+   */
+  | {
+      readonly fact: 'missing';
+      readonly kind: 'message' | 'blob';
+      /** SHA-256 of the message's source, or of the blob. */
+      readonly hash: string;
+      /** Bytes of it; 0 where nobody knows. */
+      readonly size: number;
+    }
+  /**
+   * The bytes of a message were removed on purpose. Its own facts go with it, so the places at which the origin
+   * still shows it are named here: they are counted as forgotten, not as missing, and are not fetched again. What is
+   * forgotten from quarantine never became a message: `message` is a number that stands for it then.
+   */
+  | {
+      readonly fact: 'purged';
+      readonly message: MessageId;
+      readonly reason: 'forgotten' | 'pruned';
+      readonly places?: readonly Place[];
+      /** Places at which it stood before. */
+      readonly ended?: readonly Place[];
+      /** Blobs that go with it: no other message has them. */
+      readonly blobs?: readonly BlobHash[];
+      /** Nothing was removed: bytes that had been forgotten before came from `places`, and were not stored. */
+      readonly again?: true;
+    };
+
+export type QuarantineReason =
+  | 'short'
+  | 'size-disagrees'
+  | 'not-mail'
+  | 'refused'
+  | 'too-large'
+  | 'missing';
+
+/** The names of facts, for exhaustive switches and documentation. */
+export type FactName = Fact['fact'];
+
+/**
+ * Canonical JSON: keys sorted by code unit, no white space, absent and undefined fields left out. The same
+ * fact always gives the same bytes, so that a batch's hash is a statement about its content.
+ */
+export function canonicalJson(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  // Plain loops: every message brings a fact, and this is most of what a fact costs.
+  let text = '';
+  if (Array.isArray(value)) {
+    for (const item of value) text += `${text === '' ? '' : ','}${canonicalJson(item ?? null)}`;
+    return `[${text}]`;
+  }
+  const fields: Readonly<Record<string, unknown>> = { ...value };
+  for (const key of Object.keys(fields).sort()) {
+    const field = fields[key];
+    if (field === undefined) continue;
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${canonicalJson(field)}`;
+  }
+  return `{${text}}`;
+}

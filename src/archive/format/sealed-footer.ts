@@ -1,0 +1,155 @@
+import { hash as digest } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { type LogFile, readFully } from '../files/file-layer.ts';
+import {
+  RECORD_HEADER_BYTES,
+  type RecordSpace,
+  readRecordHeader,
+  STORED_KIND,
+} from './record-header.ts';
+import { innerLength } from './sealed-block.ts';
+import { inflatePayload } from './stored-payload.ts';
+
+/** The last bytes of a sealed file: magic 4, footer's offset u64 and whole length u32, archive id 8, segment u32, CRC-32 of the 28 before. */
+export const TRAILER_BYTES = 32;
+
+/** Set in a footer's kind column on records whose payload was purged. */
+export const PURGED_BIT = 0x80;
+
+const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x46]); // \x89MKF
+
+/** One stored record of a sealed file: a block of several logical records, or one that stands alone. */
+export interface Container {
+  readonly offset: number;
+  readonly records: number;
+  readonly block: boolean;
+}
+
+/** What a footer says of its file's logical records, by ordinal. */
+export interface FooterColumns {
+  /** Kind, with `PURGED_BIT`. */
+  readonly kinds: Uint8Array;
+  readonly rawLengths: Uint32Array;
+  readonly containers: readonly Container[];
+}
+
+/**
+ * The payload of a footer record: records u32, containers u32; then columns: kinds (u8 each), raw lengths (u32 each);
+ * container offsets (u32 each), and records in each container (u32 each, 0 for one record that stands alone).
+ */
+export function encodeFooter({ kinds, rawLengths, containers }: FooterColumns): Buffer {
+  const bytes = Buffer.alloc(8 + kinds.length * 5 + containers.length * 8);
+  bytes.writeUInt32LE(kinds.length, 0);
+  bytes.writeUInt32LE(containers.length, 4);
+  bytes.set(kinds, 8);
+  let at = 8 + kinds.length;
+  for (const length of rawLengths) at = bytes.writeUInt32LE(length, at);
+  for (const { offset } of containers) at = bytes.writeUInt32LE(offset, at);
+  for (const { records, block } of containers) at = bytes.writeUInt32LE(block ? records : 0, at);
+  return bytes;
+}
+
+function decodeFooter(bytes: Buffer): FooterColumns | undefined {
+  if (bytes.length < 8) return undefined;
+  const records = bytes.readUInt32LE(0);
+  const count = bytes.readUInt32LE(4);
+  if (bytes.length !== 8 + records * 5 + count * 8) return undefined;
+  const kinds = Uint8Array.from(bytes.subarray(8, 8 + records));
+  const rawLengths = new Uint32Array(records);
+  let at = 8 + records;
+  for (let i = 0; i < records; i += 1, at += 4) rawLengths[i] = bytes.readUInt32LE(at);
+  const containers: Container[] = [];
+  let total = 0;
+  for (let i = 0; i < count; i += 1, at += 4) {
+    const held = bytes.readUInt32LE(at + count * 4);
+    containers.push({ offset: bytes.readUInt32LE(at), records: held || 1, block: held > 0 });
+    total += held || 1;
+  }
+  return total === records ? { kinds, rawLengths, containers } : undefined;
+}
+
+export function encodeTrailer(space: RecordSpace, offset: number, length: number): Buffer {
+  const bytes = Buffer.alloc(TRAILER_BYTES);
+  MAGIC.copy(bytes, 0);
+  bytes.writeBigUInt64LE(BigInt(offset), 4);
+  bytes.writeUInt32LE(length, 12);
+  space.archiveId.copy(bytes, 16);
+  bytes.writeUInt32LE(space.segment, 24);
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, 28)), 28);
+  return bytes;
+}
+
+/** Finds any logical record of a sealed file by its ordinal. */
+export class SealedIndex {
+  readonly records: number;
+  readonly containers: readonly Container[];
+  readonly #columns: FooterColumns;
+  /** For each record, the index of its container. */
+  readonly #containerOf: Uint32Array;
+  /** For each record, where it begins within its inflated block; 0 where it stands alone. */
+  readonly #inner: Uint32Array;
+
+  constructor(columns: FooterColumns) {
+    this.#columns = columns;
+    this.containers = columns.containers;
+    this.records = columns.kinds.length;
+    this.#containerOf = new Uint32Array(this.records);
+    this.#inner = new Uint32Array(this.records);
+    let ordinal = 0;
+    for (const [index, { records, block }] of columns.containers.entries()) {
+      let inner = 0;
+      for (let i = 0; i < records; i += 1, ordinal += 1) {
+        this.#containerOf[ordinal] = index;
+        this.#inner[ordinal] = inner;
+        if (block) inner += innerLength(columns.rawLengths[ordinal] ?? 0, this.isPurged(ordinal));
+      }
+    }
+  }
+
+  isPurged(ordinal: number): boolean {
+    return ((this.#columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
+  }
+
+  /** The container of a record, and where the record begins within it; undefined when there is no such record. */
+  find(ordinal: number): { readonly container: Container; readonly inner: number } | undefined {
+    const container = this.containers[this.#containerOf[ordinal] ?? -1];
+    return container === undefined ? undefined : { container, inner: this.#inner[ordinal] ?? 0 };
+  }
+}
+
+/** Reads a sealed file's footer; undefined when it has none that is whole. Where the footer record begins comes with it. */
+export function readFooter(
+  file: LogFile,
+  space: RecordSpace,
+): { readonly index: SealedIndex; readonly offset: number } | undefined {
+  const size = file.size();
+  const trailer = Buffer.alloc(TRAILER_BYTES);
+  if (size < TRAILER_BYTES || readFully(file, trailer, size - TRAILER_BYTES) < TRAILER_BYTES) {
+    return undefined;
+  }
+  const offset = Number(trailer.readBigUInt64LE(4));
+  const length = trailer.readUInt32LE(12);
+  if (
+    !trailer.equals(encodeTrailer(space, offset, length)) ||
+    offset + length + TRAILER_BYTES !== size ||
+    length < RECORD_HEADER_BYTES
+  ) {
+    return undefined;
+  }
+  const bytes = Buffer.alloc(length);
+  if (readFully(file, bytes, offset) < length) return undefined;
+  const header = readRecordHeader(bytes, 0, space, offset);
+  if (header?.kind !== STORED_KIND.footer) return undefined;
+  const payload = inflatePayload(header, bytes.subarray(RECORD_HEADER_BYTES));
+  if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) {
+    return undefined;
+  }
+  const columns = decodeFooter(payload);
+  return columns === undefined ? undefined : { index: new SealedIndex(columns), offset };
+}
+
+/** Ordinals that a file's footer says were purged; none where it has no whole footer. */
+export function* purgedByFooter(file: LogFile, space: RecordSpace): Generator<number, void> {
+  const index = readFooter(file, space)?.index;
+  for (let at = 0; at < (index?.records ?? 0); at += 1) if (index?.isPurged(at) === true) yield at;
+}

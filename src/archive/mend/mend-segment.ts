@@ -1,0 +1,233 @@
+import { logDamaged } from '../../errors/archive.ts';
+import { type CommitRecord, commitHash, decodeCommit, Identities } from '../format/commit-record.ts';
+import { createAnew, type FileLayer, writeAll } from '../files/file-layer.ts';
+import { allowsZstd, allowZstd } from '../read/format-file.ts';
+import { syncing, writing } from '../write/hot-segment.ts';
+import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
+import { RECORD_KIND } from '../format/records.ts';
+import { SealedFileWriter, type SealedRecord } from '../write/sealed-file.ts';
+import { purgedByFooter } from '../format/sealed-footer.ts';
+import { type ChainState, segmentBatches } from '../read/segment-batches.ts';
+import { listSegments, type OpenSegment, openSegment } from '../read/segment-files.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from '../format/segment-header.ts';
+import { segmentRecords } from '../read/segment-records.ts';
+
+/** Gives a payload by its SHA-256, from wherever there is one. */
+export type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
+
+/** Whether a record, of a batch with this commit number, was forgotten on purpose: its payload is not written again. */
+export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
+
+export interface MendOptions {
+  readonly dir: string;
+  readonly segment: number;
+  readonly files: FileLayer;
+  /** The same segment of the same archive in one or more files: other generations, other copies. */
+  readonly sources: readonly OpenSegment[];
+  readonly find: FindPayload;
+  readonly isForgotten?: IsForgotten;
+  /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
+  readonly purged?: ReadonlySet<number>;
+  /** Where the segment ends, and nowhere else: what the next one's header says. */
+  readonly end?: ChainState | undefined;
+  /** A commit that somebody has seen: the segment holds it, or begins behind it. Number 0 for none. */
+  readonly reach: ChainState | undefined;
+}
+
+/**
+ * Writes the next generation of a damaged segment from everything that is left of it: batch by batch from whichever
+ * file has it whole, with payloads found elsewhere by their hash. What one file says was purged stays purged,
+ * whatever the others still have. The new file takes its name only when it was read
+ * back and its chain proves that every record is the one that was written. Nothing else is changed: the records are
+ * compressed with zstd only where FORMAT allows that already.
+ *
+ * @returns the generation, or undefined when some batch is whole nowhere, or the chain leads elsewhere than to `end` and
+ *   `reach`: then nothing was written
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
+ */
+export async function mendSegment(options: MendOptions): Promise<number | undefined> {
+  const { dir, segment, files, sources } = options;
+  const [first] = sources;
+  if (first === undefined) return undefined;
+  const codec = allowsZstd(files, dir) ? 'zstd' : 'zlib';
+  // Durable as well: what another process wrote may not be yet.
+  if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
+  const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
+  const path = segmentPath(dir, { segment, generation });
+  const temporary = temporaryPath(path);
+  try {
+    const whole = await writing(temporary, 0, async () => {
+      const target = await createAnew(files, temporary);
+      try {
+        const header: SegmentHeader = { ...first.header, generation };
+        await writeAll(target, encodeSegmentHeader(header), 0);
+        const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES, codec);
+        for (const batch of mendedBatches(options)) {
+          if (batch === undefined) return false;
+          for (const record of batch) await writer.add(record);
+        }
+        await writer.end();
+        await syncing(temporary, () => target.datasync());
+        return true;
+      } finally {
+        target.close();
+      }
+    });
+    if (!whole) {
+      await files.remove(temporary);
+      return undefined;
+    }
+    prove(files, dir, { segment, generation }, temporary, options.end ?? options.reach);
+    await writing(path, 0, () => files.rename(temporary, path));
+    await syncing(path, () => files.syncFolder(logFolder(dir)));
+    return generation;
+  } catch (error) {
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Batches in order, the commit with each; undefined for one that no source has whole. */
+function* mendedBatches({
+  sources,
+  find,
+  end,
+  reach,
+  isForgotten = () => false,
+  purged: purgedElsewhere = new Set(),
+}: MendOptions): Generator<readonly SealedRecord[] | undefined, void, undefined> {
+  const purged = purgedIn(sources, purgedElsewhere);
+  const [first] = sources;
+  let number = first?.header.previousNumber ?? 0;
+  let hash = first?.header.previousHash ?? '';
+  let ordinal = 0;
+  const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
+  /** Of a log that went its own way: its chain holds as well as ours. */
+  const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
+  const walks = sources.map((source) => rawBatches(source, find));
+  let heads = walks.map((walk) => walk.next().value);
+  for (;;) {
+    // Every batch before this one was taken; what a source has twice or out of order is left behind.
+    heads = heads.map((head, i) => {
+      let at = head;
+      while (at !== undefined && at.commit.number <= number) at = walks[i]?.next().value;
+      return at;
+    });
+    const next = heads.find((head) => head?.commit.number === number + 1 && head.whole(hash));
+    if (next === undefined || isOther()) break;
+    const twins = heads.filter((head) => head?.commit.number === number + 1 && head.whole(hash));
+    yield next.records.map((record, at) => {
+      const gone =
+        twins.some((twin) => twin?.records[at]?.payload === undefined) ||
+        purged.has(ordinal + at, record) ||
+        isForgotten(record, next.commit.number);
+      return gone ? { ...record, payload: undefined } : record;
+    });
+    ordinal += next.records.length;
+    ({ number, hash } = next.commit);
+  }
+  const more = heads.some((head) => head !== undefined);
+  const short = reach !== undefined && reach.number > number;
+  const elsewhere = end === undefined ? short : end.number !== number;
+  if (elsewhere || more || isOther()) yield undefined;
+}
+
+interface PurgedRecords {
+  has(ordinal: number, record: SealedRecord): boolean;
+}
+
+/**
+ * What any of the files says was purged: its footer by ordinals, its records by their hashes. Facts are told by ordinals
+ * and by their batches only: two of the same bytes may speak of two messages.
+ */
+function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
+  const ordinals = new Set(known);
+  const hashes = new Set<string>();
+  const nameOf = (kind: number, hash: Buffer): string => `${kind} ${hash.toString('hex')}`;
+  for (const source of sources) {
+    for (const at of purgedByFooter(source.file, source.header)) ordinals.add(at);
+    for (const record of segmentRecords(source, { digest: false })) {
+      if (record.what !== 'record' || record.state !== 'purged') continue;
+      if (record.kind !== RECORD_KIND.fact) hashes.add(nameOf(record.kind, record.hash));
+    }
+  }
+  return {
+    has: (ordinal, { kind, hash }) => ordinals.has(ordinal) || hashes.has(nameOf(kind, hash)),
+  };
+}
+
+interface RawBatch {
+  readonly commit: CommitRecord;
+  readonly records: readonly SealedRecord[];
+  /** Whether the records are those that the commit was made of, in the chain behind `previous`. */
+  whole(previous: string): boolean;
+}
+
+function* rawBatches(
+  source: OpenSegment,
+  find: FindPayload,
+): Generator<RawBatch, undefined, undefined> {
+  let records: SealedRecord[] = [];
+  let lost = false;
+  for (const record of segmentRecords(source, { digest: true })) {
+    if (record.what === 'lost') {
+      lost = lost || record.reason !== 'footer';
+      continue;
+    }
+    const { kind, rawLength, hash, state } = record;
+    const found = state === 'damaged' ? find(hash, kind) : record.payload;
+    const payload = found === undefined ? undefined : Buffer.from(found);
+    lost = lost || (state === 'damaged' && payload === undefined);
+    records.push({ kind, rawLength, hash, payload });
+    if (kind !== RECORD_KIND.commit) continue;
+    const commit = payload === undefined ? undefined : decodeCommit(payload);
+    if (commit !== undefined) {
+      const [taken, gap] = [records, lost];
+      yield {
+        commit,
+        records: taken,
+        whole: (previous) => !gap && proves(commit, taken, previous),
+      };
+    }
+    records = [];
+    lost = commit === undefined;
+  }
+  return undefined;
+}
+
+function proves(commit: CommitRecord, records: readonly SealedRecord[], previous: string): boolean {
+  const identities = new Identities();
+  for (const { kind, rawLength, hash } of records.slice(0, -1)) {
+    identities.add(kind, rawLength, hash);
+  }
+  const { number, time, hash } = commit;
+  return (
+    commit.previous === previous &&
+    commit.records === records.length - 1 &&
+    hash === commitHash(previous, number, time, identities)
+  );
+}
+
+/** Reads what was written as any reader does. */
+function prove(
+  files: FileLayer,
+  dir: string,
+  name: { readonly segment: number; readonly generation: number },
+  path: string,
+  least: ChainState | undefined,
+): void {
+  const opened = openSegment(files, dir, name, path);
+  const wrong = () => logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
+  if (opened === undefined) throw wrong();
+  try {
+    if (opened.sealed === undefined) throw wrong();
+    let last = opened.header.previousNumber;
+    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
+      if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
+      last = item.commit.number;
+    }
+    if (least !== undefined && last < least.number) throw wrong();
+  } finally {
+    opened.file.close();
+  }
+}

@@ -1,0 +1,141 @@
+import { hash as digest } from 'node:crypto';
+import { type FileLayer, type LogFile, openIfFile, readFully } from '../files/file-layer.ts';
+import { type SegmentFile, segmentPath } from '../format/layout.ts';
+import {
+  RECORD_HEADER_BYTES,
+  type RecordHeader,
+  type RecordSpace,
+  readRecordHeader,
+} from '../format/record-header.ts';
+import { FileWindow, walkRecords } from '../read/record-walk.ts';
+import type { OpenSegment } from '../read/segment-files.ts';
+import { decodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from '../format/segment-header.ts';
+import { flippedBit, flipUntil } from './single-bit.ts';
+import { inflatePayload } from '../format/stored-payload.ts';
+
+/**
+ * A segment's file as it was before single bits of it flipped, as far as its own CRCs and hashes prove that. The file
+ * is not changed: the bits are turned back in what is read. Its footer is not used. Undefined when the segment's
+ * header is beyond that. The caller closes the file.
+ */
+export function openStraightened(
+  files: FileLayer,
+  dir: string,
+  name: SegmentFile,
+): OpenSegment | undefined {
+  const path = segmentPath(dir, name);
+  const file = openIfFile(files, path);
+  if (file === undefined) return undefined;
+  const patched = new PatchedFile(file);
+  const header = straightenHeader(patched, name);
+  if (header === undefined) {
+    file.close();
+    return undefined;
+  }
+  straightenRecords(patched, header);
+  return { file: patched, name, path, header, sealed: undefined };
+}
+
+/** A file with some bytes read otherwise than they are. */
+class PatchedFile implements LogFile {
+  readonly #file: LogFile;
+  readonly #patches = new Map<number, number>();
+
+  constructor(file: LogFile) {
+    this.#file = file;
+  }
+
+  /** Turns bits of the byte at `at`. */
+  turn(at: number, mask: number): void {
+    this.#patches.set(at, (this.#patches.get(at) ?? 0) ^ mask);
+  }
+
+  read(target: Uint8Array, position: number): number {
+    const got = this.#file.read(target, position);
+    for (const [at, mask] of this.#patches) {
+      if (at >= position && at < position + got) {
+        target[at - position] = (target[at - position] ?? 0) ^ mask;
+      }
+    }
+    return got;
+  }
+
+  size(): number {
+    return this.#file.size();
+  }
+
+  write(): Promise<number> {
+    return Promise.reject(new Error('read only'));
+  }
+
+  datasync(): Promise<void> {
+    return Promise.reject(new Error('read only'));
+  }
+
+  truncate(): Promise<void> {
+    return Promise.reject(new Error('read only'));
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+}
+
+function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader | undefined {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  if (readFully(file, bytes, 0) < SEGMENT_HEADER_BYTES) return undefined;
+  const read = (): SegmentHeader | undefined => {
+    const header = decodeSegmentHeader(bytes);
+    const fits = header?.segment === name.segment && header.generation === name.generation;
+    return fits ? header : undefined;
+  };
+  const intact = read();
+  if (intact !== undefined) return intact;
+  const flipped = flipUntil(bytes, () => read() !== undefined);
+  if (flipped === undefined) return undefined;
+  file.turn(flipped.at, flipped.mask);
+  return read();
+}
+
+function straightenRecords(file: PatchedFile, space: RecordSpace): void {
+  let from = SEGMENT_HEADER_BYTES;
+  // Behind a header that was turned back the walk begins anew: its window holds the old bytes.
+  for (let again = true; again; ) {
+    again = false;
+    for (const walked of walkRecords(new FileWindow(file), space, from)) {
+      if (walked.kind === 'gap') {
+        if (!straightenRecordHeader(file, space, walked.offset)) continue;
+        from = walked.offset;
+        again = true;
+        break;
+      }
+      if (walked.stored === undefined) straightenPayload(file, walked.header, walked.offset);
+    }
+  }
+}
+
+function straightenRecordHeader(file: PatchedFile, space: RecordSpace, offset: number): boolean {
+  const bytes = Buffer.alloc(RECORD_HEADER_BYTES);
+  if (readFully(file, bytes, offset) < RECORD_HEADER_BYTES) return false;
+  const flipped = flipUntil(bytes, () => {
+    const header = readRecordHeader(bytes, 0, space, offset);
+    if (header === undefined) return false;
+    return offset + RECORD_HEADER_BYTES + header.storedLength <= file.size();
+  });
+  if (flipped === undefined) return false;
+  file.turn(offset + flipped.at, flipped.mask);
+  return true;
+}
+
+function straightenPayload(file: PatchedFile, header: RecordHeader, offset: number): void {
+  const stored = Buffer.alloc(header.storedLength);
+  const start = offset + RECORD_HEADER_BYTES;
+  if (readFully(file, stored, start) < stored.length) return;
+  const flipped = flippedBit(stored, header.crc);
+  if (flipped === undefined) return;
+  stored[flipped.at] = (stored[flipped.at] ?? 0) ^ flipped.mask;
+  const payload = inflatePayload(header, stored);
+  // A CRC can agree by accident; the hash cannot.
+  if (payload === undefined || !digest('sha256', payload, 'buffer').equals(header.hash)) return;
+  file.turn(start + flipped.at, flipped.mask);
+}

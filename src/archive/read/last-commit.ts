@@ -1,0 +1,91 @@
+import { errnoOf } from '../../errors/archive.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { type CommitRecord, decodeCommit } from '../format/commit-record.ts';
+import { type FileLayer, readFully } from '../files/file-layer.ts';
+import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/record-header.ts';
+import { decodeInner } from '../format/sealed-block.ts';
+import type { SealedIndex } from '../format/sealed-footer.ts';
+import { segmentBatches } from './segment-batches.ts';
+import { listSegments, type OpenSegment, openInForce } from './segment-files.ts';
+import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import { inflatePayload } from '../format/stored-payload.ts';
+
+/** Bytes at the end of an unsealed segment that surely hold its last commit's record, which has about 400. */
+const LAST_BYTES = 4_096;
+
+/**
+ * Returns the number of the log's last commit, for commands that only read: from the last record of the last segment,
+ * without hashing anything and whatever the times of its files are. The segment is walked only where it ends in bytes of
+ * unfinished work. Undefined where the log does not say.
+ */
+export function lastCommitNumber(dir: string, files: FileLayer): number | undefined {
+  try {
+    const last = [...listSegments(files, dir)].at(-1);
+    if (last === undefined) return undefined;
+    const opened = openInForce(files, dir, ...last);
+    try {
+      if (opened.sealed !== undefined) {
+        const { index, offset } = opened.sealed;
+        return sealedCommit(opened, index, offset)?.number ?? walkedNumber(opened);
+      }
+      if (opened.file.size() === SEGMENT_HEADER_BYTES) return opened.header.previousNumber;
+      return commitAtTheEnd(opened)?.number ?? walkedNumber(opened);
+    } finally {
+      opened.file.close();
+    }
+  } catch (error) {
+    if (error instanceof MailkeepError || errnoOf(error) !== 'unknown') return undefined;
+    throw error;
+  }
+}
+
+/** The commit whose record ends where the file does. A header is valid at one offset only, so a search finds no other. */
+function commitAtTheEnd({ file, header: space }: OpenSegment): CommitRecord | undefined {
+  const size = file.size();
+  const start = Math.max(SEGMENT_HEADER_BYTES, size - LAST_BYTES);
+  const bytes = Buffer.alloc(size - start);
+  const got = bytes.subarray(0, readFully(file, bytes, start));
+  for (let at = got.length - RECORD_HEADER_BYTES; at >= 0; at -= 1) {
+    const header = readRecordHeader(got, at, space, start + at);
+    if (header === undefined) continue;
+    const stored = got.subarray(at + RECORD_HEADER_BYTES);
+    if (header.kind !== STORED_KIND.commit || header.storedLength !== stored.length) break;
+    const payload = inflatePayload(header, stored);
+    return payload === undefined ? undefined : decodeCommit(payload);
+  }
+  return undefined;
+}
+
+/**
+ * The last record of a sealed segment, which is a commit.
+ *
+ * @param end where the footer begins
+ */
+function sealedCommit(
+  { file, header: space }: OpenSegment,
+  index: SealedIndex,
+  end: number,
+): CommitRecord | undefined {
+  const found = index.find(index.records - 1);
+  if (found === undefined || found.container.offset >= end) return undefined;
+  const { container, inner } = found;
+  const bytes = Buffer.alloc(end - container.offset);
+  const got = bytes.subarray(0, readFully(file, bytes, container.offset));
+  const header = readRecordHeader(got, 0, space, container.offset);
+  if (header === undefined) return undefined;
+  const stored = got.subarray(RECORD_HEADER_BYTES, RECORD_HEADER_BYTES + header.storedLength);
+  const payload = inflatePayload(header, stored);
+  if (payload === undefined) return undefined;
+  const record = container.block ? decodeInner(payload, inner) : { kind: header.kind, payload };
+  if (record?.kind !== STORED_KIND.commit || record.payload === undefined) return undefined;
+  return decodeCommit(record.payload);
+}
+
+function walkedNumber(opened: OpenSegment): number {
+  let number = opened.header.previousNumber;
+  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+    if (item.what === 'remainder') break;
+    number = item.commit.number;
+  }
+  return number;
+}

@@ -1,0 +1,170 @@
+import { createHash, hash as digest } from 'node:crypto';
+import {
+  blobDamaged,
+  bytesPurged,
+  bytesUnknown,
+  errnoOf,
+  messageDamaged,
+} from '../../errors/archive.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { BlobHash, MessageId } from '../../mail/words.ts';
+import type { FileLayer } from '../files/file-layer.ts';
+import { checkFormat } from './format-file.ts';
+import { realFiles } from '../files/real-files.ts';
+import { RecipeMismatch, rebuild, rebuildPieces } from '../format/rebuild.ts';
+import { type MessagePayload, readMessagePayload } from '../format/recipe.ts';
+import { type Locator, type Position, RECORD_KIND } from '../format/records.ts';
+import { SegmentCache } from './segment-cache.ts';
+
+export interface LogReaderOptions {
+  readonly dir: string;
+  readonly locator: Locator;
+  readonly files?: FileLayer;
+}
+
+export interface ReadSource {
+  readonly bytes: Buffer;
+  /** True when the source goes on behind these bytes. */
+  readonly cut: boolean;
+}
+
+/**
+ * Reads messages and blobs by their hash, beside a writer and while segments are sealed. What it returns whole has the
+ * hash it was asked for by. Buffers it returns may be views of shared memory: do not write to them.
+ *
+ * Every method throws `bytes-unknown` when the locator has no position, `bytes-purged` when the bytes were removed on
+ * purpose, and `message-damaged` or `blob-damaged` when they are not what was stored.
+ */
+export interface LogReader {
+  readMessage(id: MessageId): Buffer;
+  /** The pieces of a raw source of any size; the whole is proven only when it ends without an error. */
+  streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined>;
+  /** The first `maxBytes` bytes of a source; its hash is compared only when that is all of it. */
+  readSource(id: MessageId, maxBytes: number): ReadSource;
+  readBlob(hash: BlobHash): Buffer;
+  /** Bytes of the raw source, from its recipe. */
+  sizeOf(id: MessageId): number;
+  /** Lets go of files and of what is known of the folder: after a purge, for instance. */
+  refresh(): void;
+  close(): void;
+}
+
+/** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
+export function openLogReader({ dir, locator, files = realFiles }: LogReaderOptions): LogReader {
+  checkFormat(files, dir);
+  return new CachedReader(new SegmentCache(files, dir), locator);
+}
+
+class CachedReader implements LogReader {
+  readonly #segments: SegmentCache;
+  readonly #locator: Locator;
+
+  constructor(segments: SegmentCache, locator: Locator) {
+    this.#segments = segments;
+    this.#locator = locator;
+  }
+
+  readMessage(id: MessageId): Buffer {
+    return this.#twice(() => {
+      const source = this.#rebuilding(id, () => rebuild(this.#message(id), this.#blobSource));
+      if (digest('sha256', source, 'hex') !== id) throw messageDamaged(id, 'hash');
+      return source;
+    });
+  }
+
+  async *streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
+    const whole = createHash('sha256');
+    const pieces = rebuildPieces(
+      this.#twice(() => this.#message(id)),
+      this.#blobSource,
+    );
+    for (;;) {
+      const next = this.#rebuilding(id, () => pieces.next());
+      if (next.done === true) break;
+      whole.update(next.value);
+      yield next.value;
+    }
+    if (whole.digest('hex') !== id) throw messageDamaged(id, 'hash');
+  }
+
+  readSource(id: MessageId, maxBytes: number): ReadSource {
+    const payload = this.#twice(() => this.#message(id));
+    if (payload.recipe.size <= maxBytes) return { bytes: this.readMessage(id), cut: false };
+    return this.#rebuilding(id, () => {
+      const bytes = Buffer.allocUnsafe(maxBytes);
+      let at = 0;
+      for (const piece of rebuildPieces(payload, this.#blobSource)) {
+        at += piece.copy(bytes, at);
+        if (at === maxBytes) break;
+      }
+      return { bytes: bytes.subarray(0, at), cut: true };
+    });
+  }
+
+  readBlob(hash: BlobHash): Buffer {
+    const position = this.#locator.blob(hash);
+    if (position === undefined) throw bytesUnknown(hash);
+    return this.#twice(() => {
+      const bytes = this.#present(position, hash, RECORD_KIND.blob);
+      if (bytes === undefined) throw blobDamaged(hash, 'bytes');
+      if (digest('sha256', bytes, 'hex') !== hash) throw blobDamaged(hash, 'hash');
+      return bytes;
+    });
+  }
+
+  sizeOf(id: MessageId): number {
+    return this.#twice(() => this.#message(id)).recipe.size;
+  }
+
+  refresh(): void {
+    this.#segments.forget();
+  }
+
+  close(): void {
+    this.#segments.forget();
+  }
+
+  /** A blob that a recipe needs: the log holds it, so a locator without it is damage of what was derived, or worse. */
+  readonly #blobSource = (hash: BlobHash): Buffer => {
+    if (this.#locator.blob(hash) === undefined) throw blobDamaged(hash, 'absent');
+    return this.readBlob(hash);
+  };
+
+  #message(id: MessageId): MessagePayload {
+    const position = this.#locator.message(id);
+    if (position === undefined) throw bytesUnknown(id);
+    const bytes = this.#present(position, id, RECORD_KIND.message);
+    if (bytes === undefined) throw messageDamaged(id, 'bytes');
+    const payload = readMessagePayload(bytes);
+    if (payload?.recipe.sha256 !== id) throw messageDamaged(id, 'recipe');
+    return payload;
+  }
+
+  #present(position: Position, hash: string, kind: number): Buffer | undefined {
+    const record = this.#segments.fetch(position);
+    if (record.state === 'purged') throw bytesPurged(hash);
+    return record.state === 'present' && record.kind === kind ? record.payload : undefined;
+  }
+
+  #rebuilding<T>(id: MessageId, act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      throw error instanceof RecipeMismatch ? messageDamaged(id, 'recipe') : error;
+    }
+  }
+
+  /** A sealing or a purge may have replaced a file since it was looked up: what fails is looked up once more. */
+  #twice<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      const stale =
+        errnoOf(error) === 'ENOENT' ||
+        (error instanceof MailkeepError && error.family === 'damage');
+      if (!stale) throw error;
+      this.#segments.forget();
+      return act();
+    }
+  }
+}

@@ -1,0 +1,222 @@
+import { type DamageReason, errnoOf } from '../../errors/archive.ts';
+import { hasCode } from '../../errors/mailkeep-error.ts';
+import type { FileLayer } from '../files/file-layer.ts';
+import { type FoldedMeaning, foldRecord } from './fold-record.ts';
+import { checkFormat } from './format-file.ts';
+import { segmentPath } from '../format/layout.ts';
+import { realFiles } from '../files/real-files.ts';
+import type { CommittedBatch } from '../format/records.ts';
+import type { ExpectedCommit } from './recovery.ts';
+import {
+  type ChainState,
+  type Problem,
+  type ReadBatch,
+  segmentBatches,
+} from './segment-batches.ts';
+import {
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+} from './segment-files.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import { batchesToTheEnd } from './torn-batch.ts';
+
+/** A place of the log where something is not as it was written. */
+export interface LogDamage {
+  readonly file: string;
+  readonly segment: number;
+  /** Bytes of the file that are concerned. */
+  readonly offset: number;
+  readonly end: number;
+  readonly reason: DamageReason;
+  /** SHA-256 of the record's payload, where the record can still be told: of a blob, its name. */
+  readonly hash?: string;
+}
+
+/** What a scan meets, in the order of the log. */
+export type ScanEvent =
+  /** `sound`: proven whole, every hash and the chain; otherwise damage events stand before it. */
+  | { readonly what: 'batch'; readonly batch: CommittedBatch; readonly sound: boolean }
+  | { readonly what: 'damage'; readonly damage: LogDamage }
+  /** Bytes behind the last commit: a writer is at work, or was cut off. They never were part of the archive. */
+  | {
+      readonly what: 'tail';
+      readonly segment: number;
+      readonly offset: number;
+      readonly bytes: number;
+    };
+
+export interface ScanOptions {
+  readonly dir: string;
+  readonly files?: FileLayer;
+  /** The commit behind which to begin: older segments are not read. */
+  readonly after?: ExpectedCommit | undefined;
+  /** The highest number of a commit that somebody has seen: where it is wrong it is damage, and no torn tail. */
+  readonly seen?: number | undefined;
+}
+
+/**
+ * Reads the log in order and checks everything on the way: CRCs, the SHA-256 of every record, the chain of commits. It
+ * needs no lock and changes nothing. Damage is told and then left behind: what can be read comes, each record at its
+ * certain position, and the caller decides whether to go on.
+ *
+ * With `after`, the first batch is the one behind that commit; a log that ends before it, or has another commit under
+ * its number, is damage (`ends-early`, `diverged`).
+ *
+ * @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable`; system errors of reading
+ */
+export async function* scanLog(options: ScanOptions): AsyncGenerator<ScanEvent, void, undefined> {
+  const { dir, files = realFiles } = options;
+  checkFormat(files, dir);
+  const listing = listSegments(files, dir);
+  const after = options.after?.number === 0 ? undefined : options.after;
+  const first = after === undefined ? 0 : startingSegment(files, dir, listing, after.number);
+  const segments = [...listing.keys()].filter((segment) => segment >= first);
+  const scan = new LogScan(after, Math.max(after?.number ?? 0, options.seen ?? 0));
+  let previous = after === undefined ? 0 : first - 1;
+  for (const segment of segments) {
+    for (let lost = previous + 1; lost < segment; lost += 1) {
+      yield scan.lost(segmentPath(dir, { segment: lost, generation: 1 }), lost, 'segment-missing');
+    }
+    previous = segment;
+    const opened = openAgain(files, dir, segment, listing);
+    if (opened === undefined) {
+      const path = segmentPath(dir, { segment, generation: listing.get(segment)?.[0] ?? 1 });
+      yield scan.lost(path, segment, 'segment-header');
+      continue;
+    }
+    try {
+      yield* scan.segment(opened, segment === segments.at(-1));
+    } finally {
+      opened.file.close();
+    }
+  }
+  if (!scan.reached) yield scan.lost(dir, segments.at(-1) ?? 0, 'ends-early');
+}
+
+/** The last segment that can hold the commit, or begins right behind it; the first where no header can say. */
+function startingSegment(
+  files: FileLayer,
+  dir: string,
+  listing: SegmentListing,
+  commit: number,
+): number {
+  const segments = [...listing.keys()];
+  for (const segment of segments.reverse()) {
+    const opened = openAgain(files, dir, segment, listing);
+    if (opened === undefined) continue;
+    opened.file.close();
+    if (opened.header.previousNumber <= commit) return segment;
+  }
+  return segments[0] ?? 1;
+}
+
+/** Opens a segment; a sealing may have replaced its file since the folder was listed. Undefined: no header is intact. */
+export function openAgain(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  listing: SegmentListing,
+): OpenSegment | undefined {
+  try {
+    try {
+      return openInForce(files, dir, segment, listing.get(segment) ?? []);
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error;
+      return openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
+    }
+  } catch (error) {
+    if (hasCode(error, 'log-damaged')) return undefined;
+    throw error;
+  }
+}
+
+/** Carries the chain from segment to segment, and knows whether the commit to begin behind was met. */
+class LogScan {
+  readonly #after: ExpectedCommit | undefined;
+  /** Undefined at the start and behind a lost segment: the next one's header is believed. */
+  #chain: ChainState | undefined;
+  reached: boolean;
+
+  constructor(
+    after: ExpectedCommit | undefined,
+    private readonly seen: number,
+  ) {
+    this.#after = after;
+    this.reached = after === undefined;
+  }
+
+  lost(file: string, segment: number, reason: DamageReason): ScanEvent {
+    this.#chain = undefined;
+    return { what: 'damage', damage: { file, segment, offset: 0, end: 0, reason } };
+  }
+
+  *segment(opened: OpenSegment, isLast: boolean): Generator<ScanEvent, void, undefined> {
+    yield* this.#header(opened);
+    const isWritten = isLast && opened.name.generation === 1;
+    const batches = isWritten
+      ? batchesToTheEnd(opened, this.seen, { digest: true }, foldRecord)
+      : segmentBatches(opened, { digest: true }, foldRecord);
+    for (const item of batches) {
+      if (item.what === 'batch') {
+        yield* this.#batch(opened, item);
+        continue;
+      }
+      const { offset, end, problems } = item;
+      if (isWritten) {
+        yield { what: 'tail', segment: opened.name.segment, offset, bytes: end - offset };
+      } else if (problems.length === 0) {
+        yield damage(opened, { reason: 'commit', offset, end });
+      } else {
+        for (const problem of problems) yield damage(opened, problem);
+      }
+    }
+  }
+
+  *#header(opened: OpenSegment): Generator<ScanEvent, void, undefined> {
+    const { segment, archiveId, previousNumber, previousHash } = opened.header;
+    if (segment === 1) this.#chain = { number: 0, hash: genesisHash(archiveId) };
+    const before = this.#chain;
+    this.#chain = { number: previousNumber, hash: previousHash };
+    const span = { offset: 0, end: SEGMENT_HEADER_BYTES };
+    if (
+      before !== undefined &&
+      (before.number !== previousNumber || before.hash !== previousHash)
+    ) {
+      yield damage(opened, { reason: 'chain', ...span });
+    }
+    if (!this.reached && previousNumber === this.#after?.number) {
+      this.reached = true;
+      if (previousHash !== this.#after.hash) yield damage(opened, { reason: 'diverged', ...span });
+    }
+  }
+
+  *#batch(
+    opened: OpenSegment,
+    { commit, records, problems, end }: ReadBatch<FoldedMeaning>,
+  ): Generator<ScanEvent, void, undefined> {
+    const { number, time, hash, previous } = commit;
+    this.#chain = { number, hash };
+    if (this.#after !== undefined && number <= this.#after.number) {
+      if (number < this.#after.number) return;
+      this.reached = true;
+      if (hash !== this.#after.hash) {
+        yield damage(opened, { reason: 'diverged', offset: end, end });
+      }
+      return;
+    }
+    for (const problem of problems) yield damage(opened, problem);
+    const { segment } = opened.name;
+    const placed = records.map(({ value, ordinal, offset }) => ({
+      ...value,
+      position: { segment, ordinal, offset },
+    }));
+    const batch = { commit: { number, time, hash }, previousHash: previous, records: placed };
+    yield { what: 'batch', batch, sound: problems.length === 0 };
+  }
+}
+
+function damage({ path, name }: OpenSegment, problem: Problem): ScanEvent {
+  return { what: 'damage', damage: { file: path, segment: name.segment, ...problem } };
+}

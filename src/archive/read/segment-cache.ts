@@ -1,0 +1,193 @@
+import { crc32 } from 'node:zlib';
+import { errnoOf } from '../../errors/archive.ts';
+import type { FileLayer, LogFile } from '../files/file-layer.ts';
+import {
+  FLAG_PURGED,
+  RECORD_HEADER_BYTES,
+  type RecordHeader,
+  readRecordHeader,
+  STORED_KIND,
+} from '../format/record-header.ts';
+import type { Position } from '../format/records.ts';
+import { decodeInner } from '../format/sealed-block.ts';
+import {
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+} from './segment-files.ts';
+import { inflatePayload } from '../format/stored-payload.ts';
+
+/** Open files kept at a time; each is a segment of about 64 MiB. */
+const OPEN_SEGMENTS = 32;
+/** Bytes of inflated blocks kept. */
+const CACHED_BYTES = 16 * 1024 * 1024;
+/** Read in one go with a record's header; most records fit. */
+const FIRST_READ_BYTES = 16 * 1024;
+
+/** A record that was asked for by its position. */
+export type FetchedRecord =
+  | { readonly state: 'present'; readonly kind: number; readonly payload: Buffer }
+  | { readonly state: 'purged' }
+  /** What stands there is not a record, or does not have its CRC. */
+  | { readonly state: 'damaged' };
+
+/**
+ * Reads records by position from whichever generation of their segment is in force. Files stay open and inflated blocks
+ * stay in memory, within limits; `forget` lets go of both, and of what is known of the folder.
+ */
+export class SegmentCache {
+  readonly #files: FileLayer;
+  readonly #dir: string;
+  #listing: SegmentListing | undefined;
+  readonly #open = new Recent<number, OpenSegment>(
+    OPEN_SEGMENTS,
+    () => 1,
+    ({ file }) => file.close(),
+  );
+  readonly #blocks = new Recent<string, Buffer>(
+    CACHED_BYTES,
+    ({ length }) => length,
+    () => {},
+  );
+
+  /** @param listing what the folder is known to hold, for somebody who has just looked */
+  constructor(files: FileLayer, dir: string, listing?: SegmentListing) {
+    this.#files = files;
+    this.#dir = dir;
+    this.#listing = listing;
+  }
+
+  /** The payload may be a view of memory that is shared: it must not be written to. */
+  fetch({ segment, ordinal, offset }: Position): FetchedRecord {
+    const opened = this.#segment(segment);
+    if (opened.sealed !== undefined) {
+      const found = opened.sealed.index.find(ordinal);
+      if (found === undefined) return { state: 'damaged' };
+      return found.container.block
+        ? this.#fromBlock(opened, found.container.offset, found.inner)
+        : this.#alone(opened, found.container.offset);
+    }
+    // A sealed file without a footer has no way from a position to its record but a walk, which is for repair.
+    return opened.name.generation === 1 ? this.#alone(opened, offset) : { state: 'damaged' };
+  }
+
+  forget(): void {
+    this.#listing = undefined;
+    this.#open.clear();
+    this.#blocks.clear();
+  }
+
+  #segment(segment: number): OpenSegment {
+    const open = this.#open.get(segment);
+    if (open !== undefined) return open;
+    if (!this.#listing?.has(segment)) this.#listing = listSegments(this.#files, this.#dir);
+    const opened = openInForce(this.#files, this.#dir, segment, this.#listing.get(segment) ?? []);
+    this.#open.set(segment, opened);
+    return opened;
+  }
+
+  #fromBlock(opened: OpenSegment, offset: number, inner: number): FetchedRecord {
+    const key = `${opened.path} ${offset}`;
+    let block = this.#blocks.get(key);
+    if (block === undefined) {
+      const read = readStored(opened, offset);
+      if (read?.header.kind !== STORED_KIND.block) return { state: 'damaged' };
+      block = inflatePayload(read.header, read.stored);
+      if (block === undefined) return { state: 'damaged' };
+      this.#blocks.set(key, block);
+    }
+    const record = decodeInner(block, inner);
+    if (record === undefined) return { state: 'damaged' };
+    const { kind, payload } = record;
+    return payload === undefined ? { state: 'purged' } : { state: 'present', kind, payload };
+  }
+
+  #alone(opened: OpenSegment, offset: number): FetchedRecord {
+    const read = readStored(opened, offset);
+    if (read === undefined) return { state: 'damaged' };
+    const { header, stored } = read;
+    if ((header.flags & FLAG_PURGED) !== 0) return { state: 'purged' };
+    const payload = inflatePayload(header, stored);
+    return payload === undefined
+      ? { state: 'damaged' }
+      : { state: 'present', kind: header.kind, payload };
+  }
+}
+
+/** A stored record whose bytes have their CRC; undefined when there is none at this offset. */
+function readStored(
+  { file, header: space }: OpenSegment,
+  offset: number,
+): { readonly header: RecordHeader; readonly stored: Buffer } | undefined {
+  const first = Buffer.allocUnsafe(FIRST_READ_BYTES);
+  const got = first.subarray(0, readReadable(file, first, offset));
+  const header = readRecordHeader(got, 0, space, offset);
+  if (header === undefined) return undefined;
+  const end = RECORD_HEADER_BYTES + header.storedLength;
+  let stored = got.subarray(RECORD_HEADER_BYTES, end);
+  if (end > got.length) {
+    // The length is the header's, whose CRC holds; but a file that was cut must not make us ask for memory in vain.
+    if (offset + end > file.size()) return undefined;
+    const whole = Buffer.allocUnsafe(header.storedLength);
+    const had = stored.copy(whole);
+    const rest = readReadable(file, whole.subarray(had), offset + got.length);
+    if (had + rest < whole.length) return undefined;
+    stored = whole;
+  }
+  return crc32(stored) === header.crc ? { header, stored } : undefined;
+}
+
+/** Bytes up to the first that the disk does not give back: what needs those is damaged, and nothing else. */
+function readReadable(file: LogFile, target: Uint8Array, position: number): number {
+  let done = 0;
+  try {
+    while (done < target.length) {
+      const got = file.read(target.subarray(done), position + done);
+      if (got === 0) break;
+      done += got;
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'EIO') throw error;
+  }
+  return done;
+}
+
+/** Keeps the values used last, up to a total weight; the last one stays whatever it weighs. */
+class Recent<K, V> {
+  readonly #values = new Map<K, V>();
+
+  #weight = 0;
+
+  constructor(
+    private readonly most: number,
+    private readonly weigh: (value: V) => number,
+    private readonly letGo: (value: V) => void,
+  ) {}
+
+  get(key: K): V | undefined {
+    const value = this.#values.get(key);
+    if (value === undefined) return undefined;
+    // A map keeps the order of insertion: the first is the one not used for longest.
+    this.#values.delete(key);
+    this.#values.set(key, value);
+    return value;
+  }
+
+  set(key: K, value: V): void {
+    this.#values.set(key, value);
+    this.#weight += this.weigh(value);
+    for (const [oldest, old] of this.#values) {
+      if (this.#weight <= this.most || oldest === key) break;
+      this.#values.delete(oldest);
+      this.#weight -= this.weigh(old);
+      this.letGo(old);
+    }
+  }
+
+  clear(): void {
+    for (const value of this.#values.values()) this.letGo(value);
+    this.#values.clear();
+    this.#weight = 0;
+  }
+}

@@ -1,0 +1,111 @@
+import { logDamaged } from '../../errors/archive.ts';
+import { type FileLayer, type LogFile, openIfFile, readFully } from '../files/file-layer.ts';
+import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from '../format/layout.ts';
+import { readFooter, type SealedIndex } from '../format/sealed-footer.ts';
+import { decodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from '../format/segment-header.ts';
+
+/** The generations of each segment that the log's folder holds, highest first; segments in order. */
+export type SegmentListing = ReadonlyMap<number, readonly number[]>;
+
+export function listSegments(files: FileLayer, dir: string): SegmentListing {
+  const found = files
+    .list(logFolder(dir))
+    .map(parseSegmentName)
+    .filter((file) => file !== undefined)
+    .sort((a, b) => a.segment - b.segment || b.generation - a.generation);
+  const listing = new Map<number, number[]>();
+  for (const { segment, generation } of found) {
+    const generations = listing.get(segment);
+    if (generations === undefined) listing.set(segment, [generation]);
+    else generations.push(generation);
+  }
+  return listing;
+}
+
+export interface OpenSegment {
+  readonly file: LogFile;
+  readonly name: SegmentFile;
+  readonly path: string;
+  readonly header: SegmentHeader;
+  /** Present when the file is sealed: records are then found by ordinal. */
+  readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
+}
+
+/**
+ * Opens the generation of a segment that is in force: the highest with a whole footer, else the unsealed first one, else
+ * the highest with an intact header (its footer is damaged, but its records can be walked).
+ *
+ * @throws `log-damaged` when no generation has an intact header; the system's error when a file went away meanwhile
+ */
+export function openInForce(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+): OpenSegment {
+  let unsealed: OpenSegment | undefined;
+  let footerless: OpenSegment | undefined;
+  try {
+    for (const generation of generations) {
+      const opened = openSegment(files, dir, { segment, generation });
+      if (opened === undefined) continue;
+      if (opened.sealed !== undefined) {
+        unsealed?.file.close();
+        footerless?.file.close();
+        return opened;
+      }
+      if (generation === 1) unsealed = opened;
+      else if (footerless === undefined) footerless = opened;
+      else opened.file.close();
+    }
+  } catch (error) {
+    unsealed?.file.close();
+    footerless?.file.close();
+    throw error;
+  }
+  const fallback = unsealed ?? footerless;
+  if (fallback === undefined) {
+    throw logDamaged({
+      file: segmentPath(dir, { segment, generation: generations[0] ?? 1 }),
+      segment,
+      offset: 0,
+      reason: generations.length === 0 ? 'segment-missing' : 'segment-header',
+    });
+  }
+  if (fallback === unsealed) footerless?.file.close();
+  return fallback;
+}
+
+/**
+ * Undefined when the file's header is not intact or belongs to another file, and where something other than a file has
+ * its name. The caller closes the file.
+ */
+export function openSegment(
+  files: FileLayer,
+  dir: string,
+  name: SegmentFile,
+  path = segmentPath(dir, name),
+): OpenSegment | undefined {
+  const file = openIfFile(files, path);
+  if (file === undefined) return undefined;
+  try {
+    const header = readSegmentHeader(file, name);
+    if (header !== undefined) {
+      const sealed = name.generation === 1 ? undefined : readFooter(file, header);
+      return { file, name, path, header, sealed };
+    }
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+  file.close();
+  return undefined;
+}
+
+export function readSegmentHeader(file: LogFile, name: SegmentFile): SegmentHeader | undefined {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  const header = decodeSegmentHeader(bytes.subarray(0, readFully(file, bytes, 0)));
+  return header?.segment === name.segment && header.generation === name.generation
+    ? header
+    : undefined;
+}

@@ -1,0 +1,87 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { ArchiveCodec } from './compress-payload.ts';
+import { type FileLayer, readFully } from '../files/file-layer.ts';
+import { syncing, writing } from './hot-segment.ts';
+import { logFolder, segmentPath } from '../format/layout.ts';
+import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
+import type { SealedSegment } from './seal-segment.ts';
+import type { Sealer } from './sealer.ts';
+import { listSegments, type OpenSegment, openInForce } from '../read/segment-files.ts';
+
+/** A sealed segment that holds records of another codec than the one that is wanted. */
+export interface Compactable {
+  readonly segment: number;
+  /** Bytes of its file. */
+  readonly bytes: number;
+}
+
+/** A segment that cannot be read; it stays as it is. */
+export interface Unreadable {
+  readonly segment: number;
+  readonly damage: MailkeepError;
+}
+
+/** Finds the sealed segments from `from` on that hold records of another codec. Reads only headers and footers. */
+export function* compactableSegments(
+  files: FileLayer,
+  dir: string,
+  codec: ArchiveCodec,
+  from = 1,
+): Generator<Compactable | Unreadable, void, undefined> {
+  for (const [segment, generations] of listSegments(files, dir)) {
+    if (segment < from) continue;
+    try {
+      const opened = openInForce(files, dir, segment, generations);
+      try {
+        if (holdsOther(opened, codec)) yield { segment, bytes: opened.file.size() };
+      } finally {
+        opened.file.close();
+      }
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      yield { segment, damage: error };
+    }
+  }
+}
+
+/** Whether an error says that a segment is damaged, so that others may still be rewritten. */
+export function isDamage(error: unknown): error is MailkeepError {
+  return error instanceof MailkeepError && error.family === 'damage';
+}
+
+/**
+ * Rewrites one sealed segment with `codec`, and removes the files that this replaces. The caller holds the archive's
+ * lock. Interrupted at any moment, the archive reads as before, and the same call finishes the work.
+ *
+ * @throws `log-damaged` when the segment is not intact: it stays as it is
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`: nothing is lost, and it can be tried again
+ */
+export async function compactSegment(
+  files: FileLayer,
+  sealer: Sealer,
+  job: { readonly dir: string; readonly segment: number; readonly codec: ArchiveCodec },
+): Promise<SealedSegment> {
+  const sealed = await sealer.seal(job);
+  const { dir, segment } = job;
+  // One segment at a time: the room that all old files together take may not be there twice.
+  for (const generation of listSegments(files, dir).get(segment) ?? []) {
+    if (generation >= sealed.generation) continue;
+    const path = segmentPath(dir, { segment, generation });
+    await writing(path, 0, () => files.remove(path));
+  }
+  await syncing(logFolder(dir), () => files.syncFolder(logFolder(dir)));
+  return sealed;
+}
+
+/** Unsealed segments are not compressed at all: sealing them is the writer's matter. */
+function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec): boolean {
+  if (sealed === undefined) return false;
+  const head = Buffer.alloc(RECORD_HEADER_BYTES);
+  const places = [...sealed.index.containers.map(({ offset }) => offset), sealed.offset];
+  return places.some((offset) => {
+    const got = readFully(file, head, offset);
+    const found = readRecordHeader(head.subarray(0, got), 0, header, offset)?.codec;
+    // Of a header that is damaged nobody knows; sealing notices it.
+    return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
+  });
+}

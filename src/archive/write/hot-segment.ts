@@ -1,0 +1,79 @@
+import { diskFull, errnoOf, logSyncFailed, logWriteFailed } from '../../errors/archive.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { createAnew, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import { logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
+import type { ChainState } from '../read/segment-batches.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+
+/** The segment that is written to, and how far it is durable. */
+export interface HotSegment {
+  readonly file: LogFile;
+  readonly path: string;
+  readonly segment: number;
+  /** Where the next batch begins. Bytes beyond it, if any, are the rest of a write that failed. */
+  readonly offset: number;
+  readonly ordinal: number;
+}
+
+/**
+ * Creates a segment: its header and its name are durable before anything is written to it. It appears under its name
+ * whole, so a segment with a torn header cannot be.
+ */
+export async function createSegment(
+  files: FileLayer,
+  dir: string,
+  archiveId: Buffer,
+  segment: number,
+  { number, hash }: ChainState,
+): Promise<HotSegment> {
+  const path = segmentPath(dir, { segment, generation: 1 });
+  const temporary = temporaryPath(path);
+  const header = encodeSegmentHeader({
+    archiveId,
+    segment,
+    generation: 1,
+    previousNumber: number,
+    previousHash: hash,
+  });
+  const file = await writing(temporary, header.length, async () => {
+    const created = await createAnew(files, temporary);
+    try {
+      await writeAll(created, header, 0);
+      return created;
+    } catch (error) {
+      created.close();
+      // What cannot be removed now is replaced by the next attempt.
+      await files.remove(temporary).catch(() => undefined);
+      throw error;
+    }
+  });
+  try {
+    await syncing(path, () => file.datasync());
+    await writing(path, 0, () => files.rename(temporary, path));
+    await syncing(path, () => files.syncFolder(logFolder(dir)));
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+  return { file, path, segment, offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
+}
+
+/** Runs something that writes, and names its failure. @throws `disk-full`, `log-write-failed` */
+export async function writing<T>(path: string, bytes: number, act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (error instanceof MailkeepError) throw error;
+    const full = ['ENOSPC', 'EDQUOT'].includes(errnoOf(error));
+    throw full ? diskFull(path, bytes, error) : logWriteFailed(path, error);
+  }
+}
+
+/** Runs something that makes writes durable, and names its failure. @throws `log-sync-failed` */
+export async function syncing(path: string, act: () => Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    throw logSyncFailed(path, error);
+  }
+}

@@ -1,0 +1,164 @@
+import { randomBytes } from 'node:crypto';
+import { basename, dirname, join } from 'node:path';
+import { errnoOf, logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
+import { filesWithDamage } from '../mend/bad-sectors.ts';
+import type { FileLayer } from '../files/file-layer.ts';
+import { announceZstd, checkFormat, isUnused, writeFormat } from '../read/format-file.ts';
+import { createSegment, syncing, writing } from './hot-segment.ts';
+import { formatPath, isTemporary, logFolder, temporaryPath } from '../format/layout.ts';
+import { LogWriter, type WriterSettings } from './log-writer.ts';
+import { realFiles } from '../files/real-files.ts';
+import {
+  type ExpectedCommit,
+  findEnd,
+  putTailAside,
+  type SegmentEnd,
+  type TornTail,
+} from '../read/recovery.ts';
+import { segmentBatches } from '../read/segment-batches.ts';
+import {
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  type SegmentListing,
+} from '../read/segment-files.ts';
+import { ARCHIVE_ID_BYTES, genesisHash } from '../format/segment-header.ts';
+
+export interface LogWriterOptions {
+  /** The archive's folder; the caller holds its lock (see `acquireLock`). */
+  readonly dir: string;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly files?: FileLayer;
+  /** The commit that the catalog has reached, where there is a catalog. A log that ends before it is damage. */
+  readonly expected?: ExpectedCommit | undefined;
+  /** Told when bytes of a write that was cut off were put aside. */
+  readonly onTail?: (tail: TornTail) => void;
+  /** A batch begins in a new segment once the present one has this many bytes; about 64 MiB if not said. */
+  readonly segmentBytes?: number;
+}
+
+/**
+ * Opens the log for writing, and lays out a new archive where there is none. Removes unfinished files, makes the last
+ * segment durable before it trusts its commits, and puts a torn tail aside.
+ *
+ * @throws errors of family `damage` when the log is not what was written, or the disk does not give it back: then
+ *   nothing was changed
+ * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
+ */
+export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
+  const { dir, now, segmentBytes } = options;
+  const files = filesWithDamage(options.files ?? realFiles);
+  const settings: WriterSettings = { dir, now, files, segmentBytes };
+  const folder = logFolder(dir);
+  await writing(folder, 0, async () => files.makeFolder(folder));
+  if (isUnused(files, dir)) await writing(dir, 0, () => writeFormat(files, dir));
+  checkFormat(files, dir);
+  for (const name of files.list(folder).filter(isTemporary)) {
+    await writing(folder, 0, () => files.remove(join(folder, name)));
+  }
+  const format = temporaryPath(formatPath(dir));
+  if (files.list(dir).includes(basename(format))) {
+    await writing(dir, 0, () => files.remove(format));
+  }
+  const listing = listSegments(files, dir);
+  const last = [...listing].at(-1);
+  if (last === undefined) return beginLog(settings, options.expected);
+
+  await writing(dir, 0, () => announceZstd(files, dir, listing));
+  const opened = openInForce(files, dir, ...last);
+  try {
+    return await continueLog(settings, options, opened, listing);
+  } finally {
+    opened.file.close();
+  }
+}
+
+async function beginLog(
+  settings: WriterSettings,
+  expected: ExpectedCommit | undefined,
+): Promise<LogWriter> {
+  const { dir, files } = settings;
+  if (expected !== undefined && expected.number > 0) {
+    throw logEndsEarly({
+      file: logFolder(dir),
+      expectedNumber: expected.number,
+      expectedHash: expected.hash,
+      lastNumber: 0,
+    });
+  }
+  const archiveId = randomBytes(ARCHIVE_ID_BYTES);
+  const chain = { number: 0, hash: genesisHash(archiveId) };
+  const hot = await createSegment(files, dir, archiveId, 1, chain);
+  // The folders themselves have to outlive a power cut, too.
+  await syncing(dir, () => files.syncFolder(dir));
+  await files.syncFolder(dirname(dir)).catch((error: unknown) => {
+    // The folder above may be somebody else's, who does not let us look.
+    if (errnoOf(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
+  });
+  return new LogWriter(settings, { archiveId, hot, chain, time: 0 });
+}
+
+async function continueLog(
+  settings: WriterSettings,
+  { expected, onTail }: LogWriterOptions,
+  opened: OpenSegment,
+  listing: SegmentListing,
+): Promise<LogWriter> {
+  const { dir, files } = settings;
+  const { path, name, header } = opened;
+  const { archiveId, segment } = header;
+  // Whoever knows the last commit knows its time as well; otherwise a whole segment is read for it.
+  const timeBefore = ({ chain }: SegmentEnd): number =>
+    expected?.time !== undefined && expected.hash === chain.hash
+      ? expected.time
+      : lastTimeBefore(files, dir, listing, segment);
+  const startAt = (end: SegmentEnd) => ({
+    archiveId,
+    chain: end.chain,
+    time: end.time > 0 ? end.time : timeBefore(end),
+  });
+  if (name.generation > 1) {
+    // The last segment is sealed: somebody removed the one that was begun after it.
+    const end = findEnd(opened, expected);
+    const hot = await createSegment(files, dir, archiveId, segment + 1, end.chain);
+    return new LogWriter(settings, { ...startAt(end), hot });
+  }
+  const file = files.open(path, 'write');
+  try {
+    // What the page cache shows of an earlier run may not be on the disk yet.
+    await syncing(path, () => file.datasync());
+    const end = findEnd(opened, expected);
+    const tail = await writing(path, 0, () => putTailAside(files, dir, file, segment, end));
+    if (tail !== undefined) onTail?.(tail);
+    const { offset, ordinal } = end;
+    return new LogWriter(settings, {
+      ...startAt(end),
+      hot: { file, path, segment, offset, ordinal },
+    });
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** The time of the last commit before a segment that has none yet. */
+function lastTimeBefore(
+  files: FileLayer,
+  dir: string,
+  listing: SegmentListing,
+  segment: number,
+): number {
+  const generations = listing.get(segment - 1);
+  if (generations === undefined) return 0;
+  const opened = openInForce(files, dir, segment - 1, generations);
+  try {
+    let time = 0;
+    for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+      if (item.what === 'batch') time = Math.max(time, item.commit.time);
+    }
+    return time;
+  } finally {
+    opened.file.close();
+  }
+}

@@ -1,0 +1,156 @@
+import { createHash } from 'node:crypto';
+import type { BlobHash, MessageId } from '../../mail/words.ts';
+import type { LineShape } from '../format/base64-lines.ts';
+import {
+  continueRun,
+  firstLine,
+  MIN_DECODED_BYTES,
+  type ReadRun,
+  RunFinder,
+  readRun,
+  UNPROBED_BYTES,
+} from '../format/base64-runs.ts';
+import { type FileLayer, type LogFile, readFully } from '../files/file-layer.ts';
+import { RecipeBuilder } from './recipe-builder.ts';
+import { messagePayload } from './split-source.ts';
+
+/** How much of the source lies in memory at a time. */
+export interface WindowSize {
+  readonly bytes: number;
+  /** A run is judged only with this many bytes of it in the window. Lines that are longer stay literal. */
+  readonly judged: number;
+}
+
+const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
+
+export interface FileSplitSink {
+  blob(hash: BlobHash, bytes: Buffer): void;
+  /** Called between windows: waits until the blobs told so far need not be held any more. */
+  drain(): Promise<void>;
+}
+
+export interface SplitFile {
+  readonly id: MessageId;
+  readonly size: number;
+  readonly payload: Buffer;
+}
+
+/**
+ * Splits a raw source that lies in a file, window by window: memory does not depend on its size. The outcome is that of
+ * `splitSource`, but for lines of more than 256 KiB. What readers will rebuild is hashed on the way and compared with the
+ * source's own hash; if they differed, the source would be stored undecoded.
+ */
+export async function splitSourceFile(
+  files: FileLayer,
+  path: string,
+  sink: FileSplitSink,
+  window: WindowSize = WINDOW,
+): Promise<SplitFile> {
+  const file = files.open(path, 'read');
+  try {
+    const decoded = await split(file, sink, window, true);
+    return decoded.rebuilt === decoded.id ? decoded : await split(file, sink, window, false);
+  } finally {
+    file.close();
+  }
+}
+
+async function split(
+  file: LogFile,
+  sink: FileSplitSink,
+  { bytes, judged }: WindowSize,
+  decode: boolean,
+): Promise<SplitFile & { readonly rebuilt: string }> {
+  const whole = createHash('sha256');
+  const rebuilt = createHash('sha256');
+  const builder = new RecipeBuilder({
+    blob: (hash, blob) => sink.blob(hash, blob),
+    rebuilt: (piece) => rebuilt.update(piece),
+  });
+  const size = file.size();
+  const splitter = new WindowSplitter(builder, decode ? judged : undefined);
+  const window = Buffer.allocUnsafe(Math.min(bytes, size));
+  let read = 0;
+  let carried = 0;
+  while (read < size) {
+    const got = readFully(file, window.subarray(carried), read);
+    if (got === 0) throw new Error('the source became shorter while it was read');
+    whole.update(window.subarray(carried, carried + got));
+    read += got;
+    const filled = carried + got;
+    const used = splitter.take(window.subarray(0, filled), read >= size);
+    window.copyWithin(0, used, filled);
+    carried = filled - used;
+    await sink.drain();
+  }
+  const id = whole.digest('hex');
+  const payload = messagePayload(builder, id, read);
+  return { id, size: read, payload, rebuilt: rebuilt.digest('hex') };
+}
+
+/** Tells a builder a source that comes in windows; what a window leaves undecided comes again with the next. */
+class WindowSplitter {
+  readonly #builder: RecipeBuilder;
+  /** Undefined when nothing is to be decoded. */
+  readonly #judged: number | undefined;
+  /** The shape of the run that goes on: the window then begins at a line end. */
+  #open: LineShape | undefined;
+  /** True when a run may start at the first byte of the window. */
+  #startsHere = true;
+
+  constructor(builder: RecipeBuilder, judged: number | undefined) {
+    this.#builder = builder;
+    this.#judged = judged;
+  }
+
+  /** Returns how many bytes of the window are settled: all of them when it is the final one. */
+  take(window: Buffer, final: boolean): number {
+    let told = 0;
+    if (this.#open !== undefined) {
+      const run = continueRun(window, this.#open, final);
+      this.#tellRun(this.#open, run);
+      // Without another line, the line end that the window begins with belongs to what follows.
+      told = run.end;
+      if (!run.closed) return told;
+    }
+    const finder = new RunFinder(window, this.#startsHere);
+    this.#startsHere = false;
+    while (this.#judged !== undefined) {
+      const start = finder.next(told);
+      if (start === -1) break;
+      if (!final && window.length - start < this.#judged) {
+        this.#literal(window, told, start);
+        this.#startsHere = true;
+        return start;
+      }
+      told = this.#tryRun(window, told, start, this.#judged, final);
+      if (this.#open !== undefined) return told;
+    }
+    const settled = final ? window.length : Math.max(told, window.length - UNPROBED_BYTES);
+    this.#literal(window, told, settled);
+    return settled;
+  }
+
+  /** Tells the run at `start`, if there is one, and what lies before it; returns how far the window is told then. */
+  #tryRun(window: Buffer, told: number, start: number, longest: number, final: boolean): number {
+    const first = firstLine(window, start, final);
+    if (first === undefined || first === 'more' || first.lineLength > longest) return told;
+    const run = readRun(window, start, first, final);
+    if (run.length < MIN_DECODED_BYTES) return told;
+    this.#literal(window, told, start);
+    this.#builder.beginRun(first);
+    this.#tellRun(first, run);
+    return run.end;
+  }
+
+  #tellRun(shape: LineShape, { pieces, closed }: ReadRun): void {
+    for (const piece of pieces) this.#builder.run(piece);
+    this.#open = closed ? undefined : shape;
+    if (closed) this.#builder.endRun();
+  }
+
+  #literal(window: Buffer, from: number, to: number): void {
+    // A copy: the window's memory is used again.
+    if (to > from) this.#builder.literal(Buffer.from(window.subarray(from, to)));
+  }
+}
