@@ -10,7 +10,7 @@ import { parseHeaderDate } from '../mail/header-date.ts';
 import type { MessageId } from '../mail/words.ts';
 import { flagsFromName, receivedFromName } from '../mailfiles/maildir-names.ts';
 import { LineQuotes, type MboxRange, mboxRanges } from '../mailfiles/mbox.ts';
-import { factsOf } from '../sync/apply/fetched-facts.ts';
+import { factsOf } from '../sync/apply/walk/fetched-facts.ts';
 import type { FetchedSource } from '../sync/apply/ports.ts';
 import { type ExportIndex, flagsOf } from './export-index.ts';
 import type { MailFile } from './find-mail.ts';

@@ -1,4 +1,4 @@
-import { recalledCoverage } from './apply/coverage.ts';
+import { recalledCoverage } from './apply/walk/coverage.ts';
 import type { Memory, Mirror, Origin } from './apply/ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';

@@ -9,7 +9,7 @@ import { settle } from '../../src/config/settings.ts';
 import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { LastCompared } from '../../src/sync/apply/last-compared.ts';
+import type { LastCompared } from '../../src/sync/apply/memory/last-compared.ts';
 import type { Memory, Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
 
 /** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */

@@ -6,7 +6,7 @@ import type { AccountSettings } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
 import type { Limiter } from '../../limiter/limiter.ts';
 import { apiOrigin } from '../../sync/apply/api-origin.ts';
-import { orderUsages } from '../../sync/apply/order-usages.ts';
+import { orderUsages } from '../../sync/apply/walk/order-usages.ts';
 import type { Origin } from '../../sync/apply/ports.ts';
 
 export interface OpenOrigin {

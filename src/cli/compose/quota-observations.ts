@@ -3,7 +3,7 @@ import type { StateFile } from '../../catalog/state.ts';
 import { nearlyFull } from '../../errors/mailbox.ts';
 import { fullnessOf, percentOf } from '../../health/fullness.ts';
 import type { Observation } from '../../notify/observation.ts';
-import { isUnwatchedMailbox } from '../../sync/apply/unwatched.ts';
+import { isUnwatchedMailbox } from '../../sync/apply/memory/unwatched.ts';
 import { type Quota, recalledQuota } from '../archive-status.ts';
 import { sentenceOf } from '../sentences.ts';
 

@@ -17,7 +17,7 @@ import { startReceiver } from '../../receiver/receiver.ts';
 import type { ReceiverEvent } from '../../receiver/reception.ts';
 import { serviceManager } from '../../service-manager/service-manager.ts';
 import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
-import { lastCompared } from '../../sync/apply/last-compared.ts';
+import { lastCompared } from '../../sync/apply/memory/last-compared.ts';
 import { archiveFacts } from '../compose/archive-facts.ts';
 import { rememberedQuotas } from '../compose/quota-observations.ts';
 import { syncRunReport } from '../compose/run-report.ts';

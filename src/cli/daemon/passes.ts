@@ -18,7 +18,7 @@ import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
 import { BY_HAND } from '../../sync/apply/pass-context.ts';
 import type { Mirror } from '../../sync/apply/ports.ts';
 import type { Wanted } from '../../sync/apply/survey.ts';
-import { noteUnwatchedMailboxes } from '../../sync/apply/unwatched.ts';
+import { noteUnwatchedMailboxes } from '../../sync/apply/memory/unwatched.ts';
 import { selects } from '../../sync/plan/selection.ts';
 import { planSync, type SyncPlan } from '../../sync/plan-sync.ts';
 import type { ProgressListener } from '../../sync/progress.ts';

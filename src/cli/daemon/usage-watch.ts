@@ -1,14 +1,14 @@
 import type { DaemonEvent } from '../../daemon/ports.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MailboxKey } from '../../mail/words.ts';
-import type { LastCompared } from '../../sync/apply/last-compared.ts';
+import type { LastCompared } from '../../sync/apply/memory/last-compared.ts';
 import {
   isLeftAlone,
   recalledListing,
   rememberFailure,
   rememberUsages,
-} from '../../sync/apply/note-usages.ts';
-import { orderUsages } from '../../sync/apply/order-usages.ts';
+} from '../../sync/apply/walk/note-usages.ts';
+import { orderUsages } from '../../sync/apply/walk/order-usages.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../../sync/apply/ports.ts';
 import { type HeldAmounts, hasMoved } from '../../sync/plan/moved-usage.ts';
 import { selects } from '../../sync/plan/selection.ts';

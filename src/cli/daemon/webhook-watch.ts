@@ -6,7 +6,7 @@ import { watchDeliveries } from '../../delivery-watch/watch.ts';
 import { WebhookListing } from '../../delivery-watch/webhook-listing.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MailboxKey } from '../../mail/words.ts';
-import type { LastCompared } from '../../sync/apply/last-compared.ts';
+import type { LastCompared } from '../../sync/apply/memory/last-compared.ts';
 import { selects } from '../../sync/plan/selection.ts';
 import { webhookObservations } from '../compose/webhook-observations.ts';
 import { type AccountOrigin, orderOf } from './account-origins.ts';

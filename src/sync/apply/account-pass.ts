@@ -1,15 +1,15 @@
 import { forecast } from '../plan/forecast.ts';
 import { ahead, takeFirst } from './first-part.ts';
 import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
-import { noteQuota, recalledMeanSize } from './note-quota.ts';
-import { noteUsages } from './note-usages.ts';
+import { noteQuota, recalledMeanSize } from './walk/note-quota.ts';
+import { noteUsages } from './walk/note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
-import { byName } from './suspended.ts';
-import { noteMailboxes, recentMailboxes } from './unreachable.ts';
-import { noteUnwatchedMailboxes } from './unwatched.ts';
-import { reconsiderSearch } from './walk.ts';
+import { byName } from './memory/suspended.ts';
+import { noteMailboxes, recentMailboxes } from './memory/unreachable.ts';
+import { noteUnwatchedMailboxes } from './memory/unwatched.ts';
+import { reconsiderSearch } from './walk/walk.ts';
 
 /** Mailboxes that are looked at together: their newest mail comes before anybody's backlog. */
 const MAILBOXES_TOGETHER = 20;

@@ -2,7 +2,7 @@ import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { FolderKey, Listing } from '../../mail/words.ts';
 import { concernsOnly } from './failure-scope.ts';
 import type { Memory, Origin } from './ports.ts';
-import { walkRange } from './walk.ts';
+import { walkRange } from './walk/walk.ts';
 
 /** Scope of memory: when a host last proved that reading a source leaves a message unseen. */
 const CANARY = 'canary';

@@ -5,8 +5,8 @@ import { guard } from './mailbox-pass.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './survey.ts';
-import { verifyAssumed } from './verify-assumed.ts';
-import { walkRange } from './walk.ts';
+import { verifyAssumed } from './walk/verify-assumed.ts';
+import { walkRange } from './walk/walk.ts';
 
 /**
  * How archive and origin differ. `not-archived`: listed there, and no place here. `not-listed`: current here, and

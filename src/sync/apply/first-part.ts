@@ -4,7 +4,7 @@ import { concernsOnly } from './failure-scope.ts';
 import type { FolderPass } from './folder-pass.ts';
 import { guardFolder } from './mailbox-pass.ts';
 import type { PassContext } from './pass-context.ts';
-import { canSearch, isRefusal } from './walk.ts';
+import { canSearch, isRefusal } from './walk/walk.ts';
 
 /** What counts as recent: a year. */
 const RECENT_MS = 365 * 86_400_000;

@@ -18,7 +18,7 @@ import {
   type UidInterval,
   type UidIntervals,
 } from '../plan/uid-intervals.ts';
-import { askByName } from './ask-by-name.ts';
+import { askByName } from './walk/ask-by-name.ts';
 import {
   type AwaitedListing,
   Coverage,
@@ -26,14 +26,14 @@ import {
   type PageTicket,
   recalledCoverage,
   rememberCoverage,
-} from './coverage.ts';
-import { fetchAndStore } from './fetch-source.ts';
-import { newestPage } from './newest-page.ts';
+} from './walk/coverage.ts';
+import { fetchAndStore } from './walk/fetch-source.ts';
+import { newestPage } from './walk/newest-page.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginPage } from './ports.ts';
-import { dueQuarantined, forgetTries, noteTry } from './quarantine-retries.ts';
-import { recalledSweep, rememberSwept } from './sweep-progress.ts';
-import { canSearch, walkRange } from './walk.ts';
+import { dueQuarantined, forgetTries, noteTry } from './memory/quarantine-retries.ts';
+import { recalledSweep, rememberSwept } from './walk/sweep-progress.ts';
+import { canSearch, walkRange } from './walk/walk.ts';
 
 /** Every uid a folder has or will have. */
 const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };

@@ -1,25 +1,25 @@
 import { syncError } from '../../errors/sync.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import type { FolderCertificate } from '../result.ts';
-import { certify } from './certify.ts';
-import { type EndingFolder, settleEndings } from './endings.ts';
+import { certify } from './ends/certify.ts';
+import { type EndingFolder, settleEndings } from './ends/endings.ts';
 import { brokeWhileAnswering, concernsOnly } from './failure-scope.ts';
 import { findRenames } from './find-renames.ts';
-import { findFlagChanges } from './flag-changes.ts';
+import { findFlagChanges } from './walk/flag-changes.ts';
 import { FolderPass } from './folder-pass.ts';
-import { judgeFolder, type Renumbered } from './judge-folder.ts';
-import { goneFolders, noteListing } from './listing-memory.ts';
-import { noteQuota } from './note-quota.ts';
-import { noteAnswered } from './note-usages.ts';
+import { judgeFolder, type Renumbered } from './ends/judge-folder.ts';
+import { goneFolders, noteListing } from './memory/listing-memory.ts';
+import { noteQuota } from './walk/note-quota.ts';
+import { noteAnswered } from './walk/note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox, OriginPage } from './ports.ts';
-import { noteProof } from './proof.ts';
-import { releaseForgotten } from './release-forgotten.ts';
-import { releaseQuarantined } from './release-quarantined.ts';
-import { isQuiet } from './rhythm.ts';
+import { noteProof } from './memory/proof.ts';
+import { releaseForgotten } from './ends/release-forgotten.ts';
+import { releaseQuarantined } from './ends/release-quarantined.ts';
+import { isQuiet } from './memory/rhythm.ts';
 import { surveyMailbox, type Wanted } from './survey.ts';
-import { noteUnwatchedFolders } from './unwatched.ts';
-import { verifyAssumed } from './verify-assumed.ts';
+import { noteUnwatchedFolders } from './memory/unwatched.ts';
+import { verifyAssumed } from './walk/verify-assumed.ts';
 
 /** A look at the newest page that is older than this when the walk ends is worth another: one minute. */
 const LONG_WALK_MS = 60_000;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import type { Listing } from '../../../src/mail/words.ts';
 import type { Memory, Origin, OriginPage, UidOrder } from '../../../src/sync/apply/ports.ts';
-import { pageOver, walkRange } from '../../../src/sync/apply/walk.ts';
+import { pageOver, walkRange } from '../../../src/sync/apply/walk/walk.ts';
 
 const at = { host: 'h', mailbox: 'AC1', folder: 'INBOX' };
 

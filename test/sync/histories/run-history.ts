@@ -8,7 +8,7 @@ import { EXIT } from '../../../src/cli/exit-codes.ts';
 import { exitOfSync } from '../../../src/cli/sync-report.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
-import { recalledCoverage } from '../../../src/sync/apply/coverage.ts';
+import { recalledCoverage } from '../../../src/sync/apply/walk/coverage.ts';
 import { BY_HAND } from '../../../src/sync/apply/pass-context.ts';
 import { gapsOf } from '../../../src/sync/plan/uid-intervals.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';

@@ -1,7 +1,7 @@
-import { askByName } from './ask-by-name.ts';
-import type { FolderPass } from './folder-pass.ts';
-import type { PassContext } from './pass-context.ts';
-import { canSearch, distrustSearch, walkByOffset } from './walk.ts';
+import { askByName } from '../walk/ask-by-name.ts';
+import type { FolderPass } from '../folder-pass.ts';
+import type { PassContext } from '../pass-context.ts';
+import { canSearch, distrustSearch, walkByOffset } from '../walk/walk.ts';
 
 /**
  * Asks for missing uids by name: only what an answered interval lacked *and* does not answer then is gone. What

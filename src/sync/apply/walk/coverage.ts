@@ -1,6 +1,6 @@
-import type { FolderKey, Listing } from '../../mail/words.ts';
-import { addInterval, type UidInterval, type UidIntervals } from '../plan/uid-intervals.ts';
-import { folderKey, type Memory } from './ports.ts';
+import type { FolderKey, Listing } from '../../../mail/words.ts';
+import { addInterval, type UidInterval, type UidIntervals } from '../../plan/uid-intervals.ts';
+import { folderKey, type Memory } from '../ports.ts';
 
 /** A page whose messages are on their way: when the last of them is durable, its interval is covered. */
 export interface PageTicket {

@@ -1,5 +1,5 @@
-import type { FolderKey } from '../../mail/words.ts';
-import type { PassContext } from './pass-context.ts';
+import type { FolderKey } from '../../../mail/words.ts';
+import type { PassContext } from '../pass-context.ts';
 
 /**
  * Lets go of places at which the origin showed forgotten mail and does not any more: they are not counted on, nor asked

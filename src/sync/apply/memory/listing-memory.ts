@@ -1,10 +1,10 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { MailboxKey } from '../../mail/words.ts';
-import { selects } from '../plan/selection.ts';
-import type { EndingFolder } from './endings.ts';
-import type { PassContext } from './pass-context.ts';
-import { type FolderListing, folderKey } from './ports.ts';
-import type { Wanted } from './survey.ts';
+import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import type { MailboxKey } from '../../../mail/words.ts';
+import { selects } from '../../plan/selection.ts';
+import type { EndingFolder } from '../ends/endings.ts';
+import type { PassContext } from '../pass-context.ts';
+import { type FolderListing, folderKey } from '../ports.ts';
+import type { Wanted } from '../survey.ts';
 
 /** Scope of memory: folders that an earlier listing lacked already. */
 const UNLISTED = 'unlisted';

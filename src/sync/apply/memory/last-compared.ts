@@ -1,5 +1,5 @@
-import type { MailboxKey } from '../../mail/words.ts';
-import type { Memory, Mirror } from './ports.ts';
+import type { MailboxKey } from '../../../mail/words.ts';
+import type { Memory, Mirror } from '../ports.ts';
 import { recalledProof } from './proof.ts';
 
 export interface LastCompared {

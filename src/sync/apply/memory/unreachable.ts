@@ -1,8 +1,8 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { selects } from '../plan/selection.ts';
-import type { PassContext } from './pass-context.ts';
-import type { OriginMailbox } from './ports.ts';
-import type { Wanted } from './survey.ts';
+import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { selects } from '../../plan/selection.ts';
+import type { PassContext } from '../pass-context.ts';
+import type { OriginMailbox } from '../ports.ts';
+import type { Wanted } from '../survey.ts';
 
 /** Scope of memory: the mailboxes that each account has listed, and since when one is not listed any more. */
 const MAILBOXES = 'account-mailboxes';

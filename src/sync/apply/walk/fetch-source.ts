@@ -1,22 +1,22 @@
 import { rm } from 'node:fs/promises';
-import type { QuarantineReason } from '../../archive/format/facts.ts';
-import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { syncError } from '../../errors/sync.ts';
-import { fingerprint } from '../../mail/fingerprint.ts';
-import type { FolderKey, Listing, Place } from '../../mail/words.ts';
+import type { QuarantineReason } from '../../../archive/format/facts.ts';
+import type { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { syncError } from '../../../errors/sync.ts';
+import { fingerprint } from '../../../mail/fingerprint.ts';
+import type { FolderKey, Listing, Place } from '../../../mail/words.ts';
 import {
   carriesListedId,
   type EarlierFetch,
   type FetchedFacts,
   type Judgement,
   judgeSource,
-} from '../source-judgement.ts';
+} from '../../source-judgement.ts';
 import { askByName } from './ask-by-name.ts';
-import { concernsOnly } from './failure-scope.ts';
+import { concernsOnly } from '../failure-scope.ts';
 import { beginsLikeMail, factsOf, messageIdOf } from './fetched-facts.ts';
-import type { PassContext } from './pass-context.ts';
-import { type FetchedSource, placeKey } from './ports.ts';
-import { forgetTries } from './quarantine-retries.ts';
+import type { PassContext } from '../pass-context.ts';
+import { type FetchedSource, placeKey } from '../ports.ts';
+import { forgetTries } from '../memory/quarantine-retries.ts';
 
 /** The folder whose messages are fetched, as far as fetching needs it. */
 export interface FetchingFolder {

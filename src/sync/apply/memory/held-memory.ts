@@ -1,6 +1,6 @@
-import type { FolderKey } from '../../mail/words.ts';
-import type { PassContext } from './pass-context.ts';
-import { folderKey } from './ports.ts';
+import type { FolderKey } from '../../../mail/words.ts';
+import type { PassContext } from '../pass-context.ts';
+import { folderKey } from '../ports.ts';
 
 /** Scope of memory: since when the brake holds places of a folder. */
 const HELD = 'held';

@@ -1,6 +1,6 @@
-import type { PlatformClient } from '../../api/platform-client.ts';
-import { MAILBOXES_A_REQUEST } from '../plan/usage-listing.ts';
-import type { ListedUsage, QuotaResource, UsageListing } from './ports.ts';
+import type { PlatformClient } from '../../../api/platform-client.ts';
+import { MAILBOXES_A_REQUEST } from '../../plan/usage-listing.ts';
+import type { ListedUsage, QuotaResource, UsageListing } from '../ports.ts';
 
 type PlatformMailbox = Awaited<ReturnType<PlatformClient['listMailboxes']>>['items'][number];
 

@@ -1,9 +1,9 @@
-import type { FolderKey } from '../../mail/words.ts';
-import { covers } from '../plan/uid-intervals.ts';
-import { type FolderCertificate, isHeldOnly } from '../result.ts';
-import type { FolderPass } from './folder-pass.ts';
-import type { PassContext } from './pass-context.ts';
-import { folderKey, type Memory } from './ports.ts';
+import type { FolderKey } from '../../../mail/words.ts';
+import { covers } from '../../plan/uid-intervals.ts';
+import { type FolderCertificate, isHeldOnly } from '../../result.ts';
+import type { FolderPass } from '../folder-pass.ts';
+import type { PassContext } from '../pass-context.ts';
+import { folderKey, type Memory } from '../ports.ts';
 
 /** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
 export interface Proof {

@@ -1,8 +1,8 @@
-import type { FolderKey, MailboxKey } from '../../mail/words.ts';
-import { selects } from '../plan/selection.ts';
-import type { PassContext } from './pass-context.ts';
-import { folderKey, type Memory, type OriginMailbox } from './ports.ts';
-import type { Wanted } from './survey.ts';
+import type { FolderKey, MailboxKey } from '../../../mail/words.ts';
+import { selects } from '../../plan/selection.ts';
+import type { PassContext } from '../pass-context.ts';
+import { folderKey, type Memory, type OriginMailbox } from '../ports.ts';
+import type { Wanted } from '../survey.ts';
 
 /** Scope of memory: what the configuration of the last pass left out. It is compared with nothing, and so never stale. */
 const UNWATCHED = 'unwatched';

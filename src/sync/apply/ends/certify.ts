@@ -1,7 +1,7 @@
-import { covers } from '../plan/uid-intervals.ts';
-import type { FolderCertificate } from '../result.ts';
-import type { FolderPass } from './folder-pass.ts';
-import type { PassContext } from './pass-context.ts';
+import { covers } from '../../plan/uid-intervals.ts';
+import type { FolderCertificate } from '../../result.ts';
+import type { FolderPass } from '../folder-pass.ts';
+import type { PassContext } from '../pass-context.ts';
 
 /**
  * States what the answers about a folder prove. It is complete only when every uid up to the newest was

@@ -1,16 +1,16 @@
-import type { PlacedMessage } from '../../catalog/relinking.ts';
-import { fingerprint } from '../../mail/fingerprint.ts';
-import { flagSet, type Listing } from '../../mail/words.ts';
+import type { PlacedMessage } from '../../../catalog/relinking.ts';
+import { fingerprint } from '../../../mail/fingerprint.ts';
+import { flagSet, type Listing } from '../../../mail/words.ts';
 import {
   DECLARED_AT,
   judgeGeneration,
   SAMPLE_SIZE,
   type SampleAnswer,
   samplePositions,
-} from '../plan/generation.ts';
-import { askByName } from './ask-by-name.ts';
-import { FolderPass } from './folder-pass.ts';
-import type { PassContext } from './pass-context.ts';
+} from '../../plan/generation.ts';
+import { askByName } from '../walk/ask-by-name.ts';
+import { FolderPass } from '../folder-pass.ts';
+import type { PassContext } from '../pass-context.ts';
 import { releaseForgotten } from './release-forgotten.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import type { FetchedFacts } from '../source-judgement.ts';
-import type { FetchedSource } from './ports.ts';
+import type { FetchedFacts } from '../../source-judgement.ts';
+import type { FetchedSource } from '../ports.ts';
 
 /** The Message-ID stands in the header block; 256 KiB of header is more than any real message has. */
 const HEADER_WINDOW = 256 * 1024;

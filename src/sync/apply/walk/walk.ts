@@ -1,9 +1,9 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { FolderKey, Listing } from '../../mail/words.ts';
-import { PAGE_SIZE } from '../plan/forecast.ts';
-import { type PageQuestion, weighPage } from '../plan/page-answer.ts';
-import type { UidInterval } from '../plan/uid-intervals.ts';
-import type { Memory, Origin, OriginPage, UidOrder } from './ports.ts';
+import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import type { FolderKey, Listing } from '../../../mail/words.ts';
+import { PAGE_SIZE } from '../../plan/forecast.ts';
+import { type PageQuestion, weighPage } from '../../plan/page-answer.ts';
+import type { UidInterval } from '../../plan/uid-intervals.ts';
+import type { Memory, Origin, OriginPage, UidOrder } from '../ports.ts';
 
 /** A page that was weighed: the uids it speaks for, and its messages within them. */
 export interface WalkedPage {

@@ -1,7 +1,7 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { FolderKey } from '../../mail/words.ts';
-import { PAGE_SIZE } from '../plan/forecast.ts';
-import type { Origin, OriginPage } from './ports.ts';
+import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import type { FolderKey } from '../../../mail/words.ts';
+import { PAGE_SIZE } from '../../plan/forecast.ts';
+import type { Origin, OriginPage } from '../ports.ts';
 
 /**
  * Asks for the newest page of a folder. A folder that shows nothing while its listing counts messages is asked

@@ -1,6 +1,6 @@
-import type { FolderKey, Place } from '../../mail/words.ts';
-import type { PassContext } from './pass-context.ts';
-import { placeKey } from './ports.ts';
+import type { FolderKey, Place } from '../../../mail/words.ts';
+import type { PassContext } from '../pass-context.ts';
+import { placeKey } from '../ports.ts';
 
 /** Scope of memory: how often a quarantined place was tried again, and when last. */
 const TRIES = 'quarantine-tries';

@@ -1,7 +1,7 @@
-import type { MailboxKey } from '../../mail/words.ts';
-import { concernsOnly } from './failure-scope.ts';
-import type { PassContext } from './pass-context.ts';
-import type { Memory, QuotaResource } from './ports.ts';
+import type { MailboxKey } from '../../../mail/words.ts';
+import { concernsOnly } from '../failure-scope.ts';
+import type { PassContext } from '../pass-context.ts';
+import type { Memory, QuotaResource } from '../ports.ts';
 
 /** Scope of memory: the quota of each mailbox, as the origin last told it. */
 export const QUOTA = 'quota';
