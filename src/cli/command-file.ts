@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
+import type { ExitCode } from '../errors/exit-codes.ts';
 import type { CommandContext } from './context.ts';
-import type { ExitCode } from './exit-codes.ts';
 
 /** What a command does once its line is parsed. */
 export type Body = (context: CommandContext) => Promise<ExitCode>;

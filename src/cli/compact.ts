@@ -1,4 +1,7 @@
 import { join } from 'node:path';
+import { realFiles } from '../archive/files/real-files.ts';
+import { isTemporary, logFolder } from '../archive/format/layout.ts';
+import { checkFormat } from '../archive/read/format-file.ts';
 import {
   type Compactable,
   compactableSegments,
@@ -6,22 +9,19 @@ import {
   isDamage,
 } from '../archive/write/compact-segments.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/write/compress-payload.ts';
-import { checkFormat } from '../archive/read/format-file.ts';
 import { writing } from '../archive/write/hot-segment.ts';
-import { isTemporary, logFolder } from '../archive/format/layout.ts';
 import { acquireLock } from '../archive/write/lock.ts';
 import { dropOldGenerations } from '../archive/write/old-generations.ts';
-import { realFiles } from '../archive/files/real-files.ts';
 import { sealerOnThread } from '../archive/write/sealer.ts';
 import { locateCodec } from '../config/archive-codec.ts';
 import { locateDataDir } from '../config/data-dir.ts';
+import { requireArchive } from '../engine/archive/archive-folder.ts';
+import { mindFileSystem } from '../engine/archive/network-file-system.ts';
+import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { bytes, count, counted, span } from './amounts.ts';
-import { requireArchive } from './archive-folder.ts';
-import { mindFileSystem } from './compose/network-file-system.ts';
+import { bytes, count, counted, span } from '../wording/amounts.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
 import type { CommandContext } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
-import { sentenceOf } from './sentences.ts';
 
 /** How often progress is reported. */
 const REPORT_EVERY_MS = 5_000;

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Surroundings } from '../config/locate.ts';
+import type { EngineContext } from '../engine/context.ts';
 import type { Notices } from './notices.ts';
 import type { Output } from './output.ts';
 
@@ -12,14 +12,9 @@ export interface Globals {
 }
 
 /** What a command works with: nothing of the process is reached by other ways. */
-export interface CommandContext {
+export interface CommandContext extends EngineContext {
   readonly globals: Globals;
   readonly output: Output;
   readonly notices: Notices;
-  readonly surroundings: Surroundings;
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
-  /** Aborted by the first SIGINT or SIGTERM. */
-  readonly signal: AbortSignal;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
 }

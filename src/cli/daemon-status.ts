@@ -1,7 +1,7 @@
 import { findControlSocket } from '../daemon/control-path.ts';
 import type { DaemonStatus } from '../daemon/status.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
-import { count, counted, span } from './amounts.ts';
+import { count, counted, span } from '../wording/amounts.ts';
 import type { Colours } from './output.ts';
 
 /** What a running daemon says of itself; null where none has the archive. */

@@ -1,4 +1,4 @@
-import { EXIT, type ExitCode } from './exit-codes.ts';
+import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 
 /** What codes mean for every command that has them, where it says nothing of its own. */
 const MEANINGS: Readonly<Record<ExitCode, string>> = {

@@ -1,7 +1,7 @@
+import { combinedExit, EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import type { ExportFailure, ExportResult } from '../export/export-options.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
-import { bytes, counted } from './amounts.ts';
-import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
+import { bytes, counted } from '../wording/amounts.ts';
 import { shortId } from './place-line.ts';
 
 /** More places than this nobody reads; the manifest and `--json` have them all. */

@@ -1,13 +1,13 @@
 import packageJson from '../../package.json' with { type: 'json' };
 import type { AccountSettings, Settings } from '../config/settings.ts';
 import { findControlSocket } from '../daemon/control-path.ts';
+import { openLog } from '../engine/pass/pass-log.ts';
+import type { Narrowing } from '../engine/pass/selection.ts';
+import { wantedOf } from '../engine/pass/selection.ts';
+import type { ExitCode } from '../errors/exit-codes.ts';
+import { readDamage } from '../health/known-damage.ts';
 import type { CommandContext } from './context.ts';
-import type { ExitCode } from './exit-codes.ts';
-import { readDamage } from './known-damage.ts';
-import { openLog } from './log.ts';
 import { showProgress } from './progress/sync-progress.ts';
-import type { Narrowing } from './sync-selection.ts';
-import { wantedOf } from './sync-selection.ts';
 import { tellPlan, tellResult } from './tell-result.ts';
 
 /** What of `sync` goes to a daemon. */

@@ -1,6 +1,6 @@
+import type { Reader } from '../engine/archive/reader.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { MessageReading } from '../mime/message-reading.ts';
-import type { Reader } from './compose/reader.ts';
 
 /** What `show` prints of a message for programs: what list and search tell of it is spelled as they spell it. */
 export function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {

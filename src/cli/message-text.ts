@@ -1,6 +1,6 @@
 import { fitColumns, terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
 import type { MessageReading } from '../mime/message-reading.ts';
-import { bytes } from './amounts.ts';
+import { bytes } from '../wording/amounts.ts';
 import type { Colours, Output } from './output.ts';
 import { wrapLine } from './wrap-text.ts';
 

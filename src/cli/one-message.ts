@@ -1,8 +1,8 @@
+import type { Reader } from '../engine/archive/reader.ts';
 import { retentionError } from '../errors/retention.ts';
 import { usageError } from '../errors/usage.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
 import type { MessageId } from '../mail/words.ts';
-import type { Reader } from './compose/reader.ts';
 import { dateText, SHORT_ID, senderText } from './place-line.ts';
 
 /**

@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { errnoOf } from '../errors/errno.ts';
 import { outputFailed } from '../errors/system.ts';
-import { jsonLine } from './json-text.ts';
+import { jsonLine } from '../wording/json-text.ts';
 import { fitNarrow } from './wrap-text.ts';
 
 export type Colours = ReturnType<typeof pc.createColors>;

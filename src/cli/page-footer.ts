@@ -1,5 +1,5 @@
 import type { HitCount } from '../catalog/search/search.ts';
-import { count, counted } from './amounts.ts';
+import { count, counted } from '../wording/amounts.ts';
 
 /** Counting starts when the page is printed, and only a person waits for it. */
 const COUNTING_MS = 100;

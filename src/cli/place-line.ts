@@ -1,6 +1,6 @@
 import type { PlaceLine } from '../catalog/list.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
-import { localTime } from './amounts.ts';
+import { localTime } from '../wording/amounts.ts';
 import type { Output } from './output.ts';
 
 /** The characters of an id that people read; enough to tell the messages of one archive apart. */

@@ -1,6 +1,6 @@
 import type { FolderPlan } from '../sync/plan/plan-folder.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
-import { counted, span } from './amounts.ts';
+import { counted, span } from '../wording/amounts.ts';
 import { shownName } from './shown-name.ts';
 
 const ACTIONS: Readonly<Record<FolderPlan['action'], string>> = {

@@ -1,8 +1,8 @@
-import type { SearchRequest } from '../catalog/search/search.ts';
 import type { SearchHit } from '../catalog/search/hit.ts';
-import type { Reader } from './compose/reader.ts';
+import type { SearchRequest } from '../catalog/search/search.ts';
+import type { Reader } from '../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import type { CommandContext } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
 import { type LineFormat, lineWriter, printId, SEARCH_COLUMNS } from './line-format.ts';
 import { countingTime, footerText } from './page-footer.ts';
 import { shortId } from './place-line.ts';

@@ -1,11 +1,11 @@
 import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
+import { EXIT_STATUS_HELP } from '../errors/exit-codes.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
 import type { Body } from './command-file.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
-import { EXIT_STATUS_HELP } from './exit-codes.ts';
 import { exitStatusHelp } from './exit-help.ts';
 import { markMinusWords } from './minus-words.ts';
 import type { CommandEntry } from './reading-commands.ts';

@@ -1,4 +1,4 @@
-import { EXIT } from './exit-codes.ts';
+import { EXIT } from '../errors/exit-codes.ts';
 import { wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
 import { reported, run } from './run.ts';

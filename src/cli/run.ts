@@ -1,15 +1,16 @@
 import type { Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/write/lock-holder.ts';
+import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
-import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
+import { reportTo, WORDS } from './engine-events.ts';
 import { streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
-import { sentenceOf } from './sentences.ts';
-import { exitOf, tell } from './tell.ts';
+import { tell } from './tell.ts';
 
 /** The process as a command sees it. */
 export interface Surface {
@@ -49,7 +50,9 @@ export async function run(
     const { quiet } = globals;
     const notices = streamNotices(stderr, { json, quiet, verbose, env, noColour });
     const surroundings = { cwd, env };
-    const context = { globals, output, notices, surroundings, stdin, signal, now };
+    const report = reportTo(notices);
+    const base = { globals, surroundings, signal, now, report, words: WORDS };
+    const context = { ...base, output, notices, stdin };
     const startedAt = now();
     ended = await request.body(context);
     await output.written();

@@ -1,6 +1,6 @@
-import type { SearchPlan } from '../catalog/search/search.ts';
 import type { SearchHit } from '../catalog/search/hit.ts';
 import type { UnknownName } from '../catalog/search/resolve.ts';
+import type { SearchPlan } from '../catalog/search/search.ts';
 import { displayWidth, fitColumns, terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
 import type { SearchNode, SearchQuery } from '../search/ast.ts';
 import type { Output } from './output.ts';

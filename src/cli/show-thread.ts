@@ -1,8 +1,8 @@
+import type { Reader } from '../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import type { MessageId } from '../mail/words.ts';
 import { readMessage } from '../mime/reading.ts';
-import type { Reader } from './compose/reader.ts';
 import type { CommandContext } from './context.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
 import { messageJson } from './message-json.ts';
 import { messageText } from './message-text.ts';
 import { printPaged } from './pager.ts';

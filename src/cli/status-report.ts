@@ -1,8 +1,13 @@
+import type {
+  ArchiveStatus,
+  Budget,
+  FolderStatus,
+  MailboxStatus,
+} from '../engine/status/archive-status.ts';
 import { percentOf } from '../health/fullness.ts';
 import { isImported } from '../mail/imported.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
-import { bytes, count, counted, span } from './amounts.ts';
-import type { ArchiveStatus, Budget, FolderStatus, MailboxStatus } from './archive-status.ts';
+import { bytes, count, counted, span } from '../wording/amounts.ts';
 import { verificationLines } from './known-damage.ts';
 import type { Colours, Output } from './output.ts';
 import { shownName } from './shown-name.ts';

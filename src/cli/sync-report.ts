@@ -1,3 +1,4 @@
+import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../errors/exit-codes.ts';
 import { syncError } from '../errors/sync.ts';
 import {
   type FolderCertificate,
@@ -6,9 +7,8 @@ import {
   type SyncFailure,
   type SyncResult,
 } from '../sync/result.ts';
-import { bytes, count, counted, span } from './amounts.ts';
-import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
-import { sayFacts, sentenceOf } from './sentences.ts';
+import { bytes, count, counted, span } from '../wording/amounts.ts';
+import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
 import { shownName } from './shown-name.ts';
 import type { Told } from './tell.ts';
 

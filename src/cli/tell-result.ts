@@ -1,13 +1,13 @@
+import { type Narrowing, refuseUnknownNames } from '../engine/pass/selection.ts';
+import { combinedExit, EXIT, type ExitCode } from '../errors/exit-codes.ts';
 import type { KnownDamage } from '../health/facts.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { SyncResult } from '../sync/result.ts';
-import { counted } from './amounts.ts';
+import { counted } from '../wording/amounts.ts';
 import type { CommandContext } from './context.ts';
-import { combinedExit, EXIT, type ExitCode } from './exit-codes.ts';
 import { damageTrouble } from './known-damage.ts';
 import { planText } from './plan-report.ts';
 import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
-import { type Narrowing, refuseUnknownNames } from './sync-selection.ts';
 import { tell } from './tell.ts';
 
 /**

@@ -1,7 +1,5 @@
 import type { Writable } from 'node:stream';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
-import { EXIT, EXIT_OF_FAMILY, type ExitCode } from './exit-codes.ts';
-import { jsonLine } from './json-text.ts';
+import { jsonLine } from '../wording/json-text.ts';
 import { fitNarrow } from './wrap-text.ts';
 
 /** What went wrong, as people and programs are told. */
@@ -32,9 +30,4 @@ export function tell(
   ];
   const text = lines.join('\n');
   stderr.write(`${stderr.isTTY === true ? fitNarrow(text, stderr.columns) : text}\n`);
-}
-
-/** How the process ends after an error. */
-export function exitOf(error: unknown): ExitCode {
-  return error instanceof MailkeepError ? EXIT_OF_FAMILY[error.family] : EXIT.failures;
 }

@@ -1,8 +1,8 @@
 import { type FolderFilter, isMailbox, matchingFolders } from '../catalog/folder-names.ts';
 import type { UnknownName } from '../catalog/search/resolve.ts';
+import type { Reader } from '../engine/archive/reader.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearestAddress, nearestFolder } from '../names/near-names.ts';
-import type { Reader } from './compose/reader.ts';
 import type { Notices } from './notices.ts';
 import { unknownText } from './search-report.ts';
 

@@ -1,6 +1,15 @@
 import { basename } from 'node:path';
-import { filesWithDamage } from '../archive/mend/bad-sectors.ts';
 import { createAnew, type FileLayer, readFully, writeAll } from '../archive/files/file-layer.ts';
+import { realFiles } from '../archive/files/real-files.ts';
+import {
+  formatPath,
+  isTemporary,
+  logFolder,
+  segmentPath,
+  temporaryPath,
+} from '../archive/format/layout.ts';
+import { filesWithDamage } from '../archive/mend/bad-sectors.ts';
+import { mendSegment } from '../archive/mend/mend-segment.ts';
 import {
   allowsZstd,
   allowZstd,
@@ -9,16 +18,6 @@ import {
   isUnused,
   writeFormat,
 } from '../archive/read/format-file.ts';
-import { syncing, writing } from '../archive/write/hot-segment.ts';
-import {
-  formatPath,
-  isTemporary,
-  logFolder,
-  segmentPath,
-  temporaryPath,
-} from '../archive/format/layout.ts';
-import { mendSegment } from '../archive/mend/mend-segment.ts';
-import { realFiles } from '../archive/files/real-files.ts';
 import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import {
   listSegments,
@@ -27,6 +26,7 @@ import {
   openSegment,
   type SegmentListing,
 } from '../archive/read/segment-files.ts';
+import { syncing, writing } from '../archive/write/hot-segment.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { copyError } from '../errors/copy.ts';
 import { type SegmentState, segmentState } from './segment-state.ts';

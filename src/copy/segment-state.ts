@@ -1,5 +1,6 @@
-import { type CommitRecord, decodeCommit } from '../archive/format/commit-record.ts';
 import type { FileLayer } from '../archive/files/file-layer.ts';
+import { type CommitRecord, decodeCommit } from '../archive/format/commit-record.ts';
+import { SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';
 import {
@@ -8,7 +9,6 @@ import {
   openInForce,
   type SegmentListing,
 } from '../archive/read/segment-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import { errnoOf } from '../errors/archive.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 

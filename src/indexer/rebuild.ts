@@ -9,8 +9,8 @@ import {
   statSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
-import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
 import { realFiles } from '../archive/files/real-files.ts';
+import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
 import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Fact } from '../archive/format/facts.ts';
 import type { FileLayer } from '../archive/files/file-layer.ts';
-import { foldRecord } from '../archive/read/fold-record.ts';
+import type { Fact } from '../archive/format/facts.ts';
 import { readMessagePayload } from '../archive/format/recipe.ts';
 import { RECORD_KIND } from '../archive/format/records.ts';
+import { foldRecord } from '../archive/read/fold-record.ts';
 import { segmentBatches, type Visited } from '../archive/read/segment-batches.ts';
 import { listSegments, openInForce } from '../archive/read/segment-files.ts';
 import { logDamaged } from '../errors/archive.ts';

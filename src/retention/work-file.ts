@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import { canonicalJson } from '../archive/format/facts.ts';
 import { type FileLayer, readWhole, replaceFile } from '../archive/files/file-layer.ts';
-import { syncing, writing } from '../archive/write/hot-segment.ts';
+import { canonicalJson } from '../archive/format/facts.ts';
 import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
 import { temporaryPath } from '../archive/format/layout.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
+import { syncing, writing } from '../archive/write/hot-segment.ts';
 import type { MessageId } from '../mail/words.ts';
 
 /**

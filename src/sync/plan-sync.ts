@@ -1,6 +1,6 @@
-import { recalledCoverage } from './apply/walk/coverage.ts';
 import type { Memory, Mirror, Origin } from './apply/ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
+import { recalledCoverage } from './apply/walk/coverage.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
 
 /** What a pass would do, and the requests it would cost. No message was fetched or written for it. */

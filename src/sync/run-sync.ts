@@ -5,7 +5,7 @@ import { following } from '../limiter/on-abort.ts';
 import { passAccount } from './apply/account-pass.ts';
 import { Canary } from './apply/canary.ts';
 import { Committer } from './apply/committer.ts';
-import { Trouble } from './apply/failure-scope.ts';
+import { endsOnlyTheAccount, Trouble } from './apply/failure-scope.ts';
 import { HostRules } from './apply/host-rules.ts';
 import { Ledger } from './apply/ledger.ts';
 import type { FirstPart, PassContext, PassPolicy } from './apply/pass-context.ts';
@@ -200,10 +200,6 @@ async function runAccount(
   if (stopped === undefined || isAbort(stopped.error)) return;
   if (endsOnlyTheAccount(stopped.error)) ctx.ledger.fail(stopped.error);
   else stopAll(stopped.error);
-}
-
-function endsOnlyTheAccount(error: unknown): boolean {
-  return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
 }
 
 function isAbort(error: unknown): boolean {

@@ -1,6 +1,6 @@
-import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { isCount } from '../archive/format/json-shape.ts';
+import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
 import { type ComparedCatalog, openCompared } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';

@@ -1,7 +1,7 @@
-import { BadSectors, filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
-import { checkFooter } from '../archive/mend/check-footer.ts';
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { segmentPath } from '../archive/format/layout.ts';
+import { BadSectors, filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
+import { checkFooter } from '../archive/mend/check-footer.ts';
 import { openAgain } from '../archive/read/scan-log.ts';
 import { type Problem, segmentBatches } from '../archive/read/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../archive/read/segment-files.ts';

@@ -1,8 +1,8 @@
 import { createHash, hash as digest } from 'node:crypto';
-import { readFact } from '../archive/read/fold-record.ts';
 import { RecipeMismatch, rebuildPieces } from '../archive/format/rebuild.ts';
 import { type MessagePayload, readMessagePayload } from '../archive/format/recipe.ts';
 import { RECORD_KIND } from '../archive/format/records.ts';
+import { readFact } from '../archive/read/fold-record.ts';
 import type { Visited } from '../archive/read/segment-batches.ts';
 import type { LogicalRecord } from '../archive/read/segment-records.ts';
 import type { BlobHash } from '../mail/words.ts';

@@ -1,10 +1,10 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { segmentPath } from '../archive/format/layout.ts';
 import type { CommittedBatch } from '../archive/format/records.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import type { ExpectedCommit } from '../archive/read/recovery.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
 import { listSegments, type SegmentListing } from '../archive/read/segment-files.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import { unpackBatches } from './packed-batches.ts';
 import type { SegmentDamage, SegmentReport } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';

@@ -1,5 +1,5 @@
-import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import type { FileLayer } from '../archive/files/file-layer.ts';
+import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import { openLogReader } from '../archive/read/log-reader.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';

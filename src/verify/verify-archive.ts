@@ -1,9 +1,9 @@
-import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import type { FileLayer } from '../archive/files/file-layer.ts';
-import { checkFormat } from '../archive/read/format-file.ts';
-import { openLogReader } from '../archive/read/log-reader.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import type { CommittedBatch, Locator, Position } from '../archive/format/records.ts';
+import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
+import { checkFormat } from '../archive/read/format-file.ts';
+import { openLogReader } from '../archive/read/log-reader.ts';
 import { scanLog } from '../archive/read/scan-log.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';

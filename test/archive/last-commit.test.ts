@@ -9,10 +9,10 @@ import {
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import type { FileLayer } from '../../src/archive/files/file-layer.ts';
+import { realFiles } from '../../src/archive/files/real-files.ts';
 import { lastCommitNumber } from '../../src/archive/read/last-commit.ts';
 import { logHead } from '../../src/archive/read/log-head.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { realFiles } from '../../src/archive/files/real-files.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { GrownArchive, START } from '../verify/grown-archive.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';

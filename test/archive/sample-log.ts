@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
-import type { Batch } from '../../src/archive/write/batch.ts';
-import type { Fact } from '../../src/archive/format/facts.ts';
 import type { FileLayer } from '../../src/archive/files/file-layer.ts';
-import type { LogWriter } from '../../src/archive/write/log-writer.ts';
-import { type LogWriterOptions, openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import type { CommittedBatch } from '../../src/archive/format/records.ts';
 import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
+import type { Batch } from '../../src/archive/write/batch.ts';
+import type { LogWriter } from '../../src/archive/write/log-writer.ts';
+import { type LogWriterOptions, openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import type { Positions } from './positions.ts';
 

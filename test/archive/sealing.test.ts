@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
+import { listSegments } from '../../src/archive/read/segment-files.ts';
+import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
 import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
 import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
-import { listSegments } from '../../src/archive/read/segment-files.ts';
 import { endings, powerCuts } from './endings.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { openState, readState } from '../../src/catalog/state.ts';
-import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
+import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from './child.ts';

@@ -1,15 +1,13 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
-import { openWriter } from '../../src/cli/compose/writer.ts';
-import { Compaction } from '../../src/cli/daemon/compaction.ts';
-import { streamNotices } from '../../src/cli/notices.ts';
+import { openWriter } from '../../src/engine/archive/writer.ts';
+import { Compaction } from '../../src/engine/pass/compaction.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { mailkeep } from './child.ts';
@@ -144,9 +142,9 @@ describe('mailkeep compact', () => {
 function openTestWriter() {
   return openWriter(
     {
-      globals: { config: undefined, data: undefined, json: false, quiet: true },
+      globals: { config: undefined, data: undefined },
       surroundings: { cwd: dir, env: { MAILKEEP_NETWORK_FILE_SYSTEM: 'allow' } },
-      notices: streamNotices(new PassThrough(), { quiet: true, json: false, env: {} }),
+      report: () => {},
       signal: new AbortController().signal,
       now: Date.now,
     },

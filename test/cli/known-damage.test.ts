@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
 import { readState } from '../../src/catalog/state.ts';
-import { archiveFacts } from '../../src/cli/compose/archive-facts.ts';
+import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { oneMessage } from '../../src/cli/one-message.ts';
-import { sentenceOf } from '../../src/cli/sentences.ts';
+import { sentenceOf } from '../../src/wording/sentence-of.ts';
 import {
   appeared,
   folder,

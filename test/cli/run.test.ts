@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { combinedExit, EXIT } from '../../src/cli/exit-codes.ts';
-import { jsonLine } from '../../src/cli/json-text.ts';
 import { OutputClosed, streamOutput } from '../../src/cli/output.ts';
+import { combinedExit, EXIT } from '../../src/errors/exit-codes.ts';
+import { jsonLine } from '../../src/wording/json-text.ts';
 import { closedAfter, ran } from './surface.ts';
 
 test('--version prints the version of the package', async () => {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { didYouMean } from '../../src/cli/sentences/sentence.ts';
-import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/cli/sentences.ts';
 import { configError } from '../../src/errors/config.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { parseQuery } from '../../src/search/parse.ts';
+import { didYouMean } from '../../src/wording/sentence.ts';
+import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/wording/sentence-of.ts';
 import { root, sourceFiles } from '../architecture/source-tree.ts';
 
 const codes = SENTENCE_TABLES.flatMap((table) => Object.keys(table));

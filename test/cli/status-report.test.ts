@@ -1,8 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import { expect, test } from 'vitest';
-import type { ArchiveStatus, FolderStatus } from '../../src/cli/archive-status.ts';
 import { statusText } from '../../src/cli/status-report.ts';
+import type { ArchiveStatus, FolderStatus } from '../../src/engine/status/archive-status.ts';
 import { displayWidth } from '../../src/mail/terminal-safe.ts';
 
 const NOW = Date.UTC(2026, 1, 3);

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
 import { scanLog } from '../../src/archive/read/scan-log.ts';
+import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
+import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
 import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';

@@ -1,17 +1,15 @@
 import { rmSync } from 'node:fs';
-import { PassThrough } from 'node:stream';
 import { queryObjects, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import { openWriter } from '../../src/cli/compose/writer.ts';
-import { Passes } from '../../src/cli/daemon/passes.ts';
-import { streamNotices } from '../../src/cli/notices.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { cronTimes } from '../../src/daemon/cron.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
+import { Passes } from '../../src/daemon/passes.ts';
 import type { DaemonEvent } from '../../src/daemon/ports.ts';
 import { Timetable } from '../../src/daemon/timetable.ts';
+import { openWriter } from '../../src/engine/archive/writer.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
 import { deliver } from '../../src/sandbox/delivery.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -35,9 +33,9 @@ it('days of passes leave nothing behind', async () => {
   const time = new FakeTime();
   const writer = await openWriter(
     {
-      globals: { config: undefined, data: undefined, json: false, quiet: true },
+      globals: { config: undefined, data: undefined },
       surroundings: { cwd: place.folder, env: {} },
-      notices: streamNotices(new PassThrough(), { quiet: true, json: false, env: {} }),
+      report: () => {},
       signal: abort.signal,
       now: time.now,
     },

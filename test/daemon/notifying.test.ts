@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openState, type StateFile } from '../../src/catalog/state.ts';
-import { openDaemonLog } from '../../src/cli/daemon/daemon-log.ts';
-import { Notifying } from '../../src/cli/daemon/notifying.ts';
+import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
+import { Notifying } from '../../src/daemon/notifying.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
 

@@ -1,12 +1,12 @@
 import { tmpdir } from 'node:os';
 import { pino } from 'pino';
-import { type AccountOrigin, AccountOrigins } from '../../src/cli/daemon/account-origins.ts';
-import { type DaemonLog, daemonLog } from '../../src/cli/daemon/daemon-log.ts';
-import { UsageWatch } from '../../src/cli/daemon/usage-watch.ts';
-import { WebhookWatch } from '../../src/cli/daemon/webhook-watch.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import { settle } from '../../src/config/settings.ts';
 import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
+import { type DaemonLog, daemonLog } from '../../src/daemon/daemon-log.ts';
+import { UsageWatch } from '../../src/daemon/usage-watch.ts';
+import { WebhookWatch } from '../../src/daemon/webhook-watch.ts';
+import { type AccountOrigin, AccountOrigins } from '../../src/engine/origins/account-origins.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { LastCompared } from '../../src/sync/apply/memory/last-compared.ts';
@@ -52,8 +52,10 @@ export function watchedAccount(options: {
     ],
     rateLimit: { requestsPerMinute: 10_000_000, concurrency: 8 },
   });
+  const { accounts, rateLimit } = settle(file, '/nowhere/config.json');
   const origins = new AccountOrigins({
-    settings: settle(file, '/nowhere/config.json'),
+    accounts,
+    rateLimit,
     env: {},
     spoolDir: tmpdir(),
     clock: systemClock,
@@ -85,7 +87,7 @@ export function watchedAccount(options: {
   const usage = new UsageWatch(shared);
   const stored = () => Promise.resolve(options.stored?.() ?? []);
   const webhooks = new WebhookWatch({ ...shared, stored, observe: () => {} });
-  const origin = origins.origin(account, () => undefined, now);
+  const origin = origins.recent(account, () => undefined, now);
   return {
     account,
     usage,

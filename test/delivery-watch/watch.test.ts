@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PlatformClient } from '../../src/api/platform-client.ts';
 import { openState, type StateFile } from '../../src/catalog/state.ts';
-import { webhookObservations } from '../../src/cli/compose/webhook-observations.ts';
+import { webhookObservations } from '../../src/daemon/webhook-observations.ts';
 import {
   judgeWebhooks,
   type LoggedDelivery,

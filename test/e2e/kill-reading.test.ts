@@ -3,9 +3,9 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { randomFrom } from '../../src/sandbox/seed/random.ts';

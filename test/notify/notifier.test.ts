@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openState, type StateFile } from '../../src/catalog/state.ts';
-import { noticeSummary } from '../../src/cli/sentences/notice.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { Notifier, type NotifierOptions } from '../../src/notify/notifier.ts';
+import { noticeSummary } from '../../src/wording/notice.ts';
 import { type Receiver, receive, statuses } from '../sandbox/webhooks/receiver.ts';
 
 const START = Date.UTC(2026, 10, 20);

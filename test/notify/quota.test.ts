@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import type { Quota } from '../../src/cli/archive-status.ts';
-import { quotaObservations } from '../../src/cli/compose/quota-observations.ts';
-import { noticeSummary } from '../../src/cli/sentences/notice.ts';
+import { quotaObservations } from '../../src/daemon/quota-observations.ts';
+import type { Quota } from '../../src/engine/status/archive-status.ts';
 import { fullnessOf } from '../../src/health/fullness.ts';
 import { messageOf } from '../../src/notify/message.ts';
 import { allWell, due, NOTHING_TOLD, observe, type Told, tried } from '../../src/notify/plan.ts';
 import { toldIn } from '../../src/notify/remembered.ts';
+import { noticeSummary } from '../../src/wording/notice.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { sealerInProcess } from '../../src/archive/write/sealer.ts';
 import { listSegments, openSegment } from '../../src/archive/read/segment-files.ts';
 import { segmentRecords } from '../../src/archive/read/segment-records.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
+import { sealerInProcess } from '../../src/archive/write/sealer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import {

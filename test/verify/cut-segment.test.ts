@@ -1,11 +1,11 @@
 import { cpSync, rmSync, truncateSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { segmentPath } from '../../src/archive/format/layout.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
+import { segmentPath } from '../../src/archive/format/layout.ts';
+import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/segment-header.ts';
 import { segmentBatches } from '../../src/archive/read/segment-batches.ts';
 import { openSegment } from '../../src/archive/read/segment-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/segment-header.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';
 import { sampleMail } from '../archive/sample-log.ts';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Fact } from '../../src/archive/format/facts.ts';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
+import type { Fact } from '../../src/archive/format/facts.ts';
 import { type ScanEvent, scanLog } from '../../src/archive/read/scan-log.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { checkSegment } from '../../src/verify/check-segment.ts';
 import { unpackBatches } from '../../src/verify/packed-batches.ts';
 import { appeared } from '../archive/sample-log.ts';

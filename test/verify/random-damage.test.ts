@@ -1,10 +1,10 @@
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
-import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/segment-header.ts';
+import { scanLog } from '../../src/archive/read/scan-log.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';

@@ -1,8 +1,8 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import type { TornTail } from '../../src/archive/read/recovery.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { reachedBy } from '../../src/catalog/reached-by.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import type { Extractor } from '../../src/mime/extraction.ts';

@@ -13,8 +13,8 @@ import { open as openHandle, rename, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { openRegularFile } from '../../disk/regular-file.ts';
-import type { FileLayer, LogFile } from './file-layer.ts';
 import { FILE_MODE, FOLDER_MODE } from '../format/layout.ts';
+import type { FileLayer, LogFile } from './file-layer.ts';
 
 const fdatasyncAsync = promisify(fdatasync);
 const ftruncateAsync = promisify(ftruncate);

@@ -1,16 +1,25 @@
 import { logDamaged } from '../../errors/archive.ts';
-import { type CommitRecord, commitHash, decodeCommit, Identities } from '../format/commit-record.ts';
 import { createAnew, type FileLayer, writeAll } from '../files/file-layer.ts';
-import { allowsZstd, allowZstd } from '../read/format-file.ts';
-import { syncing, writing } from '../write/hot-segment.ts';
+import {
+  type CommitRecord,
+  commitHash,
+  decodeCommit,
+  Identities,
+} from '../format/commit-record.ts';
 import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import { RECORD_KIND } from '../format/records.ts';
-import { SealedFileWriter, type SealedRecord } from '../write/sealed-file.ts';
 import { purgedByFooter } from '../format/sealed-footer.ts';
+import {
+  encodeSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+} from '../format/segment-header.ts';
+import { allowsZstd, allowZstd } from '../read/format-file.ts';
 import { type ChainState, segmentBatches } from '../read/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../read/segment-files.ts';
-import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from '../format/segment-header.ts';
 import { segmentRecords } from '../read/segment-records.ts';
+import { syncing, writing } from '../write/hot-segment.ts';
+import { SealedFileWriter, type SealedRecord } from '../write/sealed-file.ts';
 
 /** Gives a payload by its SHA-256, from wherever there is one. */
 export type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;

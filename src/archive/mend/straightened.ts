@@ -7,11 +7,15 @@ import {
   type RecordSpace,
   readRecordHeader,
 } from '../format/record-header.ts';
+import {
+  decodeSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+} from '../format/segment-header.ts';
+import { inflatePayload } from '../format/stored-payload.ts';
 import { FileWindow, walkRecords } from '../read/record-walk.ts';
 import type { OpenSegment } from '../read/segment-files.ts';
-import { decodeSegmentHeader, SEGMENT_HEADER_BYTES, type SegmentHeader } from '../format/segment-header.ts';
 import { flippedBit, flipUntil } from './single-bit.ts';
-import { inflatePayload } from '../format/stored-payload.ts';
 
 /**
  * A segment's file as it was before single bits of it flipped, as far as its own CRCs and hashes prove that. The file

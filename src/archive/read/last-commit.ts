@@ -1,14 +1,14 @@
 import { errnoOf } from '../../errors/archive.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { type CommitRecord, decodeCommit } from '../format/commit-record.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
+import { type CommitRecord, decodeCommit } from '../format/commit-record.ts';
 import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/record-header.ts';
 import { decodeInner } from '../format/sealed-block.ts';
 import type { SealedIndex } from '../format/sealed-footer.ts';
-import { segmentBatches } from './segment-batches.ts';
-import { listSegments, type OpenSegment, openInForce } from './segment-files.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
+import { segmentBatches } from './segment-batches.ts';
+import { listSegments, type OpenSegment, openInForce } from './segment-files.ts';
 
 /** Bytes at the end of an unsealed segment that surely hold its last commit's record, which has about 400. */
 const LAST_BYTES = 4_096;

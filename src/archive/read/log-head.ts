@@ -1,8 +1,8 @@
 import { logDamaged, logEndsEarly } from '../../errors/archive.ts';
 import type { FileLayer } from '../files/file-layer.ts';
-import { checkFormat } from './format-file.ts';
-import { logFolder } from '../format/layout.ts';
 import { realFiles } from '../files/real-files.ts';
+import { logFolder } from '../format/layout.ts';
+import { checkFormat } from './format-file.ts';
 import type { ExpectedCommit } from './recovery.ts';
 import { segmentBatches } from './segment-batches.ts';
 import { listSegments, openInForce } from './segment-files.ts';

@@ -1,11 +1,12 @@
 import { type DamageReason, errnoOf } from '../../errors/archive.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { FileLayer } from '../files/file-layer.ts';
+import { realFiles } from '../files/real-files.ts';
+import { segmentPath } from '../format/layout.ts';
+import type { CommittedBatch } from '../format/records.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import { type FoldedMeaning, foldRecord } from './fold-record.ts';
 import { checkFormat } from './format-file.ts';
-import { segmentPath } from '../format/layout.ts';
-import { realFiles } from '../files/real-files.ts';
-import type { CommittedBatch } from '../format/records.ts';
 import type { ExpectedCommit } from './recovery.ts';
 import {
   type ChainState,
@@ -19,7 +20,6 @@ import {
   openInForce,
   type SegmentListing,
 } from './segment-files.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import { batchesToTheEnd } from './torn-batch.ts';
 
 /** A place of the log where something is not as it was written. */

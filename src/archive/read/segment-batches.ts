@@ -1,9 +1,14 @@
 import type { DamageReason } from '../../errors/archive.ts';
-import { type CommitRecord, commitHash, decodeCommit, Identities } from '../format/commit-record.ts';
+import {
+  type CommitRecord,
+  commitHash,
+  decodeCommit,
+  Identities,
+} from '../format/commit-record.ts';
 import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
 import { RECORD_KIND } from '../format/records.ts';
-import type { OpenSegment } from './segment-files.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import type { OpenSegment } from './segment-files.ts';
 import {
   type LogicalRecord,
   type LostBytes,

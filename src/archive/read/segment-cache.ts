@@ -10,13 +10,13 @@ import {
 } from '../format/record-header.ts';
 import type { Position } from '../format/records.ts';
 import { decodeInner } from '../format/sealed-block.ts';
+import { inflatePayload } from '../format/stored-payload.ts';
 import {
   listSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
 } from './segment-files.ts';
-import { inflatePayload } from '../format/stored-payload.ts';
 
 /** Open files kept at a time; each is a segment of about 64 MiB. */
 const OPEN_SEGMENTS = 32;

@@ -1,4 +1,5 @@
 import { type LogFile, readFully } from '../files/file-layer.ts';
+import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import {
   type ChainState,
   type Problem,
@@ -8,7 +9,6 @@ import {
   type Visited,
 } from './segment-batches.ts';
 import type { OpenSegment } from './segment-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { LogicalRecord, RecordReading } from './segment-records.ts';
 
 /** Pages that a power cut keeps from the disk read as zeros. */

@@ -1,8 +1,8 @@
 import { hash as digest } from 'node:crypto';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
+import type { FileLayer } from '../files/file-layer.ts';
 import { isFact } from '../format/fact-shape.ts';
 import { canonicalJson, type Fact } from '../format/facts.ts';
-import type { FileLayer } from '../files/file-layer.ts';
 import { BLOB_BYTES } from '../format/recipe.ts';
 import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
 import { splitSource } from './split-source.ts';

@@ -1,12 +1,12 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { ArchiveCodec } from './compress-payload.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
-import { syncing, writing } from './hot-segment.ts';
 import { logFolder, segmentPath } from '../format/layout.ts';
 import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
+import { listSegments, type OpenSegment, openInForce } from '../read/segment-files.ts';
+import type { ArchiveCodec } from './compress-payload.ts';
+import { syncing, writing } from './hot-segment.ts';
 import type { SealedSegment } from './seal-segment.ts';
 import type { Sealer } from './sealer.ts';
-import { listSegments, type OpenSegment, openInForce } from '../read/segment-files.ts';
 
 /** A sealed segment that holds records of another codec than the one that is wanted. */
 export interface Compactable {

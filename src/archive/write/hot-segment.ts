@@ -2,8 +2,8 @@ import { diskFull, errnoOf, logSyncFailed, logWriteFailed } from '../../errors/a
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { createAnew, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
-import type { ChainState } from '../read/segment-batches.ts';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import type { ChainState } from '../read/segment-batches.ts';
 
 /** The segment that is written to, and how far it is durable. */
 export interface HotSegment {

@@ -1,7 +1,7 @@
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { FileLayer } from '../files/file-layer.ts';
-import { logFolder, segmentPath } from '../format/layout.ts';
 import { realFiles } from '../files/real-files.ts';
+import { logFolder, segmentPath } from '../format/layout.ts';
 import { listSegments, openInForce } from '../read/segment-files.ts';
 
 /**

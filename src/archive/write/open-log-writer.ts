@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf, logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
-import { filesWithDamage } from '../mend/bad-sectors.ts';
 import type { FileLayer } from '../files/file-layer.ts';
-import { announceZstd, checkFormat, isUnused, writeFormat } from '../read/format-file.ts';
-import { createSegment, syncing, writing } from './hot-segment.ts';
-import { formatPath, isTemporary, logFolder, temporaryPath } from '../format/layout.ts';
-import { LogWriter, type WriterSettings } from './log-writer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { formatPath, isTemporary, logFolder, temporaryPath } from '../format/layout.ts';
+import { ARCHIVE_ID_BYTES, genesisHash } from '../format/segment-header.ts';
+import { filesWithDamage } from '../mend/bad-sectors.ts';
+import { announceZstd, checkFormat, isUnused, writeFormat } from '../read/format-file.ts';
 import {
   type ExpectedCommit,
   findEnd,
@@ -22,7 +21,8 @@ import {
   openInForce,
   type SegmentListing,
 } from '../read/segment-files.ts';
-import { ARCHIVE_ID_BYTES, genesisHash } from '../format/segment-header.ts';
+import { createSegment, syncing, writing } from './hot-segment.ts';
+import { LogWriter, type WriterSettings } from './log-writer.ts';
 
 export interface LogWriterOptions {
   /** The archive's folder; the caller holds its lock (see `acquireLock`). */

@@ -1,10 +1,10 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { listSegments, openInForce } from '../read/segment-files.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import type { SealedSegment } from './seal-segment.ts';
 import { type Sealer, sealerInProcess } from './sealer.ts';
-import { listSegments, openInForce } from '../read/segment-files.ts';
 
 export interface SealingOutcome {
   readonly sealed: readonly SealedSegment[];

@@ -1,16 +1,22 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../../errors/archive.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import { createAnew, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
-import { allowZstd } from '../read/format-file.ts';
-import { syncing, writing } from './hot-segment.ts';
-import { formatPath, logFolder, type SegmentFile, segmentPath, temporaryPath } from '../format/layout.ts';
 import { realFiles } from '../files/real-files.ts';
-import { SealedFileWriter } from './sealed-file.ts';
-import { listSegments, type OpenSegment, openInForce, openSegment } from '../read/segment-files.ts';
+import {
+  formatPath,
+  logFolder,
+  type SegmentFile,
+  segmentPath,
+  temporaryPath,
+} from '../format/layout.ts';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import { allowZstd } from '../read/format-file.ts';
+import { listSegments, type OpenSegment, openInForce, openSegment } from '../read/segment-files.ts';
 import { type LogicalRecord, type LostBytes, segmentRecords } from '../read/segment-records.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
+import { syncing, writing } from './hot-segment.ts';
+import { SealedFileWriter } from './sealed-file.ts';
 
 /** Raw bytes handled before other work gets its turn: a few milliseconds of hashing. */
 const TURN_BYTES = 4 * 1024 * 1024;

@@ -1,6 +1,5 @@
 import { hash as digest } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { type ArchiveCodec, compressPayload } from './compress-payload.ts';
 import { type LogFile, writeAll } from '../files/file-layer.ts';
 import {
   RECORD_HEADER_BYTES,
@@ -9,7 +8,13 @@ import {
   writeRecordHeader,
 } from '../format/record-header.ts';
 import { encodeInner, innerLength } from '../format/sealed-block.ts';
-import { type Container, encodeFooter, encodeTrailer, PURGED_BIT } from '../format/sealed-footer.ts';
+import {
+  type Container,
+  encodeFooter,
+  encodeTrailer,
+  PURGED_BIT,
+} from '../format/sealed-footer.ts';
+import { type ArchiveCodec, compressPayload } from './compress-payload.ts';
 
 interface Layout {
   /** Small records are gathered in blocks of about this many bytes before compression. */

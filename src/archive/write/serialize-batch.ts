@@ -1,6 +1,5 @@
 import { hash as digest } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { Batch, PendingRecord } from './batch.ts';
 import { commitHash, encodeCommit, Identities } from '../format/commit-record.ts';
 import {
   CODEC,
@@ -10,6 +9,7 @@ import {
 } from '../format/record-header.ts';
 import { type CommittedBatch, type FoldedRecord, RECORD_KIND } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
+import type { Batch, PendingRecord } from './batch.ts';
 
 /** Where a batch will stand, and in which chain. */
 export interface BatchPlace {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
+import { type FileLayer, type LogFile, readFully } from '../files/file-layer.ts';
 import type { LineShape } from '../format/base64-lines.ts';
 import {
   continueRun,
@@ -10,7 +11,6 @@ import {
   readRun,
   UNPROBED_BYTES,
 } from '../format/base64-runs.ts';
-import { type FileLayer, type LogFile, readFully } from '../files/file-layer.ts';
 import { RecipeBuilder } from './recipe-builder.ts';
 import { messagePayload } from './split-source.ts';
 

@@ -5,10 +5,10 @@ import { type ListedAttachment, unpackList } from '../attachment-lists.ts';
 import { unpackText } from '../cached-text.ts';
 import type { Connection } from '../connection.ts';
 import type { FolderName } from '../folder-names.ts';
-import { attachmentMatcher } from './matched-attachments.ts';
 import { isoTime } from '../moments.ts';
 import type { PlaceQueries } from '../places.ts';
 import { query } from '../query.ts';
+import { attachmentMatcher } from './matched-attachments.ts';
 import type { AsOf } from './sql.ts';
 
 /** A place of a hit. */

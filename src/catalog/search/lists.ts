@@ -1,13 +1,5 @@
 import type { Members, PlaceCondition } from './formula.ts';
-import {
-  type AsOf,
-  atPlace,
-  bounds,
-  isCurrent,
-  lastPlaceIs,
-  type Range,
-  type Sql,
-} from './sql.ts';
+import { type AsOf, atPlace, bounds, isCurrent, lastPlaceIs, type Range, type Sql } from './sql.ts';
 
 /*
  * Statements that list the docids of one condition within a range, from whichever index has them beside each other:

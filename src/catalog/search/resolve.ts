@@ -13,8 +13,8 @@ import {
 } from '../../search/meta-tokens.ts';
 import { MARK } from '../flag-marks.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
-import type { Formula, PlaceCondition } from './formula.ts';
 import { threadNode } from '../threads.ts';
+import type { Formula, PlaceCondition } from './formula.ts';
 
 /** What names in a query stand for in this archive. */
 export interface Names {

@@ -6,6 +6,7 @@ import { everNamed } from '../folder-names.ts';
 import { commitAt } from '../moments.ts';
 import type { PlaceQueries } from '../places.ts';
 import { query } from '../query.ts';
+import { threadNaming, threadOf } from '../threads.ts';
 import { chooseDriver, type Drive, isSparse } from './driver.ts';
 import { alternatives } from './formula.ts';
 import { hitReader, type SearchHit } from './hit.ts';
@@ -14,7 +15,6 @@ import { type Names, resolve, type UnknownName } from './resolve.ts';
 import { SetSearch } from './sets.ts';
 import { type AsOf, counted, type Direction, type Sql, walks } from './sql.ts';
 import { walkDrives } from './walk.ts';
-import { threadNaming, threadOf } from '../threads.ts';
 
 export interface SearchRequest {
   /** See `search/parse.ts`. */

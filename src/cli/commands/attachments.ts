@@ -1,16 +1,16 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
+import { openReader, type Reader } from '../../engine/archive/reader.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { ExtractedAttachment } from '../../mime/extraction.ts';
 import { readMessage } from '../../mime/reading.ts';
-import { bytes } from '../amounts.ts';
+import { bytes } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { Body } from '../command-file.ts';
-import { openReader, type Reader } from '../compose/reader.ts';
-import { EXIT } from '../exit-codes.ts';
 import { oneMessage } from '../one-message.ts';
 import { saveAttachments } from '../save-attachments.ts';
-import { sentenceOf } from '../sentences.ts';
 
 const HELP = `
 Lists the attachments of a message, or saves them. File names come from the sender: they are made safe, no

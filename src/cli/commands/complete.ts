@@ -1,11 +1,11 @@
 import { Command, type Option } from 'commander';
+import { openReader } from '../../engine/archive/reader.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
 import type { Body } from '../command-file.ts';
 import { commandName } from '../command-name.ts';
 import { COMMANDS } from '../commands.ts';
 import { type ArchiveValues, archiveValues } from '../completion/archive-values.ts';
 import { answer, type KnownCommand, type KnownOption, SHELLS } from '../completion/shell-script.ts';
-import { openReader } from '../compose/reader.ts';
-import { EXIT } from '../exit-codes.ts';
 
 /** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
 export function define(command: Command, chosen: (body: Body) => void): void {
@@ -16,13 +16,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         config: typedValue(words, '--config') ?? context.globals.config,
         data: typedValue(words, '--data') ?? context.globals.data,
       };
-      const archive = archiveValues(() =>
-        openReader({
-          ...context,
-          globals,
-          notices: { ...context.notices, alert: () => {}, detail: () => {} },
-        }),
-      );
+      const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
       const named = commandName(words.slice(0, -1));
       const commands = await Promise.all(
         COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {

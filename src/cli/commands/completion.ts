@@ -1,7 +1,7 @@
 import { Argument, type Command } from 'commander';
+import { EXIT } from '../../errors/exit-codes.ts';
 import type { Body } from '../command-file.ts';
 import { SHELLS, type Shell, shellScript } from '../completion/shell-script.ts';
-import { EXIT } from '../exit-codes.ts';
 
 const HELP = `
 Prints the script that teaches a shell to complete mailkeep: commands, options, mailboxes, folders and the

@@ -23,8 +23,8 @@ EXAMPLES
 export function define(command: Command, chosen: (body: Body) => void): void {
   command.addHelpText('after', HELP).action(() =>
     chosen(async (context) => {
-      const { runDaemon } = await import('../daemon/run-daemon.ts');
-      return runDaemon(context);
+      const { runDaemon } = await import('../../daemon/run-daemon.ts');
+      return runDaemon({ ...context, interactive: context.output.interactive });
     }),
   );
 }

@@ -1,21 +1,21 @@
 import path from 'node:path';
 import { type Command, Option } from 'commander';
+import { accountHosts } from '../../engine/account-hosts.ts';
+import { openReader, type Reader } from '../../engine/archive/reader.ts';
+import { savedSearches, withSaved } from '../../engine/saved-searches.ts';
 import { exportTargetInside } from '../../errors/export.ts';
 import { usageError } from '../../errors/usage.ts';
 import type { ExportProgress, ExportSelection } from '../../export/export-options.ts';
 import { EXPORT_FORMATS, type ExportFormat } from '../../export/format.ts';
 import { runExport } from '../../export/run-export.ts';
 import { parseQuery } from '../../search/parse.ts';
-import { accountHosts } from '../account-hosts.ts';
-import { bytes, count, counted } from '../amounts.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
 import type { Body } from '../command-file.ts';
-import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
 import { exitOfExport, exportText } from '../export-report.ts';
 import { docidsFrom } from '../id-list.ts';
 import { moment } from '../moment.ts';
 import { openActivity } from '../progress/activity.ts';
-import { savedSearches, withSaved } from '../saved-searches.ts';
 import { refuseUnknown, refuseUnknownChoice } from '../unknown-names.ts';
 import { isWithin } from '../within.ts';
 

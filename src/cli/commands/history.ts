@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
+import { openReader } from '../../engine/archive/reader.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { Body } from '../command-file.ts';
-import { openReader } from '../compose/reader.ts';
-import { EXIT } from '../exit-codes.ts';
 import { oneMessage, purgedMessage } from '../one-message.ts';
 import { dateText } from '../place-line.ts';
 

@@ -1,6 +1,9 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../config/data-dir.ts';
+import { openWriter } from '../../engine/archive/writer.ts';
+import { tidy } from '../../engine/pass/tidy.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import type { FailureReason } from '../../import/read-mail.ts';
 import { type ImportResult, runImport } from '../../import/run-import.ts';
@@ -8,14 +11,11 @@ import { createIndexer } from '../../indexer/indexer.ts';
 import { systemClock } from '../../limiter/clock.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
-import { bytes, count, counted } from '../amounts.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { reasonText } from '../../wording/sentence.ts';
 import type { Body } from '../command-file.ts';
-import { tidy } from '../compose/tidy.ts';
-import { openWriter } from '../compose/writer.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT } from '../exit-codes.ts';
 import { openActivity } from '../progress/activity.ts';
-import { reasonText } from '../sentences/sentence.ts';
 
 const HELP = `
 Brings old backups into the archive: .eml files, mbox files and Maildirs (with their flags, folders and dates)

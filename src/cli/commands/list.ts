@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
 import type { HitCount } from '../../catalog/search/search.ts';
+import { openReader } from '../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import type { Body } from '../command-file.ts';
-import { openReader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import {
   FORMAT_HELP,
   formatOption,

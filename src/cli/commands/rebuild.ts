@@ -3,18 +3,18 @@ import { acquireLock } from '../../archive/write/lock.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
+import { requireArchive } from '../../engine/archive/archive-folder.ts';
+import { isOfCatalog, noting } from '../../engine/verify/remember.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
 import type { KnownFinding } from '../../health/facts.ts';
 import { rememberDamage } from '../../health/verification.ts';
 import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
-import { count, counted, span } from '../amounts.ts';
-import { requireArchive } from '../archive-folder.ts';
+import { count, counted, span } from '../../wording/amounts.ts';
 import type { Body } from '../command-file.ts';
-import { EXIT } from '../exit-codes.ts';
-import type { Notices } from '../notices.ts';
+import type { CommandContext } from '../context.ts';
 import { shortId } from '../place-line.ts';
 import { openActivity } from '../progress/activity.ts';
-import { isOfCatalog, noting } from '../verify/remember.ts';
 
 const HELP = `
 Rebuilds the catalog from the log next to the old one, and replaces that when it is complete. The log
@@ -27,7 +27,7 @@ EXAMPLE
 export function define(command: Command, chosen: (body: Body) => void): void {
   command.addHelpText('after', HELP).action(() =>
     chosen(async (context) => {
-      const { globals, surroundings, notices, output, signal, now } = context;
+      const { globals, surroundings, output, signal, now } = context;
       const dataDir = locateDataDir(globals, surroundings);
       requireArchive(dataDir);
       const lock = acquireLock(dataDir);
@@ -50,7 +50,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         activity.stop();
         const durationMs = now() - startedAt;
         await output.object({ ...result, durationMs }, () => report(result, durationMs));
-        rememberRebuild(notices, dataDir, { at: startedAt, endedAt: now() }, result);
+        rememberRebuild(context, dataDir, { at: startedAt, endedAt: now() }, result);
         return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
       } finally {
         activity.stop();
@@ -89,7 +89,7 @@ function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
 
 /** A new catalog is sound; what of the log could not be read stays known until a verification or a repair. */
 function rememberRebuild(
-  notices: Notices,
+  context: CommandContext,
   dataDir: string,
   run: { readonly at: number; readonly endedAt: number },
   result: RebuildResult,
@@ -99,9 +99,9 @@ function rememberRebuild(
   );
   const found = findings.length;
   noting(
-    { notices },
+    context,
     dataDir,
-    'the damage',
+    'damage',
     (state) => rememberDamage(state, { ...run, found, findings, covers: isOfCatalog }, 'rebuild'),
     true,
   );

@@ -1,23 +1,27 @@
 import { type Command, Option } from 'commander';
+import { accountHosts } from '../../engine/account-hosts.ts';
+import { openReader, type Reader } from '../../engine/archive/reader.ts';
+import {
+  type SavedSearch,
+  savedSearches,
+  saveSearch,
+  withSaved,
+} from '../../engine/saved-searches.ts';
+import { EXIT } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { nearest } from '../../names/nearest.ts';
 import { parseQuery } from '../../search/parse.ts';
-import { accountHosts } from '../account-hosts.ts';
 import { terminalAsker } from '../ask.ts';
 import type { Body } from '../command-file.ts';
-import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT } from '../exit-codes.ts';
 import { FORMAT_HELP, formatOption, type LineFormat, refuseTwoFormats } from '../line-format.ts';
 import { minusWords } from '../minus-words.ts';
 import { moment } from '../moment.ts';
 import { oneMessage } from '../one-message.ts';
 import { wholeNumber } from '../option-values.ts';
 import { printFound } from '../print-found.ts';
-import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
 import { explainText } from '../search-report.ts';
-import { stateAsideText } from '../state-aside.ts';
 import { notSearchableText } from '../status-report.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
@@ -93,7 +97,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((words: string[], options: SearchLine) =>
       chosen(async (context) => {
-        const { output, notices } = context;
+        const { output, notices, report } = context;
         const { format, sort, asOf, count, explain } = options;
         const limit = options.limit ?? (format === 'text' ? PAGE : EVERYTHING);
         const now = context.now();
@@ -117,7 +121,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const reader = openReader(context);
         try {
           const saved = () => savedSearches(reader.dataDir);
-          const movedAside = (file: string): void => notices.warn(stateAsideText(file));
+          const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
           if (options.saved === true) {
             for (const search of saved())
               await output.line(search, () => `@${search.name}  ${terminalLine(search.query)}`);

@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
+import { openReader, type Reader } from '../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { terminalLine, terminalSafe } from '../../mail/terminal-safe.ts';
 import type { MessageId } from '../../mail/words.ts';
 import { readMessage, readPage } from '../../mime/reading.ts';
 import type { Body } from '../command-file.ts';
-import { openReader, type Reader } from '../compose/reader.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { messageJson } from '../message-json.ts';
 import { messageText } from '../message-text.ts';
 import { oneMessage } from '../one-message.ts';

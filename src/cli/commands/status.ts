@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { readState } from '../../catalog/state.ts';
+import { openReader } from '../../engine/archive/reader.ts';
+import { archiveStatus } from '../../engine/status/archive-status.ts';
+import { combinedExit, EXIT } from '../../errors/exit-codes.ts';
 import { staleMailboxes } from '../../health/facts.ts';
-import { archiveStatus } from '../archive-status.ts';
 import type { Body } from '../command-file.ts';
-import { openReader } from '../compose/reader.ts';
 import { daemonLines, runningDaemon } from '../daemon-status.ts';
-import { combinedExit, EXIT } from '../exit-codes.ts';
 import { duration } from '../option-values.ts';
 import { statusText } from '../status-report.ts';
 

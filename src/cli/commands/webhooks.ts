@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
+import { EXIT_STATUS_HELP } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import { nearest } from '../../names/nearest.ts';
 import type { Body } from '../command-file.ts';
-import { EXIT_STATUS_HELP } from '../exit-codes.ts';
 import { wholeNumber } from '../option-values.ts';
 
 type Status = 'active' | 'paused' | 'disabled';

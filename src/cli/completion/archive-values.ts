@@ -1,5 +1,5 @@
+import type { Reader } from '../../engine/archive/reader.ts';
 import { OPERATOR_NAMES } from '../../search/operators.ts';
-import type { Reader } from '../compose/reader.ts';
 
 interface Value {
   readonly value: string;

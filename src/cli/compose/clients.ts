@@ -1,22 +1,23 @@
-import { MailboxClient } from '../../api/mailbox-client.ts';
-import { PlatformClient } from '../../api/platform-client.ts';
+import type { MailboxClient } from '../../api/mailbox-client.ts';
+import type { PlatformClient } from '../../api/platform-client.ts';
 import type { RetryPolicy } from '../../api/retries.ts';
 import type { CallOptions } from '../../api/surface-client.ts';
 import { readState, type StateFile } from '../../catalog/state.ts';
 import type { AccountSettings, Settings, TokenSource } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
+import { openClients } from '../../engine/origins/clients.ts';
+import { type ExitCode, exitOf } from '../../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { operationError } from '../../errors/operation.ts';
 import { usageError } from '../../errors/usage.ts';
 import { Limiter } from '../../limiter/limiter.ts';
 import { nearest } from '../../names/nearest.ts';
 import type { AccountRecord } from '../../wire/mailbox-records.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
-import type { ExitCode } from '../exit-codes.ts';
 import { waitingText } from '../progress/progress-text.ts';
-import { sentenceOf } from '../sentences.ts';
 import { answeredWords, hintByHand, refusalIn } from '../service-words.ts';
-import { exitOf, tell } from '../tell.ts';
+import { tell } from '../tell.ts';
 
 /** Both surfaces of one account, for commands that call operations by hand. */
 export interface Clients {
@@ -62,36 +63,20 @@ export async function withClients(
       notices.say(`${host}: ${waitingText({ account: account.name, until, reason }, now())}`),
   });
   const secrets = new Set<string>();
-  const token = (source: TokenSource) => async () => {
+  const token = async (source: TokenSource): Promise<string> => {
     const secret = (await readToken(source, surroundings.env)).reveal();
     secrets.add(secret);
     return secret;
   };
-  const { insecure, platform } = account;
-  const shared = { insecure, limiter, retries };
-  const mailbox = new MailboxClient({
-    ...shared,
-    baseUrl: account.baseUrl,
-    token: token(account.token),
-    label: account.name,
-  });
-  let other: PlatformClient | null = null;
+  const { mailbox, platform } = openClients(account, { limiter, token, retries });
   let reached: Promise<AccountRecord> | undefined;
   const options = { signal };
   try {
-    if (platform !== null) {
-      other = new PlatformClient({
-        ...shared,
-        baseUrl: platform.url,
-        token: token(platform.token),
-        label: `${account.name} platform`,
-      });
-    }
     const reach = () => {
       reached ??= mailbox.getCurrentAccount(options);
       return reached;
     };
-    return await act({ account, mailbox, platform: other, reach, options });
+    return await act({ account, mailbox, platform, reach, options });
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
@@ -105,7 +90,7 @@ export async function withClients(
     });
     return exitOf(error);
   } finally {
-    await Promise.all([mailbox.close(), other?.close()]);
+    await Promise.all([mailbox.close(), platform?.close()]);
     state?.close();
   }
 }

@@ -1,13 +1,13 @@
 import { loadConfig } from '../../config/load.ts';
 import type { Settings } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { counted } from '../amounts.ts';
-import { warningText } from '../compose/settings.ts';
+import { counted } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { sentenceOf } from '../sentences.ts';
+import { warningText } from '../engine-events.ts';
 import { configInForce, sourceText } from './place.ts';
 
 interface Warning {

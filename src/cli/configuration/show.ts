@@ -1,9 +1,9 @@
 import { locateDataDir } from '../../config/data-dir.ts';
 import { type ShownField, shownFields } from '../../config/shown.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { tableText } from '../columns.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { configInForce, sourceText } from './place.ts';
 
 /**

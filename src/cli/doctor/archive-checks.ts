@@ -5,13 +5,14 @@ import { freeBytes } from '../../archive/files/free-space.ts';
 import { tryLock } from '../../archive/write/lock.ts';
 import { noteOfHolder } from '../../archive/write/lock-holder.ts';
 import { readState } from '../../catalog/state.ts';
+import { holdsArchive } from '../../engine/archive/archive-folder.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { damageError, verificationStatus } from '../../health/known-damage.ts';
 import { recalledVerification } from '../../health/verification.ts';
-import { bytes } from '../amounts.ts';
-import { holdsArchive } from '../archive-folder.ts';
-import { damageError, verificationStatus, verifiedText } from '../known-damage.ts';
-import { holderText } from '../sentences/archive.ts';
+import { bytes } from '../../wording/amounts.ts';
+import { holderText } from '../../wording/archive.ts';
+import { verifiedText } from '../known-damage.ts';
 import { type Check, failed, skipped, warned, well } from './check.ts';
 import { logCheck, writeCheck } from './writable.ts';
 

@@ -1,6 +1,6 @@
+import { EXIT_OF_FAMILY, type ExitCode } from '../../errors/exit-codes.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { EXIT_OF_FAMILY, type ExitCode } from '../exit-codes.ts';
-import { sentenceOf } from '../sentences.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 
 /** One thing that was looked at. */
 export interface Check {

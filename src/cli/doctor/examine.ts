@@ -1,11 +1,11 @@
 import { locateDataDir } from '../../config/data-dir.ts';
 import type { Settings } from '../../config/settings.ts';
+import { allowsNetwork } from '../../engine/archive/network-file-system.ts';
+import { settingsOf } from '../../engine/settings.ts';
+import { combinedExit, type ExitCode } from '../../errors/exit-codes.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { allowsNetwork } from '../compose/network-file-system.ts';
-import { settingsOf } from '../compose/settings.ts';
 import type { CommandContext } from '../context.ts';
-import { combinedExit, type ExitCode } from '../exit-codes.ts';
 import { accountChecks } from './account-checks.ts';
 import { archiveChecks } from './archive-checks.ts';
 import { type Check, failed, well } from './check.ts';

@@ -10,7 +10,12 @@ import {
   writeSync,
 } from 'node:fs';
 import path from 'node:path';
-import { formatPath, logFolder, parseSegmentName, segmentName } from '../../archive/format/layout.ts';
+import {
+  formatPath,
+  logFolder,
+  parseSegmentName,
+  segmentName,
+} from '../../archive/format/layout.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { stateFile } from '../../catalog/state.ts';
 import { openRegularFile } from '../../disk/regular-file.ts';

@@ -1,13 +1,13 @@
 import type { ParamValues } from '../../api/request-path.ts';
 import type { AccountSettings } from '../../config/settings.ts';
+import { settingsOf } from '../../engine/settings.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { operationError } from '../../errors/operation.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { Operation } from '../../wire/operation.ts';
 import { type Clients, oneAccount, withClients } from '../compose/clients.ts';
-import { settingsOf } from '../compose/settings.ts';
 import { confirmed } from '../confirm.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { keepingSecret } from '../webhooks/renewed-secret.ts';
 import { readBody } from './body.ts';
 import { namedMailbox } from './mailbox-id.ts';

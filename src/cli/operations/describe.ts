@@ -1,7 +1,7 @@
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { describeParam, type Operation, type Param } from '../../wire/operation.ts';
 import { OPERATIONS } from '../../wire/operations.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { bodyFields, bodyRules, bodySchema } from './body-fields.ts';
 import { namedOperation } from './name.ts';

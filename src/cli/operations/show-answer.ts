@@ -3,14 +3,14 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Bytes } from '../../api/answers.ts';
 import type { RawAnswer } from '../../api/surface-client.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { decodeIfFits } from '../../wire/decode.ts';
 import { mailboxPagination } from '../../wire/mailbox-records.ts';
 import type { Operation } from '../../wire/operation.ts';
 import { platformMeta } from '../../wire/platform-records.ts';
-import { bytes, count } from '../amounts.ts';
+import { bytes, count } from '../../wording/amounts.ts';
+import { jsonLine } from '../../wording/json-text.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { jsonLine } from '../json-text.ts';
 import { visibleJson } from '../visible-json.ts';
 import { writeAnswerFile } from './answer-file.ts';
 

@@ -1,5 +1,5 @@
 import type { Forecast } from '../../sync/plan/forecast.ts';
-import { bytes, count, counted, span } from '../amounts.ts';
+import { bytes, count, counted, span } from '../../wording/amounts.ts';
 
 /** Above this, people want to know how to be faster. */
 const LONG_MS = 600_000;

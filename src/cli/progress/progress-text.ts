@@ -1,4 +1,4 @@
-import { bytes, count, counted, localTime, span } from '../amounts.ts';
+import { bytes, count, counted, localTime, span } from '../../wording/amounts.ts';
 import { shownName } from '../shown-name.ts';
 import { type MailboxTally, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
 

@@ -1,9 +1,9 @@
+import { openReader } from '../../engine/archive/reader.ts';
+import { openWriter } from '../../engine/archive/writer.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
-import { counted } from '../amounts.ts';
-import { openReader } from '../compose/reader.ts';
-import { openWriter } from '../compose/writer.ts';
+import { counted } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { refuseUnknownChoice } from '../unknown-names.ts';
 import { chosenEntries, type QuarantineChoice } from './choice.ts';
 

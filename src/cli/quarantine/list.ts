@@ -1,9 +1,9 @@
 import type { QuarantineEntry } from '../../catalog/quarantine.ts';
+import { openReader } from '../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { bytes } from '../amounts.ts';
-import { openReader } from '../compose/reader.ts';
+import { bytes } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { dateText } from '../place-line.ts';
 import { shownName } from '../shown-name.ts';
 import { refuseUnknownChoice } from '../unknown-names.ts';

@@ -1,6 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { realFiles } from '../../archive/files/real-files.ts';
 import type { QuarantineEntry } from '../../catalog/quarantine.ts';
+import { openReader } from '../../engine/archive/reader.ts';
+import { openWriter, type Writer } from '../../engine/archive/writer.ts';
+import { finishPurge } from '../../engine/purge/finish-purge.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { retentionError } from '../../errors/retention.ts';
 import { usageError } from '../../errors/usage.ts';
 import { isImported } from '../../mail/imported.ts';
@@ -9,16 +13,12 @@ import type { MessageId, Place } from '../../mail/words.ts';
 import { journalPurge, type PurgedFact } from '../../retention/carry-out.ts';
 import { purgedFact } from '../../retention/collect.ts';
 import { type Survey, surveyPurge } from '../../retention/survey.ts';
-import { counted } from '../amounts.ts';
-import { openReader } from '../compose/reader.ts';
-import { openWriter, type Writer } from '../compose/writer.ts';
+import { counted } from '../../wording/amounts.ts';
 import { confirmed } from '../confirm.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { oneMessage, purgedMessage } from '../one-message.ts';
 import { chosenEntries, type QuarantineChoice } from '../quarantine/choice.ts';
 import { refuseUnknownChoice } from '../unknown-names.ts';
-import { finishPurge } from './finish-purge.ts';
 
 export interface ForgetOptions extends QuarantineChoice {
   readonly ids: readonly string[];

@@ -1,6 +1,6 @@
 import type { PrunePlan, Sum } from '../../retention/collect.ts';
 import type { KeepReason, PruneReason } from '../../retention/plan-prune.ts';
-import { bytes, count, counted } from '../amounts.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 

@@ -1,14 +1,14 @@
 import { readState } from '../../catalog/state.ts';
 import type { RetentionSettings } from '../../config/settings.ts';
+import { openReader } from '../../engine/archive/reader.ts';
+import { openWriter, type Writer } from '../../engine/archive/writer.ts';
+import { finishPurge } from '../../engine/purge/finish-purge.ts';
+import { plannedPrune } from '../../engine/purge/holds.ts';
+import { journalPrune } from '../../engine/purge/journal-prune.ts';
+import { settingsOf } from '../../engine/settings.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import type { PrunePlan } from '../../retention/collect.ts';
-import { openReader } from '../compose/reader.ts';
-import { settingsOf } from '../compose/settings.ts';
-import { openWriter, type Writer } from '../compose/writer.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { finishPurge } from './finish-purge.ts';
-import { plannedPrune } from './holds.ts';
-import { journalPrune } from './journal-prune.ts';
 import { planJson, planText } from './prune-report.ts';
 
 /**

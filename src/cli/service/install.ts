@@ -6,9 +6,9 @@ import { locateConfig } from '../../config/locate.ts';
 import type { Settings } from '../../config/settings.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/errno.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { serviceUnitsError } from '../../errors/service-units.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { putFile } from './put-file.ts';
 import { STATE_DIRECTORY, systemFiles, type UnitFile, unitFiles } from './units.ts';
 

@@ -9,10 +9,10 @@ import { configError } from '../../errors/config.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { originError } from '../../errors/origin.ts';
 import { usageError } from '../../errors/usage.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import { type Asker, pipedText, terminalAsker } from '../ask.ts';
 import type { CommandContext } from '../context.ts';
 import { writeCheck } from '../doctor/writable.ts';
-import { sentenceOf } from '../sentences.ts';
 import { chosenRate } from './rate.ts';
 import { type Reach, reachOf } from './reach.ts';
 

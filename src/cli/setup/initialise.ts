@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { DEFAULT_REQUESTS_PER_MINUTE } from '../../config/rate.ts';
 import type { ConfigInput } from '../../config/schema.ts';
-import { counted } from '../amounts.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { counted } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { forecastText, timeText } from '../progress/forecast-text.ts';
 import { shownName } from '../shown-name.ts';
 import { type Answers, collectAnswers, type InitOptions } from './answers.ts';

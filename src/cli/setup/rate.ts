@@ -1,6 +1,6 @@
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../config/rate.ts';
 import { type Forecast, forecast } from '../../sync/plan/forecast.ts';
-import { count, span } from '../amounts.ts';
+import { count, span } from '../../wording/amounts.ts';
 import type { Asker } from '../ask.ts';
 import type { CommandContext } from '../context.ts';
 import { isLong } from '../progress/forecast-text.ts';

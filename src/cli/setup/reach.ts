@@ -1,7 +1,6 @@
 import { tmpdir } from 'node:os';
 import type { Secret } from '../../config/secret.ts';
-import { Limiter } from '../../limiter/limiter.ts';
-import { openOrigin } from '../compose/origin.ts';
+import { AccountOrigins } from '../../engine/origins/account-origins.ts';
 import type { CommandContext } from '../context.ts';
 
 /** What a token shows of one mailbox: its folders and how many messages each says it has. */
@@ -21,23 +20,21 @@ export async function reachOf(
   baseUrl: string,
   secret: Secret,
 ): Promise<Reach[]> {
-  const opened = openOrigin({
-    account: {
-      name: 'main',
-      baseUrl,
-      insecure: false,
-      token: { kind: 'literal', secret, name: 'given to init' },
-    },
+  const token = { kind: 'literal', secret, name: 'given to init' } as const;
+  const origins = new AccountOrigins({
+    accounts: [{ name: 'main', baseUrl, insecure: false, token }],
+    rateLimit: { requestsPerMinute: 60, concurrency: 1 },
     env: context.surroundings.env,
-    limiter: new Limiter({ policy: { requestsPerMinute: 60, concurrency: 1 } }),
     spoolDir: tmpdir(),
     // Somebody waits, and the address may be mistyped.
     retries: { attempts: 2 },
   });
+  const [origin] = origins.all().map((account) => origins.fresh(account));
   try {
     const reach: Reach[] = [];
-    for (const { resourceId, address } of await opened.origin.mailboxes(context.signal)) {
-      const { folders } = await opened.origin.folders(resourceId, context.signal);
+    const listed = await origin?.mailboxes(context.signal);
+    for (const { resourceId, address } of listed ?? []) {
+      const { folders = [] } = (await origin?.folders(resourceId, context.signal)) ?? {};
       reach.push({
         resourceId,
         address,
@@ -49,6 +46,6 @@ export async function reachOf(
     }
     return reach;
   } finally {
-    await opened.close();
+    await origins.close();
   }
 }

@@ -1,27 +1,27 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { isUnused } from '../../archive/read/format-file.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../../archive/format/layout.ts';
+import { isUnused } from '../../archive/read/format-file.ts';
 import { acquireLock } from '../../archive/write/lock.ts';
 import { holderPath } from '../../archive/write/lock-holder.ts';
-import { realFiles } from '../../archive/files/real-files.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { type Copied, copyLog } from '../../copy/copy-log.ts';
 import { makeFoldersDurably } from '../../disk/make-folders.ts';
+import { updateCatalog } from '../../engine/verify/catalog-of-copy.ts';
+import { removeCatalogs } from '../../engine/verify/remove-catalogs.ts';
 import { errnoOf } from '../../errors/archive.ts';
 import { copyError } from '../../errors/copy.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import { rebuildCatalog } from '../../indexer/rebuild.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { dropAsides } from '../../retention/carry-out.ts';
-import { bytes, count, counted } from '../amounts.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { type Activity, openActivity } from '../progress/activity.ts';
 import { isWithin } from '../within.ts';
-import { updateCatalog } from './catalog-of-copy.ts';
-import { removeCatalogs } from './remove-catalogs.ts';
 import { archiveOf } from './verify.ts';
 
 /** `mailkeep copy`. @throws copy-onto-itself, copy-elsewhere, copy-linked, copy-other-archive, copy-ahead, copy-diverged, archive-in-use */

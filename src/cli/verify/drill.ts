@@ -2,17 +2,17 @@ import { randomInt } from 'node:crypto';
 import { openCompared } from '../../catalog/implied.ts';
 import { type Drilled, type DrillFinding, drill } from '../../drill/drill.ts';
 import { seededRandom } from '../../drill/seeded-random.ts';
+import { openReader } from '../../engine/archive/reader.ts';
+import { noting } from '../../engine/verify/remember.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import type { KnownFinding } from '../../health/facts.ts';
 import { rememberDrill } from '../../health/verification.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { bytes, count, counted } from '../amounts.ts';
-import { openReader } from '../compose/reader.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import type { Colours } from '../output.ts';
 import { shortId } from '../place-line.ts';
 import { openActivity } from '../progress/activity.ts';
-import { noting } from './remember.ts';
 
 const MOST_SEED = 2 ** 32 - 1;
 
@@ -55,7 +55,7 @@ export async function verifyDrill(
         found: drilled.findings.length,
         findings: drilled.findings.map(knownFinding),
       };
-      const remembered = noting(context, reader.dataDir, 'the result', (state) =>
+      const remembered = noting(context, reader.dataDir, 'result', (state) =>
         rememberDrill(state, outcome),
       );
       const shown = { mode: 'drill', ok, seed, ...told, durationMs, verifiedAt, remembered };

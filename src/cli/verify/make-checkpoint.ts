@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { replaceFile } from '../../archive/files/file-layer.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { FOLDER_MODE } from '../../archive/format/layout.ts';
 import { logHead } from '../../archive/read/log-head.ts';
-import { realFiles } from '../../archive/files/real-files.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { errnoOf } from '../../errors/archive.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import {
   fingerprintOf,
@@ -14,9 +15,8 @@ import {
   readSigningKey,
   signCheckpoint,
 } from '../../verify/checkpoint.ts';
-import { count } from '../amounts.ts';
+import { count } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { archiveOf } from './verify.ts';
 
 /** `mailkeep checkpoint`: signs the head of the log, prints the statement and writes it. */

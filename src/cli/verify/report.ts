@@ -1,16 +1,13 @@
-import type { ConcernedMessage } from '../../catalog/concerned.ts';
-import { terminalLine } from '../../mail/terminal-safe.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { CatalogState } from '../../verify/grown-catalog.ts';
 import type { Sampling } from '../../verify/sample.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
-import { bytes, count, counted, span } from '../amounts.ts';
+import { bytes, count, counted, span } from '../../wording/amounts.ts';
+import { findingText } from '../../wording/finding.ts';
 import type { Colours } from '../output.ts';
 
 /** Findings told one by one; --json has more. */
 const MOST_TOLD = 50;
-/** Messages named with a damaged stretch. */
-const MOST_NAMED = 5;
 
 export function verifyReport(
   result: Verification,
@@ -73,9 +70,6 @@ export function verdict(found: number, findings: readonly Finding[], colours: Co
   ];
 }
 
-/** Told as elsewhere, by its beginning. */
-const HASH = /^[0-9a-f]{64}$/;
-
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   switch (state) {
     case 'equal':
@@ -96,65 +90,4 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
     case 'unreadable':
       return 'The catalog could not be read and was not compared.';
   }
-}
-
-export function findingText(finding: Finding): string {
-  switch (finding.what) {
-    case 'log': {
-      const { file, offset, end, reason, messages } = finding;
-      const named = messages.slice(0, MOST_NAMED).map(messageText).join('; ');
-      const rest = messages.length - MOST_NAMED;
-      const concerned =
-        messages.length === 0
-          ? ''
-          : `, concerns ${named}${rest > 0 ? ` and ${counted(rest, 'more message')}` : ''}`;
-      return `${file}, bytes ${offset} to ${end} (${reason})${concerned}`;
-    }
-    case 'message': {
-      const { message, reason, blob } = finding;
-      const needs = blob === null ? '' : `, needs the bytes of ${blob.slice(0, 12)}`;
-      return `${messageText(message)} (${reason})${needs}`;
-    }
-    case 'missing': {
-      const { kind, hash, message } = finding;
-      return message === null
-        ? `the bytes of ${kind} ${hash.slice(0, 12)} are missing`
-        : `the bytes of ${messageText(message)} are missing`;
-    }
-    case 'catalog': {
-      const { table, difference, columns, key, message } = finding;
-      const what = columns.length > 0 ? ` (${columns.join(', ')})` : '';
-      const name = Object.entries(key)
-        .map(
-          ([column, value]) =>
-            `${column} ${HASH.test(`${value}`) ? `${value}`.slice(0, 12) : value}`,
-        )
-        .join(', ');
-      const about = message === null ? '' : `, about ${messageText(message)}`;
-      return terminalLine(`the catalog: ${difference} in ${table}${what}: ${name}${about}`);
-    }
-    case 'catalog-file':
-      return terminalLine(`the catalog: ${finding.detail}`);
-    case 'commit': {
-      const { by, reason, number, lastNumber } = finding;
-      const who = by === 'catalog' ? 'the catalog has seen' : 'the checkpoint vouches for';
-      const told = {
-        'ends-early': `the log ends at commit ${lastNumber}, but ${who} commit ${number}`,
-        diverged: `the log has another commit ${number} than ${who}`,
-        'other-archive': `the checkpoint is of another archive`,
-      };
-      return told[reason];
-    }
-    case 'format':
-      return 'the FORMAT file does not say what it should';
-  }
-}
-
-function messageText({ id, subject, places }: ConcernedMessage): string {
-  const [place] = places;
-  const name = id === null ? 'a message' : `message ${id.slice(0, 12)}`;
-  const titled = subject === null ? name : `${name} "${subject}"`;
-  return terminalLine(
-    place === undefined ? titled : `${titled} in ${place.mailbox} ${place.folder} uid ${place.uid}`,
-  );
 }

@@ -1,9 +1,9 @@
 import path from 'node:path';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { checkExport, type ExportCheck, type ExportFinding } from '../../export/check.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { bytes, count, counted } from '../amounts.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { shortId } from '../place-line.ts';
 import { openActivity } from '../progress/activity.ts';
 

@@ -1,23 +1,20 @@
-import { freeBytes } from '../../archive/files/free-space.ts';
+import { openWriter } from '../../engine/archive/writer.ts';
+import { makePass } from '../../engine/pass/make-pass.ts';
+import { chosenAccounts } from '../../engine/pass/selection.ts';
+import { settingsOf } from '../../engine/settings.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { systemClock } from '../../limiter/clock.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
 import {
   type Difference,
   examineAccount,
   type OriginFinding,
 } from '../../sync/apply/examine-account.ts';
-import { BY_HAND } from '../../sync/apply/pass-context.ts';
 import type { SyncResult } from '../../sync/result.ts';
-import { runSync } from '../../sync/run-sync.ts';
-import { count, counted, span } from '../amounts.ts';
-import { settingsOf } from '../compose/settings.ts';
+import { count, counted, span } from '../../wording/amounts.ts';
 import { withOrigins } from '../compose/with-origins.ts';
-import { openWriter } from '../compose/writer.ts';
 import type { CommandContext } from '../context.ts';
-import { combinedExit, EXIT, type ExitCode } from '../exit-codes.ts';
 import { troublesOf } from '../sync-report.ts';
-import { chosenAccounts } from '../sync-selection.ts';
 import { tell } from '../tell.ts';
 
 /** More than this many differences are counted, and not named. */
@@ -58,19 +55,9 @@ export async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
       async (open) => {
         const tally = { folders: 0, messages: 0, differences: 0 };
         const findings: OriginFinding[] = [];
-        const result = await runSync({
+        const result = await makePass(writer, settings, {
           accounts: open.accounts,
-          order: settings.sync.order,
-          requestsPerMinute: settings.rateLimit.requestsPerMinute,
-          concurrency: settings.rateLimit.concurrency,
-          policy: {
-            ...BY_HAND,
-            verifyPerHour: Number.MAX_SAFE_INTEGER,
-            full: true,
-            acceptEndings: false,
-            confirmAfterMs: settings.brake.confirmAfterMs,
-            brake: settings.brake,
-          },
+          policy: { verifyPerHour: Number.MAX_SAFE_INTEGER, full: true, acceptEndings: false },
           pass: (ctx, wanted) =>
             examineAccount(ctx, wanted, {
               found: (finding) => {
@@ -82,15 +69,9 @@ export async function verifyOrigin(context: CommandContext): Promise<ExitCode> {
                 tally.messages += messages;
               },
             }),
-          minFreeBytes: settings.minFreeBytes,
-          startedAtCommit: writer.catalog.reached().number,
-          log: writer.log,
-          mirror: catalogMirror(writer.catalog),
-          memory: writer.state,
           indexing: { some: async () => 0, all: async () => {} },
           tidy: async () => [],
-          freeBytes: () => freeBytes(settings.dataDir),
-          requests: () => open.requests.byOperation(),
+          requests: open.requests,
           now: context.now,
           after: (ms, act) => systemClock.after(ms, act),
           progress: open.progress,

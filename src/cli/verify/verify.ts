@@ -4,7 +4,11 @@ import { openCompared } from '../../catalog/implied.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { readState } from '../../catalog/state.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
+import { requireArchive } from '../../engine/archive/archive-folder.ts';
+import { knownFindings, noting, remember } from '../../engine/verify/remember.ts';
+import { rememberRead } from '../../engine/verify/remember-read.ts';
 import { catalogError } from '../../errors/catalog.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { verifyError } from '../../errors/verify.ts';
 import type { VerificationFacts } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
@@ -14,15 +18,11 @@ import type { VouchedCommit } from '../../verify/read-log.ts';
 import { NEVER, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
-import { bytes } from '../amounts.ts';
-import { requireArchive } from '../archive-folder.ts';
+import { bytes } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { openActivity } from '../progress/activity.ts';
-import { sentenceOf } from '../sentences.ts';
 import { tell } from '../tell.ts';
-import { knownFindings, noting, remember } from './remember.ts';
-import { rememberRead } from './remember-read.ts';
 import { sampleReport, verifyReport } from './report.ts';
 
 /** How many messages: a number, or a share of all. */
@@ -168,7 +168,7 @@ export async function verifySome(
   const checkups = new Map<number, SegmentCheckup>();
   const noteCheckups = (): boolean =>
     checkups.size === 0 ||
-    noting(context, dataDir, 'how far the sample came', (state) => {
+    noting(context, dataDir, 'sample', (state) => {
       for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
     });
   try {
@@ -198,7 +198,7 @@ export async function verifySome(
     const durationMs = now() - startedAt;
     const remembered = remember(context, dataDir, {
       ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
-      findings: knownFindings(findings),
+      findings: knownFindings(context, findings),
       covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
     });
     await output.object(
@@ -230,7 +230,7 @@ function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
 
 /** Where all was well, a complete run is a checkup of every segment as well: samples continue from there. */
 function noteCheckup(context: CommandContext, dataDir: string, at: number): void {
-  noting(context, dataDir, 'when each segment was verified', (state) => {
+  noting(context, dataDir, 'segments', (state) => {
     const catalog = openCompared(dataDir);
     try {
       for (const { segment, end } of catalog.segments()) {

@@ -1,13 +1,13 @@
 import { forgetSecret } from '../../config/webhook-secrets.ts';
+import { settingsOf } from '../../engine/settings.ts';
 import { errnoOf } from '../../errors/errno.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import { webhookError } from '../../errors/webhooks.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { oneAccount, withClients } from '../compose/clients.ts';
-import { settingsOf } from '../compose/settings.ts';
 import { confirmed } from '../confirm.ts';
 import type { CommandContext } from '../context.ts';
-import { combinedExit, EXIT, type ExitCode } from '../exit-codes.ts';
 import { type Hook, type TestOutcome, type WebhookSurface, webhookSurface } from './surface.ts';
 
 export interface ActCommand {

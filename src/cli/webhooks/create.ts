@@ -1,9 +1,9 @@
+import { settingsOf } from '../../engine/settings.ts';
+import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { type Clients, oneAccount, withClients } from '../compose/clients.ts';
-import { settingsOf } from '../compose/settings.ts';
 import type { CommandContext } from '../context.ts';
-import { EXIT, type ExitCode } from '../exit-codes.ts';
 import { namedMailbox } from '../operations/mailbox-id.ts';
 import { SHORT_PATIENCE, testText } from './act.ts';
 import { type NewWebhook, register, urlOf, webhookFields } from './register.ts';

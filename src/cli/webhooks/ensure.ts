@@ -4,16 +4,16 @@ import {
   planWebhooks,
   type WebhookStep,
 } from '../../delivery-watch/plan-webhooks.ts';
+import { settingsOf } from '../../engine/settings.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { selects } from '../../sync/plan/selection.ts';
-import { count, counted } from '../amounts.ts';
+import { count, counted } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import { type Clients, withClients } from '../compose/clients.ts';
-import { settingsOf } from '../compose/settings.ts';
 import type { CommandContext } from '../context.ts';
-import { combinedExit, EXIT, type ExitCode } from '../exit-codes.ts';
 import { namedMailbox } from '../operations/mailbox-id.ts';
-import { sentenceOf } from '../sentences.ts';
 import { SHORT_PATIENCE, testText } from './act.ts';
 import { askedAccounts } from './list.ts';
 import { type NewWebhook, register, urlOf, webhookFields } from './register.ts';

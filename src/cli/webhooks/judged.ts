@@ -4,9 +4,9 @@ import { judgeWebhooks, type WebhookFinding } from '../../delivery-watch/judge.t
 import { keptDeliveries, mergedDeliveries } from '../../delivery-watch/kept-log.ts';
 import { loggedDeliveries } from '../../delivery-watch/watch.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { Clients } from '../compose/clients.ts';
 import type { CommandContext } from '../context.ts';
-import { sentenceOf } from '../sentences.ts';
 import { type Hook, type HookFilter, orderOf } from './surface.ts';
 
 /** What became of a webhook's deliveries, as `webhooks list --json` shows it. */

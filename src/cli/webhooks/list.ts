@@ -1,13 +1,13 @@
 import type { AccountSettings, Settings } from '../../config/settings.ts';
+import { errorOf } from '../../daemon/webhook-observations.ts';
 import type { WebhookFinding } from '../../delivery-watch/judge.ts';
-import { counted } from '../amounts.ts';
+import { settingsOf } from '../../engine/settings.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
+import { counted } from '../../wording/amounts.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
 import { tableText } from '../columns.ts';
 import { oneAccount, withClients } from '../compose/clients.ts';
-import { settingsOf } from '../compose/settings.ts';
-import { errorOf } from '../compose/webhook-observations.ts';
 import type { CommandContext } from '../context.ts';
-import { combinedExit, EXIT, type ExitCode } from '../exit-codes.ts';
-import { sentenceOf } from '../sentences.ts';
 import { type JudgedHook, judgedHooks } from './judged.ts';
 import { type Hook, type HookFilter, webhookSurface } from './surface.ts';
 

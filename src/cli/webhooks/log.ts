@@ -1,11 +1,11 @@
+import { settingsOf } from '../../engine/settings.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { operationError } from '../../errors/operation.ts';
 import type { DeliveryLogRecord } from '../../wire/platform-records.ts';
-import { count, localTime } from '../amounts.ts';
+import { count, localTime } from '../../wording/amounts.ts';
 import { tableText } from '../columns.ts';
 import { withClients } from '../compose/clients.ts';
-import { settingsOf } from '../compose/settings.ts';
 import type { CommandContext } from '../context.ts';
-import { combinedExit, EXIT, type ExitCode } from '../exit-codes.ts';
 import { namedMailbox } from '../operations/mailbox-id.ts';
 import { askedAccounts } from './list.ts';
 import { orderOf } from './surface.ts';

@@ -1,14 +1,14 @@
 import { forecast } from '../plan/forecast.ts';
 import { ahead, takeFirst } from './first-part.ts';
 import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
-import { noteQuota, recalledMeanSize } from './walk/note-quota.ts';
-import { noteUsages } from './walk/note-usages.ts';
-import type { PassContext } from './pass-context.ts';
-import type { OriginMailbox } from './ports.ts';
-import { surveyAccount, type Wanted } from './survey.ts';
 import { byName } from './memory/suspended.ts';
 import { noteMailboxes, recentMailboxes } from './memory/unreachable.ts';
 import { noteUnwatchedMailboxes } from './memory/unwatched.ts';
+import type { PassContext } from './pass-context.ts';
+import type { OriginMailbox } from './ports.ts';
+import { surveyAccount, type Wanted } from './survey.ts';
+import { noteQuota, recalledMeanSize } from './walk/note-quota.ts';
+import { noteUsages } from './walk/note-usages.ts';
 import { reconsiderSearch } from './walk/walk.ts';
 
 /** Mailboxes that are looked at together: their newest mail comes before anybody's backlog. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import type { Batch } from '../../archive/write/batch.ts';
 import type { Fact } from '../../archive/format/facts.ts';
+import type { Batch } from '../../archive/write/batch.ts';
 import { docidBase } from '../../mail/docid.ts';
 import type { BlobHash, Listing, MessageId, Place } from '../../mail/words.ts';
 import type { FetchedSource, Log, Mirror } from './ports.ts';

@@ -46,3 +46,11 @@ export function isUnaskable(error: MailkeepError): boolean {
 export function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
+
+/** Returns whether an error ends the pass of its account only: a wrong token or a service that fails is nobody else's. */
+export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
+  return (
+    error instanceof MailkeepError &&
+    (error.family === 'auth' || error.family === 'origin' || error.family === 'config')
+  );
+}

@@ -1,12 +1,12 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { SAMPLE_SIZE } from '../plan/generation.ts';
-import { moveCoverage } from './walk/coverage.ts';
 import { concernsOnly } from './failure-scope.ts';
-import { newestPage } from './walk/newest-page.ts';
+import { moveProof } from './memory/proof.ts';
 import type { PassContext } from './pass-context.ts';
 import type { KnownFolder, OriginPage } from './ports.ts';
-import { moveProof } from './memory/proof.ts';
+import { moveCoverage } from './walk/coverage.ts';
+import { newestPage } from './walk/newest-page.ts';
 
 type Missing = KnownFolder & { readonly folder: string };
 

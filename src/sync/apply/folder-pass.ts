@@ -18,6 +18,9 @@ import {
   type UidInterval,
   type UidIntervals,
 } from '../plan/uid-intervals.ts';
+import { dueQuarantined, forgetTries, noteTry } from './memory/quarantine-retries.ts';
+import type { PassContext } from './pass-context.ts';
+import type { OriginPage } from './ports.ts';
 import { askByName } from './walk/ask-by-name.ts';
 import {
   type AwaitedListing,
@@ -29,9 +32,6 @@ import {
 } from './walk/coverage.ts';
 import { fetchAndStore } from './walk/fetch-source.ts';
 import { newestPage } from './walk/newest-page.ts';
-import type { PassContext } from './pass-context.ts';
-import type { OriginPage } from './ports.ts';
-import { dueQuarantined, forgetTries, noteTry } from './memory/quarantine-retries.ts';
 import { recalledSweep, rememberSwept } from './walk/sweep-progress.ts';
 import { canSearch, walkRange } from './walk/walk.ts';
 

@@ -1,5 +1,5 @@
-import type { Batch } from '../../archive/write/batch.ts';
 import type { CommittedBatch } from '../../archive/format/records.ts';
+import type { Batch } from '../../archive/write/batch.ts';
 import type { AssumedPlace } from '../../catalog/places.ts';
 import type { PlacedMessage } from '../../catalog/relinking.ts';
 import type {

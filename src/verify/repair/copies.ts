@@ -1,7 +1,7 @@
 import type { FileLayer } from '../../archive/files/file-layer.ts';
 import { openIfFile } from '../../archive/files/file-layer.ts';
-import { checkFormat } from '../../archive/read/format-file.ts';
 import { segmentPath } from '../../archive/format/layout.ts';
+import { checkFormat } from '../../archive/read/format-file.ts';
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { scanLog } from '../../archive/read/scan-log.ts';
 import { listSegments } from '../../archive/read/segment-files.ts';

@@ -1,7 +1,7 @@
 import type { FileLayer } from '../../archive/files/file-layer.ts';
-import type { IsForgotten } from '../../archive/mend/mend-segment.ts';
 import { readMessagePayload } from '../../archive/format/recipe.ts';
 import { RECORD_KIND } from '../../archive/format/records.ts';
+import type { IsForgotten } from '../../archive/mend/mend-segment.ts';
 import { type ScanEvent, scanLog } from '../../archive/read/scan-log.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 

@@ -1,10 +1,11 @@
 import type { FileLayer } from '../../archive/files/file-layer.ts';
 import { openIfFile } from '../../archive/files/file-layer.ts';
-import { payloadsInTails } from '../../archive/write/kept-tails.ts';
 import { logFolder, segmentPath } from '../../archive/format/layout.ts';
-import { type IsForgotten, mendSegment } from '../../archive/mend/mend-segment.ts';
-import type { ExpectedCommit } from '../../archive/read/recovery.ts';
 import { purgedByFooter } from '../../archive/format/sealed-footer.ts';
+import { genesisHash } from '../../archive/format/segment-header.ts';
+import { type IsForgotten, mendSegment } from '../../archive/mend/mend-segment.ts';
+import { openStraightened } from '../../archive/mend/straightened.ts';
+import type { ExpectedCommit } from '../../archive/read/recovery.ts';
 import { type ChainState, segmentBatches } from '../../archive/read/segment-batches.ts';
 import {
   listSegments,
@@ -12,9 +13,8 @@ import {
   openSegment,
   type SegmentListing,
 } from '../../archive/read/segment-files.ts';
-import { genesisHash } from '../../archive/format/segment-header.ts';
 import { segmentRecords } from '../../archive/read/segment-records.ts';
-import { openStraightened } from '../../archive/mend/straightened.ts';
+import { payloadsInTails } from '../../archive/write/kept-tails.ts';
 
 export interface MendedSegment {
   readonly segment: number;

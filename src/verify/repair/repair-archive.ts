@@ -1,12 +1,12 @@
 import { hash as digest } from 'node:crypto';
-import { filesOverBadSectors } from '../../archive/mend/bad-sectors.ts';
-import type { Batch } from '../../archive/write/batch.ts';
 import type { FileLayer } from '../../archive/files/file-layer.ts';
 import { filesWithout } from '../../archive/files/hidden-files.ts';
+import { realFiles } from '../../archive/files/real-files.ts';
+import { filesOverBadSectors } from '../../archive/mend/bad-sectors.ts';
+import { scanLog } from '../../archive/read/scan-log.ts';
+import type { Batch } from '../../archive/write/batch.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
-import { realFiles } from '../../archive/files/real-files.ts';
-import { scanLog } from '../../archive/read/scan-log.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { openLogReader } from '../../../src/archive/read/log-reader.ts';
-import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
 import { scanLog } from '../../../src/archive/read/scan-log.ts';
+import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
-import { EXIT } from '../../../src/cli/exit-codes.ts';
 import { exitOfSync } from '../../../src/cli/sync-report.ts';
+import { EXIT } from '../../../src/errors/exit-codes.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
-import { recalledCoverage } from '../../../src/sync/apply/walk/coverage.ts';
 import { BY_HAND } from '../../../src/sync/apply/pass-context.ts';
+import { recalledCoverage } from '../../../src/sync/apply/walk/coverage.ts';
 import { gapsOf } from '../../../src/sync/plan/uid-intervals.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';

@@ -1,6 +1,6 @@
-import { askByName } from '../walk/ask-by-name.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
+import { askByName } from '../walk/ask-by-name.ts';
 import { canSearch, distrustSearch, walkByOffset } from '../walk/walk.ts';
 
 /**

@@ -1,12 +1,12 @@
 import type { FolderKey, Place } from '../../../mail/words.ts';
 import { brake } from '../../plan/brake.ts';
 import { type GonePlace, type NewPlace, pairMoves } from '../../plan/relink.ts';
-import { confirmGone } from './confirm-gone.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import { heldSince, isDue, rememberHeld } from '../memory/held-memory.ts';
-import type { Renumbered } from './judge-folder.ts';
 import type { PassContext } from '../pass-context.ts';
 import { placeKey } from '../ports.ts';
+import { confirmGone } from './confirm-gone.ts';
+import type { Renumbered } from './judge-folder.ts';
 import { releaseForgotten } from './release-forgotten.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
 

@@ -8,9 +8,9 @@ import {
   type SampleAnswer,
   samplePositions,
 } from '../../plan/generation.ts';
-import { askByName } from '../walk/ask-by-name.ts';
 import { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
+import { askByName } from '../walk/ask-by-name.ts';
 import { releaseForgotten } from './release-forgotten.ts';
 import { releaseQuarantined } from './release-quarantined.ts';
 

@@ -1,6 +1,6 @@
 import type { FolderKey } from '../../../mail/words.ts';
-import type { PassContext } from '../pass-context.ts';
 import { forgetTries } from '../memory/quarantine-retries.ts';
+import type { PassContext } from '../pass-context.ts';
 
 /** Lets go of what a generation has in quarantine and the origin does not have any more. */
 export function releaseQuarantined(

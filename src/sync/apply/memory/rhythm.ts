@@ -1,6 +1,6 @@
 import type { FolderKey, ListedFolder } from '../../../mail/words.ts';
-import { isDue } from './held-memory.ts';
 import type { PassContext } from '../pass-context.ts';
+import { isDue } from './held-memory.ts';
 import { recalledProof } from './proof.ts';
 import { dueQuarantined } from './quarantine-retries.ts';
 

@@ -1,8 +1,8 @@
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { syncError } from '../../../errors/sync.ts';
-import { isLeftAlone, listUsages, recalledListing, suspendedSince } from '../walk/note-usages.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { OriginMailbox } from '../ports.ts';
+import { isLeftAlone, listUsages, recalledListing, suspendedSince } from '../walk/note-usages.ts';
 
 /** A list this young need not be asked for again because a mailbox was refused. */
 const YOUNG_MS = 1_800_000;

@@ -11,12 +11,12 @@ import {
   type Judgement,
   judgeSource,
 } from '../../source-judgement.ts';
-import { askByName } from './ask-by-name.ts';
 import { concernsOnly } from '../failure-scope.ts';
-import { beginsLikeMail, factsOf, messageIdOf } from './fetched-facts.ts';
+import { forgetTries } from '../memory/quarantine-retries.ts';
 import type { PassContext } from '../pass-context.ts';
 import { type FetchedSource, placeKey } from '../ports.ts';
-import { forgetTries } from '../memory/quarantine-retries.ts';
+import { askByName } from './ask-by-name.ts';
+import { beginsLikeMail, factsOf, messageIdOf } from './fetched-facts.ts';
 
 /** The folder whose messages are fetched, as far as fetching needs it. */
 export interface FetchingFolder {

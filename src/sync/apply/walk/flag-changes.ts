@@ -2,11 +2,11 @@ import type { CountedFlag, FolderKey, Listing } from '../../../mail/words.ts';
 import { bisect } from '../../plan/bisect.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
 import type { UidInterval } from '../../plan/uid-intervals.ts';
-import { askByName } from './ask-by-name.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
 import { folderKey, type Memory, type OriginPage } from '../ports.ts';
+import { askByName } from './ask-by-name.ts';
 import { canSearch, FLAGS_UNHEEDED } from './walk.ts';
 
 /** Scope of memory: what a folder's flags were last compared at. */

@@ -1,9 +1,9 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { listingPaysOff, MAILBOXES_A_REQUEST } from '../../plan/usage-listing.ts';
-import { isQuotaDue, quotaKey, rememberQuota } from './note-quota.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { ListedUsage, Memory, OriginMailbox, UsageListing } from '../ports.ts';
+import { isQuotaDue, quotaKey, rememberQuota } from './note-quota.ts';
 
 /** Scope of memory: what the last listing of each account's order cost, or that it failed. */
 const LISTING = 'usage-listing';

@@ -1,8 +1,8 @@
 import type { FolderKey } from '../../../mail/words.ts';
 import { addInterval, type UidInterval, type UidIntervals } from '../../plan/uid-intervals.ts';
-import { parseIntervals } from './coverage.ts';
 import type { PassContext } from '../pass-context.ts';
 import { folderKey } from '../ports.ts';
+import { parseIntervals } from './coverage.ts';
 
 /** Scope of memory: the uids that the sweep under way has answered for, by folder and generation. */
 const SWEPT = 'swept';

@@ -2,11 +2,11 @@ import { rm } from 'node:fs/promises';
 import type { AssumedPlace } from '../../../catalog/places.ts';
 import { fingerprint } from '../../../mail/fingerprint.ts';
 import type { Listing, MailboxKey } from '../../../mail/words.ts';
-import { askByName } from './ask-by-name.ts';
 import { concernsOnly } from '../failure-scope.ts';
-import { type FetchingFolder, fetchJudged } from './fetch-source.ts';
 import type { PassContext } from '../pass-context.ts';
 import { placeKey } from '../ports.ts';
+import { askByName } from './ask-by-name.ts';
+import { type FetchingFolder, fetchJudged } from './fetch-source.ts';
 
 /** Scope of memory: how many assumed places were looked at in the current hour, by account and host. */
 const SPENT = 'assumed-checked';

@@ -1,0 +1,78 @@
+import type { ConfigWarning } from '../config/load.ts';
+import type { EngineContext, EngineEvent, Remembered } from '../engine/context.ts';
+import { terminalLine } from '../mail/terminal-safe.ts';
+import { bytes, counted } from '../wording/amounts.ts';
+import { findingText } from '../wording/finding.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import type { Notices } from './notices.ts';
+
+/** The words of this front end for what the engine keeps as text. */
+export const WORDS: EngineContext['words'] = {
+  finding: findingText,
+  error: (error) => sentenceOf(error).message,
+};
+
+const REMEMBERED: Readonly<Record<Remembered, string>> = {
+  result: 'the result',
+  damage: 'the damage',
+  sample: 'how far the sample came',
+  segments: 'when each segment was verified',
+};
+
+/** Returns a listener that prints what the engine reports on standard error. */
+export function reportTo(notices: Notices): (event: EngineEvent) => void {
+  return (event) => {
+    switch (event.event) {
+      case 'config-located':
+        return notices.detail(`configuration: ${terminalLine(event.file)}`);
+      case 'config-warning':
+        return notices.warn(warningText(event.warning));
+      case 'archive-located':
+        return notices.detail(`archive: ${terminalLine(event.dataDir)}`);
+      case 'catalog-behind': {
+        const { dataDir, reached, last } = event;
+        return notices.alert({
+          code: 'catalog-behind',
+          message: `the catalog is behind the log (commit ${reached} of ${last}), and newer mail is not found.`,
+          hint: `"mailkeep rebuild --data ${terminalLine(dataDir)}" brings it up to date; so does the next sync.`,
+        });
+      }
+      case 'catalog-caught-up':
+        return notices.say(`The catalog caught up ${counted(event.commits, 'commit')}.`);
+      case 'tail-put-aside':
+        return notices.warn(
+          `the last run was cut off: ${bytes(event.bytes)} behind the last commit were put aside in ${event.file}`,
+        );
+      case 'state-put-aside':
+        return notices.warn(stateAsideText(event.file));
+      case 'state-not-written':
+        return notices.warn(
+          `${REMEMBERED[event.what]} could not be remembered. ${sentenceOf(event.error).message}`,
+        );
+      case 'purging':
+        return notices.say(`Taking ${counted(event.messages, 'message')} out of the log.`);
+      case 'rebuilding-catalog':
+        return notices.say(
+          event.because === 'purge'
+            ? 'Rebuilding the catalog: its index would keep the words.'
+            : 'Rebuilding the catalog.',
+        );
+      case 'not-fetched': {
+        const { folder, uid } = event.place;
+        return notices.warn(
+          `${terminalLine(folder)} uid ${uid}: ${sentenceOf(event.error).message}`,
+        );
+      }
+    }
+  };
+}
+
+/** Returns a warning about the configuration, in words. */
+export function warningText({ file, mode }: ConfigWarning): string {
+  return `${file} holds a token and can be read by others (mode ${mode}): chmod 600 ${file}`;
+}
+
+/** Known damage went with a state that was put aside, and must not be forgotten unseen. */
+function stateAsideText(file: string): string {
+  return `the state could not be read and was put aside as ${file}. Damage that verifications had found is known only there: "mailkeep verify" finds it again.`;
+}

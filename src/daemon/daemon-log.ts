@@ -1,0 +1,189 @@
+import type { Logger } from 'pino';
+import type { RequestReport } from '../api/exchange.ts';
+import type { Settings } from '../config/settings.ts';
+import { REDACTED } from '../engine/pass/pass-log.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { Wait } from '../limiter/gate.ts';
+import type { SyncResult } from '../sync/result.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import type { DaemonEvent, Observer } from './ports.ts';
+
+/**
+ * The daemon's log. Lines carry counts, codes, durations and resource ids, and never an address, a subject, a path of
+ * a folder or a secret.
+ */
+export interface DaemonLog {
+  readonly observer: Observer;
+  readonly request: (report: RequestReport) => void;
+  readonly wait: (wait: Wait) => void;
+  readonly say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts?: object) => void;
+  /** Something that has to be mended. Only code and facts without names are told of it. */
+  readonly fail: (level: 'error' | 'fatal', text: string, error: unknown) => void;
+  /** From here on, lines below it are left out. */
+  readonly setLevel: (level: Settings['log']['level']) => void;
+}
+
+/** Opens the log on standard output: JSON Lines, or lines for people where `pretty`. */
+export async function openDaemonLog(
+  level: Settings['log']['level'],
+  pretty: boolean,
+): Promise<DaemonLog> {
+  const { pino } = await import('pino');
+  const options = {
+    level,
+    base: null,
+    redact: { paths: REDACTED, censor: '***' },
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  // Written before the call returns: the last line before an end is the one that matters.
+  const stream = pretty
+    ? (await import('pino-pretty')).default({
+        sync: true,
+        destination: 1,
+        translateTime: 'SYS:HH:MM:ss',
+      })
+    : pino.destination({ fd: 1, sync: true });
+  return daemonLog(pino(options, stream));
+}
+
+export function daemonLog(log: Logger): DaemonLog {
+  return {
+    observer: (event) => tell(log, event),
+    request: ({ operation, host, status, ms, bytes, key }) =>
+      log.debug({ operation, mailbox: key, host, status, ms, bytes }, 'request'),
+    wait: ({ host, until, reason }) => {
+      const line = { host, until: new Date(until).toISOString(), reason };
+      if (reason === 'rate') log.debug(line, 'waiting');
+      else log.warn(line, 'waiting');
+    },
+    say: (named, text, facts = {}) => log[named](facts, text),
+    fail: (named, text, error) => log[named](errorFacts(error), text),
+    setLevel: (level) => {
+      log.level = level;
+    },
+  };
+}
+
+function tell(log: Logger, event: DaemonEvent): void {
+  switch (event.event) {
+    case 'run-started':
+      log.debug({ ...event.run, startedAt: undefined, mailboxes: event.mailboxes }, 'run started');
+      return;
+    case 'run-finished': {
+      const { run, result } = event;
+      const line = { run: run.id, kind: run.kind, account: run.account, ...numbersOf(result) };
+      if (result.failures.length > 0) log.warn(line, 'run finished with failures');
+      else if (run.kind === 'hint' && line.added === 0) log.debug(line, 'run finished');
+      else log.info(line, 'run finished');
+      return;
+    }
+    case 'pass-finished': {
+      const { account, resourceId } = event.mailbox;
+      const line = { kind: event.kind, account, mailbox: resourceId, ...numbersOf(event.result) };
+      // No run speaks of a backlog: it goes on beside them.
+      if (event.kind === 'backlog') log.info(line, 'backlog finished');
+      else log.debug(line, 'pass finished');
+      for (const { code, family, uid } of event.result.failures) {
+        log.warn({ account, mailbox: resourceId, code, family, uid }, 'failure');
+      }
+      return;
+    }
+    case 'pass-preempted':
+      log.debug(
+        { kind: event.kind, account: event.mailbox.account, mailbox: event.mailbox.resourceId },
+        'pass made room for another',
+      );
+      return;
+    case 'account-stopped': {
+      const { account, trouble } = event;
+      const { state, code } = trouble;
+      const line = { account, state, code, retryAt: new Date(trouble.retryAt).toISOString() };
+      if (state === 'refused') log.error(line, 'the service refuses the token; the account waits');
+      else log.warn(line, 'the service cannot be reached; the account waits');
+      return;
+    }
+    case 'account-recovered':
+      log.info({ account: event.account, afterMs: event.afterMs }, 'the account is back');
+      return;
+    case 'hint':
+      log.debug({ account: event.account, mailbox: event.mailbox, uids: event.uids }, 'hint');
+      return;
+    case 'hint-unseen':
+      log.warn(
+        { account: event.account, mailbox: event.mailbox },
+        'a message was announced and has not been seen within a minute',
+      );
+      return;
+    case 'hint-unknown':
+      log.warn({}, 'a hint about a mailbox that no account has');
+      return;
+    case 'skipped':
+      log.debug(
+        { kind: event.kind, account: event.account },
+        'the last run is not over; this one is left out',
+      );
+      return;
+    case 'clock-jumped':
+      log.warn({ ms: Math.round(event.ms) }, 'the clock jumped, or the machine slept');
+      return;
+    case 'archive-failed':
+      log.error(
+        { code: event.code, retryAt: new Date(event.retryAt).toISOString() },
+        'the archive cannot be written; passes wait',
+      );
+      return;
+  }
+}
+
+/** What a run did, in numbers. */
+function numbersOf(result: SyncResult) {
+  const { mailboxes, failures, requests, certificates, durationMs, timings } = result;
+  const sum = (
+    field:
+      | 'added'
+      | 'ended'
+      | 'flagsChanged'
+      | 'relinked'
+      | 'verified'
+      | 'corrected'
+      | 'quarantined'
+      | 'held'
+      | 'bytes',
+  ): number => mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+  return {
+    mailboxes: mailboxes.length,
+    folders: certificates.length,
+    added: sum('added'),
+    ended: sum('ended'),
+    flagsChanged: sum('flagsChanged'),
+    relinked: sum('relinked'),
+    verified: sum('verified'),
+    corrected: sum('corrected'),
+    quarantined: sum('quarantined'),
+    held: sum('held'),
+    bytes: sum('bytes'),
+    requests,
+    failures: failures.length,
+    incomplete: certificates.filter(({ complete }) => !complete).length,
+    indexMs: timings.indexMs,
+    durationMs,
+  };
+}
+
+/** A configuration's error is told in full: it names fields of a file, and shows no values of secrets. */
+function errorFacts(error: unknown): object {
+  if (error instanceof MailkeepError) {
+    const { code, family } = error;
+    if (family !== 'config' && family !== 'in-use') return { code, family };
+    const { message, hint } = sentenceOf(error);
+    return { code, family, message, hint };
+  }
+  if (!(error instanceof Error)) return { code: 'bug', what: typeof error };
+  // A stack names places of the program; its first line may quote what was being read.
+  const at = (error.stack ?? '')
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line))
+    .slice(0, 12);
+  return { code: 'bug', name: error.name, at };
+}

@@ -1,0 +1,189 @@
+import { isDeepStrictEqual } from 'node:util';
+import packageJson from '../../package.json' with { type: 'json' };
+import type { RequestReport } from '../api/exchange.ts';
+import type { Settings } from '../config/settings.ts';
+import { storedWebhooks } from '../config/webhook-secrets.ts';
+import type { Writer } from '../engine/archive/writer.ts';
+import type { AccountOrigin } from '../engine/origins/account-origins.ts';
+import { archiveFacts } from '../engine/status/archive-facts.ts';
+import { DaemonState } from '../health/condition.ts';
+import { type ArchiveFacts, Remembered } from '../health/facts.ts';
+import { Metrics } from '../health/metrics.ts';
+import type { RunReport } from '../health/run-report.ts';
+import { startHealthServer } from '../health/server.ts';
+import { recalledVerification } from '../health/verification.ts';
+import { systemClock } from '../limiter/clock.ts';
+import type { MailboxKey } from '../mail/words.ts';
+import { startReceiver } from '../receiver/receiver.ts';
+import type { ReceiverEvent } from '../receiver/reception.ts';
+import { serviceManager } from '../service-manager/service-manager.ts';
+import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
+import { lastCompared } from '../sync/apply/memory/last-compared.ts';
+import type { Daemon } from './daemon.ts';
+import type { DaemonLog } from './daemon-log.ts';
+import { Notifying } from './notifying.ts';
+import type { DaemonEvent } from './ports.ts';
+import { rememberedQuotas } from './quota-observations.ts';
+import { syncRunReport } from './run-report.ts';
+import { UsageWatch } from './usage-watch.ts';
+import { WebhookWatch } from './webhook-watch.ts';
+
+/** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
+const FACTS_MS = 5_000;
+
+/** Those who listen to the daemon, and those it listens to: health and metrics, webhooks, the service manager. */
+export interface Neighbours {
+  readonly onEvent: (event: DaemonEvent) => void;
+  readonly onRequest: (account: string, report: RequestReport) => void;
+  /** What a run came to that is no pass. */
+  readonly onRun: (report: RunReport) => void;
+  /** Goes on with another configuration, and says what of it takes effect with the next start only. */
+  configure(settings: Settings): Promise<void>;
+  /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
+  ready(
+    daemon: Pick<Daemon, 'hint' | 'checkSooner'>,
+    accounts: () => readonly AccountOrigin[],
+  ): Promise<void>;
+  failed(): void;
+  close(): Promise<void>;
+}
+
+/** Opens what the configuration asks for. @throws cannot-listen */
+export async function openNeighbours(options: {
+  readonly settings: Settings;
+  readonly writer: Writer;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly now: () => number;
+  readonly log: DaemonLog;
+}): Promise<Neighbours> {
+  const { writer, env, now, log } = options;
+  let { settings } = options;
+  const state = new DaemonState(now());
+  const known = new Remembered(FACTS_MS, now, () => archiveFacts(writer, writer.state));
+  const facts = (): ArchiveFacts => known.get();
+  const metrics = new Metrics({ version: packageJson.version, now, facts });
+  const manager = serviceManager(env, (reason) =>
+    log.say('warn', 'the service manager could not be told', { reason }),
+  );
+  const notifying = new Notifying(settings.notify, {
+    memory: writer.state,
+    env,
+    now,
+    log,
+    metrics,
+    quotas: () => rememberedQuotas(writer.catalog, writer.state),
+    warnPercent: () => settings.quota.warnPercent,
+  });
+  let webhooks: WebhookWatch | undefined;
+  let usages: UsageWatch | undefined;
+  const closers: (() => Promise<void>)[] = [() => manager.close(), () => notifying.close()];
+  if (settings.health !== null) {
+    const { listen } = settings.health;
+    const onError = (error: unknown): void =>
+      log.fail('error', 'health could not be answered', error);
+    const damage = () => recalledVerification(writer.state)?.damage ?? null;
+    const server = await startHealthServer({ listen, state, metrics, facts, damage, now, onError });
+    closers.push(() => server.close());
+    log.say('info', 'health listens', { port: server.address.port });
+  }
+  const received = (event: ReceiverEvent): void => {
+    switch (event.event) {
+      case 'delivery':
+        metrics.webhookRequest('delivery');
+        log.say('debug', 'webhook delivery', { webhook: event.webhook, bytes: event.bytes });
+        return;
+      case 'refused':
+        metrics.webhookRequest(event.reason, event.times);
+        log.say('warn', 'webhook requests refused', { reason: event.reason, times: event.times });
+        return;
+      case 'secrets-unreadable':
+        log.say('warn', 'the secrets of webhooks cannot be read', { code: event.code });
+        return;
+      case 'failed':
+        log.fail('error', 'a webhook delivery could not be taken', event.error);
+        return;
+    }
+  };
+  const onRun = (report: RunReport): void => {
+    state.onRun(report);
+    metrics.onRun(report);
+    notifying.onRun(report);
+  };
+  return {
+    onRun,
+    onEvent(event) {
+      notifying.onEvent(event);
+      usages?.onEvent(event);
+      webhooks?.onEvent(event);
+      if (event.event !== 'run-finished') return;
+      const { run, result } = event;
+      const accounts =
+        run.account === null ? settings.accounts.map(({ name }) => name) : [run.account];
+      const { kind, startedAt } = run;
+      onRun(syncRunReport(result, { kind, accounts, startedAt, endedAt: now() }));
+    },
+    onRequest: (account, report) => metrics.request({ account, ...report }),
+    async ready(daemon, accounts) {
+      if (settings.webhook !== null) {
+        const { listen, publicUrl } = settings.webhook;
+        const receiver = await startReceiver({
+          listen,
+          publicUrl,
+          now,
+          log: received,
+          secrets: () => storedWebhooks(writer.dataDir),
+          onHint: ({ resourceId, folder, uid }) => {
+            // Only INBOX is looked up by uid; whatever it says, the mailbox is looked at.
+            const known = uid !== null && (folder ?? 'INBOX') === 'INBOX';
+            daemon.hint({ resourceId, ...(known ? { uid } : {}) });
+          },
+        });
+        closers.push(() => receiver.close());
+        log.say('info', 'webhooks are received', { port: receiver.address.port });
+      }
+      state.enter('ready');
+      manager.ready(`${settings.accounts.length} accounts`);
+      manager.startWatchdog();
+      const mirror = catalogMirror(writer.catalog);
+      const watching = {
+        accounts,
+        memory: writer.state,
+        lastCompared: (mailbox: MailboxKey) => lastCompared(mirror, writer.state, mailbox),
+        checkSooner: (account: string, ids: readonly string[]) => daemon.checkSooner(account, ids),
+        now,
+        after: (ms: number, act: () => void) => systemClock.after(ms, act),
+        log,
+      };
+      const usage = new UsageWatch(watching);
+      closers.push(() => usage.close());
+      usages = usage;
+      usage.look();
+      const watch = new WebhookWatch({
+        ...watching,
+        stored: () => storedWebhooks(writer.dataDir),
+        observe: (observations) => notifying.observe(observations),
+      });
+      closers.push(() => watch.close());
+      webhooks = watch;
+      watch.look();
+    },
+    async configure(changed) {
+      const old = settings;
+      settings = changed;
+      for (const listener of ['webhook', 'health'] as const) {
+        if (!isDeepStrictEqual(old[listener], changed[listener])) {
+          log.say('warn', `another ${listener} takes effect with the next start only`);
+        }
+      }
+      await notifying.configure(changed.notify);
+      webhooks?.look();
+      usages?.look();
+    },
+    failed: () => state.enter('failed'),
+    async close() {
+      state.enter('stopping');
+      manager.stopping();
+      for (const close of closers.splice(0).reverse()) await close();
+    },
+  };
+}

@@ -1,0 +1,228 @@
+import { performance } from 'node:perf_hooks';
+import packageJson from '../../package.json' with { type: 'json' };
+import type { Settings } from '../config/settings.ts';
+import { openWriter, type Writer } from '../engine/archive/writer.ts';
+import type { EngineContext } from '../engine/context.ts';
+import { settingsOf } from '../engine/settings.ts';
+import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
+import { systemClock } from '../limiter/clock.ts';
+import { prepareControlPlace } from './control-path.ts';
+import { startControlServer } from './control-server.ts';
+import { cronTimes } from './cron.ts';
+import { Daemon } from './daemon.ts';
+import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
+import { type Neighbours, openNeighbours } from './neighbours.ts';
+import { Passes } from './passes.ts';
+import type { DaemonClock } from './ports.ts';
+import { watchProcess } from './process-events.ts';
+import { ScheduledPruning } from './pruning.ts';
+import { watchSealing } from './sealing.ts';
+import { type Scheduled, Timetable } from './timetable.ts';
+import { ScheduledVerification } from './verification.ts';
+
+/** Who started us waits ten seconds. What is not over by then is cut off, which costs what a crash would: nothing. */
+const STOP_MS = 8_000;
+/** Scope of memory: when each schedule was begun last, milliseconds since the epoch. */
+const BEGUN = 'schedule';
+
+/** What the daemon runs in; `interactive`: its standard output is a terminal. */
+export interface DaemonContext extends EngineContext {
+  readonly interactive: boolean;
+}
+
+interface Parts {
+  readonly context: DaemonContext;
+  readonly writer: Writer;
+  readonly clock: DaemonClock;
+  readonly log: DaemonLog;
+}
+
+/**
+ * `mailkeep daemon`: keeps an archive fresh until the signal.
+ *
+ * @throws archive-in-use when another daemon, or another command that writes, has the archive
+ */
+export async function runDaemon(context: DaemonContext): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const clock: DaemonClock = {
+    now: context.now,
+    monotonic: () => performance.now(),
+    after: (ms, act) => systemClock.after(ms, act),
+  };
+  const writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+  try {
+    const log = await openDaemonLog(settings.log.level, context.interactive);
+    return await withArchive({ context, writer, clock, log }, settings);
+  } finally {
+    await writer.close();
+  }
+}
+
+async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> {
+  const { context, writer, log } = parts;
+  const { env } = context.surroundings;
+  const { now } = context;
+  const neighbours = await openNeighbours({ settings, writer, env, now, log });
+  try {
+    return await amongNeighbours(parts, settings, neighbours);
+  } catch (error) {
+    await neighbours.close();
+    throw error;
+  }
+}
+
+async function amongNeighbours(
+  parts: Parts,
+  settings: Settings,
+  neighbours: Neighbours,
+): Promise<ExitCode> {
+  const { context, writer, clock, log } = parts;
+  const { env } = context.surroundings;
+  const { now } = context;
+  const passes = new Passes({
+    writer,
+    env,
+    settings,
+    clock,
+    onRequest: (account, report) => {
+      log.request(report);
+      neighbours.onRequest(account, report);
+    },
+    onWait: log.wait,
+    onSealed: watchSealing({ now, log, onRun: (report) => neighbours.onRun(report) }),
+  });
+  let end: (code: ExitCode) => void = () => {};
+  const ended = new Promise<ExitCode>((resolve) => {
+    end = resolve;
+  });
+  const die = (error: unknown): void => {
+    log.fail('fatal', 'the daemon cannot go on', error);
+    neighbours.failed();
+    end(exitOf(error));
+  };
+  const verification = new ScheduledVerification({
+    program: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+    dataDir: writer.dataDir,
+    env,
+    now,
+    log,
+    onRun: (report) => neighbours.onRun(report),
+  });
+  const pruning = new ScheduledPruning({
+    context,
+    writer,
+    retention: () => passes.settings.retention,
+    log,
+    onRun: (report) => neighbours.onRun(report),
+  });
+  const daemon = new Daemon({
+    accounts: settings.accounts.map(({ name }) => name),
+    runner: passes,
+    clock,
+    timetable: timetableOf(settings, parts),
+    begun: (name, at) => writer.state.set(BEGUN, name, at),
+    chores: { verify: verification.run, prune: pruning.run },
+    observer: (event) => {
+      log.observer(event);
+      neighbours.onEvent(event);
+    },
+    random: Math.random,
+    onFatal: die,
+  });
+  const place = prepareControlPlace(writer.dataDir, context.surroundings.env);
+  const control = await startControlServer(place, daemon, packageJson.version).catch(
+    async (error: unknown) => {
+      await passes.close();
+      throw error;
+    },
+  );
+  if (place.pointer !== null) {
+    log.say('info', 'the path of the archive is too long for a socket: control.path names it');
+  }
+  const reload = reloading(parts, daemon, passes, neighbours);
+  const watch = watchProcess({
+    hangup: reload,
+    onTerminal: context.interactive,
+    signal: context.signal,
+    interrupted: end,
+    log,
+  });
+  try {
+    await neighbours.ready(daemon, () => passes.accounts());
+    daemon.start();
+    log.say('info', 'ready', { pid: process.pid, accounts: settings.accounts.length });
+  } catch (error) {
+    die(error);
+  }
+  const code = await ended;
+  log.say('info', 'ending');
+  const cut = watch.endWithin(STOP_MS, code);
+  try {
+    await control.close();
+    await neighbours.close();
+    await daemon.stop();
+    await passes.close();
+  } finally {
+    cut();
+    watch.release();
+  }
+  log.say('info', 'ended', { code });
+  return code;
+}
+
+/** Reloads the configuration; a wrong one changes nothing. One at a time. */
+function reloading(
+  parts: Parts,
+  daemon: Daemon,
+  passes: Passes,
+  neighbours: Neighbours,
+): () => void {
+  const { context, writer, log } = parts;
+  let turn: Promise<void> = Promise.resolve();
+  const once = async (): Promise<void> => {
+    let settings: Settings;
+    try {
+      settings = settingsOf(context);
+    } catch (error) {
+      log.fail('error', 'the configuration is wrong; going on with the old one', error);
+      return;
+    }
+    if (settings.dataDir !== writer.dataDir) {
+      log.say('warn', 'another dataDir takes effect with the next start only');
+    }
+    if (settings.archive.codec !== writer.codec) {
+      log.say('warn', 'another archive.codec takes effect with the next start only');
+    }
+    log.setLevel(settings.log.level);
+    const names = settings.accounts.map(({ name }) => name);
+    await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
+    await neighbours.configure(settings);
+    log.say('info', 'configuration reloaded', { accounts: names.length });
+  };
+  return () => {
+    turn = turn.then(once).catch((error: unknown) => {
+      log.fail('error', 'the configuration could not be taken over', error);
+    });
+  };
+}
+
+function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetable {
+  const lastAt = (name: Scheduled): number | null => {
+    const at = writer.state.get(BEGUN, name);
+    if (typeof at === 'number') return at;
+    // From here on it can be missed, and made up for, however often the daemon is restarted.
+    if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
+    return null;
+  };
+  const names: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
+  return new Timetable(
+    names.flatMap((name) => {
+      const expression = schedule[name];
+      if (expression === null) return [];
+      const times = cronTimes(expression, schedule.timezone);
+      return [{ name, times, lastAt: lastAt(name), atStart: name === 'sync' }];
+    }),
+    () => Math.random() * schedule.jitterSeconds * 1000,
+    clock.now(),
+  );
+}

@@ -1,0 +1,160 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { constants, setPriority } from 'node:os';
+import { text } from 'node:stream/consumers';
+import { z } from 'zod';
+import { errnoOf } from '../errors/errno.ts';
+import { EXIT } from '../errors/exit-codes.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { verifyError } from '../errors/verify.ts';
+import type { RunReport } from '../health/run-report.ts';
+import { onAbort } from '../limiter/on-abort.ts';
+import { choreReport } from './chore-report.ts';
+import type { DaemonLog } from './daemon-log.ts';
+
+/** What is read of `mailkeep verify --json`. */
+const verified = z.object({
+  ok: z.boolean(),
+  found: z.number(),
+  segments: z.number(),
+  messages: z.number(),
+  fileBytes: z.number(),
+  durationMs: z.number(),
+});
+/** What is read of `mailkeep verify --drill --json`. */
+const drilled = z
+  .object({
+    ok: z.boolean(),
+    findings: z.array(z.unknown()),
+    messages: z.number(),
+    files: z.number(),
+    bytes: z.number(),
+    durationMs: z.number(),
+  })
+  .transform(({ findings, ...numbers }) => ({ ...numbers, found: findings.length }));
+const refused = z.object({ error: z.object({ code: z.string() }) });
+
+export interface ScheduledVerificationOptions {
+  /** Command line of this program. */
+  readonly program: readonly string[];
+  readonly dataDir: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly log: DaemonLog;
+  readonly onRun: (report: RunReport) => void;
+}
+
+/** Of the environment: what it takes to run. Tokens, credentials and the service manager's socket are not among it. */
+const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
+
+/**
+ * Verifies the archive by the clock, and then tries an export as a drill. Each has a process of its own: reading
+ * everything again and comparing the catalog takes minutes of a processor and much memory, and passes and hints go on
+ * meanwhile. That process remembers what it found.
+ */
+export class ScheduledVerification {
+  readonly #options: ScheduledVerificationOptions;
+  #underway = false;
+
+  constructor(options: ScheduledVerificationOptions) {
+    this.#options = options;
+  }
+
+  /** One verification, unless the last one is not over. What it finds is logged and reported, and never thrown. */
+  run = async (signal: AbortSignal): Promise<void> => {
+    const { log, now, onRun } = this.#options;
+    if (this.#underway) {
+      log.say('warn', 'the last verification is not over; this one is left out');
+      return;
+    }
+    this.#underway = true;
+    const startedAt = now();
+    try {
+      log.say('info', 'verification started');
+      const failure = await this.#verify(signal);
+      if (!signal.aborted) onRun(choreReport('verify', startedAt, now(), failure));
+    } finally {
+      this.#underway = false;
+    }
+  };
+
+  async #verify(signal: AbortSignal): Promise<MailkeepError | null> {
+    const failure = await this.#check(signal, [], verified, 'verification finished');
+    if (failure !== null || signal.aborted) return failure;
+    return this.#check(signal, ['--drill'], drilled, 'drill finished');
+  }
+
+  async #check(
+    signal: AbortSignal,
+    args: readonly string[],
+    told: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
+    finished: string,
+  ): Promise<MailkeepError | null> {
+    const { log } = this.#options;
+    const { code, stdout, stderr } = await this.#child(signal, args);
+    if (signal.aborted) return null;
+    const result = told.safeParse(json(stdout)).data;
+    if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
+      const said = refused.safeParse(json(stderr)).data?.error.code;
+      const error = verifyError('verification-not-made', { reason: said ?? `code ${code}` });
+      log.say('error', 'the archive could not be verified', { reason: said ?? null, exit: code });
+      return error;
+    }
+    const { ok, ...numbers } = result;
+    if (ok) {
+      log.say('info', finished, numbers);
+      return null;
+    }
+    log.say('error', 'the archive is damaged: "mailkeep verify" names what is', numbers);
+    return verifyError('archive-damaged', { found: result.found });
+  }
+
+  async #child(signal: AbortSignal, args: readonly string[]) {
+    const { program, dataDir, env } = this.#options;
+    const [command = '', ...before] = program;
+    const child = spawn(command, [...before, 'verify', ...args, '--json', '--data', dataDir], {
+      cwd: '/',
+      env: Object.fromEntries(KEPT.flatMap((name) => (name in env ? [[name, env[name]]] : []))),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const { pid } = child;
+    if (pid !== undefined) giveWay(pid);
+    const release = signal.aborted ? () => {} : onAbort(signal, () => child.kill('SIGTERM'));
+    if (signal.aborted) child.kill('SIGTERM');
+    try {
+      const [stdout, stderr] = await Promise.all([
+        text(child.stdout),
+        text(child.stderr),
+        once(child, 'close'),
+      ]);
+      return { code: child.exitCode, stdout, stderr };
+    } catch (error) {
+      const reason = errnoOf(error);
+      if (reason === undefined) throw error;
+      return { code: null, stdout: '', stderr: JSON.stringify({ error: { code: reason } }) };
+    } finally {
+      release();
+    }
+  }
+}
+
+/** It may take as long as it likes. */
+function giveWay(pid: number): void {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_LOW);
+  } catch (error) {
+    // It has just ended, or the system does not let us.
+    if (errnoOf(error) === undefined && !(error instanceof Error && 'info' in error)) throw error;
+  }
+}
+
+/** The value of the last line that is JSON; undefined where there is none. */
+function json(output: string): unknown {
+  try {
+    return JSON.parse(output.trim().split('\n').at(-1) ?? '');
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

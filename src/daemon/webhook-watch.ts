@@ -1,0 +1,200 @@
+import type { StoredWebhook } from '../config/webhook-secrets.ts';
+import type { LoggedDelivery, WebhookFinding } from '../delivery-watch/judge.ts';
+import type { LogMemory } from '../delivery-watch/kept-log.ts';
+import { watchDeliveries } from '../delivery-watch/watch.ts';
+import { WebhookListing } from '../delivery-watch/webhook-listing.ts';
+import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { MailboxKey } from '../mail/words.ts';
+import type { LastCompared } from '../sync/apply/memory/last-compared.ts';
+import { selects } from '../sync/plan/selection.ts';
+import type { DaemonLog } from './daemon-log.ts';
+import type { DaemonEvent } from './ports.ts';
+import { webhookObservations } from './webhook-observations.ts';
+
+type Observations = ReturnType<typeof webhookObservations>;
+
+export interface WebhookWatchOptions {
+  /** The accounts as the configuration has them now. */
+  readonly accounts: () => readonly AccountOrigin[];
+  /** Webhooks that were created from here. */
+  readonly stored: () => Promise<readonly StoredWebhook[]>;
+  readonly memory: LogMemory;
+  readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
+  /** Makes passes over these mailboxes before others that wait. */
+  readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly after: (ms: number, act: () => void) => () => void;
+  readonly log: DaemonLog;
+  readonly observe: (observations: Observations) => void;
+}
+
+/** The log of deliveries holds more than a quarter of an hour brings. */
+const EVERY_MS = 15 * 60_000;
+/** Deliveries that wait for the first list of an account's mailboxes. */
+const MOST_PENDING = 1_000;
+
+/**
+ * Asks the platform surface now and then whether webhooks are there, active and delivering, and says what has changed.
+ * Mailboxes whose deliveries no pass has followed are checked sooner: the receiver may have been down. Nothing depends
+ * on it: the schedule finds mail that no webhook announces.
+ */
+export class WebhookWatch {
+  readonly #options: WebhookWatchOptions;
+  readonly #stopping = new AbortController();
+  /** What was said last, by webhook, and by account where it could not be asked for. */
+  readonly #said = new Map<string, string>();
+  /** By account and service. */
+  readonly #listings = new Map<string, WebhookListing>();
+  /** By account: deliveries that the log showed before it was known which mailboxes there are. */
+  readonly #pending = new Map<string, readonly LoggedDelivery[]>();
+  #looking: Promise<void> = Promise.resolve();
+  #cancel: () => void = () => {};
+
+  constructor(options: WebhookWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Looks now, and every quarter of an hour from now on. */
+  look(): void {
+    const { after, log } = this.#options;
+    if (this.#stopping.signal.aborted) return;
+    this.#cancel();
+    this.#cancel = after(EVERY_MS, () => this.look());
+    this.#looking = this.#looking
+      .then(() => this.#round())
+      .catch((error: unknown) => log.fail('error', 'webhooks could not be looked at', error));
+  }
+
+  onEvent(event: DaemonEvent): void {
+    if (event.event !== 'run-started' || this.#pending.size === 0) return;
+    // The run queues its passes first: what is wanted sooner is moved, not made twice.
+    const { accounts, after, log } = this.#options;
+    after(0, () => {
+      if (this.#stopping.signal.aborted) return;
+      try {
+        for (const account of accounts()) this.#catchUp(account, []);
+      } catch (error) {
+        log.fail('error', 'webhooks could not be looked at', error);
+      }
+    });
+  }
+
+  /** Resolves when nothing is being asked. */
+  async idle(): Promise<void> {
+    await this.#looking;
+  }
+
+  async close(): Promise<void> {
+    this.#cancel();
+    this.#stopping.abort();
+    await this.#looking;
+  }
+
+  async #round(): Promise<void> {
+    const { accounts, stored } = this.#options;
+    const all = await stored();
+    for (const account of accounts()) {
+      const { name } = account.settings;
+      const own = all.filter((hook) => hook.account === name && hook.host === account.mailbox.host);
+      if (own.length > 0 && !this.#stopping.signal.aborted) await this.#account(account, own);
+    }
+  }
+
+  async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
+    const { memory, now, log, observe } = this.#options;
+    const { signal } = this.#stopping;
+    const { name } = account.settings;
+    const { platform } = account;
+    if (platform === null) {
+      this.#change(name, 'no platform', () =>
+        log.say('info', 'whether webhooks deliver is told by the platform surface only', {
+          account: name,
+        }),
+      );
+      return;
+    }
+    try {
+      const orderId = await orderOf(account, signal);
+      const onNew = (deliveries: readonly LoggedDelivery[]): void =>
+        this.#catchUp(account, deliveries);
+      const listing = this.#listing(account);
+      const asked = { account: name, orderId, platform, own, listing, memory, onNew, now, signal };
+      const findings = await watchDeliveries(asked);
+      this.#change(name, 'asked', () => {});
+      for (const finding of findings) this.#tell(name, finding);
+      observe(webhookObservations(findings));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof MailkeepError)) throw error;
+      const { code } = error;
+      this.#change(name, code, () =>
+        log.say('warn', 'the platform surface does not say whether webhooks deliver', {
+          account: name,
+          code,
+        }),
+      );
+    }
+  }
+
+  #listing({ settings, host }: AccountOrigin): WebhookListing {
+    const key = `${settings.name} ${host}`;
+    const known = this.#listings.get(key) ?? new WebhookListing();
+    this.#listings.set(key, known);
+    return known;
+  }
+
+  /** Has the mailboxes checked that no pass compared since a delivery, or an attempt at one. */
+  #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
+    const { lastCompared, checkSooner, log } = this.#options;
+    const { settings, host, listing } = account;
+    const { name } = settings;
+    const all = [...(this.#pending.get(name) ?? []), ...deliveries];
+    if (listing === undefined) {
+      this.#pending.set(name, all.slice(0, MOST_PENDING));
+      return;
+    }
+    this.#pending.delete(name);
+    const latest = new Map<string, number>();
+    for (const { mailbox, at } of all) {
+      const address = mailbox.toLowerCase();
+      latest.set(address, Math.max(at, latest.get(address) ?? 0));
+    }
+    // Those that were compared longest ago first: a log that is always wrong must not keep others waiting.
+    const missed = listing.mailboxes
+      .filter(({ address }) => latest.has(address.toLowerCase()))
+      .filter(({ address }) => selects(settings.mailboxes, address))
+      .map(({ resourceId, address }) => ({
+        resourceId,
+        deliveredAt: latest.get(address.toLowerCase()) ?? 0,
+        comparedAt: lastCompared({ host, mailbox: resourceId }).at,
+      }))
+      .filter(({ deliveredAt, comparedAt }) => deliveredAt > comparedAt)
+      .sort((a, b) => a.comparedAt - b.comparedAt)
+      .map(({ resourceId }) => resourceId);
+    if (missed.length === 0) return;
+    const text = 'mail was delivered that no pass has followed: its mailboxes are checked sooner';
+    log.say('info', text, { account: name, mailboxes: missed.length });
+    checkSooner(name, missed);
+  }
+
+  #tell(account: string, { webhook, state, status, failures }: WebhookFinding): void {
+    const { log } = this.#options;
+    const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
+    const before = this.#said.get(webhook.id);
+    this.#change(webhook.id, state, () => {
+      if (state !== 'well') {
+        const text =
+          'a webhook does not deliver; the schedule finds mail that it does not announce';
+        log.say('warn', text, { ...line, status, failures });
+      } else if (before !== undefined) log.say('info', 'a webhook delivers again', line);
+    });
+  }
+
+  #change(subject: string, state: string, say: () => void): void {
+    if (this.#said.get(subject) === state) return;
+    say();
+    this.#said.set(subject, state);
+  }
+}

@@ -1,0 +1,41 @@
+import { dropOldGenerations } from '../../archive/write/old-generations.ts';
+import { sealClosedSegments } from '../../archive/write/seal-closed.ts';
+import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { Writer } from '../archive/writer.ts';
+
+/** From this size on a segment is worth sealing at the end of a pass: a quiet day's mail is not. */
+const WORTH_SEALING_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Seals what is closed, lets go of what that replaced, and closes the gaps of a first sync. The replaced file goes
+ * at once: the sealed one was read back and verified whole, and a reader that has the old one open keeps it, or
+ * finds the new one when it looks again. Keeping it would double the disk a first sync needs.
+ *
+ * Returns what was met that is not what was written; such a segment stays as it is.
+ */
+export async function tidy(
+  writer: Writer,
+  startedAtCommit: number,
+  now: () => number,
+  signal: AbortSignal,
+): Promise<readonly MailkeepError[]> {
+  const { dataDir, log, sources, catalog, codec, sealer } = writer;
+  await log.rollIfLarger(WORTH_SEALING_BYTES);
+  const { sealed, damaged } = await sealClosedSegments({
+    dir: dataDir,
+    before: log.segment,
+    codec,
+    sealer,
+    signal,
+  }).finally(() => sealer.close());
+  const dropped = await dropOldGenerations({ dir: dataDir, now: now(), keepMs: 0 });
+  if (sealed.length + dropped.length > 0) sources.refresh();
+  if (startedAtCommit > 0 || signal.aborted) return damaged;
+  try {
+    catalog.compact();
+  } catch (error) {
+    // Somebody reads: the gaps fill with the mail to come.
+    if (!hasCode(error, 'catalog-busy')) throw error;
+  }
+  return damaged;
+}

@@ -1,0 +1,70 @@
+import { readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { realFiles } from '../../archive/files/real-files.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
+import { openAttachmentExtractor } from '../../attachments/extractor.ts';
+import { scrubState } from '../../catalog/state.ts';
+import { rebuildCatalog } from '../../indexer/rebuild.ts';
+import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import {
+  type Compacted,
+  compactPurged,
+  decidedPurge,
+  dropAsides,
+  endPurge,
+} from '../../retention/carry-out.ts';
+import type { Writer } from '../archive/writer.ts';
+import type { EngineContext } from '../context.ts';
+
+/** Scopes of the state whose keys are places of messages: waits between attempts, which start anew. */
+const SCOPES_OF_PLACES = ['quarantine-tries'];
+
+/**
+ * Carries out a purge that was decided, whichever command decided it. A writer that was handed over is closed then
+ * where something was to be forgotten, since the catalog is made anew.
+ *
+ * @returns what was written anew, and whether the writer is closed; undefined where nothing was decided
+ * @throws purge-interrupted, disk-full and its like: the same command goes on
+ */
+export async function finishPurge(
+  context: EngineContext,
+  writer: Writer,
+): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
+  const { dataDir } = writer;
+  const { signal, report } = context;
+  const work = await decidedPurge(realFiles, dataDir);
+  if (work === undefined) return undefined;
+  report({ event: 'purging', messages: work.messages.length });
+  const compacted = await compactPurged(realFiles, dataDir, writer, work, signal);
+  if (work.reason === 'pruned') {
+    await endPurge(realFiles, dataDir);
+    return { ...compacted, closed: false };
+  }
+  await writer.close();
+  const lock = acquireLock(dataDir);
+  try {
+    await dropAsides(realFiles, dataDir);
+    report({ event: 'rebuilding-catalog', because: 'purge' });
+    await catalogAnew(dataDir, signal);
+    scrubState(dataDir, SCOPES_OF_PLACES);
+    await endPurge(realFiles, dataDir);
+  } finally {
+    lock.release();
+  }
+  return { ...compacted, closed: true };
+}
+
+/** A new file, in which no page has what was forgotten, and none of those that repairs put aside. */
+async function catalogAnew(dir: string, signal: AbortSignal): Promise<void> {
+  const extractor = openExtractorPool();
+  const attachments = openAttachmentExtractor();
+  try {
+    await rebuildCatalog({ dir, extractor, attachments, signal });
+  } finally {
+    await Promise.all([extractor.close(), attachments.close()]);
+  }
+  for (const name of readdirSync(dir)) {
+    if (name.startsWith('catalog.sqlite.')) rmSync(path.join(dir, name));
+  }
+  await realFiles.syncFolder(dir);
+}

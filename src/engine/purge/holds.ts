@@ -1,0 +1,82 @@
+import type { Catalog } from '../../catalog/catalog.ts';
+import type { StateFile } from '../../catalog/state.ts';
+import type { RetentionSettings } from '../../config/settings.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { retentionError } from '../../errors/retention.ts';
+import { type PrunePlan, planPrune } from '../../retention/collect.ts';
+import { clockTrouble } from '../../retention/plan-prune.ts';
+import { parseQuery } from '../../search/parse.ts';
+import { accountHosts } from '../account-hosts.ts';
+import type { EngineContext } from '../context.ts';
+import { savedIn, withSaved } from '../saved-searches.ts';
+import { listedMailboxes } from '../status/listed-mailboxes.ts';
+
+/**
+ * What the configuration lets go of now, with reasons.
+ *
+ * @throws retention-clock, retention-not-indexed, retention-bad-hold
+ */
+export function plannedPrune(
+  context: EngineContext,
+  catalog: Catalog,
+  state: Pick<StateFile, 'entries'> | undefined,
+  settings: RetentionSettings,
+): PrunePlan {
+  const now = context.now();
+  const { time } = catalog.reached();
+  const direction = time === 0 ? undefined : clockTrouble(now, time);
+  if (direction !== undefined) {
+    throw retentionError('retention-clock', {
+      direction,
+      now: new Date(now).toISOString(),
+      lastCommit: new Date(time).toISOString(),
+    });
+  }
+  const reachable = new Set(
+    listedMailboxes(state).map(({ host, resourceId }) => `${host}\0${resourceId}`),
+  );
+  return planPrune(settings, {
+    ended: catalog.ended,
+    now,
+    held: heldByQueries(context, catalog, state, settings.hold),
+    heldMailboxes: settings.hold.flatMap((hold) => ('mailbox' in hold ? [hold.mailbox] : [])),
+    isReachable: (host, mailbox) => reachable.has(`${host}\0${mailbox}`),
+  });
+}
+
+/** A hold that means something else than was intended holds nothing, so whatever is doubtful ends it. */
+function heldByQueries(
+  context: EngineContext,
+  catalog: Catalog,
+  state: Pick<StateFile, 'entries'> | undefined,
+  holds: RetentionSettings['hold'],
+): ReadonlySet<number> {
+  const held = new Set<number>();
+  const queries = holds.flatMap((hold) => ('query' in hold ? [hold.query] : []));
+  if (queries.length === 0) return held;
+  const pending = catalog.index.pendingCount() + catalog.attachments.counts().pending;
+  if (pending > 0) throw retentionError('retention-not-indexed', { pending });
+  for (const query of queries) {
+    try {
+      const { node, asOf } = parseQuery(
+        withSaved(query, () => savedIn(state)),
+        { now: context.now() },
+      );
+      const request = { node, accounts: accountHosts(node, context) };
+      const [unknown] = catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
+      if (unknown !== undefined || asOf !== null) {
+        const problem =
+          unknown === undefined
+            ? 'it asks about another moment'
+            : 'it names something the archive does not have';
+        throw retentionError('retention-bad-hold', { query, problem });
+      }
+      for (const docid of catalog.foundDocids(request)) held.add(docid);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.code === 'retention-bad-hold') throw error;
+      if (error.family !== 'usage') throw error;
+      throw retentionError('retention-bad-hold', { query, problem: context.words.error(error) });
+    }
+  }
+  return held;
+}

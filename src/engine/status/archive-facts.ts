@@ -1,0 +1,45 @@
+import type { StateFile } from '../../catalog/state.ts';
+import type { ArchiveFacts } from '../../health/facts.ts';
+import { fullnessOf } from '../../health/fullness.ts';
+import { recalledVerification } from '../../health/verification.ts';
+import type { Reader } from '../archive/reader.ts';
+import { archiveStatus } from './archive-status.ts';
+
+/** What monitoring asks of the archive; the same that `status` shows. Costs some queries for each folder. */
+export function archiveFacts(
+  archive: Pick<Reader, 'catalog' | 'dataDir'>,
+  state: StateFile | undefined,
+): ArchiveFacts {
+  const status = archiveStatus(archive, state);
+  return {
+    messages: status.messages,
+    messageBytes: status.bytes,
+    logBytes: status.logBytes,
+    catalogBytes: status.catalogBytes,
+    pending: status.pending,
+    limiters: status.budget.map(({ gate, learnedPerMinute, heldUntil }) => ({
+      gate,
+      learnedPerMinute,
+      heldUntil: millisOf(heldUntil),
+    })),
+    mailboxes: status.mailboxes.map((mailbox) => ({
+      host: mailbox.host,
+      resourceId: mailbox.resourceId,
+      address: mailbox.address,
+      unwatched: mailbox.unwatched,
+      provenAt: millisOf(mailbox.provenAt),
+      complete: mailbox.complete,
+      certifiedAt: millisOf(mailbox.certifiedAt),
+      messages: mailbox.messages,
+      quarantined: mailbox.quarantined,
+      held: mailbox.held,
+      full: fullnessOf(mailbox.quota?.resources ?? [])?.share ?? null,
+      suspended: mailbox.suspendedSince !== null,
+    })),
+    verification: recalledVerification(state),
+  };
+}
+
+function millisOf(iso: string | null): number | null {
+  return iso === null ? null : Date.parse(iso);
+}

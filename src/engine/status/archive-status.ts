@@ -1,0 +1,272 @@
+import { readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { logFolder } from '../../archive/format/layout.ts';
+import type { AttachmentCounts } from '../../catalog/attachment-texts.ts';
+import type { KnownFolder, KnownMailbox } from '../../catalog/folders.ts';
+import { catalogFile } from '../../catalog/open.ts';
+import type { StateFile } from '../../catalog/state.ts';
+import { type VerificationStatus, verificationStatus } from '../../health/known-damage.ts';
+import { recalledVerification } from '../../health/verification.ts';
+import { readPaceState } from '../../limiter/remembered.ts';
+import type { MailboxKey } from '../../mail/words.ts';
+import { recalledProof } from '../../sync/apply/memory/proof.ts';
+import { isUnwatchedFolder, isUnwatchedMailbox } from '../../sync/apply/memory/unwatched.ts';
+import { QUOTA, quotaKey } from '../../sync/apply/walk/note-quota.ts';
+import { suspendedSince } from '../../sync/apply/walk/note-usages.ts';
+import type { Reader } from '../archive/reader.ts';
+import { listedMailboxes } from './listed-mailboxes.ts';
+
+/** A mailbox with or without anything in the archive. */
+type StatusMailbox = Omit<KnownMailbox, 'id'>;
+
+export interface FolderStatus {
+  readonly folder: string;
+  readonly specialUse: string | null;
+  /** The configuration of the last sync leaves it out: it is compared with nothing, and not stale. */
+  readonly unwatched: boolean;
+  /** Current places: stored, assumed and held together. */
+  readonly messages: number;
+  readonly unread: number;
+  readonly assumed: number;
+  readonly held: number;
+  readonly ended: number;
+  readonly quarantined: number;
+  readonly forgotten: number;
+  /** ISO 8601: when it was last compared with the service; null when that is not known. */
+  readonly provenAt: string | null;
+  /** Whether everything added up then. */
+  readonly complete: boolean | null;
+  /** ISO 8601: since when the flags of all its messages were compared; null when they never were. */
+  readonly flagsAt: string | null;
+  /** ISO 8601: when its last certificate was written to the log, at most once a day; null before the first. */
+  readonly certifiedAt: string | null;
+}
+
+export interface MailboxStatus {
+  readonly address: string;
+  readonly host: string;
+  readonly resourceId: string;
+  /** The configuration of the last sync leaves it out, or all its folders. */
+  readonly unwatched: boolean;
+  readonly messages: number;
+  readonly unread: number;
+  readonly ended: number;
+  readonly quarantined: number;
+  readonly held: number;
+  /** The oldest of its folders' proofs, unwatched ones apart; null when a folder was never compared. */
+  readonly provenAt: string | null;
+  readonly complete: boolean;
+  /** The oldest of its folders' certificates, those apart that have none yet; null when none has. */
+  readonly certifiedAt: string | null;
+  /** What the service last said, once a day; null when it was never asked, empty when it has none. */
+  readonly quota: Quota | null;
+  /** ISO 8601: since when the list of the platform surface shows it as suspended; null while it does not. */
+  readonly suspendedSince: string | null;
+  readonly folders: readonly FolderStatus[];
+}
+
+export interface Quota {
+  /** ISO 8601: when the service said so. */
+  readonly at: string;
+  /** `STORAGE` is in bytes, `MESSAGE` a count; no limit is null. */
+  readonly resources: readonly {
+    readonly name: string;
+    readonly usage: number;
+    readonly limit: number | null;
+  }[];
+}
+
+/** How fast a service was found to let itself be asked. */
+export interface Budget {
+  /** Host and port, and the account's label. */
+  readonly gate: string;
+  /** Requests a minute that refusals have taught; null while none were met: then the configured rate holds. */
+  readonly learnedPerMinute: number | null;
+  /** Requests a minute that the service announces; null when it does not. */
+  readonly announcedPerMinute: number | null;
+  /** ISO 8601: until when the service asked to be left alone; null when it does not. */
+  readonly heldUntil: string | null;
+}
+
+/** What `mailkeep status` prints. Sizes in bytes, times in ISO 8601 UTC. */
+export interface ArchiveStatus {
+  readonly dataDir: string;
+  readonly commit: { readonly number: number; readonly hash: string };
+  /** Distinct messages, and the bytes of their raw sources. */
+  readonly messages: number;
+  readonly bytes: number;
+  readonly logBytes: number;
+  readonly catalogBytes: number;
+  /** Messages that are stored, but not searchable yet. */
+  readonly pending: number;
+  readonly unparsed: number;
+  /** Distinct attachments with text of their own: to be read yet, searchable, and found not to be readable. */
+  readonly attachments: AttachmentCounts;
+  /** The last verification and the damage that is known; null while nothing was ever verified. */
+  readonly verification: VerificationStatus | null;
+  readonly budget: readonly Budget[];
+  readonly mailboxes: readonly MailboxStatus[];
+}
+
+/** Looks at the archive only: no network, no configuration. */
+export function archiveStatus(
+  { catalog, dataDir }: Pick<Reader, 'catalog' | 'dataDir'>,
+  state: StateFile | undefined,
+): ArchiveStatus {
+  const { number, hash } = catalog.reached();
+  const { messages, bytes, pending, unparsed } = catalog.totals();
+  return {
+    dataDir,
+    commit: { number, hash },
+    messages,
+    bytes,
+    logBytes: bytesIn(logFolder(dataDir)),
+    catalogBytes: bytesOf(catalogFile(dataDir)),
+    pending,
+    unparsed,
+    attachments: catalog.attachments.counts(),
+    verification: verificationStatus(recalledVerification(state)),
+    budget: budgets(state),
+    mailboxes: mailboxStatuses(catalog, state),
+  };
+}
+
+function mailboxStatuses(
+  catalog: Reader['catalog'],
+  state: StateFile | undefined,
+): MailboxStatus[] {
+  // All folders at once: asking for those of each mailbox takes quadratic time with many mailboxes.
+  const folders = new Map<string, KnownFolder[]>();
+  for (const folder of catalog.folders.all()) {
+    const key = mailboxKey(folder);
+    const known = folders.get(key);
+    if (known === undefined) folders.set(key, [folder]);
+    else known.push(folder);
+  }
+  return [...catalog.folders.mailboxes(), ...waitingMailboxes(catalog, state)].map((mailbox) =>
+    mailboxStatus(catalog, state, mailbox, folders.get(mailboxKey(mailbox)) ?? []),
+  );
+}
+
+/** Mailboxes that a token reaches and that no pass got to yet: the archive has nothing of them. */
+function waitingMailboxes(
+  catalog: Reader['catalog'],
+  state: StateFile | undefined,
+): StatusMailbox[] {
+  const known = new Set(catalog.folders.mailboxes().map(mailboxKey));
+  return listedMailboxes(state)
+    .map(({ host, resourceId, address }) => ({ host, mailbox: resourceId, address }))
+    .filter((mailbox) => !known.has(mailboxKey(mailbox)) && !isUnwatchedMailbox(state, mailbox));
+}
+
+function mailboxKey({ host, mailbox }: MailboxKey): string {
+  return JSON.stringify([host, mailbox]);
+}
+
+function mailboxStatus(
+  catalog: Reader['catalog'],
+  state: StateFile | undefined,
+  mailbox: StatusMailbox,
+  known: readonly KnownFolder[],
+): MailboxStatus {
+  const folders = known.map((folder) => folderStatus(catalog, folder, state));
+  const watched = folders.filter((folder) => !folder.unwatched);
+  const unwatched =
+    isUnwatchedMailbox(state, mailbox) || (folders.length > 0 && watched.length === 0);
+  const proven = watched.length > 0 ? watched : folders;
+  const suspended = suspendedSince(state, mailbox);
+  const sum = (field: 'messages' | 'unread' | 'ended' | 'quarantined' | 'held'): number =>
+    folders.reduce((total, folder) => total + folder[field], 0);
+  return {
+    address: mailbox.address,
+    host: mailbox.host,
+    resourceId: mailbox.mailbox,
+    unwatched,
+    messages: sum('messages'),
+    unread: sum('unread'),
+    ended: sum('ended'),
+    quarantined: sum('quarantined'),
+    held: sum('held'),
+    provenAt: oldest(proven.map(({ provenAt }) => provenAt)),
+    complete: proven.length > 0 && proven.every(({ complete }) => complete === true),
+    certifiedAt: oldest(folders.map(({ certifiedAt }) => certifiedAt).filter((at) => at !== null)),
+    quota: recalledQuota(state, mailbox),
+    suspendedSince: suspended === null ? null : new Date(suspended).toISOString(),
+    folders,
+  };
+}
+
+/** ISO times sort as texts, and one that is missing is older than all. */
+function oldest(times: readonly (string | null)[]): string | null {
+  return times.map((time) => time ?? '').sort()[0] || null;
+}
+
+const quotaShape = z.object({
+  at: z.number(),
+  resources: z.array(
+    z.object({ name: z.string(), usage: z.number(), limit: z.number().nullable() }),
+  ),
+});
+
+/** What the service last said of a mailbox's quotas; null when it was never asked. */
+export function recalledQuota(
+  state: Pick<StateFile, 'get'> | undefined,
+  mailbox: MailboxKey,
+): Quota | null {
+  const { data } = quotaShape.safeParse(state?.get(QUOTA, quotaKey(mailbox)));
+  return data === undefined
+    ? null
+    : { at: new Date(data.at).toISOString(), resources: data.resources };
+}
+
+function budgets(state: StateFile | undefined): Budget[] {
+  return (state?.entries('limiter') ?? []).flatMap(({ key, value }) => {
+    const pace = readPaceState(value);
+    if (pace === null || !key.startsWith('gate ')) return [];
+    const { learned, announced, holdUntil } = pace;
+    return [
+      {
+        gate: key.slice('gate '.length),
+        learnedPerMinute: learned,
+        announcedPerMinute: announced,
+        heldUntil: holdUntil > 0 ? new Date(holdUntil).toISOString() : null,
+      },
+    ];
+  });
+}
+
+function folderStatus(
+  { folders }: Reader['catalog'],
+  { id, host, mailbox, folder, specialUse }: KnownFolder,
+  state: StateFile | undefined,
+): FolderStatus {
+  const proof = recalledProof(state, { host, mailbox, folder });
+  const { open, assumed, held, ended, quarantined, forgotten } = folders.counts(id);
+  const certificate = folders.latestCertificate(id);
+  return {
+    folder,
+    specialUse,
+    unwatched: isUnwatchedFolder(state, { host, mailbox, folder }),
+    messages: open,
+    unread: folders.unread(id),
+    assumed,
+    held,
+    ended,
+    quarantined,
+    forgotten,
+    provenAt: proof?.at ?? null,
+    complete: proof?.complete ?? null,
+    flagsAt: proof?.flagsAt ?? null,
+    certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
+  };
+}
+
+function bytesIn(folder: string): number {
+  return readdirSync(folder).reduce((sum, name) => sum + bytesOf(path.join(folder, name)), 0);
+}
+
+/** 0 for what a writer has just replaced. */
+function bytesOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+}

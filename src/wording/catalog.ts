@@ -1,0 +1,47 @@
+import type { CatalogFacts } from '../errors/catalog.ts';
+import { reasonText, type Sentences, say } from './sentence.ts';
+
+const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
+/** A new state remembers no damage: only what reads every byte may clear what the old one knew. */
+const RENEW_STATE =
+  '"mailkeep verify" puts it aside, begins a new one, and finds again what damage there is. Mail is not affected.';
+
+export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
+  'catalog-missing': ({ file }) => say(`The catalog ${file} is missing.`, REBUILD),
+  'catalog-version': ({ file, found, expected, remedy }) =>
+    say(
+      `The catalog ${file} has version ${found}; this program reads version ${expected}.`,
+      {
+        write: 'The next "mailkeep sync" brings it up to date, and so does "mailkeep rebuild".',
+        rebuild: REBUILD,
+        upgrade: 'A newer mailkeep wrote it: use that one.',
+      }[remedy],
+    ),
+  'catalog-damaged': ({ file, reason }) =>
+    say(`${capital(nameOf(file))} is damaged (${reason}).`, isState(file) ? RENEW_STATE : REBUILD),
+  'catalog-out-of-step': ({ reached, batch }) =>
+    say(`The catalog has reached commit ${reached}; commit ${batch} does not follow it.`, REBUILD),
+  'catalog-busy': ({ file }) =>
+    say(`Another process is writing to the catalog ${file}.`, 'Try again when it has ended.'),
+  'catalog-disk-full': ({ file }) =>
+    say(`The disk is full: ${nameOf(file)} cannot grow.`, 'Make room and run the command again.'),
+  'catalog-io': ({ file, reason }) =>
+    say(
+      `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
+      'Check its permissions and the disk. The log is not affected.',
+    ),
+  'catalog-unknown-folder': ({ folder }) => say(`The archive knows no folder ${folder}.`),
+};
+
+/** The state is a database like the catalog, and has the same errors. */
+function nameOf(file: string): string {
+  return `${isState(file) ? 'the state' : 'the catalog'} ${file}`;
+}
+
+function isState(file: string): boolean {
+  return file.endsWith('state.sqlite');
+}
+
+function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}

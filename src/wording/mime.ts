@@ -1,0 +1,22 @@
+import type * as indexerErrors from '../errors/indexer.ts';
+import type * as errors from '../errors/mime.ts';
+import { type FactsOfModule, type Sentences, say } from './sentence.ts';
+
+export const MIME_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
+  'extractor-closed': () => say('The reading of messages was already closed.'),
+  'mime-worker-failed': ({ worker, detail }) =>
+    say(
+      `The thread that reads messages cannot start (${worker}): ${detail}.`,
+      'The installation is broken: install mailkeep again.',
+    ),
+  'mail-unreadable': ({ reason }) =>
+    say(
+      `The message cannot be read as mail (${reason}).`,
+      'Its exact source is safe: "mailkeep show --raw ID".',
+    ),
+};
+
+export const INDEXER_SENTENCES: Sentences<FactsOfModule<typeof indexerErrors>> = {
+  'rebuild-interrupted': () =>
+    say('Interrupted. The catalog is as it was before.', 'Run "mailkeep rebuild" again.'),
+};

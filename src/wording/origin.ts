@@ -1,0 +1,133 @@
+import { withScheme } from '../config/address.ts';
+import type { OriginFacts } from '../errors/origin.ts';
+import { span } from './amounts.ts';
+import { reasonText, type Sentences, say } from './sentence.ts';
+
+const LATER = 'Nothing is lost; the next sync goes on where this one stopped.';
+const WRONG_ADDRESS =
+  'Check baseUrl in the configuration: it may point at a web site, or something between here and the service (a portal, a proxy) may answer instead.';
+
+export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
+  'auth.refused': ({ host }) =>
+    say(
+      `${host} refused the token: it is missing, malformed, expired or revoked.`,
+      'Make a new token in the panel of your mail service, and put it where the configuration reads it.',
+    ),
+  'origin.forbidden': ({ host, code }) =>
+    say(
+      `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
+      'The mailbox may be suspended, or the token may not include it: the service documents no exact conditions. Check both in the panel of your mail service.',
+    ),
+  'origin.mailbox-not-found': ({ host }) =>
+    say(
+      `${host} says that the mailbox does not exist.`,
+      'What is archived stays and can be searched. If the mailbox is back, the next sync goes on.',
+    ),
+  'origin.rate-limited': ({ host, waitMs }) =>
+    say(
+      `${host} keeps answering that there are too many requests${waitMs > 0 ? `, and asked to be left alone for ${span(waitMs)}` : ''}.`,
+      `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
+    ),
+  'origin.status': ({ host, operation, status, code }) =>
+    say(
+      `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
+      status >= 500
+        ? `The service has trouble of its own. ${LATER}`
+        : status === 404
+          ? WRONG_ADDRESS
+          : null,
+    ),
+  'origin.redirected': ({ host, to }) =>
+    say(
+      `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, since it would send the token there.`,
+      'If that is the right address, write it as baseUrl in the configuration.',
+    ),
+  'origin.unreachable': ({ host, reason }) =>
+    say(
+      `${host} cannot be reached: ${reasonText(reason)}.`,
+      `Check the network, and baseUrl in the configuration. ${LATER}`,
+    ),
+  'origin.timeout': ({ host, operation, phase, afterMs }) =>
+    say(
+      {
+        connect: `${host} did not take a connection within ${span(afterMs)}.`,
+        headers: `${host} did not answer ${operation} within ${span(afterMs)}.`,
+        idle: `${host} stopped during its answer to ${operation}: nothing came for ${span(afterMs)}.`,
+        total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
+      }[phase],
+      LATER,
+    ),
+  'origin.cut-short': ({ host, operation, received, expected }) =>
+    say(
+      `The answer of ${host} to ${operation} broke off after ${received} bytes${expected === null ? '' : ` of ${expected}`}.`,
+      LATER,
+    ),
+  'origin.not-json': (facts) => notWhatItShouldBe(facts, 'JSON'),
+  'origin.not-mail': (facts) => notWhatItShouldBe(facts, 'a message (message/rfc822)'),
+  'origin.not-bytes': (facts) =>
+    notWhatItShouldBe(facts, 'an attachment (application/octet-stream)'),
+  'origin.shape': ({ operation, path, found, expected }) =>
+    say(
+      `The service's answer to ${operation} has another shape than its description: ${path} is ${found}, not ${expected}.`,
+      WRONG_ADDRESS,
+    ),
+  'origin.too-large': ({ host, operation, what, limit }) =>
+    say(
+      `The answer of ${host} to ${operation} is larger than mailkeep takes: more than ${limit} ${what === 'pages' ? 'pages' : 'bytes'} (${what}).`,
+    ),
+  'origin.outcome-unknown': ({ host, operation, reason }) =>
+    say(
+      `It is not known whether ${operation} took effect: ${host} gave no clear answer (${reason}).`,
+      'Look before you send it again.',
+    ),
+  'request-invalid': ({ operation, field, expected }) =>
+    say(
+      expected === 'no such field' || expected === 'no such parameter'
+        ? `${operation} has ${expected} as "${field}".`
+        : `${operation} does not take this as "${field}": ${/^(needs|not|cannot) /.test(expected) ? '' : 'expected '}${expected}.`,
+    ),
+  'base-url-invalid': ({ url, problem }) =>
+    say(
+      {
+        'no-url': `"${url}" is not a valid URL.`,
+        scheme: `"${url}" begins with neither https:// nor http://.`,
+        extras:
+          'The address of the service must not hold a user name, a password, a query or a fragment.',
+        insecure: `"${url}" is http on another host: the token would be sent unencrypted.`,
+      }[problem],
+      problem === 'no-url' || problem === 'scheme'
+        ? meantUrl(url)
+        : problem === 'insecure'
+          ? 'Use https, or set "insecure": true next to it in the configuration.'
+          : null,
+    ),
+  'token-malformed': ({ host }) =>
+    say(
+      `The token for ${host} holds characters that no token has.`,
+      'Copy it once more, as one line.',
+    ),
+  'spool-failed': ({ dir, reason }) =>
+    say(
+      `A large message could not be kept in ${dir}: ${reasonText(reason)}.`,
+      'Look at the disk and its permissions, then run the command again.',
+    ),
+};
+
+function meantUrl(url: string): string | null {
+  const meant = withScheme(url);
+  return meant === null ? null : `Did you mean ${meant}?`;
+}
+
+function notWhatItShouldBe(
+  facts: OriginFacts['origin.not-json'],
+  expected: string,
+): ReturnType<typeof say> {
+  const { host, operation, what, contentType } = facts;
+  const came = {
+    'web-page': 'a web page',
+    'other-type': contentType === '' ? 'something without a type' : contentType,
+    broken: 'something broken',
+    encoded: 'something encoded that was not asked for',
+  }[what];
+  return say(`${host} answered ${operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS);
+}

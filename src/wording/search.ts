@@ -1,0 +1,124 @@
+import type { SearchFacts } from '../errors/search.ts';
+import { jsonLine } from './json-text.ts';
+import { type Said, type Sentences, say } from './sentence.ts';
+
+const MANUAL = '"mailkeep search --help" lists the operators.';
+
+/** `"next" (character 8)`: what stands there, and where. */
+function quoted({
+  position,
+  found,
+}: {
+  readonly position: number;
+  readonly found: string;
+}): string {
+  return `${jsonLine(found)} (character ${position + 1})`;
+}
+
+const SPANS = 'a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.';
+
+function badDate(facts: { operator: string; position: number; found: string }): Said {
+  const span = facts.operator === 'older_than' || facts.operator === 'newer_than';
+  // Other programs take it for either.
+  const [, count] = /^(\d{1,6})m$/i.exec(facts.found) ?? [];
+  return say(
+    `${quoted(facts)} is not a ${span ? 'time span' : 'date'}.`,
+    count !== undefined
+      ? `Write ${count}min for minutes, ${count}mo for months.`
+      : span
+        ? SPANS.replace('a', 'A')
+        : `A date is 2026-03-01, 2026-03 or 2026; ${SPANS}`,
+  );
+}
+
+const BRACKETS: Readonly<Record<string, string>> = {
+  '(': 'Unclosed bracket',
+  '{': 'Unclosed bracket',
+  ')': 'Unopened bracket',
+  '}': 'Unopened bracket',
+  '”': 'Unopened quotation mark',
+};
+
+/** Without quotation marks, which would be a phrase in a query. */
+function meant(suggestion: string | null, otherwise: string): string {
+  return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
+}
+
+/** `-` and NOT exclude what follows them; the others join. */
+function sides(found: string): string {
+  return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
+}
+
+const PARTS: Readonly<Record<SearchFacts['search-too-complex']['of'], string>> = {
+  terms: 'words and filters',
+  depth: 'brackets within each other',
+  alternatives: 'alternatives, once its filters are multiplied out',
+  prefixes: 'words with a star',
+  stars: 'words with a star, once filters are multiplied out',
+  phrase: 'words in one phrase',
+  near: 'words around NEAR',
+  ranked: 'words to rank by; an order by date takes more',
+};
+
+export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
+  'search-empty': () => say('There is nothing to search for.', MANUAL),
+  'search-unknown-operator': (facts) =>
+    say(
+      `Unknown operator ${quoted(facts)}.`,
+      meant(
+        facts.suggestion === null ? null : `${facts.suggestion}:`,
+        `Put it in quotes to search for it as text. ${MANUAL}`,
+      ),
+    ),
+  'search-foreign-operator': (facts) =>
+    say(
+      `The operator ${quoted(facts)} belongs to other programs: an archive has nothing that it could find.`,
+      meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
+    ),
+  'search-missing-value': (facts) =>
+    say(
+      `The operator ${quoted(facts)} has no value.`,
+      'Write it without a blank between: from:anna, subject:"rent due".',
+    ),
+  'search-bad-value': (facts) => {
+    const { operator, suggestion, expected } = facts;
+    return say(
+      `Unknown value ${quoted(facts)} for ${operator}:.`,
+      meant(
+        suggestion === null ? null : `${operator}:${suggestion}`,
+        `The values are ${expected.join(', ')}.`,
+      ),
+    );
+  },
+  'search-bad-date': badDate,
+  'search-ambiguous-date': (facts) =>
+    say(
+      `The date ${quoted(facts)} is ambiguous: day and month could be either way round.`,
+      `Write it as year-month-day: ${facts.operator}:2026-03-01.`,
+    ),
+  'search-bad-size': (facts) =>
+    say(`${quoted(facts)} is not a size.`, 'A size is 500, 20k, 5M or 1G bytes.'),
+  'search-unbalanced': ({ found, position }) =>
+    say(
+      `${BRACKETS[found] ?? 'Unclosed quotation mark'} at character ${position + 1}.`,
+      /["“”„]/.test(found)
+        ? 'Close it, or leave it out. A shell takes quotation marks away: write \'"two words"\' there.'
+        : 'Close it, or put quotation marks around it to search for it as text.',
+    ),
+  'search-missing-operand': (facts) =>
+    say(`${quoted(facts)} needs something to search for on ${sides(facts.found)}.`),
+  'search-near-operand': (facts) => say(`${quoted(facts)} joins words and phrases only.`),
+  'search-misplaced-asof': (facts) =>
+    say(
+      `${quoted(facts)}: asof: applies to the whole query, and stands there once, outside brackets.`,
+    ),
+  'search-short-prefix': (facts) =>
+    say(
+      `Too many words begin like ${quoted(facts)}.`,
+      `Write ${facts.least} letters or more before the star.`,
+    ),
+  'search-too-long': ({ length, limit }) =>
+    say(`The query is ${length} characters long; the limit is ${limit}.`),
+  'search-too-complex': ({ limit, of }) =>
+    say(`The query is too complex: more than ${limit} ${PARTS[of]}.`, 'Make two queries of it.'),
+};

@@ -1,0 +1,60 @@
+import type { VerifyFacts } from '../errors/verify.ts';
+import { reasonText, type Sentences, say } from './sentence.ts';
+
+export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
+  'checkpoint-unreadable': ({ file, reason }) =>
+    reason === undefined
+      ? say(`${file} is no checkpoint.`, '"mailkeep checkpoint" writes one.')
+      : say(`The checkpoint ${file} cannot be read: ${reasonText(reason)}.`),
+  'checkpoint-forged': ({ file }) =>
+    say(
+      `The signature of the checkpoint ${file} does not hold: the file was changed.`,
+      'Use another copy of it. It says nothing about the archive.',
+    ),
+  'checkpoint-other-key': ({ file, found, wanted }) =>
+    say(
+      `The checkpoint ${file} was signed with key ${found}, not with ${wanted}.`,
+      'It proves nothing about what the owner of that key signed. Use another copy of it.',
+    ),
+  'checkpoint-public-key': ({ given }) =>
+    say(
+      `${given} is neither an Ed25519 public key nor a file that holds one.`,
+      '"mailkeep checkpoint" tells the key that it signs with.',
+    ),
+  'checkpoint-key': ({ file, reason }) =>
+    say(
+      `${file} holds no Ed25519 key that can sign: ${reasonText(reason)}.`,
+      'Name another with --key FILE, or leave it out.',
+    ),
+  'repair-other-archive': ({ copy, found, wanted }) =>
+    say(
+      `${copy} is a copy of another archive (${found}, this one is ${wanted}). Nothing was changed.`,
+      'Name a copy of this archive with --from, or leave it out.',
+    ),
+  'repair-archive-unknown': ({ dir, copy }) =>
+    say(
+      `Nothing that is left in ${dir} tells whether ${copy} is a copy of it. Nothing was changed.`,
+      'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
+    ),
+  'archive-damaged': ({ found, findings = [] }) =>
+    say(
+      findings.length === 0
+        ? `The archive is damaged: ${found === 1 ? 'one place is' : `${found} places are`} not as written.`
+        : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${listed(findings, found)}.`,
+      '"mailkeep verify" names the messages concerned, and "mailkeep verify --repair" repairs what can be repaired.',
+    ),
+  'verification-not-made': ({ reason }) =>
+    say(
+      `The archive could not be verified: ${reasonText(reason)}.`,
+      'Run "mailkeep verify" to see why.',
+    ),
+};
+
+/** Findings that a sentence names. */
+const MOST_NAMED = 3;
+
+function listed(findings: readonly string[], found: number): string {
+  const named = findings.slice(0, MOST_NAMED);
+  const more = found - named.length;
+  return `${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+}
