@@ -1,44 +1,17 @@
-import { join } from 'node:path';
 import { realFiles } from '../archive/files/real-files.ts';
-import { isTemporary, logFolder } from '../archive/format/layout.ts';
 import { checkFormat } from '../archive/read/format-file.ts';
-import {
-  type Compactable,
-  compactableSegments,
-  compactSegment,
-  isDamage,
-} from '../archive/write/compact-segments.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from '../archive/write/compress-payload.ts';
-import { writing } from '../archive/write/hot-segment.ts';
-import { acquireLock } from '../archive/write/lock.ts';
-import { dropOldGenerations } from '../archive/write/old-generations.ts';
-import { sealerOnThread } from '../archive/write/sealer.ts';
+import { DEFAULT_CODEC } from '../archive/write/compress-payload.ts';
 import { locateCodec } from '../config/archive-codec.ts';
 import { locateDataDir } from '../config/data-dir.ts';
 import { requireArchive } from '../engine/archive/archive-folder.ts';
-import { mindFileSystem } from '../engine/archive/network-file-system.ts';
+import { type CompactResult, compactArchive, planCompaction } from '../engine/compact.ts';
 import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { bytes, count, counted, span } from '../wording/amounts.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import type { CommandContext } from './context.ts';
 
 /** How often progress is reported. */
 const REPORT_EVERY_MS = 5_000;
-
-interface CompactResult {
-  readonly codec: ArchiveCodec;
-  readonly dryRun: boolean;
-  /** Segments that were rewritten, or would be, and bytes of their files. */
-  readonly segments: number;
-  readonly bytesBefore: number;
-  /** Null for a dry run. */
-  readonly bytesAfter: number | null;
-  /** Segments that another codec compressed and that were not reached. */
-  readonly remaining: number;
-  readonly interrupted: boolean;
-  readonly damaged: readonly MailkeepError[];
-}
 
 /**
  * `mailkeep compact`: rewrites the sealed segments that are compressed otherwise than the configuration says.
@@ -50,107 +23,25 @@ export async function compact(
   context: CommandContext,
   { dryRun }: { readonly dryRun: boolean },
 ): Promise<ExitCode> {
-  const { globals, surroundings, output, now } = context;
+  const { globals, surroundings, output, notices, now } = context;
   const dir = locateDataDir(globals, surroundings);
   const codec = locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
   requireArchive(dir);
   checkFormat(realFiles, dir);
   const startedAt = now();
+  let reportedAt = startedAt;
   const result = dryRun
-    ? surveyed(dir, codec)
-    : await whileLocked(context, dir, () => rewritten(context, dir, codec));
+    ? planCompaction(dir, codec)
+    : await compactArchive(context, dir, codec, (examined, of) => {
+        if (now() - reportedAt < REPORT_EVERY_MS) return;
+        reportedAt = now();
+        notices.say(`rewrote ${count(examined)} of ${counted(of, 'segment')}`);
+      });
   const durationMs = now() - startedAt;
   const damaged = result.damaged.map(({ code, facts }) => ({ code, ...facts }));
   await output.object({ ...result, damaged, durationMs }, () => report(result, durationMs));
   if (result.interrupted) return EXIT.interrupted;
   return result.damaged.length > 0 ? EXIT.damage : EXIT.done;
-}
-
-async function whileLocked<T>(
-  { surroundings }: CommandContext,
-  dir: string,
-  act: () => Promise<T>,
-): Promise<T> {
-  mindFileSystem(dir, surroundings.env);
-  const lock = acquireLock(dir);
-  try {
-    return await act();
-  } finally {
-    lock.release();
-  }
-}
-
-function surveyed(dir: string, codec: ArchiveCodec): CompactResult {
-  const { segments, damaged } = survey(dir, codec);
-  return {
-    codec,
-    dryRun: true,
-    segments: segments.length,
-    bytesBefore: segments.reduce((total, segment) => total + segment.bytes, 0),
-    bytesAfter: null,
-    remaining: segments.length,
-    interrupted: false,
-    damaged,
-  };
-}
-
-async function rewritten(
-  { notices, now, signal }: CommandContext,
-  dir: string,
-  codec: ArchiveCodec,
-): Promise<CompactResult> {
-  await clearRemains(dir);
-  const { segments, damaged } = survey(dir, codec);
-  const sealer = sealerOnThread();
-  let [done, bytesBefore, bytesAfter, reportedAt] = [0, 0, 0, now()];
-  let examined = 0;
-  try {
-    for (const { segment } of segments) {
-      if (signal.aborted) break;
-      examined += 1;
-      try {
-        const sealed = await compactSegment(realFiles, sealer, { dir, segment, codec });
-        done += 1;
-        bytesBefore += sealed.bytesBefore;
-        bytesAfter += sealed.bytesAfter;
-      } catch (error) {
-        if (!isDamage(error)) throw error;
-        damaged.push(error);
-      }
-      if (now() - reportedAt < REPORT_EVERY_MS) continue;
-      reportedAt = now();
-      notices.say(`rewrote ${count(examined)} of ${counted(segments.length, 'segment')}`);
-    }
-  } finally {
-    await sealer.close();
-  }
-  const remaining = segments.length - examined;
-  const interrupted = remaining > 0;
-  return {
-    ...{ codec, dryRun: false, segments: done, bytesBefore, bytesAfter },
-    ...{ remaining, interrupted, damaged },
-  };
-}
-
-/** Removes what a killed run left: unfinished files, and generations that a sealed one has replaced. */
-async function clearRemains(dir: string): Promise<void> {
-  const folder = logFolder(dir);
-  for (const name of realFiles.list(folder).filter(isTemporary)) {
-    await writing(folder, 0, () => realFiles.remove(join(folder, name)));
-  }
-  await writing(folder, 0, () =>
-    dropOldGenerations({ dir, now: Number.POSITIVE_INFINITY, keepMs: 0 }),
-  );
-}
-
-function survey(dir: string, codec: ArchiveCodec) {
-  const segments: Compactable[] = [];
-  const damaged: MailkeepError[] = [];
-  for (const found of compactableSegments(realFiles, dir, codec)) {
-    if ('bytes' in found) segments.push(found);
-    else damaged.push(found.damage);
-  }
-  return { segments, damaged };
 }
 
 function report(result: CompactResult, durationMs: number): string {

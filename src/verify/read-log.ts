@@ -29,11 +29,14 @@ export interface LogListener {
   /** The checker has been given the last file of the log: what it is asked for from now on comes behind it. */
   handedOut?(): void;
   /** A segment is through. */
-  progress?(done: {
-    readonly segments: number;
-    readonly of: number;
-    readonly rawBytes: number;
-  }): void;
+  progress?(progress: VerifyProgress): void;
+}
+
+/** How far reading the log has come; bytes are those of the messages' sources. */
+export interface VerifyProgress {
+  readonly segments: number;
+  readonly of: number;
+  readonly rawBytes: number;
 }
 
 export interface LogTotals {

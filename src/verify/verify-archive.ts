@@ -20,7 +20,7 @@ import {
   troubleOf,
   Witness,
 } from './grown-catalog.ts';
-import { type LogTotals, readLog, type VouchedCommit } from './read-log.ts';
+import { type LogTotals, readLog, type VerifyProgress, type VouchedCommit } from './read-log.ts';
 import type { MessagesJob, SegmentDamage } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
 
@@ -36,11 +36,7 @@ export interface VerifyOptions {
   /** Commits that have to be in the log: those of checkpoints. */
   readonly vouched?: readonly VouchedCommit[];
   readonly signal: AbortSignal;
-  readonly progress?: (done: {
-    readonly segments: number;
-    readonly of: number;
-    readonly rawBytes: number;
-  }) => void;
+  readonly progress?: (progress: VerifyProgress) => void;
 }
 
 export interface Verification extends LogTotals {

@@ -20,8 +20,8 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((options: { readonly to: string; readonly rebuild?: boolean }) =>
       chosen(async (context) => {
-        const { copyArchive } = await import('../verify/copy.ts');
-        return copyArchive(context, options);
+        const { copyTo } = await import('../verify/copy.ts');
+        return copyTo(context, options);
       }),
     );
 }

@@ -17,7 +17,7 @@ import { docidsFrom } from '../id-list.ts';
 import { moment } from '../moment.ts';
 import { openActivity } from '../progress/activity.ts';
 import { refuseUnknown, refuseUnknownChoice } from '../unknown-names.ts';
-import { isWithin } from '../within.ts';
+import { isWithin } from '../../disk/is-within.ts';
 
 interface ExportLine {
   readonly to: string;

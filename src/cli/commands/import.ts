@@ -1,16 +1,12 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { locateDataDir } from '../../config/data-dir.ts';
-import { openWriter } from '../../engine/archive/writer.ts';
-import { tidy } from '../../engine/pass/tidy.ts';
+import { importMail } from '../../engine/import-mail.ts';
 import { EXIT } from '../../errors/exit-codes.ts';
 import { usageError } from '../../errors/usage.ts';
 import type { FailureReason } from '../../import/read-mail.ts';
-import { type ImportResult, runImport } from '../../import/run-import.ts';
-import { createIndexer } from '../../indexer/indexer.ts';
-import { systemClock } from '../../limiter/clock.ts';
+import type { ImportResult } from '../../import/run-import.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
-import { openExtractorPool } from '../../mime/extractor-pool.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import { reasonText } from '../../wording/sentence.ts';
 import type { Body } from '../command-file.ts';
@@ -52,54 +48,29 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--mailbox <name>', 'what the mailbox is called', 'imported')
     .addHelpText('after', HELP)
     .action((paths: string[], { mailbox }: { readonly mailbox: string }) =>
-      chosen((context) => importMail(context, paths, mailbox.trim())),
+      chosen((context) => importPaths(context, paths, mailbox.trim())),
     );
 }
 
-async function importMail(context: CommandContext, paths: readonly string[], name: string) {
-  const { globals, surroundings, output, now, signal } = context;
+async function importPaths(context: CommandContext, paths: readonly string[], name: string) {
+  const { globals, surroundings, output, signal } = context;
   if (name === '' || name.length > 200 || name !== terminalLine(name)) {
     const expected = 'a name of at most 200 plain characters';
     throw usageError('usage-option', { option: '--mailbox', found: name, expected });
   }
-  const writer = await openWriter(context, locateDataDir(globals, surroundings));
   const activity = openActivity(context, 'looking for mail');
-  try {
-    const { catalog, log, sources, spoolDir } = writer;
-    const startedAtCommit = catalog.reached().number;
-    const result = await runImport({
-      paths: paths.map((given) => path.resolve(surroundings.cwd, given)),
-      name,
-      log,
-      catalog,
-      spoolDir,
-      now,
-      after: (ms, act) => systemClock.after(ms, act),
-      signal,
-      onProgress: ({ messages, added }) =>
-        activity.show(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
-    });
-    const extractor = openExtractorPool();
-    try {
-      await createIndexer({
-        store: catalog.index,
-        sources,
-        extractor,
-        progress: ({ indexed, remaining }) =>
-          activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
-      }).all(signal);
-    } finally {
-      await extractor.close();
-    }
-    await tidy(writer, startedAtCommit, now, signal);
-    activity.stop();
-    await output.object(result, () => importText(result));
-    if (result.interrupted || signal.aborted) return EXIT.interrupted;
-    return result.failures.length > 0 ? EXIT.failures : EXIT.done;
-  } finally {
-    activity.stop();
-    await writer.close();
-  }
+  const result = await importMail(context, {
+    dataDir: locateDataDir(globals, surroundings),
+    paths: paths.map((given) => path.resolve(surroundings.cwd, given)),
+    name,
+    onRead: ({ messages, added }) =>
+      activity.show(() => `read ${counted(messages, 'message')}, ${count(added)} new`),
+    onIndex: ({ indexed, remaining }) =>
+      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+  }).finally(activity.stop);
+  await output.object(result, () => importText(result));
+  if (result.interrupted || signal.aborted) return EXIT.interrupted;
+  return result.failures.length > 0 ? EXIT.failures : EXIT.done;
 }
 
 function importText(result: ImportResult): string {

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { acquireLock } from '../../archive/write/lock.ts';
-import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { requireArchive } from '../../engine/archive/archive-folder.ts';
@@ -8,8 +7,8 @@ import { isOfCatalog, noting } from '../../engine/verify/remember.ts';
 import { EXIT } from '../../errors/exit-codes.ts';
 import type { KnownFinding } from '../../health/facts.ts';
 import { rememberDamage } from '../../health/verification.ts';
-import { type RebuildResult, rebuildCatalog } from '../../indexer/rebuild.ts';
-import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { rebuild } from '../../engine/rebuild.ts';
+import type { RebuildResult } from '../../indexer/rebuild.ts';
 import { count, counted, span } from '../../wording/amounts.ts';
 import type { Body } from '../command-file.ts';
 import type { CommandContext } from '../context.ts';
@@ -31,15 +30,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       const dataDir = locateDataDir(globals, surroundings);
       requireArchive(dataDir);
       const lock = acquireLock(dataDir);
-      const extractor = openExtractorPool();
-      const attachments = openAttachmentExtractor();
       const startedAt = now();
       const activity = openActivity(context, 'reading the log');
       try {
-        const result = await rebuildCatalog({
+        const result = await rebuild({
           dir: dataDir,
-          extractor,
-          attachments,
           signal,
           seen: reachedBy(dataDir)?.number,
           onFold: ({ messages }) =>
@@ -54,7 +49,6 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
       } finally {
         activity.stop();
-        await Promise.all([extractor.close(), attachments.close()]);
         lock.release();
       }
     }),

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { usageError } from '../../errors/usage.ts';
 import type { Body } from '../command-file.ts';
 import { collected, wholeNumber } from '../option-values.ts';
-import type { SampleSize } from '../verify/verify.ts';
+import type { SampleSize } from '../../engine/verify/verify-some.ts';
 
 interface VerifyLine {
   readonly quick?: boolean;
@@ -97,9 +97,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             options.seed,
           );
         }
-        const { archiveOf, verifyAll, verifySome, vouchedBy } = await import('../verify/verify.ts');
+        const { archiveOf, verifyAll, verifyPart, vouchedBy } = await import('../verify/verify.ts');
         const dataDir = archiveOf(context);
-        if (sample !== undefined) return verifySome(context, dataDir, sample);
+        if (sample !== undefined) return verifyPart(context, dataDir, sample);
         if (repair) {
           const { repair: mend } = await import('../verify/repair.ts');
           return mend(context, dataDir, from);

@@ -1,19 +1,11 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { acquireLock } from '../../archive/write/lock.ts';
-import { openAttachmentExtractor } from '../../attachments/extractor.ts';
-import { catalogFile } from '../../catalog/open.ts';
-import { reachedBy } from '../../catalog/reached-by.ts';
 import { holdsArchive } from '../../engine/archive/archive-folder.ts';
-import { fetchingAgain } from '../../engine/verify/fetch-again.ts';
-import { rememberRead } from '../../engine/verify/remember-read.ts';
+import { type CatalogOutcome, repairAndVerify } from '../../engine/verify/repair.ts';
 import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import { usageError } from '../../errors/usage.ts';
-import { rebuildCatalog } from '../../indexer/rebuild.ts';
-import { openExtractorPool } from '../../mime/extractor-pool.ts';
-import { type Repaired, repairArchive } from '../../verify/repair/repair-archive.ts';
-import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import type { Repaired } from '../../verify/repair/repair-archive.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
 import { counted } from '../../wording/amounts.ts';
 import { reasonText } from '../../wording/sentence.ts';
@@ -21,7 +13,7 @@ import type { CommandContext } from '../context.ts';
 import type { Colours } from '../output.ts';
 import { openActivity } from '../progress/activity.ts';
 import { verdict } from './report.ts';
-import { exitOfVerification, readArchive, tellUnread } from './verify.ts';
+import { exitOfVerification, readText, tellUnread } from './verify.ts';
 
 /** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
 export async function repair(
@@ -37,34 +29,30 @@ export async function repair(
       throw usageError('usage-no-archive', { dataDir: copy });
   }
   const startedAt = now();
-  const lock = acquireLock(dataDir);
-  try {
-    const repaired = await mendAll(context, dataDir, copies);
-    const { catalogRebuilt, unread } = await catalogAnew(context, dataDir, repaired);
-    const after = await readArchive(context, dataDir, true, []);
-    const exit = exitOfVerification(after);
-    const { before, ...done } = repaired;
-    const run = { at: startedAt, mode: 'repair', checkpoint: null } as const;
-    const remembered = rememberRead(context, dataDir, run, after, true);
-    const result = {
-      mode: 'repair',
-      ok: exit === EXIT.done,
-      foundBefore: before.found,
-      ...done,
-      catalogRebuilt,
-      unreadCatalog: unread,
-      ...after,
-      durationMs: now() - startedAt,
-      remembered,
-    };
-    await output.object(result, () =>
-      repairReport(repaired, { catalogRebuilt, unread }, after, output.colours),
-    );
-    tellUnread(context, dataDir, after);
-    return exit;
-  } finally {
-    lock.release();
-  }
+  const outcome = await repairAndVerify(context, dataDir, copies, async (part, act) => {
+    const mending = part === 'mending';
+    const what = mending ? 'reading the log, and looking for what is damaged' : 'reading the log';
+    const activity = openActivity(context, what);
+    return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
+  });
+  const { repaired, catalog, after, remembered } = outcome;
+  const { catalogRebuilt, unread } = catalog;
+  const exit = exitOfVerification(after);
+  const { before, ...done } = repaired;
+  const result = {
+    mode: 'repair',
+    ok: exit === EXIT.done,
+    foundBefore: before.found,
+    ...done,
+    catalogRebuilt,
+    unreadCatalog: unread,
+    ...after,
+    durationMs: now() - startedAt,
+    remembered,
+  };
+  await output.object(result, () => repairReport(repaired, catalog, after, output.colours));
+  tellUnread(context, dataDir, after);
+  return exit;
 }
 
 /** Whether a folder surely holds no archive. */
@@ -77,62 +65,9 @@ function isAbsent(copy: string): boolean {
   }
 }
 
-async function mendAll(
-  context: CommandContext,
-  dir: string,
-  copies: readonly string[],
-): Promise<Repaired> {
-  const checker = checkerOnThreads();
-  const again = fetchingAgain(context, dir);
-  const activity = openActivity(context, 'reading the log, and looking for what is damaged');
-  try {
-    const { now, signal } = context;
-    return await repairArchive({ dir, checker, copies, fetchAgain: again.fetch, now, signal });
-  } finally {
-    activity.stop();
-    await again.close();
-    await checker.close();
-  }
-}
-
-interface CatalogAnew {
-  readonly catalogRebuilt: boolean;
-  /** Where the old one was moved to, because it could not be copied there, and why: an errno or `not a file`. */
-  readonly unread: { readonly file: string; readonly reason: string } | null;
-}
-
-/** Makes the catalog anew where it is not what the log implies, and keeps the old one where the log lost facts. */
-async function catalogAnew(
-  { signal, notices }: CommandContext,
-  dir: string,
-  { before, mended, restored, missing }: Repaired,
-): Promise<CatalogAnew> {
-  const untouched = mended.length + restored.length + missing.length === 0;
-  if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) {
-    return { catalogRebuilt: false, unread: null };
-  }
-  const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
-  notices.say('Rebuilding the catalog.');
-  const extractor = openExtractorPool();
-  const attachments = openAttachmentExtractor();
-  try {
-    const seen = reachedBy(dir)?.number;
-    const rebuilt = await rebuildCatalog({ dir, extractor, attachments, signal, seen, keepAs });
-    const { unread: reason } = rebuilt;
-    const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
-    return { catalogRebuilt: true, unread: moved };
-  } finally {
-    await Promise.all([extractor.close(), attachments.close()]);
-  }
-}
-
-function freeName(stem: string): string {
-  for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
-}
-
 function repairReport(
   { before, mended, restored, missing, unwritable, skippedCopies, skippedSegments }: Repaired,
-  { catalogRebuilt, unread }: CatalogAnew,
+  { catalogRebuilt, unread }: CatalogOutcome,
   after: Verification,
   colours: Colours,
 ): string {

@@ -1,34 +1,23 @@
 import path from 'node:path';
-import { openLogReader } from '../../archive/read/log-reader.ts';
-import { openCompared } from '../../catalog/implied.ts';
 import { catalogFile } from '../../catalog/open.ts';
-import { readState } from '../../catalog/state.ts';
 import { locateDataDir } from '../../config/data-dir.ts';
 import { requireArchive } from '../../engine/archive/archive-folder.ts';
-import { knownFindings, noting, remember } from '../../engine/verify/remember.ts';
+import { readArchive } from '../../engine/verify/read-archive.ts';
 import { rememberRead } from '../../engine/verify/remember-read.ts';
+import { noteCheckup, type SampleSize, verifySome } from '../../engine/verify/verify-some.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import { EXIT, type ExitCode } from '../../errors/exit-codes.ts';
 import { verifyError } from '../../errors/verify.ts';
-import type { VerificationFacts } from '../../health/facts.ts';
-import { recalledVerification } from '../../health/verification.ts';
 import { terminalLine } from '../../mail/terminal-safe.ts';
 import { fingerprintOf, readCheckpoint, readPublicKey } from '../../verify/checkpoint.ts';
-import type { VouchedCommit } from '../../verify/read-log.ts';
-import { NEVER, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
-import { checkerOnThreads } from '../../verify/segment-threads.ts';
-import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
+import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
+import type { Verification } from '../../verify/verify-archive.ts';
 import { bytes } from '../../wording/amounts.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
 import { openActivity } from '../progress/activity.ts';
 import { tell } from '../tell.ts';
 import { sampleReport, verifyReport } from './report.ts';
-
-/** How many messages: a number, or a share of all. */
-export type SampleSize = { readonly messages: number } | { readonly share: number };
-
-const SCOPE = 'verified';
 
 /** @throws usage-no-archive, archive-unreadable */
 export function archiveOf({ globals, surroundings }: CommandContext): string {
@@ -55,7 +44,11 @@ export async function verifyAll(
   const { now, output } = context;
   const startedAt = now();
   const vouched = checkpoint === null ? [] : [checkpoint];
-  const result = await readArchive(context, dataDir, full, vouched);
+  const activity = openActivity(context, 'reading the log');
+  const { signal } = context;
+  const progress = (at: VerifyProgress): void => activity.show(() => readText(at));
+  const read = { full, vouched, signal, progress };
+  const result = await readArchive(dataDir, read).finally(activity.stop);
   const durationMs = now() - startedAt;
   const mode = full ? 'full' : 'quick';
   const remembered = rememberRead(context, dataDir, { at: startedAt, mode, checkpoint }, result);
@@ -130,125 +123,35 @@ export function vouchedBy(
   return { by: 'checkpoint', archiveId, number, hash, signedAt, signer, compared };
 }
 
-export async function readArchive(
-  context: CommandContext,
-  dataDir: string,
-  full: boolean,
-  vouched: readonly VouchedCommit[],
-): Promise<Verification> {
-  const { signal } = context;
-  const activity = openActivity(context, 'reading the log');
-  const checker = checkerOnThreads();
-  try {
-    return await verifyArchive({
-      dir: dataDir,
-      checker,
-      full,
-      vouched,
-      signal,
-      progress: ({ segments, of, rawBytes }) =>
-        activity.show(() => `read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`),
-    });
-  } finally {
-    activity.stop();
-    await checker.close();
-  }
+/** How far reading the log has come, for people. */
+export function readText({ segments, of, rawBytes }: VerifyProgress): string {
+  return `read ${segments} of ${of} segments, ${bytes(rawBytes)} of mail`;
 }
 
-/** Verifies some messages, least recently verified first. */
-export async function verifySome(
+/** Verifies some messages and prints what was found. */
+export async function verifyPart(
   context: CommandContext,
   dataDir: string,
   size: SampleSize,
 ): Promise<ExitCode> {
-  const { now, output, signal } = context;
-  const catalog = openCompared(dataDir);
-  const reader = openLogReader({ dir: dataDir, locator: catalog.locator });
-  const recalled = readState(dataDir);
-  const checkups = new Map<number, SegmentCheckup>();
-  const noteCheckups = (): boolean =>
-    checkups.size === 0 ||
-    noting(context, dataDir, 'sample', (state) => {
-      for (const [segment, checkup] of checkups) state.set(SCOPE, String(segment), checkup);
-    });
-  try {
-    const segments = catalog.segments();
-    const all = segments.reduce((sum, { messages }) => sum + messages, 0);
-    const startedAt = now();
-    const known = messagesIn(recalledVerification(recalled));
-    const sound = new Set<string>();
-    const activity = openActivity(context, 'verifying messages');
-    const sampling = await verifySample({
-      segments,
-      messagesIn: (segment, from) => catalog.messagesIn(segment, from),
-      reader,
-      concerns: catalog,
-      checkups: {
-        get: (segment) => recalled?.read(SCOPE, String(segment), checkupIn) ?? NEVER,
-        set: (segment, checkup) => checkups.set(segment, checkup),
-      },
-      sound: (id) => {
-        if (known.has(id)) sound.add(id);
-      },
-      wanted: 'share' in size ? Math.ceil(all * size.share) : size.messages,
-      now: startedAt,
-      signal,
-    }).finally(activity.stop);
-    const { found, findings, oldest, checked, of } = sampling;
-    const durationMs = now() - startedAt;
-    const remembered = remember(context, dataDir, {
-      ...{ at: startedAt, endedAt: now(), mode: 'sample', checked, of, found },
-      findings: knownFindings(context, findings),
-      covers: ({ what, id }) => what === 'message' && id !== null && sound.has(id),
-    });
-    await output.object(
-      {
-        mode: 'sample',
-        ok: found === 0,
-        ...sampling,
-        oldest: oldest === null ? null : isoTime(oldest),
-        durationMs,
-        verifiedAt: isoTime(startedAt),
-        remembered,
-      },
-      () => sampleReport(sampling, durationMs, output.colours),
-    );
-    return found === 0 ? EXIT.done : EXIT.damage;
-  } finally {
-    recalled?.close();
-    reader.close();
-    catalog.close();
-    noteCheckups();
-  }
-}
-
-/** Messages that are known to be damaged. */
-function messagesIn(last: VerificationFacts | null): ReadonlySet<string> {
-  const ids = last?.damage?.findings.flatMap(({ id }) => (id === null ? [] : [id]));
-  return new Set(ids ?? []);
-}
-
-/** Where all was well, a complete run is a checkup of every segment as well: samples continue from there. */
-function noteCheckup(context: CommandContext, dataDir: string, at: number): void {
-  noting(context, dataDir, 'segments', (state) => {
-    const catalog = openCompared(dataDir);
-    try {
-      for (const { segment, end } of catalog.segments()) {
-        state.set(SCOPE, String(segment), { at, covered: end, next: 0 });
-      }
-    } finally {
-      catalog.close();
-    }
-  });
-}
-
-function checkupIn(value: unknown): SegmentCheckup | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('at' in value && 'covered' in value && 'next' in value)) return undefined;
-  const { at, covered, next } = value;
-  return typeof at === 'number' && typeof covered === 'number' && typeof next === 'number'
-    ? { at, covered, next }
-    : undefined;
+  const { output } = context;
+  const activity = openActivity(context, 'verifying messages');
+  const done = await verifySome(context, dataDir, size).finally(activity.stop);
+  const { at, sampling, durationMs, remembered } = done;
+  const { found, oldest } = sampling;
+  await output.object(
+    {
+      mode: 'sample',
+      ok: found === 0,
+      ...sampling,
+      oldest: oldest === null ? null : isoTime(oldest),
+      durationMs,
+      verifiedAt: isoTime(at),
+      remembered,
+    },
+    () => sampleReport(sampling, durationMs, output.colours),
+  );
+  return found === 0 ? EXIT.done : EXIT.damage;
 }
 
 function isoTime(ms: number): string {

@@ -13,7 +13,7 @@ export function allowsNetwork(env: Environment): boolean {
  *
  * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
  */
-export function mindFileSystem(dataDir: string, env: Environment): void {
+export function refuseNetworkFileSystem(dataDir: string, env: Environment): void {
   if (allowsNetwork(env)) return;
   const found = fileSystemOf(dataDir);
   if (found?.network !== true) return;

@@ -13,7 +13,7 @@ import { locateCodec } from '../../config/archive-codec.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import type { EngineContext } from '../context.ts';
-import { mindFileSystem } from './network-file-system.ts';
+import { refuseNetworkFileSystem } from './network-file-system.ts';
 
 /** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
 export interface Writer {
@@ -49,7 +49,7 @@ export async function openWriter(
   try {
     const { globals, surroundings, report } = context;
     const codec = configuredCodec ?? locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
-    mindFileSystem(dataDir, surroundings.env);
+    refuseNetworkFileSystem(dataDir, surroundings.env);
     const lock = acquireLock(dataDir);
     closers.push(() => lock.release());
     const spoolDir = path.join(dataDir, 'tmp');

@@ -2,10 +2,8 @@ import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../../archive/files/real-files.ts';
 import { acquireLock } from '../../archive/write/lock.ts';
-import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { scrubState } from '../../catalog/state.ts';
-import { rebuildCatalog } from '../../indexer/rebuild.ts';
-import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { rebuild } from '../rebuild.ts';
 import {
   type Compacted,
   compactPurged,
@@ -45,7 +43,7 @@ export async function finishPurge(
   try {
     await dropAsides(realFiles, dataDir);
     report({ event: 'rebuilding-catalog', because: 'purge' });
-    await catalogAnew(dataDir, signal);
+    await rebuildClean(dataDir, signal);
     scrubState(dataDir, SCOPES_OF_PLACES);
     await endPurge(realFiles, dataDir);
   } finally {
@@ -55,14 +53,8 @@ export async function finishPurge(
 }
 
 /** A new file, in which no page has what was forgotten, and none of those that repairs put aside. */
-async function catalogAnew(dir: string, signal: AbortSignal): Promise<void> {
-  const extractor = openExtractorPool();
-  const attachments = openAttachmentExtractor();
-  try {
-    await rebuildCatalog({ dir, extractor, attachments, signal });
-  } finally {
-    await Promise.all([extractor.close(), attachments.close()]);
-  }
+async function rebuildClean(dir: string, signal: AbortSignal): Promise<void> {
+  await rebuild({ dir, signal });
   for (const name of readdirSync(dir)) {
     if (name.startsWith('catalog.sqlite.')) rmSync(path.join(dir, name));
   }

@@ -1,0 +1,102 @@
+import { existsSync } from 'node:fs';
+import { acquireLock } from '../../archive/write/lock.ts';
+import { catalogFile } from '../../catalog/open.ts';
+import { reachedBy } from '../../catalog/reached-by.ts';
+import { type Repaired, repairArchive } from '../../verify/repair/repair-archive.ts';
+import type { VerifyProgress } from '../../verify/read-log.ts';
+import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import type { Verification } from '../../verify/verify-archive.ts';
+import type { EngineContext } from '../context.ts';
+import { rebuild } from '../rebuild.ts';
+import { fetchingAgain } from './fetch-again.ts';
+import { readArchive } from './read-archive.ts';
+import { rememberRead } from './remember-read.ts';
+
+/** What a repair came to. */
+export interface RepairOutcome {
+  readonly repaired: Repaired;
+  readonly catalog: CatalogOutcome;
+  /** The verification of everything after the repair. */
+  readonly after: Verification;
+  /** Whether the archive's state has the result. */
+  readonly remembered: boolean;
+}
+
+export interface CatalogOutcome {
+  readonly catalogRebuilt: boolean;
+  /** Where the old one was moved to, because it could not be copied there, and why: an errno or `not a file`. */
+  readonly unread: { readonly file: string; readonly reason: string } | null;
+}
+
+/** Shows a part of the work for as long as `act` takes. */
+export type ShowRepair = <T>(
+  part: 'mending' | 'reading',
+  act: (progress: (progress: VerifyProgress) => void) => Promise<T>,
+) => Promise<T>;
+
+/**
+ * Repairs an archive from copies of it and from the service, and verifies all of it afterwards.
+ *
+ * @param copies folders of copies; one that cannot be read is named in the result and skipped
+ * @throws archive-in-use
+ */
+export async function repairAndVerify(
+  context: EngineContext,
+  dataDir: string,
+  copies: readonly string[],
+  show: ShowRepair,
+): Promise<RepairOutcome> {
+  const startedAt = context.now();
+  const lock = acquireLock(dataDir);
+  try {
+    const repaired = await show('mending', () => mendAll(context, dataDir, copies));
+    const catalog = await mendCatalog(context, dataDir, repaired);
+    const { signal } = context;
+    const after = await show('reading', (progress) =>
+      readArchive(dataDir, { full: true, vouched: [], signal, progress }),
+    );
+    const run = { at: startedAt, mode: 'repair', checkpoint: null } as const;
+    const remembered = rememberRead(context, dataDir, run, after, true);
+    return { repaired, catalog, after, remembered };
+  } finally {
+    lock.release();
+  }
+}
+
+async function mendAll(
+  context: EngineContext,
+  dir: string,
+  copies: readonly string[],
+): Promise<Repaired> {
+  const checker = checkerOnThreads();
+  const again = fetchingAgain(context, dir);
+  try {
+    const { now, signal } = context;
+    return await repairArchive({ dir, checker, copies, fetchAgain: again.fetch, now, signal });
+  } finally {
+    await again.close();
+    await checker.close();
+  }
+}
+
+/** Rebuilds a catalog that is not what the log implies, and keeps the old one where the log lost facts. */
+async function mendCatalog(
+  { signal, report }: EngineContext,
+  dir: string,
+  { before, mended, restored, missing }: Repaired,
+): Promise<CatalogOutcome> {
+  const untouched = mended.length + restored.length + missing.length === 0;
+  if (untouched && (before.catalog === 'equal' || before.catalog === 'behind')) {
+    return { catalogRebuilt: false, unread: null };
+  }
+  const keepAs = before.found > 0 ? freeName(`${catalogFile(dir)}.before-repair`) : undefined;
+  report({ event: 'rebuilding-catalog', because: 'repair' });
+  const seen = reachedBy(dir)?.number;
+  const { unread: reason } = await rebuild({ dir, signal, seen, keepAs });
+  const moved = keepAs === undefined || reason === null ? null : { file: keepAs, reason };
+  return { catalogRebuilt: true, unread: moved };
+}
+
+function freeName(stem: string): string {
+  for (let n = 1; ; n += 1) if (!existsSync(`${stem}-${n}`)) return `${stem}-${n}`;
+}
