@@ -8,7 +8,7 @@ const COMPLETE: CommandEntry = {
   name: 'complete',
   summary: 'what may stand next in a line',
   hidden: true,
-  load: () => import('./commands/complete.ts'),
+  load: () => import('./commands/completion/complete.ts'),
 };
 
 /** For the build, which ships what it prints. */
@@ -16,7 +16,7 @@ const MANUAL: CommandEntry = {
   name: 'manual',
   summary: 'the man page',
   hidden: true,
-  load: () => import('./commands/manual.ts'),
+  load: () => import('./commands/manual/command.ts'),
 };
 
 await runProcess([...COMMANDS, COMPLETE, MANUAL]);

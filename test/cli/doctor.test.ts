@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { fileSystemIn } from '../../src/archive/files/file-system.ts';
 import { acquireLock } from '../../src/archive/write/lock.ts';
-import { skewOf } from '../../src/cli/doctor/account-checks.ts';
+import { skewOf } from '../../src/cli/commands/doctor/account-checks.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 import { bothSurfaces } from './platform-config.ts';

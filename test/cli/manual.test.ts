@@ -5,9 +5,9 @@ import { Command } from 'commander';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { readHelp } from '../../src/cli/manual/help-text.ts';
-import { manualPage } from '../../src/cli/manual/page.ts';
-import { roffText } from '../../src/cli/manual/roff.ts';
+import { readHelp } from '../../src/cli/commands/manual/help-text.ts';
+import { manualPage } from '../../src/cli/commands/manual/page.ts';
+import { roffText } from '../../src/cli/commands/manual/roff.ts';
 
 let page: string;
 beforeAll(async () => {

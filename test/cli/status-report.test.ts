@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import { expect, test } from 'vitest';
-import { statusText } from '../../src/cli/status-report.ts';
+import { statusText } from '../../src/cli/commands/status/status-report.ts';
 import type { ArchiveStatus, FolderStatus } from '../../src/engine/status/archive-status.ts';
 import { displayWidth } from '../../src/mail/terminal-safe.ts';
 

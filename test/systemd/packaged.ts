@@ -3,7 +3,7 @@ import {
   systemFiles,
   type UnitFile,
   unitFiles,
-} from '../../src/cli/service/units.ts';
+} from '../../src/cli/commands/service/units.ts';
 
 /** The files of systemd/ in the package: those of an installation in the usual places. */
 export function packagedFiles(): UnitFile[] {

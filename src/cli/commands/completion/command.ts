@@ -1,0 +1,26 @@
+import { Argument, type Command } from 'commander';
+import { EXIT } from '../../../errors/exit-codes.ts';
+import type { Body } from '../../command-file.ts';
+import { SHELLS, type Shell, shellScript } from './shell-script.ts';
+
+const HELP = `
+Prints the script that teaches a shell to complete mailkeep: commands, options, mailboxes, folders and the
+operators of search. Names come from the archive, which is only read.
+
+EXAMPLES
+  source <(mailkeep completion bash)                                     in ~/.bashrc
+  source <(mailkeep completion zsh)                                      in ~/.zshrc, after compinit
+  mailkeep completion fish >~/.config/fish/completions/mailkeep.fish     once
+  mailkeep completion powershell | Out-String | Invoke-Expression        in $PROFILE`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
+    .addHelpText('after', HELP)
+    .action((shell: Shell) =>
+      chosen(async ({ output }) => {
+        await output.text(shellScript(shell));
+        return EXIT.done;
+      }),
+    );
+}

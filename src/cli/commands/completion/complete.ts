@@ -1,0 +1,83 @@
+import { Command, type Option } from 'commander';
+import { openReader } from '../../../engine/archive/reader.ts';
+import { EXIT } from '../../../errors/exit-codes.ts';
+import type { Body } from '../../command-file.ts';
+import { commandName } from '../../command-name.ts';
+import { COMMANDS } from '../../commands.ts';
+import { type ArchiveValues, archiveValues } from './archive-values.ts';
+import { answer, type KnownCommand, type KnownOption, SHELLS } from './shell-script.ts';
+
+/** What the shells' scripts ask, with the words of the line behind `--`. Silent whatever happens, and writes nothing. */
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.argument('[words...]', 'the words of the line').action((words: string[]) =>
+    chosen(async (context) => {
+      const globals = {
+        ...context.globals,
+        config: typedValue(words, '--config') ?? context.globals.config,
+        data: typedValue(words, '--data') ?? context.globals.data,
+      };
+      const archive = archiveValues(() => openReader({ ...context, globals, report: () => {} }));
+      const named = commandName(words.slice(0, -1));
+      const commands = await Promise.all(
+        COMMANDS.map(async ({ name, summary, load }): Promise<KnownCommand> => {
+          const known = { name, description: summary, options: [], values: () => [] };
+          if (name !== named) return known;
+          const probe = new Command(name);
+          (await load()).define(probe, () => {});
+          return {
+            ...known,
+            options: optionsOf(probe, archive),
+            values: positionals(probe, archive),
+          };
+        }),
+      );
+      await context.output.text(answer(words, GLOBALS, commands));
+      return EXIT.done;
+    }),
+  );
+}
+
+const none = (): [] => [];
+const GLOBALS: readonly KnownOption[] = [
+  { name: 'config', description: 'configuration file', values: none },
+  { name: 'data', description: 'folder of the archive', values: none },
+  { name: 'json', description: 'print JSON' },
+  { name: 'quiet', description: 'print results and errors only' },
+  { name: 'verbose', short: 'v', description: 'print more on standard error' },
+  { name: 'no-color', description: 'print no colors' },
+  { name: 'help', short: 'h', description: 'print help' },
+];
+
+function optionsOf(command: Command, archive: ArchiveValues): KnownOption[] {
+  return command.options.map((option) => {
+    const name = (option.long ?? '').replace(/^--/, '');
+    const { description } = option;
+    const short = option.short?.replace(/^-/, '');
+    if (!option.required && !option.optional) return { name, short, description };
+    return { name, short, description, values: valuesOf(name, option, archive) };
+  });
+}
+
+function valuesOf(name: string, option: Option, archive: ArchiveValues) {
+  if (name === 'mailbox') return archive.mailboxes;
+  if (name === 'folder') return archive.folders;
+  if (name === 'query') return archive.query;
+  const choices = (option.argChoices ?? []).map((value) => ({ value }));
+  return () => choices;
+}
+
+function positionals(command: Command, archive: ArchiveValues): KnownCommand['values'] {
+  if (command.name() === 'search') return archive.query;
+  if (command.name() === 'completion') return () => SHELLS.map((value) => ({ value }));
+  const below = command.commands.map((sub) => ({
+    value: sub.name(),
+    description: sub.summary() || sub.description(),
+  }));
+  return () => below;
+}
+
+/** The value that an option was given in the line so far. */
+function typedValue(words: readonly string[], option: string): string | undefined {
+  const at = words.lastIndexOf(option);
+  return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
+}

@@ -1,0 +1,149 @@
+import path from 'node:path';
+import { type Command, Option } from 'commander';
+import { accountHosts } from '../../../engine/account-hosts.ts';
+import { openReader, type Reader } from '../../../engine/archive/reader.ts';
+import { savedSearches, withSaved } from '../../../engine/saved-searches.ts';
+import { exportTargetInside } from '../../../errors/export.ts';
+import { usageError } from '../../../errors/usage.ts';
+import type { ExportProgress, ExportSelection } from '../../../export/export-options.ts';
+import { EXPORT_FORMATS, type ExportFormat } from '../../../export/format.ts';
+import { runExport } from '../../../export/run-export.ts';
+import { parseQuery } from '../../../search/parse.ts';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
+import type { Body } from '../../command-file.ts';
+import type { CommandContext } from '../../context.ts';
+import { exitOfExport, exportText } from './export-report.ts';
+import { docidsFrom } from './id-list.ts';
+import { moment } from '../../moment.ts';
+import { openActivity } from '../../progress/activity.ts';
+import { refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
+import { isWithin } from '../../../disk/is-within.ts';
+
+interface ExportLine {
+  readonly to: string;
+  readonly format: ExportFormat;
+  readonly query?: string;
+  readonly ids?: string;
+  readonly mailbox?: string;
+  readonly folder?: string;
+  readonly deleted?: boolean;
+  readonly asOf?: string;
+  readonly incremental?: boolean;
+  readonly sidecar?: boolean;
+  readonly statusHeaders?: boolean;
+}
+
+const HELP = `
+Writes the exact source of every message, one for each place. Without network, account or configuration.
+
+  eml      a folder: MAILBOX/FOLDER/NAME.eml; names tell date (UTC), sender, subject, id and uid
+  zip      one file with the same names; the same state of the archive gives the same bytes
+  mbox     a folder: MAILBOX/FOLDER.mbox, in the mboxrd form
+  maildir  a folder: a Maildir++ for each mailbox, flags in the names, received dates as times of files
+
+Beside the messages there is a manifest, mailkeep-export.json, with the hash of each of them. An export that was
+interrupted goes on when the same command is run again. --query takes what search takes, saved searches as well, and
+means all places of the messages it finds; --ids takes what "search --format ids" and "list --format ids" print, and
+means all places of these. --mailbox and --folder narrow the places, and take what list takes.
+
+EXAMPLES
+  mailkeep export --to backup --format eml
+  mailkeep export --to mail.zip --format zip --as-of 2026-03-01
+  mailkeep export --to anna --format maildir --mailbox anna@example.org --incremental
+  mailkeep export --to rent --format mbox --query 'from:landlord after:2025'
+  mailkeep search is:starred --format ids | mailkeep export --ids - --to starred --format eml`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .requiredOption('--to <path>', 'where to: a file for zip, else a folder')
+    .addOption(new Option('--format <format>', 'how').choices(EXPORT_FORMATS).makeOptionMandatory())
+    .option('--query <Q>', 'only messages that this finds')
+    .addOption(
+      new Option(
+        '--ids <file>',
+        'only messages with these ids, one a line; - is standard input',
+      ).conflicts('query'),
+    )
+    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
+    .option('--folder <path>', 'only this folder: a path, a pattern, or such as sent')
+    .option('--deleted', 'what is no longer at the service, instead of what is')
+    .option('--as-of <T>', 'what there was at that time')
+    .option('--incremental', 'add what is new since the last export to the same place')
+    .option('--sidecar', 'beside the messages, JSON with places, flags and history')
+    .option('--status-headers', 'mbox: put Status, X-Status and X-Keywords into the messages')
+    .addHelpText('after', HELP)
+    .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));
+}
+
+async function exportPlaces(context: CommandContext, options: ExportLine) {
+  const { output, notices, signal, surroundings } = context;
+  if (options.statusHeaders === true && options.format !== 'mbox') {
+    throw usageError('usage-invalid', {
+      command: 'export',
+      problem: '--status-headers is for --format mbox only.',
+    });
+  }
+  if (options.format === 'zip' && /[/\\]$/.test(options.to)) {
+    const expected = 'the name of a file for a zip';
+    throw usageError('usage-option', { option: '--to', found: options.to, expected });
+  }
+  const reader = openReader(context);
+  try {
+    refuseUnknownChoice(reader, options);
+    const selection = await selectionOf(context, reader, options);
+    refuseUnknown(unknownInQuery(reader, selection), notices);
+    const to = path.resolve(surroundings.cwd, options.to);
+    if (isWithin(to, reader.dataDir)) throw exportTargetInside(to, reader.dataDir);
+    const activity = openActivity(context, 'choosing what to export');
+    const result = await runExport({
+      to,
+      format: options.format,
+      selection,
+      incremental: options.incremental ?? false,
+      sidecar: options.sidecar ?? false,
+      statusHeaders: options.statusHeaders ?? false,
+      catalog: reader.catalog,
+      sources: reader.sources(),
+      signal,
+      onProgress: (progress) => activity.show(() => progressText(progress)),
+    }).finally(activity.stop);
+    await output.object(result, () => exportText(result));
+    return exitOfExport(result);
+  } finally {
+    reader.close();
+  }
+}
+
+function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {
+  if (query === null) return [];
+  const { text: _, ...asked } = query;
+  const moment = asOf === null ? {} : { asOf };
+  return catalog.explainSearch({ ...asked, ...moment, limit: 1, sort: 'newest' }).unknown;
+}
+
+async function selectionOf(
+  context: CommandContext,
+  reader: Reader,
+  options: ExportLine,
+): Promise<ExportSelection> {
+  const { dataDir } = reader;
+  const at = context.now();
+  const text =
+    options.query === undefined ? null : withSaved(options.query, () => savedSearches(dataDir));
+  const query = text === null ? null : parseQuery(text, { now: at });
+  return {
+    query:
+      text === null || query === null
+        ? null
+        : { text, node: query.node, accounts: accountHosts(query.node, context) },
+    docids: options.ids === undefined ? null : await docidsFrom(context, reader, options.ids),
+    mailbox: options.mailbox ?? null,
+    folder: options.folder ?? null,
+    deleted: options.deleted ?? false,
+    asOf: options.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', options.asOf, at),
+  };
+}
+
+function progressText({ done, of, bytes: written, ofBytes }: ExportProgress): string {
+  return `exported ${count(done)} of ${counted(of, 'place')}, ${bytes(written)} of ${bytes(ofBytes)}`;
+}

@@ -1,0 +1,52 @@
+import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import { addAbortSignal, type Readable } from 'node:stream';
+import type { Reader } from '../../../engine/archive/reader.ts';
+import { errnoOf } from '../../../errors/errno.ts';
+import { usageError } from '../../../errors/usage.ts';
+import type { CommandContext } from '../../context.ts';
+import { oneMessage } from '../../one-message.ts';
+
+/** Characters of a line: more than any id, whatever stands around it. */
+const LONGEST = 100;
+
+/**
+ * Reads ids of messages, or their beginnings, one a line; empty lines count for nothing.
+ *
+ * @param from a file, or `-` for standard input
+ * @returns docids
+ * @throws usage-ids-unreadable, usage-unknown-message, usage-ambiguous-id, message-purged
+ */
+export async function docidsFrom(
+  { stdin, signal, surroundings }: Pick<CommandContext, 'stdin' | 'signal' | 'surroundings'>,
+  reader: Reader,
+  from: string,
+): Promise<number[]> {
+  const input = from === '-' ? stdin() : createReadStream(path.resolve(surroundings.cwd, from));
+  const docids: number[] = [];
+  try {
+    for await (const line of linesOf(addAbortSignal(signal, input))) {
+      const id = line.trim();
+      if (id === '') continue;
+      const docid = reader.catalog.messages.docidOf(oneMessage(reader, id));
+      if (docid !== undefined) docids.push(docid);
+    }
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    const source = from === '-' ? 'standard input' : from;
+    throw usageError('usage-ids-unreadable', { source, reason });
+  }
+  return docids;
+}
+
+/** Lines as they come, each cut to what is looked at. */
+async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
+  let rest = '';
+  for await (const chunk of input.setEncoding('utf8')) {
+    const lines = `${rest}${chunk}`.split('\n');
+    rest = (lines.pop() ?? '').slice(0, LONGEST);
+    for (const line of lines) yield line.slice(0, LONGEST);
+  }
+  yield rest;
+}

@@ -1,0 +1,45 @@
+import { type Command, Option } from 'commander';
+import type { Body } from '../../command-file.ts';
+import type { QuarantineChoice } from '../quarantine/choice.ts';
+
+const HELP = `
+Removes messages for good, for example because somebody asks for it who has the right to: their bytes, the text
+taken from them and from their attachments, the words of the index, what was listed of them, bytes kept aside,
+and every older file that has any of it. The catalog is rebuilt for that, which takes a while. An attachment
+that another message has as well stays, and that message is named.
+
+What is left is the id, when it was forgotten, and the places at which the service still shows it: there it is
+not fetched again, and counts as forgotten in the closing sentence of a sync. At another place it is recognised by
+its hash and not stored. Exports, second copies, backups and snapshots are not reached: "mailkeep copy" removes it
+from a copy.
+
+--quarantine forgets what could not be fetched whole; choose by --mailbox, --folder and --uid.
+
+Interrupted at any moment, the same command finishes.
+
+EXAMPLES
+  mailkeep forget 3f2a91c4
+  mailkeep forget 3f2a91c4 9b01d7aa --yes
+  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711`;
+
+interface ForgetLine extends QuarantineChoice {
+  readonly quarantine?: boolean;
+  readonly yes?: boolean;
+}
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('[id...]', 'ids of messages, or their beginnings')
+    .option('--quarantine', 'forget what is in quarantine')
+    .option('--mailbox <address>', 'with --quarantine: this mailbox (address or resource id)')
+    .option('--folder <path>', 'with --quarantine: this folder')
+    .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
+    .option('--yes', 'do not ask')
+    .addHelpText('after', HELP)
+    .action((ids: readonly string[], { quarantine = false, yes = false, ...choice }: ForgetLine) =>
+      chosen(async (context) => {
+        const { forget } = await import('./forget.ts');
+        return forget(context, { ids, quarantine, yes, ...choice });
+      }),
+    );
+}

@@ -1,0 +1,74 @@
+import type { Command } from 'commander';
+import { openReader } from '../../../engine/archive/reader.ts';
+import { EXIT } from '../../../errors/exit-codes.ts';
+import { terminalLine } from '../../../mail/terminal-safe.ts';
+import type { Body } from '../../command-file.ts';
+import { oneMessage, purgedMessage } from '../../one-message.ts';
+import { dateText } from '../../place-line.ts';
+
+const HELP = `
+Every fact the archive knows about a message: where it appeared, how its flags changed, where it ended. Of one that
+was pruned or forgotten it knows that, and when.
+
+EXAMPLE
+  mailkeep history 3f2a91c4`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<id>', 'id of a message, or its beginning')
+    .addHelpText('after', HELP)
+    .action((typed: string) =>
+      chosen(async (context) => {
+        const { output } = context;
+        const reader = openReader(context);
+        try {
+          const purged = purgedMessage(reader, typed);
+          if (purged !== undefined) {
+            const { time, reason, id } = purged;
+            await output.line(
+              { time, event: 'purged', id, detail: { reason } },
+              () =>
+                `${dateText(time)}  ${'purged'.padEnd(12)} ${reason}; nothing else is left of it`,
+            );
+            return EXIT.done;
+          }
+          for (const line of reader.catalog.history(oneMessage(reader, typed))) {
+            const { time, event, mailbox, folder, uid, flags, detail } = line;
+            const more = [
+              ...(flags === undefined || flags.length === 0 ? [] : [flags.join(' ')]),
+              ...detailText(event, detail),
+            ].join('  ');
+            await output.line(line, () =>
+              `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more}`)}`.trimEnd(),
+            );
+          }
+          return EXIT.done;
+        } finally {
+          reader.close();
+        }
+      }),
+    );
+}
+
+/** Why something ended, as people say it. */
+const ENDED: Readonly<Record<string, string>> = {
+  missing: 'no longer at the service',
+  moved: 'moved to another folder',
+  replaced: 'another message has taken its number',
+  renumbered: 'the service renumbered the folder',
+  'folder-gone': 'its folder is no longer at the service',
+  forgotten: 'forgotten',
+};
+
+/** What a fact says about its place: in words where there are some, else as it is stored. */
+function detailText(
+  event: string,
+  detail: Readonly<Record<string, unknown>> | undefined,
+): readonly string[] {
+  if (detail === undefined) return [];
+  if (event === 'held') return [detail.held === true ? 'held by the brake' : 'no longer held'];
+  if (event === 'ended' && typeof detail.reason === 'string') {
+    return [ENDED[detail.reason] ?? detail.reason];
+  }
+  return [JSON.stringify(detail)];
+}

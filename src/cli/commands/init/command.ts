@@ -1,0 +1,55 @@
+import type { Command } from 'commander';
+import { MOST_REQUESTS_PER_MINUTE } from '../../../config/rate.ts';
+import type { Body } from '../../command-file.ts';
+import { wholeNumber } from '../../option-values.ts';
+
+interface InitOptions {
+  readonly baseUrl?: string;
+  readonly tokenEnv?: string;
+  readonly tokenFile?: string;
+  readonly rate?: number;
+  readonly yes?: boolean;
+}
+
+const HELP = `
+Asks for what is missing where there is a terminal, and asks again after a mistake; elsewhere everything must be
+given, and the token comes on standard input or by --token-env or --token-file. The token is tried at the service
+before anything else is asked or written.
+
+The first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, which is
+what init proposes. Your provider knows what the service allows. Where the service refuses requests, mailkeep slows
+down, and "mailkeep status" shows the rate that it learned; rateLimit.requestsPerMinute can be changed at any time.
+
+The configuration goes to ./config.json, or where --config says, and the token to a
+file beside it, both readable by you alone. No file is ever overwritten.
+
+EXAMPLES
+  mailkeep init
+  mailkeep init --base-url https://mail-api.example.com --data ~/mail --yes <token.txt
+  mailkeep init --base-url https://mail-api.example.com --token-env MAIL_TOKEN --yes`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--base-url <url>', 'address of the mail service')
+    .option('--token-env <name>', 'environment variable that holds the token')
+    .option('--token-file <file>', 'file that holds the token')
+    .option(
+      '--rate <n>',
+      'most requests a minute (60 if not given)',
+      wholeNumber(1, MOST_REQUESTS_PER_MINUTE),
+    )
+    .option('--yes', 'write without asking')
+    .addHelpText('after', HELP)
+    .action((options: InitOptions) =>
+      chosen(async (context) => {
+        const { initialise } = await import('./initialise.ts');
+        return initialise(context, {
+          baseUrl: options.baseUrl,
+          tokenEnv: options.tokenEnv,
+          tokenFile: options.tokenFile,
+          rate: options.rate,
+          yes: options.yes ?? false,
+        });
+      }),
+    );
+}

@@ -1,0 +1,137 @@
+import { type Command, Option } from 'commander';
+import type { HitCount } from '../../../catalog/search/search.ts';
+import { openReader } from '../../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { Body } from '../../command-file.ts';
+import type { CommandContext } from '../../context.ts';
+import {
+  FORMAT_HELP,
+  formatOption,
+  LIST_COLUMNS,
+  type LineFormat,
+  lineWriter,
+  refuseTwoFormats,
+} from '../../line-format.ts';
+import { beginning, moment } from '../../moment.ts';
+import { wholeNumber } from '../../option-values.ts';
+import { countingTime, footerText } from '../../page-footer.ts';
+import { placeText } from '../../place-line.ts';
+import { refuseUnknownChoice } from '../../unknown-names.ts';
+
+interface ListLine {
+  readonly mailbox?: string;
+  readonly folder?: string;
+  readonly deleted?: boolean;
+  readonly held?: boolean;
+  readonly asOf?: string;
+  readonly limit?: number;
+  readonly format: LineFormat;
+  readonly sort: 'newest' | 'oldest';
+  readonly after?: string;
+  readonly before?: string;
+}
+
+const HELP = `
+One line for each place of a message, newest first: date, id, N when unread, * when flagged, sender,
+subject, folder. A message in two folders has two lines with one id.
+
+T is a date (2026-03-01), an ISO time, or a span such as 3d, so long ago. --as-of takes the end of a date, and lists
+what the archive had observed until then. --after and --before take its beginning, as in a search.
+
+A folder is named by its path, by a pattern with * for any text, or by what it is for: sent, drafts, trash, spam
+(or junk), archive, flagged. A path that exists comes before both.
+${FORMAT_HELP}
+
+EXAMPLES
+  mailkeep list --folder INBOX -n 20
+  mailkeep list --folder sent --after 2026-01 --sort oldest
+  mailkeep list --mailbox anna@example.org --deleted
+  mailkeep list --as-of 2026-03-01 --json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--mailbox <address>', 'only this mailbox (address or resource id)')
+    .option('--folder <path>', 'only this folder: a path, a pattern, or such as sent')
+    .option('--deleted', 'what is no longer at the service, instead of what is')
+    .addOption(
+      new Option(
+        '--held',
+        'messages held by the brake, though the service no longer shows it',
+      ).conflicts(['deleted', 'asOf']),
+    )
+    .option('--as-of <T>', 'what there was at that time')
+    .option(
+      '-n, --limit <n>',
+      'how many places to print; all, if not said',
+      wholeNumber(1, 1_000_000),
+    )
+    .addOption(
+      new Option('--sort <order>', 'order of the places by their received dates')
+        .choices(['newest', 'oldest'])
+        .default('newest'),
+    )
+    .option('--after <T>', 'only what was received at that time or later')
+    .option('--before <T>', 'only what was received before that time')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action((options: ListLine) => chosen((context) => listPlaces(context, options)));
+}
+
+async function listPlaces(context: CommandContext, options: ListLine): Promise<ExitCode> {
+  const { output, notices, now } = context;
+  const { mailbox, folder, format, sort, limit, deleted = false, held = false } = options;
+  const asOf = options.asOf === undefined ? undefined : moment('--as-of', options.asOf, now());
+  const [from, to] = (['after', 'before'] as const).map((name) => {
+    const text = options[name];
+    return text === undefined ? undefined : beginning(`--${name}`, text, now());
+  });
+  refuseTwoFormats('list', format, output.json);
+  const reader = openReader(context);
+  try {
+    refuseUnknownChoice(reader, options);
+    const places = reader.catalog.list({
+      ...(mailbox === undefined ? {} : { mailbox }),
+      ...(folder === undefined ? {} : { folder }),
+      deleted,
+      held,
+      ...(asOf === undefined ? {} : { asOf }),
+      ...(from === undefined ? {} : { from }),
+      ...(to === undefined ? {} : { to }),
+      sort,
+    });
+    const lines = format === 'text' ? undefined : lineWriter(format, LIST_COLUMNS, output);
+    await lines?.begin();
+    let listed = 0;
+    for (const place of places) {
+      if (context.signal.aborted) return EXIT.interrupted;
+      if (listed === limit) {
+        if (output.interactive && lines === undefined)
+          notices.say(footerText(listed, countRest(listed + 1, places, now), 'place', '-n'));
+        break;
+      }
+      if (lines !== undefined) listed += (await lines.write(place)) ? 1 : 0;
+      else {
+        await output.line(place, () => placeText(place, output));
+        listed += 1;
+      }
+    }
+    if (listed === 0) {
+      const kind = deleted ? 'deleted ' : held ? 'held ' : '';
+      notices.say(`No ${kind}messages.`);
+    }
+    return EXIT.done;
+  } finally {
+    reader.close();
+  }
+}
+
+/** Counts what is left of a list, as long as a person may wait. */
+function countRest(listed: number, rest: Iterable<unknown>, now: () => number): HitCount {
+  const mayContinue = countingTime(now);
+  let count = listed;
+  for (const _ of rest) {
+    count += 1;
+    if (!mayContinue()) return { count, complete: false };
+  }
+  return { count, complete: true };
+}

@@ -1,0 +1,102 @@
+import type { Command } from 'commander';
+import { acquireLock } from '../../../archive/write/lock.ts';
+import { reachedBy } from '../../../catalog/reached-by.ts';
+import { locateDataDir } from '../../../config/data-dir.ts';
+import { requireArchive } from '../../../engine/archive/archive-folder.ts';
+import { isOfCatalog, noting } from '../../../engine/verify/remember.ts';
+import { EXIT } from '../../../errors/exit-codes.ts';
+import type { KnownFinding } from '../../../health/facts.ts';
+import { rememberDamage } from '../../../health/verification.ts';
+import { rebuild } from '../../../engine/rebuild.ts';
+import type { RebuildResult } from '../../../indexer/rebuild.ts';
+import { count, counted, span } from '../../../wording/amounts.ts';
+import type { Body } from '../../command-file.ts';
+import type { CommandContext } from '../../context.ts';
+import { shortId } from '../../place-line.ts';
+import { openActivity } from '../../progress/activity.ts';
+
+const HELP = `
+Rebuilds the catalog from the log next to the old one, and replaces that when it is complete. The log
+is only read. Needs no configuration and no network. Damage is named and ends with code 3;
+the catalog then has everything that can be read.
+
+EXAMPLE
+  mailkeep rebuild --data /var/lib/mailkeep`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.addHelpText('after', HELP).action(() =>
+    chosen(async (context) => {
+      const { globals, surroundings, output, signal, now } = context;
+      const dataDir = locateDataDir(globals, surroundings);
+      requireArchive(dataDir);
+      const lock = acquireLock(dataDir);
+      const startedAt = now();
+      const activity = openActivity(context, 'reading the log');
+      try {
+        const result = await rebuild({
+          dir: dataDir,
+          signal,
+          seen: reachedBy(dataDir)?.number,
+          onFold: ({ messages }) =>
+            activity.show(() => `read ${counted(messages, 'message')} of the log`),
+          onIndex: ({ indexed, remaining }) =>
+            activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+        });
+        activity.stop();
+        const durationMs = now() - startedAt;
+        await output.object({ ...result, durationMs }, () => report(result, durationMs));
+        rememberRebuild(context, dataDir, { at: startedAt, endedAt: now() }, result);
+        return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
+      } finally {
+        activity.stop();
+        lock.release();
+      }
+    }),
+  );
+}
+
+function report(result: RebuildResult, durationMs: number): string {
+  return [
+    `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
+    ...(result.unparsed === 0
+      ? []
+      : [
+          `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
+        ]),
+    ...(result.attachments === 0
+      ? []
+      : [`The text of ${counted(result.attachments, 'attachment')} was read.`]),
+    ...damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
+  ].join('\n');
+}
+
+function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {
+  return [
+    ...damage.map(({ file, offset, end, reason }) => ({
+      what: 'log',
+      id: null,
+      text: `${file}, bytes ${offset} to ${end} (${reason})`,
+    })),
+    ...damagedMessages.map((id) => ({ what: 'message', id, text: `message ${id}` })),
+  ];
+}
+
+/** A new catalog is sound; what of the log could not be read stays known until a verification or a repair. */
+function rememberRebuild(
+  context: CommandContext,
+  dataDir: string,
+  run: { readonly at: number; readonly endedAt: number },
+  result: RebuildResult,
+): void {
+  const findings = damagesOf(result).map((finding) =>
+    finding.id === null ? finding : { ...finding, text: `message ${shortId(finding.id)}` },
+  );
+  const found = findings.length;
+  noting(
+    context,
+    dataDir,
+    'damage',
+    (state) => rememberDamage(state, { ...run, found, findings, covers: isOfCatalog }, 'rebuild'),
+    true,
+  );
+}

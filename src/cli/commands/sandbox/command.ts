@@ -1,0 +1,126 @@
+import type { Command } from 'commander';
+import { EXIT } from '../../../errors/exit-codes.ts';
+import type { Body } from '../../command-file.ts';
+import { collected, recipients, wholeNumber } from '../../option-values.ts';
+
+interface SandboxLine {
+  readonly port?: number;
+  readonly from?: string[];
+  readonly seed?: number;
+  readonly state?: string;
+  readonly rpm?: number;
+  readonly latency?: number;
+  readonly allow?: string[];
+  readonly webhookTimeout?: number;
+  readonly webhookRetry?: number;
+  readonly webhookRetries?: number;
+}
+
+const HELP = `
+Serves the mail service's interface on this machine, on 127.0.0.1, until it is interrupted. Once it
+listens, its first line says where, with which tokens and which mailboxes, as one JSON object. Needs no
+configuration and touches no archive.
+
+"control" in that line is an endpoint with a token of its own: deliver mail from outside, add faults, issue
+and revoke tokens, suspend a mailbox, count requests. docs/service.md has its requests.
+
+--from fills INBOX of the first mailbox: a folder with cur/ and new/ is a Maildir; any other folder is
+walked, each file in it being one message byte for byte; a file ending in .mbox is an mbox; any other file
+is one message. Without it there is generated mail, the same for the same --seed.
+
+EXAMPLES
+  mailkeep sandbox
+  mailkeep sandbox --port 4010 --from ~/Maildir --rpm 120
+  mailkeep sandbox --port 4010 --state service.sqlite
+  mailkeep sandbox --allow @example.org --allow bea@example.net
+  mailkeep sandbox --webhook-retry 100 --webhook-retries 2`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option(
+      '--port <n>',
+      'port to listen on; 0 is any free one (default: 0)',
+      wholeNumber(0, 65_535),
+    )
+    .option('--from <path>', 'mail to serve; may be given several times', collected)
+    .option(
+      '--seed <n>',
+      'decides tokens, ids and generated mail (default: 1)',
+      wholeNumber(0, 2 ** 31),
+    )
+    .option('--state <file>', 'keep everything in this SQLite file (default: in memory)')
+    .option(
+      '--rpm <n>',
+      'requests a minute that a token may make; who keeps exceeding it is blocked (default: any number)',
+      wholeNumber(1, 10_000_000),
+    )
+    .option(
+      '--latency <ms>',
+      'hold every answer back so long (default: 0)',
+      wholeNumber(0, 600_000),
+    )
+    .option(
+      '--allow <recipient>',
+      'only send mail to this address or @domain; may be given several times (default: to all)',
+      recipients,
+    )
+    .option(
+      '--webhook-timeout <ms>',
+      'how long a delivery to a webhook may take (default: 10000)',
+      wholeNumber(1, 600_000),
+    )
+    .option(
+      '--webhook-retry <ms>',
+      'wait before the first retry of a delivery, doubled for each further one (default: 1000)',
+      wholeNumber(1, 600_000),
+    )
+    .option(
+      '--webhook-retries <n>',
+      'retries of a delivery that failed (default: 5)',
+      wholeNumber(0, 100),
+    )
+    .addHelpText('after', HELP)
+    .action((options: SandboxLine) =>
+      chosen(async ({ output, notices, signal }) => {
+        const { startSandbox } = await import('../../../sandbox/sandbox.ts');
+        const sandbox = await startSandbox({
+          ...(options.port === undefined ? {} : { port: options.port }),
+          ...(options.from === undefined ? {} : { from: options.from }),
+          ...(options.seed === undefined ? {} : { seed: options.seed }),
+          ...(options.state === undefined ? {} : { stateFile: options.state }),
+          settings: {
+            ...(options.rpm === undefined ? {} : { requestsPerMinute: options.rpm }),
+            ...(options.latency === undefined ? {} : { latencyMs: options.latency }),
+            ...(options.allow === undefined ? {} : { outgoingAllowList: options.allow }),
+            ...(options.webhookTimeout === undefined
+              ? {}
+              : { webhookTimeoutMs: options.webhookTimeout }),
+            ...(options.webhookRetry === undefined
+              ? {}
+              : { webhookFirstRetryMs: options.webhookRetry }),
+            ...(options.webhookRetries === undefined
+              ? {}
+              : { webhookAttempts: options.webhookRetries + 1 }),
+          },
+          report: (error) => notices.warn(`the sandbox failed to answer: ${String(error)}`),
+        });
+        try {
+          const { mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes, control } = sandbox;
+          await output.text(
+            JSON.stringify({ mailboxUrl, platformUrl, mcpUrl, tokens, mailboxes, control }),
+          );
+          await aborted(signal);
+        } finally {
+          await sandbox.close();
+        }
+        return EXIT.done;
+      }),
+    );
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

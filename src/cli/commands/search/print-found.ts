@@ -1,0 +1,94 @@
+import type { SearchHit } from '../../../catalog/search/hit.ts';
+import type { SearchRequest } from '../../../catalog/search/search.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { CommandContext } from '../../context.ts';
+import { type LineFormat, lineWriter, printId, SEARCH_COLUMNS } from '../../line-format.ts';
+import { countingTime, footerText } from '../../page-footer.ts';
+import { shortId } from '../../place-line.ts';
+import { searchPages } from './search-pages.ts';
+import { hitText } from '../../search-report.ts';
+import { refuseUnknown } from '../../unknown-names.ts';
+
+/**
+ * Prints what a search finds.
+ *
+ * @throws usage-unknown-name, before anything is printed
+ */
+export async function printFound(
+  context: CommandContext,
+  reader: Reader,
+  request: SearchRequest,
+  format: LineFormat,
+): Promise<ExitCode> {
+  const { output, notices, signal } = context;
+  const isIds = format === 'ids';
+  const printed = await (isIds ? printIds : printHits)(context, reader, request, format);
+  if (signal.aborted) return EXIT.interrupted;
+  if (printed.count === 0) notices.say('Nothing found.');
+  else if (printed.last !== undefined && output.interactive && format === 'text')
+    notices.say(footer(context, reader, request, printed.count, printed.last));
+  return EXIT.done;
+}
+
+interface Printed {
+  readonly count: number;
+  readonly last?: SearchHit | undefined;
+}
+
+/** Texts are neither read nor searched for what to show of them. */
+async function printIds(
+  { output, notices, signal }: CommandContext,
+  { catalog }: Reader,
+  request: SearchRequest,
+): Promise<Printed> {
+  refuseUnknown(catalog.explainSearch(request).unknown, notices);
+  let count = 0;
+  for (const id of catalog.foundIds(request)) {
+    if (signal.aborted) break;
+    await printId(output, id);
+    count += 1;
+  }
+  return { count };
+}
+
+async function printHits(
+  { output, notices, signal }: CommandContext,
+  { catalog }: Reader,
+  request: SearchRequest,
+  format: LineFormat,
+): Promise<Printed> {
+  const lines = format === 'text' ? undefined : lineWriter(format, SEARCH_COLUMNS, output);
+  let count = 0;
+  let last: SearchHit | undefined;
+  for (const { hits, unknown } of searchPages(catalog, request)) {
+    if (last === undefined) {
+      refuseUnknown(unknown, notices);
+      await lines?.begin();
+    }
+    for (const hit of hits) {
+      if (signal.aborted) return { count };
+      if (lines === undefined) await output.line(hit.line, () => hitText(hit, output));
+      else await lines.write(hit.line);
+      count += 1;
+      last = hit;
+    }
+  }
+  return { count, last };
+}
+
+/** The line below a page; only a terminal has it, so that no script waits for what is counted. */
+function footer(
+  { now }: Pick<CommandContext, 'now'>,
+  { catalog }: Reader,
+  request: SearchRequest,
+  printed: number,
+  { line }: SearchHit,
+): string {
+  const isAll = printed < request.limit && request.after === undefined;
+  const all = isAll
+    ? { count: printed, complete: true }
+    : catalog.countHitsWhile(request, countingTime(now));
+  const next = request.sort === 'relevance' ? '-n' : `-n, or with --after ${shortId(line.id)}`;
+  return footerText(printed, all, 'message', next);
+}

@@ -1,0 +1,125 @@
+import { type Command, Option } from 'commander';
+import { openReader, type Reader } from '../../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { terminalLine, terminalSafe } from '../../../mail/terminal-safe.ts';
+import type { MessageId } from '../../../mail/words.ts';
+import { readMessage, readPage } from '../../../mime/reading.ts';
+import type { Body } from '../../command-file.ts';
+import type { CommandContext } from '../../context.ts';
+import { messageJson } from './message-json.ts';
+import { messageText } from './message-text.ts';
+import { oneMessage } from '../../one-message.ts';
+import { printPaged } from './pager.ts';
+import { showThread } from './show-thread.ts';
+
+interface ShowLine {
+  readonly raw?: boolean;
+  readonly headers?: boolean;
+  readonly html?: boolean;
+  readonly thread?: boolean;
+  readonly pager: boolean;
+}
+
+const HELP = `
+Shows a message for reading: headers, text (HTML as text, links visible), attachments. ID is as list and
+search print it; the first characters are enough when no other id begins so.
+
+On a terminal it goes through a pager: MAILKEEP_PAGER or PAGER, else less -FRX.
+
+--raw writes the source exactly as the service gave it, byte for byte.
+
+--html writes the message's HTML as a page that is safe to open: no scripts, no forms, no remote pictures,
+nothing that calls home; pictures that the message brings along are inside it. Nothing, with a word on
+standard error, where there is no HTML. The HTML as its sender wrote it is in the source (--raw).
+
+EXAMPLES
+  mailkeep show 3f2a91c4
+  mailkeep show 3f2a91c4 --headers
+  mailkeep show 3f2a91c4 --thread
+  mailkeep show 3f2a91c4 --raw >message.eml
+  mailkeep show 3f2a91c4 --html >message.html`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('<id>', 'id of a message, or its beginning')
+    .addOption(new Option('--raw', 'the exact source').conflicts(['headers', 'html']))
+    .addOption(new Option('--headers', 'the header fields only, decoded').conflicts('html'))
+    .option('--html', 'the HTML as a page that is safe to open')
+    .addOption(
+      new Option('--thread', 'every message of its thread, oldest first').conflicts([
+        'raw',
+        'headers',
+        'html',
+      ]),
+    )
+    .option('--no-pager', 'print it all at once')
+    .addHelpText('after', HELP)
+    .action((typed: string, options: ShowLine) =>
+      chosen(async (context) => {
+        const reader = openReader(context);
+        try {
+          const id = oneMessage(reader, typed);
+          if (options.thread === true) return await showThread(context, reader, id, options);
+          if (options.raw === true) return await raw(context, reader, id);
+          if (options.html === true) return await html(context, reader, id);
+          return await (options.headers === true ? headers : message)(context, reader, id, options);
+        } finally {
+          reader.close();
+        }
+      }),
+    );
+}
+
+async function raw({ output }: CommandContext, reader: Reader, id: MessageId): Promise<ExitCode> {
+  for await (const piece of reader.sources().streamMessage(id)) await output.bytes(piece);
+  return EXIT.done;
+}
+
+async function html(
+  { output, notices }: CommandContext,
+  reader: Reader,
+  id: MessageId,
+): Promise<ExitCode> {
+  const page = await readPage(reader.sources().streamMessage(id));
+  if (page === null) notices.warn(`message ${id.slice(0, 12)} has no HTML`);
+  if (page !== null || output.json) {
+    await output.object({ id, html: page }, () => terminalSafe(page ?? ''));
+  }
+  return EXIT.done;
+}
+
+async function headers(
+  context: CommandContext,
+  reader: Reader,
+  id: MessageId,
+  { pager }: ShowLine,
+): Promise<ExitCode> {
+  const { headers: fields } = await readMessage(reader.sources().streamMessage(id));
+  await printed(context, pager, { id, headers: fields }, () =>
+    fields.map(({ name, value }) => `${terminalLine(name)}: ${terminalLine(value)}`).join('\n'),
+  );
+  return EXIT.done;
+}
+
+async function message(
+  context: CommandContext,
+  reader: Reader,
+  id: MessageId,
+  { pager }: ShowLine,
+): Promise<ExitCode> {
+  const reading = await readMessage(reader.sources().streamMessage(id));
+  await printed(context, pager, messageJson(reader, id, reading), () =>
+    messageText(id, reading, context.output),
+  );
+  return EXIT.done;
+}
+
+async function printed(
+  context: CommandContext,
+  pager: boolean,
+  value: unknown,
+  text: () => string,
+): Promise<void> {
+  if (pager && context.output.interactive) await printPaged(context, text());
+  else await context.output.object(value, text);
+}

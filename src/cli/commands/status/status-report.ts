@@ -1,0 +1,200 @@
+import type {
+  ArchiveStatus,
+  Budget,
+  FolderStatus,
+  MailboxStatus,
+} from '../../../engine/status/archive-status.ts';
+import { percentOf } from '../../../health/fullness.ts';
+import { isImported } from '../../../mail/imported.ts';
+import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
+import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { verificationLines } from '../../known-damage.ts';
+import type { Colours, Output } from '../../output.ts';
+import { shownName } from '../../shown-name.ts';
+
+/** The least that names of folders get of a line, and what they get where they need no more. Columns. */
+const NAME_COLUMNS = 28;
+
+/**
+ * The status for people: the archive in a line, then each mailbox with its folders. On a terminal their names are cut
+ * where the lines would not fit; elsewhere they are whole.
+ */
+export function statusText(
+  status: ArchiveStatus,
+  stale: readonly string[],
+  now: number,
+  { interactive, columns, colours }: Pick<Output, 'interactive' | 'columns' | 'colours'>,
+): string {
+  const tables = status.mailboxes.map((mailbox) => ({
+    mailbox,
+    rows: mailbox.folders.map((folder) => folderRow(folder, isImported(mailbox), now, colours)),
+  }));
+  const all = tables.flatMap(({ rows }) => rows);
+  const wanted = Math.max(NAME_COLUMNS, ...all.map(({ name }) => displayWidth(name) + 1));
+  const beside = Math.max(0, ...all.map(({ width }) => width));
+  const room = interactive ? columns - 2 - beside : Number.POSITIVE_INFINITY;
+  const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
+  const disk = status.logBytes + status.catalogBytes;
+  return [
+    `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
+    ...(status.pending === 0 ? [] : [notSearchableText(status.pending)]),
+    ...(status.unparsed === 0
+      ? []
+      : [
+          `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
+        ]),
+    ...attachmentLine(status.attachments),
+    ...verificationLines(status.verification, now, colours),
+    ...status.budget.flatMap((budget) => budgetLine(budget, now)),
+    ...tables.flatMap(({ mailbox, rows }) => [
+      '',
+      mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
+      ...suspendedLine(mailbox, now, colours),
+      ...quotaLine(mailbox, colours),
+      ...rows.map(({ name, facts }) =>
+        room < NAME_COLUMNS
+          ? `  ${fitColumns(name, columns - 2)}\n    ${facts.trimStart()}`
+          : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
+      ),
+    ]),
+    ...staleLine(stale, colours),
+  ].join('\n');
+}
+
+/** Distinct messages, and the folders' places that they are or were in. */
+function holdings({ messages, mailboxes }: ArchiveStatus): string {
+  const sum = (field: 'messages' | 'ended'): number =>
+    mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+  const deleted = sum('ended');
+  const places = counted(sum('messages') + deleted, 'place');
+  const past = deleted === 0 ? '' : ` (${count(deleted)} deleted at the service)`;
+  return `${counted(messages, 'message')} in ${places}${past}`;
+}
+
+/** Last, where it is seen: what monitoring was told of. */
+function staleLine(stale: readonly string[], colours: Colours): string[] {
+  if (stale.length === 0) return [];
+  return ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)];
+}
+
+/** What is stored and cannot be found by its words yet. */
+export function notSearchableText(pending: number): string {
+  const are = pending === 1 ? 'is' : 'are';
+  const them = pending === 1 ? 'it' : 'them';
+  return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
+}
+
+function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string[] {
+  if (pending + done + failed === 0) return [];
+  const parts = [
+    `${count(done)} searchable`,
+    ...(pending > 0 ? [`${count(pending)} to be read by the next sync`] : []),
+    ...(failed > 0 ? [`${count(failed)} not readable`] : []),
+  ];
+  return [`text of attachments: ${parts.join(', ')}`];
+}
+
+/** A service that takes requests as fast as configured is not worth a line. */
+function budgetLine({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
+  const where = terminalLine(gate);
+  const rate =
+    learnedPerMinute === null
+      ? []
+      : [
+          `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
+        ];
+  const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
+  return held > 0 ? [...rate, `${where}: asked to be left alone for ${span(held)} more`] : rate;
+}
+
+function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
+  if (suspendedSince === null) return [];
+  const age = span(now - Date.parse(suspendedSince));
+  return [`  ${colours.yellow(`the service lists it as suspended, first seen ${age} ago`)}`];
+}
+
+/** From here on, the quota line shows how full a mailbox is. */
+const WORTH_PERCENT = 80;
+
+function quotaLine({ quota }: MailboxStatus, colours: Colours): string[] {
+  const parts = (quota?.resources ?? []).flatMap(({ name, usage, limit }) => {
+    if (limit === null || limit <= 0) return [];
+    const percent = percentOf(usage / limit);
+    const full = percent < WORTH_PERCENT ? '' : ` ${colours.yellow(`(${percent}% full)`)}`;
+    if (name === 'STORAGE') return [`${bytes(usage)} of ${bytes(limit)}${full}`];
+    return name === 'MESSAGE' ? [`${count(usage)} of ${count(limit)} messages${full}`] : [];
+  });
+  return parts.length === 0 ? [] : [`  quota at the service: ${parts.join(', ')}`];
+}
+
+function mailboxLine(
+  mailbox: MailboxStatus,
+  stale: boolean,
+  now: number,
+  colours: Colours,
+): string {
+  const { address, messages, provenAt, complete } = mailbox;
+  const age = isImported(mailbox)
+    ? 'imported'
+    : provenAt === null
+      ? mailbox.folders.some((folder) => folder.provenAt !== null)
+        ? 'not wholly compared yet'
+        : 'not compared'
+      : `compared ${span(now - Date.parse(provenAt))} ago`;
+  const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
+  const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;
+  return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
+}
+
+/** Flags that are compared in the same pass as the rest are not worth a word. */
+const OLDER_MS = 60_000;
+
+/** How old a folder's proof is, and that of its flags where a plain pass did not show them all. */
+function proofParts({ provenAt, flagsAt }: FolderStatus, now: number): string[] {
+  if (provenAt === null) return ['never compared'];
+  const age = (at: string): string => span(now - Date.parse(at));
+  const flags =
+    flagsAt === null
+      ? ', older flags never'
+      : Date.parse(provenAt) - Date.parse(flagsAt) > OLDER_MS
+        ? `, all flags ${age(flagsAt)} ago`
+        : '';
+  return [`compared ${age(provenAt)} ago${flags}`];
+}
+
+interface FolderRow {
+  readonly name: string;
+  readonly facts: string;
+  /** Columns that the facts take. */
+  readonly width: number;
+}
+
+function folderRow(
+  folder: FolderStatus,
+  imported: boolean,
+  now: number,
+  colours: Colours,
+): FolderRow {
+  const parts: readonly (readonly [text: string, warns?: boolean])[] = [
+    [count(folder.messages).padStart(9)],
+    ...some(folder.unread, 'unread'),
+    ...some(folder.assumed, 'assumed'),
+    ...some(folder.held, 'held by the brake'),
+    ...some(folder.ended, 'deleted at the service'),
+    ...some(folder.quarantined, 'in quarantine', true),
+    ...some(folder.forgotten, 'forgotten'),
+    ...(folder.complete === false ? [['not complete', true] as const] : []),
+    ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),
+    ...(folder.unwatched ? [['unwatched'] as const] : []),
+  ];
+  const told = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
+  return {
+    name: shownName(folder.folder),
+    facts: told.join(', '),
+    width: displayWidth(parts.map(([text]) => text).join(', ')),
+  };
+}
+
+function some(n: number, what: string, warns = false): (readonly [string, boolean])[] {
+  return n > 0 ? [[`${count(n)} ${what}`, warns]] : [];
+}

@@ -1,0 +1,68 @@
+import type { Command } from 'commander';
+import type { Body } from '../../command-file.ts';
+import { collected } from '../../option-values.ts';
+
+interface SyncLine {
+  readonly account?: string;
+  readonly mailbox?: string[];
+  readonly folder?: string[];
+  readonly full?: boolean;
+  readonly dryRun?: boolean;
+  readonly acceptEndings?: boolean;
+  readonly log?: boolean;
+}
+
+const HELP = `
+One pass: asks the service what is there, fetches what the archive lacks (newest first), and makes it
+searchable. Interrupt it whenever you like: what was committed is safe, and the next sync goes on there.
+It ends with a sentence that adds up: at the origin = stored + quarantined + …
+
+Without --full it finds all new mail, every change that shows in a folder's counts or on its newest page,
+and the flags of that page. With --full the mirror is exactly true afterwards.
+
+When so much is gone at once that it looks like an accident, the brake holds it: nothing ends, and the
+code is 4. It ends when a later sync finds the same after brake.confirmAfter, or with --accept-endings.
+
+With --quiet a pass without trouble prints nothing, so that cron has nothing to mail.
+
+Names given with --mailbox and --folder may contain * for any text; --folder also takes what a folder is for: sent,
+drafts, trash, spam (or junk), archive, flagged. They narrow what the configuration includes.
+
+EXAMPLES
+  mailkeep sync
+  mailkeep sync --dry-run
+  mailkeep sync --mailbox anna@example.org --folder INBOX
+  mailkeep sync --json --quiet`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--account <name>', 'only this account of the configuration')
+    .option('--mailbox <address>', 'only this mailbox; may be given several times', collected)
+    .option(
+      '--folder <path>',
+      'only this folder: a path, a pattern, or such as sent; may be given several times',
+      collected,
+    )
+    .option(
+      '--full',
+      'compare every message and every flag, not only what counts and newest pages show',
+    )
+    .option('--accept-endings', 'let go of what the brake holds: it is really gone at the service')
+    .option('--dry-run', 'tell what would be done and what it costs, and do nothing')
+    .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
+    .addHelpText('after', HELP)
+    .action((options: SyncLine) =>
+      chosen(async (context) => {
+        const { synchronise } = await import('./synchronise.ts');
+        return synchronise(context, {
+          account: options.account,
+          mailboxes: options.mailbox ?? [],
+          folders: options.folder ?? [],
+          full: options.full ?? false,
+          dryRun: options.dryRun ?? false,
+          acceptEndings: options.acceptEndings ?? false,
+          log: options.log ?? false,
+        });
+      }),
+    );
+}

@@ -1,0 +1,173 @@
+import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../../../errors/exit-codes.ts';
+import { syncError } from '../../../errors/sync.ts';
+import {
+  type FolderCertificate,
+  isHeldOnly,
+  type MailboxResult,
+  type SyncFailure,
+  type SyncResult,
+} from '../../../sync/result.ts';
+import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
+import { shownName } from '../../shown-name.ts';
+import type { Told } from '../../tell.ts';
+
+/** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
+export function exitOfSync(result: SyncResult): ExitCode {
+  return combinedExit(troublesOf(result).map(({ exit }) => exit));
+}
+
+/** Something that a pass has to tell beside its result, and the exit code that it alone would mean. */
+export interface Trouble extends Told {
+  readonly exit: ExitCode;
+}
+
+/** All that went wrong in a pass, what counts most first. */
+export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
+  const held = mailboxes.filter((mailbox) => mailbox.held > 0);
+  const quarantined = mailboxes.filter((mailbox) => mailbox.quarantined > 0);
+  const sums = [
+    ...(held.length === 0
+      ? []
+      : [
+          syncError('sync.held', {
+            held: sum(held, 'held'),
+            mailboxes: addresses(held),
+            until: latest(held),
+          }),
+        ]),
+    ...(quarantined.length === 0
+      ? []
+      : [
+          syncError('sync.quarantined', {
+            quarantined: sum(quarantined, 'quarantined'),
+            mailboxes: addresses(quarantined),
+          }),
+        ]),
+  ].map((error) => ({ ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] }));
+  const troubles = [...failures.map(failureTold), ...sums];
+  const worst = combinedExit(troubles.map(({ exit }) => exit));
+  return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
+}
+
+function failureTold(failure: SyncFailure): Trouble {
+  const place = shownName(
+    ...[failure.mailbox ?? failure.account, failure.folder, failure.uid].flatMap((part) =>
+      part === null || part === '' ? [] : [String(part)],
+    ),
+  );
+  const { message, hint } = sayFacts(failure.code, failure.facts);
+  return {
+    code: failure.code,
+    message: place === '' ? message : `${place}: ${message}`,
+    hint,
+    exit: EXIT_OF_FAMILY[failure.family],
+  };
+}
+
+function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined'): number {
+  return mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
+}
+
+/** ISO times sort as texts. */
+function latest(mailboxes: readonly MailboxResult[]): string | null {
+  return (
+    mailboxes
+      .flatMap(({ heldUntil }) => heldUntil ?? [])
+      .sort()
+      .at(-1) ?? null
+  );
+}
+
+function addresses(mailboxes: readonly MailboxResult[]): string[] {
+  return mailboxes.map(({ address }) => shownName(address));
+}
+
+/** What a pass did, for people: a line for each mailbox, and the sentence that adds up. */
+export function syncReport(result: SyncResult): string {
+  return [
+    ...result.mailboxes.map(mailboxLine),
+    ...certificateLines(result.certificates),
+    ...excludedLines(result),
+    closingLine(result),
+  ].join('\n');
+}
+
+function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
+  const changes = [
+    mailbox.added > 0 ? `${count(mailbox.added)} new (${bytes(mailbox.bytes)})` : '',
+    mailbox.ended > 0 ? `${count(mailbox.ended)} ended` : '',
+    mailbox.relinked > 0 ? `${count(mailbox.relinked)} moved` : '',
+    mailbox.flagsChanged > 0 ? `${count(mailbox.flagsChanged)} with other flags` : '',
+    mailbox.quarantined > 0 ? `${count(mailbox.quarantined)} in quarantine` : '',
+    mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
+  ].filter((part) => part !== '');
+  const address = shownName(mailbox.address);
+  const { comparison, compared, folders } = mailbox;
+  if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
+  const told = changes.length === 0 ? 'no change' : changes.join(', ');
+  if (comparison === 'some') {
+    return `${address}: ${told} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
+  }
+  return `${address}: ${told}; ${counted(folders, 'folder')}`;
+}
+
+/** Names every folder whose numbers are not simply "all stored", then adds all up. */
+function certificateLines(certificates: readonly FolderCertificate[]): string[] {
+  const odd = certificates.filter(
+    (folder) => !folder.complete || folder.originTotal !== folder.stored,
+  );
+  return odd.map(
+    (folder) =>
+      `${shownName(folder.mailbox, folder.folder)}: ${adding(folder)}${incompleteNote(folder)}`,
+  );
+}
+
+/** What the brake holds waits for a person or for its time; everything else is compared again by the next sync. */
+function incompleteNote(folder: FolderCertificate): string {
+  if (folder.complete) return '';
+  return isHeldOnly(folder)
+    ? ' (held until it is accepted, or gone at a second look)'
+    : ' (not complete; the next sync compares it again)';
+}
+
+function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): string {
+  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
+  // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
+  const heldApart = sums.held > 0 && present === sums.originTotal;
+  const parts = [
+    `${count(sums.stored)} stored`,
+    ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
+    ...(sums.quarantined > 0 ? [`${count(sums.quarantined)} quarantined`] : []),
+    ...(sums.held > 0 && !heldApart ? [`${count(sums.held)} held`] : []),
+    ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
+  ];
+  const sign = present + (heldApart ? 0 : sums.held) === sums.originTotal ? '=' : '≠';
+  const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
+  return `${counted(sums.originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
+}
+
+function excludedLines({ excluded }: SyncResult): string[] {
+  if (excluded.length === 0) return [];
+  const names = excluded.map(({ mailbox, folder }) => shownName(mailbox, folder));
+  return [`Left out by the configuration: ${names.join(', ')}`];
+}
+
+function closingLine(result: SyncResult): string {
+  const total = (field: keyof Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): number =>
+    result.certificates.reduce((sum, certificate) => sum + certificate[field], 0);
+  const sums = {
+    originTotal: total('originTotal'),
+    stored: total('stored'),
+    assumed: total('assumed'),
+    quarantined: total('quarantined'),
+    held: total('held'),
+    forgotten: total('forgotten'),
+  };
+  const complete = result.certificates.every((folder) => folder.complete);
+  const proof =
+    result.certificates.length === 0
+      ? 'No folder was compared'
+      : `In all: ${adding(sums)}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
+  return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+}

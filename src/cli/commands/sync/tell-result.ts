@@ -1,0 +1,62 @@
+import { type Narrowing, refuseUnknownNames } from '../../../engine/pass/selection.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { KnownDamage } from '../../../health/facts.ts';
+import type { SyncPlan } from '../../../sync/plan-sync.ts';
+import type { SyncResult } from '../../../sync/result.ts';
+import { counted } from '../../../wording/amounts.ts';
+import type { CommandContext } from '../../context.ts';
+import { damageTrouble } from '../../known-damage.ts';
+import { planText } from './plan-report.ts';
+import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
+import { tell } from '../../tell.ts';
+
+/**
+ * Prints what a pass came to and names what went wrong. A pass over an archive with known damage ends with 3.
+ *
+ * @param archive its folder, and what verifications found: null where no damage is known
+ * @throws usage-unreachable-mailbox, usage-unlisted-folder
+ */
+export async function tellResult(
+  context: CommandContext,
+  command: Narrowing,
+  result: SyncResult,
+  { dataDir, damage }: { readonly dataDir: string; readonly damage: KnownDamage | null },
+): Promise<ExitCode> {
+  refuseUnknownNames(command, result, dataDir);
+  const found = damage === null ? [] : [damageTrouble(damage)];
+  const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
+  // Under cron every line becomes a mail: a pass without trouble is none.
+  const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
+  if (!silent) await context.output.object({ ...result, damage }, () => syncReport(result));
+  tellTroubles(context, [...found, ...troublesOf(result)]);
+  return code;
+}
+
+/**
+ * Prints what a pass would do. Damage that is known is named and ends with 3, as the pass itself would.
+ *
+ * @param damage what verifications found; null where no damage is known
+ */
+export async function tellPlan(
+  context: CommandContext,
+  plan: SyncPlan,
+  damage: KnownDamage | null,
+): Promise<ExitCode> {
+  await context.output.object({ ...plan, damage }, () => planText(plan));
+  if (damage === null) return EXIT.done;
+  const trouble = damageTrouble(damage);
+  tellTroubles(context, [trouble]);
+  return trouble.exit;
+}
+
+/** More sentences than this nobody reads; the result has them all. */
+const MOST_TOLD = 20;
+
+/** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
+function tellTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
+  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_TOLD)) {
+    tell(notices.stream, globals.json, trouble);
+  }
+  const more = troubles.length - MOST_TOLD;
+  if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
+}

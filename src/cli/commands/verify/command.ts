@@ -1,0 +1,149 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { usageError } from '../../../errors/usage.ts';
+import type { Body } from '../../command-file.ts';
+import { collected, wholeNumber } from '../../option-values.ts';
+import type { SampleSize } from '../../../engine/verify/verify-some.ts';
+
+interface VerifyLine {
+  readonly quick?: boolean;
+  readonly sample?: SampleSize;
+  readonly checkpoint?: string;
+  readonly publicKey?: string;
+  readonly export?: string;
+  readonly origin?: boolean;
+  readonly drill?: number | true;
+  readonly seed?: number;
+  readonly repair?: boolean;
+  readonly from?: string[];
+}
+
+/** Messages of a drill, if not said. */
+const DRILLED = 20;
+const MOST_DRILLED = 1_000_000;
+
+const HELP = `
+Reads the archive and compares it with itself. Without options every byte is read: the log with its
+checksums, hashes and chain of commits, every message rebuilt and hashed, and every row of the catalog
+compared with what the log implies. Damage is named with the messages it concerns, and ends with code 3.
+Nothing is changed, and it can run beside a sync.
+
+--quick leaves out the hashes of attachments and the rebuilding of messages.
+--sample verifies some messages, those first that were not verified for longest.
+--checkpoint proves, beside the rest, that nothing was changed or cut off before a signed statement of
+"mailkeep checkpoint". --public-key names the key that has to have signed it.
+--origin compares the archive with the service: every uid, listed field and flag of every folder, within the
+request budget. Places that were relinked without a download have their sources fetched and compared. It needs
+a configuration and the archive to itself; what differs ends with code 1, and the next sync looks into it.
+--drill exports some messages, drawn at random (20 if not said), into a folder of its own, reads them back
+with another parser, and compares bytes and headers; nothing of it stays. --seed draws the same ones again.
+--export compares an export (a folder or a zip) with its manifest, every byte; it needs no archive.
+
+--repair mends what it finds: single flipped bits by the checksums and hashes over them, whatever else from
+another file of the log, from a second copy (--from DIR), and from the mailbox itself where there is a
+configuration. Bytes are accepted only when their hash is right. What is found nowhere is recorded as
+missing, and reported for ever. Files that are replaced stay beside, as *.damaged; nothing is deleted.
+
+EXAMPLES
+  mailkeep verify
+  mailkeep verify --checkpoint /media/usb/checkpoint.json
+  mailkeep verify --sample 5%
+  mailkeep verify --origin
+  mailkeep verify --drill 100
+  mailkeep verify --export /media/usb/mail.zip
+  mailkeep verify --repair --from /media/usb/archive
+  mailkeep verify --json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--quick', 'structure, chain and catalog only')
+    .option('--sample <p>', 'this many messages, or this share of them (5%)', sampleSize)
+    .option('--checkpoint <file>', 'prove that the log still holds what this statement vouches for')
+    .option(
+      '--public-key <key>',
+      'for --checkpoint: the key, or a file with it, that has to have signed it',
+    )
+    .option('--origin', 'compare with the service, instead of the archive with itself')
+    .option('--repair', 'find damaged and missing bytes again, and rebuild the catalog')
+    .option('--from <dir>', 'for --repair: a second copy of the archive; may be several', collected)
+    .option(
+      '--drill [n]',
+      'export this many messages, read them back and compare them',
+      wholeNumber(1, MOST_DRILLED),
+    )
+    .option(
+      '--seed <n>',
+      'for --drill: draw the messages that this seed gives',
+      wholeNumber(0, 2 ** 32 - 1),
+    )
+    .option('--export <path>', 'compare an export with its manifest, instead of the archive')
+    .addHelpText('after', HELP)
+    .action((options: VerifyLine) =>
+      chosen(async (context) => {
+        const { quick = false, sample, checkpoint, repair = false, from = [] } = options;
+        mindCombination(options);
+        if (options.export !== undefined) {
+          const { verifyExport } = await import('./verify-export.ts');
+          return verifyExport(context, options.export);
+        }
+        if (options.origin === true) {
+          const { verifyOrigin } = await import('./verify-origin.ts');
+          return verifyOrigin(context);
+        }
+        if (options.drill !== undefined) {
+          const { verifyDrill } = await import('./drill.ts');
+          return verifyDrill(
+            context,
+            options.drill === true ? DRILLED : options.drill,
+            options.seed,
+          );
+        }
+        const { archiveOf, verifyAll, verifyPart, vouchedBy } = await import('./verify.ts');
+        const dataDir = archiveOf(context);
+        if (sample !== undefined) return verifyPart(context, dataDir, sample);
+        if (repair) {
+          const { repair: mend } = await import('./repair.ts');
+          return mend(context, dataDir, from);
+        }
+        const statement =
+          checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
+        return verifyAll(context, dataDir, !quick, statement);
+      }),
+    );
+}
+
+function mindCombination(options: VerifyLine): void {
+  const { quick, sample, checkpoint, repair, from } = options;
+  const wrong = (problem: string) => usageError('usage-invalid', { command: 'verify', problem });
+  if (sample !== undefined && (quick === true || checkpoint !== undefined || repair === true)) {
+    throw wrong('--sample stands by itself: a sample proves neither chain nor checkpoint.');
+  }
+  if (options.origin === true && Object.keys(options).length > 1) {
+    throw wrong(
+      '--origin stands by itself: it compares with the service, the others with what is on disk.',
+    );
+  }
+  if (options.export !== undefined && Object.keys(options).length > 1) {
+    throw wrong('--export stands by itself: it is not about the archive.');
+  }
+  const { drill, seed, ...others } = options;
+  if (drill !== undefined && Object.keys(others).length > 0) {
+    throw wrong('--drill stands by itself: it tries exports, and proves no more than they need.');
+  }
+  if (seed !== undefined && drill === undefined) throw wrong('--seed belongs to --drill.');
+  if (repair === true && quick === true) {
+    throw wrong('--repair reads everything, --quick does not.');
+  }
+  if (options.publicKey !== undefined && options.checkpoint === undefined) {
+    throw wrong('--public-key belongs to --checkpoint.');
+  }
+  if (from !== undefined && repair !== true) throw wrong('--from belongs to --repair.');
+}
+
+function sampleSize(text: string): SampleSize {
+  const share = /^(\d{1,3}(?:\.\d+)?)%$/.exec(text);
+  if (share !== null && Number(share[1]) > 0 && Number(share[1]) <= 100) {
+    return { share: Number(share[1]) / 100 };
+  }
+  if (/^[1-9]\d{0,14}$/.test(text)) return { messages: Number(text) };
+  throw new InvalidArgumentError('It takes a number of messages, or a share such as 5%.');
+}

@@ -1,0 +1,106 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { holdsArchive } from '../../../engine/archive/archive-folder.ts';
+import { type CatalogOutcome, repairAndVerify } from '../../../engine/verify/repair.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { hasCode } from '../../../errors/mailkeep-error.ts';
+import { usageError } from '../../../errors/usage.ts';
+import type { Repaired } from '../../../verify/repair/repair-archive.ts';
+import type { Verification } from '../../../verify/verify-archive.ts';
+import { counted } from '../../../wording/amounts.ts';
+import { reasonText } from '../../../wording/sentence.ts';
+import type { CommandContext } from '../../context.ts';
+import type { Colours } from '../../output.ts';
+import { openActivity } from '../../progress/activity.ts';
+import { verdict } from './report.ts';
+import { exitOfVerification, readText, tellUnread } from './verify.ts';
+
+/** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
+export async function repair(
+  context: CommandContext,
+  dataDir: string,
+  from: readonly string[],
+): Promise<ExitCode> {
+  const { surroundings, output, now } = context;
+  const copies = from.map((copy) => path.resolve(surroundings.cwd, copy));
+  for (const copy of copies) {
+    // One that is there and cannot be read is named and skipped.
+    if (!existsSync(copy) || isAbsent(copy))
+      throw usageError('usage-no-archive', { dataDir: copy });
+  }
+  const startedAt = now();
+  const outcome = await repairAndVerify(context, dataDir, copies, async (part, act) => {
+    const mending = part === 'mending';
+    const what = mending ? 'reading the log, and looking for what is damaged' : 'reading the log';
+    const activity = openActivity(context, what);
+    return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
+  });
+  const { repaired, catalog, after, remembered } = outcome;
+  const { catalogRebuilt, unread } = catalog;
+  const exit = exitOfVerification(after);
+  const { before, ...done } = repaired;
+  const result = {
+    mode: 'repair',
+    ok: exit === EXIT.done,
+    foundBefore: before.found,
+    ...done,
+    catalogRebuilt,
+    unreadCatalog: unread,
+    ...after,
+    durationMs: now() - startedAt,
+    remembered,
+  };
+  await output.object(result, () => repairReport(repaired, catalog, after, output.colours));
+  tellUnread(context, dataDir, after);
+  return exit;
+}
+
+/** Whether a folder surely holds no archive. */
+function isAbsent(copy: string): boolean {
+  try {
+    return !holdsArchive(copy);
+  } catch (error) {
+    if (!hasCode(error, 'archive-unreadable')) throw error;
+    return false;
+  }
+}
+
+function repairReport(
+  { before, mended, restored, missing, unwritable, skippedCopies, skippedSegments }: Repaired,
+  { catalogRebuilt, unread }: CatalogOutcome,
+  after: Verification,
+  colours: Colours,
+): string {
+  const isAllRead = skippedCopies.length + skippedSegments.length === 0;
+  const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
+  return [
+    `Found ${counted(before.found, 'finding')}.`,
+    ...skippedCopies.map(
+      ({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`,
+    ),
+    ...skippedSegments.map(
+      ({ file, reason }) => `The file ${file} was skipped: ${reasonText(reason)}.`,
+    ),
+    ...mended.map(({ segment, generation, putAside }) => {
+      const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
+      return `Segment ${segment} is whole again, as generation ${generation}${aside}`;
+    }),
+    ...restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
+    ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
+    ...(missing.length === 0 || isAllRead
+      ? []
+      : ['Make readable what was skipped and repair again: it may hold what is missing.']),
+    ...(unwritable === null
+      ? []
+      : [
+          'The last segment is damaged beyond mending: nothing can be appended. Use a second copy.',
+        ]),
+    ...(catalogRebuilt ? ['The catalog was rebuilt.'] : []),
+    ...(unread === null
+      ? []
+      : [
+          `The old one could not be read (${reasonText(unread.reason)}); what is left of it: ${unread.file}`,
+        ]),
+    ...verdict(after.found, after.findings, colours),
+  ].join('\n');
+}

@@ -1,0 +1,93 @@
+import type { Finding } from '../../../verify/findings.ts';
+import type { CatalogState } from '../../../verify/grown-catalog.ts';
+import type { Sampling } from '../../../verify/sample.ts';
+import type { Verification } from '../../../verify/verify-archive.ts';
+import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { findingText } from '../../../wording/finding.ts';
+import type { Colours } from '../../output.ts';
+
+/** Findings told one by one; --json has more. */
+const MOST_TOLD = 50;
+
+export function verifyReport(
+  result: Verification,
+  mode: 'full' | 'quick',
+  durationMs: number,
+  colours: Colours,
+): string {
+  const { segments, records, messages, rawBytes, rebuilt, found, findings, tail, last } = result;
+  const rate = durationMs > 0 ? `, ${count(rawBytes / 1000 / durationMs)} MB/s` : '';
+  return [
+    `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
+    ...(mode === 'full' ? [`Rebuilt and hashed ${counted(rebuilt, 'message')}.`] : []),
+    catalogText(result.catalog, inLog(findings)),
+    ...(tail === null
+      ? []
+      : [
+          `Behind the last commit are ${bytes(tail.bytes)} of a write that is under way or was cut off; they are no part of the archive.`,
+        ]),
+    ...(found === 0 && result.catalog === 'unreadable'
+      ? ['The log is as it was written.']
+      : verdict(found, findings, colours)),
+    ...remedy(findings),
+  ].join('\n');
+}
+
+export function sampleReport(
+  { checked, of, oldest, found, findings }: Sampling,
+  durationMs: number,
+  colours: Colours,
+): string {
+  return [
+    `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
+    oldest === null
+      ? 'Some messages were never verified yet.'
+      : `Every message was verified since ${new Date(oldest).toISOString()}.`,
+    ...verdict(found, findings, colours),
+    ...remedy(findings),
+  ].join('\n');
+}
+
+/** A catalog alone is made anew by a rebuild, which the line about it says. */
+function remedy(findings: readonly Finding[]): string[] {
+  return inLog(findings)
+    ? ['Nothing was changed; "mailkeep verify --repair" brings back what can be found.']
+    : [];
+}
+
+function inLog(findings: readonly Finding[]): boolean {
+  return findings.some(({ what }) => what === 'log' || what === 'message' || what === 'missing');
+}
+
+export function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
+  if (found === 0) return [colours.green('Everything is as it was written.')];
+  const told = findings.slice(0, MOST_TOLD);
+  const more = found - told.length;
+  return [
+    ...told.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json tells them.`] : []),
+    colours.red(`${counted(found, 'finding')}.`),
+  ];
+}
+
+function catalogText(state: CatalogState, logIsDamaged: boolean): string {
+  switch (state) {
+    case 'equal':
+      return 'The catalog says what the log says.';
+    case 'behind':
+      return 'The catalog says what the log says, and is behind it; the next sync folds the rest.';
+    case 'missing':
+      return 'There is no catalog to compare; "mailkeep rebuild" makes one.';
+    case 'other-version':
+      return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
+    case 'different':
+      // From a damaged log a rebuild would leave out what the catalog may still tell.
+      return logIsDamaged
+        ? 'The catalog differs from the log, which is damaged.'
+        : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.';
+    case 'damaged':
+      return 'The catalog is damaged; "mailkeep rebuild" rebuilds it.';
+    case 'unreadable':
+      return 'The catalog could not be read and was not compared.';
+  }
+}

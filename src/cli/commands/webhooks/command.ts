@@ -1,0 +1,188 @@
+import { type Command, Option } from 'commander';
+import { EXIT_STATUS_HELP } from '../../../errors/exit-codes.ts';
+import { usageError } from '../../../errors/usage.ts';
+import { nearest } from '../../../names/nearest.ts';
+import type { Body } from '../../command-file.ts';
+import { wholeNumber } from '../../option-values.ts';
+
+type Status = 'active' | 'paused' | 'disabled';
+interface Line {
+  readonly mailbox?: string;
+  readonly account?: string;
+  readonly yes?: boolean;
+  readonly status?: Status;
+  readonly limit?: number;
+}
+interface EnsureLine {
+  readonly mailbox?: readonly string[];
+  readonly url?: string;
+  readonly name: string;
+  readonly account?: string;
+  readonly test: boolean;
+}
+interface CreateLine {
+  readonly mailbox?: string;
+  readonly all?: boolean;
+  readonly url?: string;
+  readonly name: string;
+  readonly account?: string;
+  readonly test: boolean;
+}
+
+const HELP = `
+Webhooks tell an address of yours that mail arrived. They are listed and changed over the platform surface
+where the configuration has accounts[].platform, else over the mailbox surface; the log needs the platform.
+Webhooks are named by their ids or the beginnings of ids; without any, --mailbox stands for all of a mailbox.
+"list" shows a webhook as failing when its last deliveries failed, which the platform surface reports.
+
+A secret is shown by nothing here. "create" stores it in the archive's folder, in webhooks/<id>.json (0600).
+
+EXAMPLES
+  mailkeep webhooks list
+  mailkeep webhooks create --mailbox anna@example.org --url https://hooks.example.org/mail
+  mailkeep webhooks ensure                one for each mailbox; again whenever something may be missing
+  mailkeep webhooks test 01981c3a
+  mailkeep webhooks pause --mailbox anna@example.org
+  mailkeep webhooks log --limit 20
+  mailkeep webhooks delete 01981c3a --yes`;
+
+const ACTS = [
+  ['test', 'send one test delivery; ends with 1 when it fails'],
+  ['pause', 'deliver nothing until it is resumed'],
+  ['resume', 'deliver again'],
+  ['delete', 'delete for good; asks, or needs --yes'],
+] as const;
+const NAMES = ['list', 'create', 'ensure', ...ACTS.map(([name]) => name), 'log'];
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .usage(`<${NAMES.join('|')}> [options]`)
+    .argument('[command]')
+    .helpCommand(false)
+    .addHelpText('after', HELP)
+    .action((typed: string | undefined) => {
+      // Without one, the program asks for it.
+      if (typed !== undefined) throw unknownCommand(typed);
+    });
+  defineList(sub(command, 'list', 'list webhooks'), chosen);
+  defineCreate(
+    sub(command, 'create', 'register a webhook, keep its secret in a file, and test it'),
+    chosen,
+  );
+  defineEnsure(
+    sub(
+      command,
+      'ensure',
+      'one webhook for each mailbox: creates what is missing, resumes what is paused',
+    ),
+    chosen,
+  );
+  for (const [act, summary] of ACTS) {
+    const acting = sub(command, act, summary)
+      .argument('[id...]', 'ids of webhooks, or their beginnings')
+      .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)');
+    if (act === 'delete') acting.option('--yes', 'delete without asking');
+    acting.action((ids: string[], { mailbox, account, yes = false }: Line) =>
+      chosen(async (context) => {
+        const { actOnWebhooks } = await import('./act.ts');
+        return actOnWebhooks(context, { act, ids, mailbox, account, yes });
+      }),
+    );
+  }
+  sub(command, 'log', 'what became of deliveries, as the service recorded it')
+    .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)')
+    .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
+    .action(({ mailbox, account, limit = 50 }: Line) =>
+      chosen(async (context) => {
+        const { showDeliveryLog } = await import('./log.ts');
+        return showDeliveryLog(context, { mailbox, account, limit });
+      }),
+    );
+}
+
+function sub(command: Command, name: string, summary: string): Command {
+  return command
+    .command(name)
+    .summary(summary)
+    .description(summary)
+    .helpOption('-h, --help', 'print help')
+    .configureHelp({ showGlobalOptions: true })
+    .option('--account <name>', 'the account of the configuration, where there are several')
+    .addHelpText('after', EXIT_STATUS_HELP);
+}
+
+function defineList(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)')
+    .addOption(
+      new Option('--status <status>', 'of this status only').choices([
+        'active',
+        'paused',
+        'disabled',
+      ]),
+    )
+    .action(({ mailbox, account, status }: Line) =>
+      chosen(async (context) => {
+        const { listWebhooks } = await import('./list.ts');
+        return listWebhooks(context, { mailbox, account, status });
+      }),
+    );
+}
+
+function defineCreate(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--mailbox <mailbox>', 'the mailbox to report new mail of (address or resource id)')
+    .option('--all', 'one for each mailbox that the configuration mirrors and that has none')
+    .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
+    .option('--name <name>', 'a name to know it by', 'mailkeep')
+    .option('--no-test', 'send no test delivery')
+    .action(({ mailbox, all = false, url, name, account, test }: CreateLine) =>
+      chosen(async (context) => {
+        if ((mailbox === undefined) !== all) {
+          const problem = 'give either --mailbox, or --all for each mailbox that is mirrored.';
+          throw usageError('usage-invalid', { command: 'webhooks create', problem });
+        }
+        if (mailbox === undefined) {
+          const { ensureWebhooks } = await import('./ensure.ts');
+          const command = { mailboxes: [], url, name, account, test, createOnly: true };
+          return ensureWebhooks(context, command);
+        }
+        const { createWebhook } = await import('./create.ts');
+        return createWebhook(context, { mailbox, url, name, account, test });
+      }),
+    );
+}
+
+const ENSURE_HELP = `
+Mailboxes without a webhook of ours at the address get one, also where the service has lost it. A webhook of ours that is
+paused or disabled is resumed. Other webhooks are listed and left alone. What is in order stays as it is, so the command
+can run again and again. Ours are the webhooks whose secrets are stored in the archive's folder.
+
+With --json there is one line for each webhook with "action": kept, resumed, created, failed or other.`;
+
+function defineEnsure(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option(
+      '--mailbox <mailbox>',
+      'for this mailbox only (address or resource id); may be repeated',
+      (value: string, before: readonly string[] = []) => [...before, value],
+    )
+    .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
+    .option('--name <name>', 'a name to know new ones by', 'mailkeep')
+    .option('--no-test', 'send no test delivery with the first that is created')
+    .addHelpText('after', ENSURE_HELP)
+    .action(({ mailbox = [], url, name, account, test }: EnsureLine) =>
+      chosen(async (context) => {
+        const { ensureWebhooks } = await import('./ensure.ts');
+        const command = { mailboxes: mailbox, url, name, account, test, createOnly: false };
+        return ensureWebhooks(context, command);
+      }),
+    );
+}
+
+function unknownCommand(typed: string): Error {
+  const meant = nearest(typed, NAMES);
+  const listed = `The commands are ${NAMES.join(', ')}.`;
+  const problem = `unknown command '${typed}'. ${meant === null ? listed : `Did you mean ${meant}?`}`;
+  return usageError('usage-invalid', { command: 'webhooks', problem });
+}

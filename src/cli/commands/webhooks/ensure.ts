@@ -1,0 +1,289 @@
+import { forgetSecret, type StoredWebhook, storedWebhooks } from '../../../config/webhook-secrets.ts';
+import {
+  type PlannedMailbox,
+  planWebhooks,
+  type WebhookStep,
+} from '../../../delivery-watch/plan-webhooks.ts';
+import { settingsOf } from '../../../engine/settings.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { terminalLine } from '../../../mail/terminal-safe.ts';
+import { selects } from '../../../sync/plan/selection.ts';
+import { count, counted } from '../../../wording/amounts.ts';
+import { sentenceOf } from '../../../wording/sentence-of.ts';
+import { type Clients, withClients } from '../../service/clients.ts';
+import type { CommandContext } from '../../context.ts';
+import { namedMailbox } from '../../service/mailbox-id.ts';
+import { SHORT_PATIENCE, testText } from './act.ts';
+import { askedAccounts } from './list.ts';
+import { type NewWebhook, register, urlOf, webhookFields } from './register.ts';
+import { type Hook, type TestOutcome, webhookSurface } from './surface.ts';
+
+export interface EnsureCommand {
+  /** Addresses or resource ids; none stands for all that the configuration mirrors. */
+  readonly mailboxes: readonly string[];
+  /** The configuration's webhook.publicUrl where it is not given. */
+  readonly url: string | undefined;
+  readonly name: string;
+  readonly account: string | undefined;
+  readonly test: boolean;
+  /** Only what is missing is created; webhooks that are paused stay so. */
+  readonly createOnly: boolean;
+}
+
+type Step = WebhookStep<Hook>;
+type Action = 'kept' | 'resumed' | 'created' | 'failed' | 'other';
+type Tally = Record<Action, number>;
+
+/**
+ * `mailkeep webhooks ensure` and `create --all`: one webhook for each mailbox. What is there is kept, so that it can be
+ * run again and again.
+ *
+ * @returns 1 when a mailbox failed, or the test delivery; the others are done all the same
+ */
+export async function ensureWebhooks(
+  context: CommandContext,
+  command: EnsureCommand,
+): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const name = command.createOnly ? 'webhooks create' : 'webhooks ensure';
+  const url = urlOf(settings, command.url, name);
+  const fields = webhookFields(command.name, url);
+  const tally: Tally = { kept: 0, resumed: 0, created: 0, failed: 0, other: 0 };
+  const codes: ExitCode[] = [];
+  let test = command.test;
+  for (const account of askedAccounts(settings, command.account)) {
+    const code = await withClients(
+      context,
+      settings,
+      account,
+      async (clients) => {
+        const { dataDir } = settings;
+        const mailboxes = await wantedMailboxes(clients, command.mailboxes);
+        const results: ExitCode[] = [];
+        const refused = new Set<PlannedMailbox>();
+        const refuse = async (mailbox: PlannedMailbox, error: MailkeepError): Promise<void> => {
+          refused.add(mailbox);
+          tally.failed += 1;
+          results.push(EXIT.failures);
+          await reportFailure(context, account.name, mailbox, error);
+        };
+        const named = command.mailboxes.length > 0;
+        const listed = await listedHooks(clients, mailboxes, named, refuse);
+        const own = await ownHooks(clients, dataDir, { mailboxes, refused, listed, url }, refuse);
+        const reached = mailboxes.filter((mailbox) => !refused.has(mailbox));
+        const { steps, others } = planWebhooks(reached, own, listed, url);
+        for (const step of steps) {
+          const taken = { context, clients, dataDir, fields, createOnly: command.createOnly, test };
+          const { action, code: one } = await take(taken, step);
+          tally[action] += 1;
+          results.push(one);
+          // All deliver to one address: one test shows whether it answers.
+          if (action === 'created') test = false;
+        }
+        for (const hook of others) {
+          tally.other += 1;
+          await context.output.line({ ...hook, action: 'other' }, () => line('other', hook));
+        }
+        return combinedExit(results);
+      },
+      SHORT_PATIENCE,
+    );
+    codes.push(code);
+  }
+  const { kept, resumed, created, failed, other } = tally;
+  const mailboxes = counted(kept + resumed + created + failed, 'mailbox', 'mailboxes');
+  const parts = [
+    `${count(created)} created`,
+    ...(command.createOnly ? [] : [`${count(resumed)} resumed`]),
+    `${count(kept)} ${command.createOnly ? 'there already' : 'in order'}`,
+    ...(failed > 0 ? [`${count(failed)} failed`] : []),
+    ...(other > 0 ? [`${counted(other, 'other webhook')} left alone`] : []),
+  ];
+  context.notices.say(`${mailboxes}: ${parts.join(', ')}.`);
+  return combinedExit(codes);
+}
+
+async function wantedMailboxes(
+  clients: Clients,
+  names: readonly string[],
+): Promise<PlannedMailbox[]> {
+  if (names.length > 0) {
+    const named = await Promise.all(names.map((name) => namedMailbox(clients, name)));
+    return [...new Map(named.map((mailbox) => [mailbox.resourceId, mailbox])).values()];
+  }
+  const { mailboxes } = await clients.reach();
+  const { mailboxes: selection } = clients.account;
+  return mailboxes.filter(({ address }) => selects(selection, address));
+}
+
+/**
+ * The webhooks of these mailboxes: all at once over the platform surface, else those of each.
+ *
+ * @param named only some mailboxes are meant
+ * @param refuse called for mailboxes whose webhooks the service does not list
+ */
+async function listedHooks(
+  clients: Clients,
+  mailboxes: readonly PlannedMailbox[],
+  named: boolean,
+  refuse: (mailbox: PlannedMailbox, error: MailkeepError) => Promise<void>,
+): Promise<Hook[]> {
+  const surface = webhookSurface(clients);
+  const listed: Hook[] = [];
+  if (clients.platform !== null && !named) {
+    for await (const hook of surface.list({})) listed.push(hook);
+    return listed;
+  }
+  for (const mailbox of mailboxes) {
+    try {
+      for await (const hook of surface.list({ mailbox: mailbox.address })) listed.push(hook);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+      await refuse(mailbox, error);
+    }
+  }
+  return listed;
+}
+
+/**
+ * The webhooks whose secrets are stored here. One that the list lacks is asked for by its id: a list may be wrong, and a
+ * secret that was forgotten cannot be had again. Those that answer are added to the list.
+ *
+ * @param refuse called for mailboxes of which the service does not say whether the webhook is there: another one would
+ *   deliver everything twice
+ */
+async function ownHooks(
+  { account, mailbox: client, options }: Clients,
+  dataDir: string,
+  {
+    mailboxes,
+    refused,
+    listed,
+    url,
+  }: {
+    readonly mailboxes: readonly PlannedMailbox[];
+    readonly refused: ReadonlySet<PlannedMailbox>;
+    readonly listed: Hook[];
+    readonly url: string;
+  },
+  refuse: (mailbox: PlannedMailbox, error: MailkeepError) => Promise<void>,
+): Promise<StoredWebhook[]> {
+  const wanted = new Map(mailboxes.map((mailbox) => [mailbox.resourceId, mailbox]));
+  const known = new Set(listed.map(({ id }) => id));
+  const own: StoredWebhook[] = [];
+  for (const hook of await storedWebhooks(dataDir)) {
+    if (hook.account !== account.name || hook.host !== client.host) continue;
+    const { id, mailboxId, mailbox } = hook;
+    const mailboxOf = wanted.get(mailboxId);
+    if (known.has(id) || mailboxOf === undefined || hook.url !== url) {
+      own.push(hook);
+      continue;
+    }
+    if (refused.has(mailboxOf)) continue;
+    try {
+      const { name, description, events, status, createdAt, updatedAt, ...found } =
+        await client.getWebhook({ mailbox: mailboxId, webhookId: id }, options);
+      const times = { createdAt, updatedAt };
+      const there = { id, mailbox, mailboxId, account: account.name, name, description, events };
+      listed.push({ ...there, ...times, status, url: found.url });
+      own.push(hook);
+    } catch (error) {
+      if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+      // Only "no such webhook" says that it is gone; another refusal leaves its secret where it is.
+      if (error.facts.status === 404) own.push(hook);
+      else await refuse(mailboxOf, error);
+    }
+  }
+  return own;
+}
+
+interface Taking {
+  readonly context: CommandContext;
+  readonly clients: Clients;
+  readonly dataDir: string;
+  readonly fields: ReturnType<typeof webhookFields>;
+  readonly createOnly: boolean;
+  readonly test: boolean;
+}
+
+/** Takes a step and reports it. A mailbox that the service refuses does not stop the others. */
+async function take(
+  taking: Taking,
+  step: Step,
+): Promise<{ readonly action: Action; readonly code: ExitCode }> {
+  const { context, clients, createOnly } = taking;
+  const { output } = context;
+  try {
+    if (step.act === 'create') return await create(taking, step);
+    await forget(taking.dataDir, step);
+    if (step.act === 'keep' || createOnly) {
+      // A thousand lines of what is as it should be would hide the rest.
+      if (output.json) await output.line({ ...step.hook, action: 'kept' }, () => '');
+      return { action: 'kept', code: EXIT.done };
+    }
+    const changed = await webhookSurface(clients).setStatus(step.hook, 'active');
+    const hook = changed === 'accepted' ? step.hook : changed;
+    const accepted = changed === 'accepted' ? { accepted: true } : {};
+    await output.line({ ...hook, ...accepted, action: 'resumed' }, () => line('resumed', hook));
+    return { action: 'resumed', code: EXIT.done };
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+    await reportFailure(context, clients.account.name, step.mailbox, error);
+    return { action: 'failed', code: EXIT.failures };
+  }
+}
+
+async function reportFailure(
+  { output }: CommandContext,
+  account: string,
+  { address: mailbox, resourceId: mailboxId }: PlannedMailbox,
+  error: MailkeepError,
+): Promise<void> {
+  const { code, message, hint } = sentenceOf(error);
+  const failed = { mailbox, mailboxId, account, action: 'failed', error: { code, message, hint } };
+  await output.line(failed, () => `failed    ${terminalLine(mailbox)}: ${message}`);
+}
+
+async function create(
+  { context, clients, dataDir, fields, test: wanted }: Taking,
+  step: Step,
+): Promise<{ readonly action: Action; readonly code: ExitCode }> {
+  const made = await register(context, clients, step.mailbox, fields, dataDir);
+  await forget(dataDir, step);
+  const test = wanted ? await tested(clients, made) : null;
+  const { secretFile } = made;
+  const hook = { ...made.hook, secretFile, test, replaces: step.missing, action: 'created' };
+  await context.output.line(hook, () =>
+    [
+      line('created', made.hook),
+      ...(test === null ? [] : [`          test delivery: ${testText(test)}`]),
+    ].join('\n'),
+  );
+  return { action: 'created', code: test?.success === false ? EXIT.failures : EXIT.done };
+}
+
+/** The secrets of webhooks that are gone open nothing any more. */
+async function forget(dataDir: string, { missing }: Step): Promise<void> {
+  for (const id of missing) await forgetSecret(dataDir, id);
+}
+
+/** The webhook is there, whatever becomes of its test. */
+async function tested(clients: Clients, { hook }: NewWebhook): Promise<TestOutcome> {
+  const at = { mailbox: hook.mailboxId, webhookId: hook.id };
+  try {
+    const { success, httpStatus, error } = await clients.mailbox.testWebhook(at, clients.options);
+    return { success, httpStatus, error };
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
+    return { success: false, httpStatus: null, error: sentenceOf(error).message };
+  }
+}
+
+function line(
+  action: Action,
+  { mailbox, url, id, status }: Pick<Hook, 'mailbox' | 'url' | 'id' | 'status'>,
+): string {
+  const state = action === 'other' ? ` (${terminalLine(status)})` : '';
+  return `${action.padEnd(9)} ${terminalLine(mailbox)} -> ${terminalLine(url)}, ${terminalLine(id)}${state}`;
+}

@@ -1,0 +1,124 @@
+import { readState } from '../../../catalog/state.ts';
+import { storedWebhooks } from '../../../config/webhook-secrets.ts';
+import { judgeWebhooks, type WebhookFinding } from '../../../delivery-watch/judge.ts';
+import { keptDeliveries, mergedDeliveries } from '../../../delivery-watch/kept-log.ts';
+import { loggedDeliveries } from '../../../delivery-watch/watch.ts';
+import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { sentenceOf } from '../../../wording/sentence-of.ts';
+import type { Clients } from '../../service/clients.ts';
+import type { CommandContext } from '../../context.ts';
+import { type Hook, type HookFilter, orderOf } from './surface.ts';
+
+/** What became of a webhook's deliveries, as `webhooks list --json` shows it. */
+export interface DeliveryState {
+  /** As the daemon judges it; `off`: paused or disabled. */
+  readonly state: 'well' | 'off' | 'failing';
+  /** Deliveries that failed in a row, the newest first. */
+  readonly failures: number;
+  /** ISO 8601: the last successful delivery within a day; null where none is known. */
+  readonly lastSuccessAt: string | null;
+}
+
+/** A listed webhook; `delivery` is null where nothing reports what became of its deliveries. */
+export type JudgedHook = Hook & { readonly delivery: DeliveryState | null };
+
+/** Webhooks with what is known of their deliveries, and what is wrong with them. */
+export interface JudgedHooks {
+  readonly hooks: readonly JudgedHook[];
+  readonly findings: readonly WebhookFinding[];
+}
+
+/**
+ * Judges listed webhooks as the daemon does: by the delivery log of the platform surface, read now, and by what the
+ * daemon kept of it. Webhooks that were created from here and are not listed are findings as well.
+ */
+export async function judgedHooks(
+  context: CommandContext,
+  dataDir: string,
+  clients: Clients,
+  listed: readonly Hook[],
+  filter: HookFilter,
+): Promise<JudgedHooks> {
+  const hooks = listed.map((hook) => ({ ...hook, mailboxId: hook.mailboxId ?? '' }));
+  const own = await unlisted(context, dataDir, clients, listed, filter);
+  const deliveries = await knownDeliveries(context, dataDir, clients, hooks.length > 0);
+  const findings = judgeWebhooks([...hooks, ...own], hooks, deliveries ?? [], context.now());
+  const byId = new Map(findings.map((finding) => [finding.webhook.id, finding]));
+  return {
+    hooks: listed.map((hook) => ({
+      ...hook,
+      delivery: deliveries === null ? null : stateOf(byId.get(hook.id)),
+    })),
+    findings,
+  };
+}
+
+function stateOf(finding: WebhookFinding | undefined): DeliveryState | null {
+  if (finding === undefined || finding.state === 'missing') return null;
+  const { state, failures, lastSuccessAt } = finding;
+  return {
+    state,
+    failures,
+    lastSuccessAt: lastSuccessAt === null ? null : new Date(lastSuccessAt).toISOString(),
+  };
+}
+
+/** Webhooks created from here that a complete listing lacks. A listing of one status does not show the others. */
+async function unlisted(
+  context: CommandContext,
+  dataDir: string,
+  { account, mailbox: client }: Clients,
+  listed: readonly Hook[],
+  { mailbox, status }: HookFilter,
+) {
+  if (status !== undefined) return [];
+  const ids = new Set(listed.map(({ id }) => id));
+  const stored = await orWarning(context, 'The stored webhooks were not checked', [], () =>
+    storedWebhooks(dataDir),
+  );
+  return stored.filter(
+    (hook) =>
+      hook.account === account.name &&
+      hook.host === client.host &&
+      (mailbox === undefined || mailbox === hook.mailbox || mailbox === hook.mailboxId) &&
+      !ids.has(hook.id),
+  );
+}
+
+/** Null where there is no delivery log and the daemon has kept none. */
+async function knownDeliveries(
+  context: CommandContext,
+  dataDir: string,
+  clients: Clients,
+  anyListed: boolean,
+) {
+  const { platform, account } = clients;
+  const state = readState(dataDir);
+  try {
+    const kept = state === undefined ? [] : keptDeliveries(state, account.name);
+    if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
+    const told = await orWarning(context, 'The delivery log was not read', null, async () =>
+      loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
+    );
+    if (told === null) return kept.length === 0 ? null : kept;
+    return mergedDeliveries(kept, told);
+  } finally {
+    state?.close();
+  }
+}
+
+/** The list is worth showing without what could not be learned about it. */
+async function orWarning<T>(
+  { notices, signal }: CommandContext,
+  what: string,
+  otherwise: T,
+  act: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (signal.aborted || !(error instanceof MailkeepError)) throw error;
+    notices.warn(`${what}. ${sentenceOf(error).message}`);
+    return otherwise;
+  }
+}

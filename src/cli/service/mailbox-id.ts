@@ -1,0 +1,29 @@
+import { operationError } from '../../errors/operation.ts';
+import { nearestAddress } from '../../names/near-names.ts';
+import type { Clients } from './clients.ts';
+
+export interface NamedMailbox {
+  readonly resourceId: string;
+  readonly address: string;
+}
+
+/**
+ * The mailbox that an address or a resource id names, among those that the token of the mailbox surface reaches.
+ *
+ * @throws operation-mailbox-unknown
+ */
+export async function namedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
+  const { mailboxes } = await clients.reach();
+  const address = name.toLowerCase();
+  const found = mailboxes.find(
+    (mailbox) => mailbox.resourceId === name || mailbox.address.toLowerCase() === address,
+  );
+  if (found !== undefined) return { resourceId: found.resourceId, address: found.address };
+  const known = mailboxes.map((mailbox) => mailbox.address);
+  throw operationError('operation-mailbox-unknown', {
+    address: name,
+    account: clients.account.name,
+    known,
+    suggestion: nearestAddress(name, known),
+  });
+}
