@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
-import type { StateFile } from '../catalog/state.ts';
 import type { Settings } from '../config/settings.ts';
 import { damageError } from '../health/known-damage.ts';
 import type { Metrics } from '../health/metrics.ts';
@@ -9,6 +8,7 @@ import type { RunReport } from '../health/run-report.ts';
 import { recalledVerification } from '../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
 import type { Failure, Observation } from '../notify/observation.ts';
+import type { StateFile } from '../state/state-file.ts';
 import { noticeSummary } from '../wording/notice.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';

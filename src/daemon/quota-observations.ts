@@ -1,9 +1,9 @@
-import type { Catalog } from '../catalog/catalog.ts';
-import type { StateFile } from '../catalog/state.ts';
+import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
 import { nearlyFull } from '../errors/mailbox.ts';
 import { fullnessOf, percentOf } from '../health/fullness.ts';
 import type { Observation } from '../notify/observation.ts';
+import type { StateFile } from '../state/state-file.ts';
 import { isUnwatchedMailbox } from '../sync/apply/memory/unwatched.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 
@@ -18,7 +18,7 @@ export interface MailboxQuota {
 
 /** The quotas that are remembered, of mailboxes that the configuration watches. */
 export function rememberedQuotas(
-  { folders }: Pick<Catalog, 'folders'>,
+  { folders }: Pick<Reader['catalog'], 'folders'>,
   state: StateFile,
 ): MailboxQuota[] {
   return folders.mailboxes().flatMap((mailbox) => {

@@ -5,10 +5,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { readState } from '../../src/catalog/state.ts';
 import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { readState } from '../../src/state/state-file.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openState, type StateFile } from '../../src/catalog/state.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
 
 let folder: string;
 let state: StateFile;

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PlatformClient } from '../../src/api/platform-client.ts';
-import { openState, type StateFile } from '../../src/catalog/state.ts';
 import { webhookObservations } from '../../src/daemon/webhook-observations.ts';
 import {
   judgeWebhooks,
@@ -12,6 +11,7 @@ import {
 } from '../../src/delivery-watch/judge.ts';
 import { keptDeliveries } from '../../src/delivery-watch/kept-log.ts';
 import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
 import { type Hook, type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { statuses } from '../sandbox/webhooks/receiver.ts';
 

@@ -13,6 +13,7 @@ import type {
   MessageId,
   Place,
 } from '../../mail/words.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import type { UidInterval } from '../plan/uid-intervals.ts';
 
 /** One page of messages. `total` is the origin's own count of the whole answer. */
@@ -196,10 +197,7 @@ export interface Log {
 }
 
 /** What is convenient to remember and may be lost: proofs, backoffs, learned host rules. */
-export interface Memory {
-  get(scope: string, key: string): unknown;
-  set(scope: string, key: string, value: unknown): void;
-}
+export type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /** A place as one string, for keys of memory. */
 export function placeKey(place: Place): string {

@@ -1,4 +1,8 @@
-import { forgetSecret, type StoredWebhook, storedWebhooks } from '../../../config/webhook-secrets.ts';
+import {
+  forgetSecret,
+  type StoredWebhook,
+  storedWebhooks,
+} from '../../../config/webhook-secrets.ts';
 import {
   type PlannedMailbox,
   planWebhooks,
@@ -11,8 +15,8 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { selects } from '../../../sync/plan/selection.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import { type Clients, withClients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import { type Clients, withClients } from '../../service/clients.ts';
 import { namedMailbox } from '../../service/mailbox-id.ts';
 import { SHORT_PATIENCE, testText } from './act.ts';
 import { askedAccounts } from './list.ts';

@@ -1,12 +1,12 @@
-import { readState } from '../../../catalog/state.ts';
 import { storedWebhooks } from '../../../config/webhook-secrets.ts';
 import { judgeWebhooks, type WebhookFinding } from '../../../delivery-watch/judge.ts';
 import { keptDeliveries, mergedDeliveries } from '../../../delivery-watch/kept-log.ts';
 import { loggedDeliveries } from '../../../delivery-watch/watch.ts';
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { readState } from '../../../state/state-file.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import type { Clients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import type { Clients } from '../../service/clients.ts';
 import { type Hook, type HookFilter, orderOf } from './surface.ts';
 
 /** What became of a webhook's deliveries, as `webhooks list --json` shows it. */

@@ -6,8 +6,8 @@ import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts
 import { counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { tableText } from '../../columns.ts';
-import { oneAccount, withClients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import { oneAccount, withClients } from '../../service/clients.ts';
 import { type JudgedHook, judgedHooks } from './judged.ts';
 import { type Hook, type HookFilter, webhookSurface } from './surface.ts';
 
