@@ -1,3 +1,5 @@
+import { isSameAddress } from './delivery-address.ts';
+
 /** A delivery as the service's log tells of it. Times in milliseconds since the epoch. */
 export interface LoggedDelivery {
   readonly at: number;
@@ -59,7 +61,7 @@ export function judgeWebhooks(
       .filter(({ mailbox, url, at, attempts }) => {
         // What was never tried has not failed.
         if (attempts === 0) return false;
-        const ours = mailbox === webhook.mailbox && url === (there?.url ?? webhook.url);
+        const ours = mailbox === webhook.mailbox && isSameAddress(url, there?.url ?? webhook.url);
         return ours && now - at < RECENT_MS;
       })
       .sort((a, b) => b.at - a.at);

@@ -1,4 +1,5 @@
 import { forgetSecret, type StoredWebhook, storedWebhooks } from '../../config/webhook-secrets.ts';
+import { isSameAddress } from '../../delivery-watch/delivery-address.ts';
 import {
   type PlannedMailbox,
   planWebhooks,
@@ -176,7 +177,7 @@ async function ownHooks(
     if (hook.account !== account.name || hook.host !== client.host) continue;
     const { id, mailboxId, mailbox } = hook;
     const mailboxOf = wanted.get(mailboxId);
-    if (known.has(id) || mailboxOf === undefined || hook.url !== url) {
+    if (known.has(id) || mailboxOf === undefined || !isSameAddress(hook.url, url)) {
       own.push(hook);
       continue;
     }
