@@ -17,7 +17,7 @@ import { wholeNumber } from '../option-values.ts';
 import { printFound } from '../print-found.ts';
 import { type SavedSearch, savedSearches, saveSearch, withSaved } from '../saved-searches.ts';
 import { explainText } from '../search-report.ts';
-import { stateAsideText } from '../state-aside.ts';
+import { stateAsideWarning } from '../state-aside.ts';
 import { notSearchableText } from '../status-report.ts';
 import { refuseUnknown } from '../unknown-names.ts';
 
@@ -117,7 +117,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         const reader = openReader(context);
         try {
           const saved = () => savedSearches(reader.dataDir);
-          const movedAside = (file: string): void => notices.warn(stateAsideText(file));
+          const movedAside = (file: string): void => notices.alert(stateAsideWarning(file));
           if (options.saved === true) {
             for (const search of saved())
               await output.line(search, () => `@${search.name}  ${terminalLine(search.query)}`);

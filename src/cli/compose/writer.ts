@@ -14,7 +14,7 @@ import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { bytes, counted } from '../amounts.ts';
 import type { CommandContext } from '../context.ts';
-import { stateAsideText } from '../state-aside.ts';
+import { stateAsideWarning } from '../state-aside.ts';
 import { mindFileSystem } from './network-file-system.ts';
 
 /** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
@@ -72,7 +72,7 @@ export async function openWriter(
     closers.push(() => log.close());
     const { commits } = await catchUp({ dir: dataDir, target: catalog, signal: context.signal });
     if (commits > 0) context.notices.say(`The catalog caught up ${counted(commits, 'commit')}.`);
-    const state = openState(dataDir, (aside) => context.notices.warn(stateAsideText(aside)));
+    const state = openState(dataDir, (aside) => context.notices.alert(stateAsideWarning(aside)));
     closers.push(() => state.close());
     const sealer = sealerOnThread();
     closers.push(() => sealer.close());

@@ -9,6 +9,7 @@ import type { RunReport } from '../../health/run-report.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../../notify/notifier.ts';
 import type { Failure, Observation } from '../../notify/observation.ts';
+import { quotaKey } from '../../sync/apply/note-quota.ts';
 import { type MailboxQuota, quotaObservations } from '../compose/quota-observations.ts';
 import { damageError, damageTrouble } from '../known-damage.ts';
 import { noticeSummary } from '../sentences/notice.ts';
@@ -37,7 +38,7 @@ export class Notifying {
   readonly #options: NotifyingOptions;
   /** By account: why its last run failed, which is all that is known while it waits. */
   readonly #why = new Map<string, Failure>();
-  /** By address: when the quota that was observed last was said. */
+  /** By mailbox: when the quota that was observed last was said. */
   readonly #quotaAt = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   #settings: Settings['notify'];
@@ -75,8 +76,8 @@ export class Notifying {
   /** Only what the service has said since the last look: it is asked once a day or so. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
-    const fresh = quotas().filter(({ address, quota }) => this.#quotaAt.get(address) !== quota.at);
-    for (const { address, quota } of fresh) this.#quotaAt.set(address, quota.at);
+    const fresh = quotas().filter((known) => this.#quotaAt.get(quotaKey(known)) !== known.quota.at);
+    for (const known of fresh) this.#quotaAt.set(quotaKey(known), known.quota.at);
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 

@@ -13,7 +13,7 @@ import {
 import type { Finding } from '../../verify/findings.ts';
 import type { CommandContext } from '../context.ts';
 import { sentenceOf } from '../sentences.ts';
-import { stateAsideText } from '../state-aside.ts';
+import { stateAsideWarning } from '../state-aside.ts';
 import { findingText } from './report.ts';
 
 /**
@@ -33,7 +33,7 @@ export function noting(
 ): boolean {
   const opened: Opening = {
     holdsLock,
-    movedAside: (file) => notices.warn(stateAsideText(file)),
+    movedAside: (file) => notices.alert(stateAsideWarning(file)),
   };
   try {
     try {

@@ -10,7 +10,7 @@ import { FolderPass } from './folder-pass.ts';
 import { judgeFolder, type Renumbered } from './judge-folder.ts';
 import { goneFolders, noteListing } from './listing-memory.ts';
 import { noteQuota } from './note-quota.ts';
-import { noteAnswered } from './note-usages.ts';
+import { forgetSuspension } from './note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox, OriginPage } from './ports.ts';
 import { noteProof } from './proof.ts';
@@ -47,7 +47,7 @@ export async function openMailbox(
   asked: Wanted,
 ): Promise<MailboxPass> {
   const { key, all, folders, excluded, wanted } = await surveyMailbox(ctx, mailbox, asked);
-  noteAnswered(ctx.memory, key);
+  forgetSuspension(ctx.memory, key);
   ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
   if (!all.complete) {

@@ -1,5 +1,6 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { selects } from '../plan/selection.ts';
+import { forgetSuspension } from './note-usages.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import type { Wanted } from './survey.ts';
@@ -32,6 +33,10 @@ export function noteMailboxes(
   }
   for (const [resourceId, { address, unreachableSince }] of before) {
     if (now.has(resourceId)) continue;
+    // Once: another account of the same service may list it.
+    if (unreachableSince === null) {
+      forgetSuspension(ctx.memory, { host: ctx.origin.host, mailbox: resourceId });
+    }
     const since = unreachableSince ?? ctx.startedAt;
     now.set(resourceId, { address, unreachableSince: since });
     if (!selects(wanted.mailboxes, address)) continue;
