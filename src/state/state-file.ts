@@ -71,6 +71,11 @@ export function readState(dataDir: string): StateFile | undefined {
   return undefined;
 }
 
+/** Returns whether there is a state file, whatever is in it: one that `readState` does not open cannot be read. */
+export function hasState(dataDir: string): boolean {
+  return isFile(stateFile(dataDir));
+}
+
 /**
  * Opens the state beside a writer, to remember something of one's own: a file that is there and can be written.
  * Undefined otherwise; nothing is made, mended or put aside, which is the writer's to do.

@@ -277,7 +277,7 @@ test('the log tells what became of deliveries, and needs the platform surface', 
       url: receiver.url,
       success: expect.any(Boolean),
       durationMs: expect.any(Number),
-      retryCount: 0,
+      ...{ attempts: 1, retryCount: 0 },
       maxRetryCount: expect.any(Number),
     });
   }

@@ -64,8 +64,10 @@ export interface ListedUsage {
 
 export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
-  /** Requests that the whole listing takes; only the first page was read where that is too many. */
+  /** Requests that the complete listing takes; only the first page was read where that is too many. */
   readonly pages: number;
+  /** Whether every page was read: a mailbox that is not there is not listed. */
+  readonly complete: boolean;
 }
 
 export type UidOrder = 'ascending' | 'descending';
