@@ -31,7 +31,8 @@ beforeAll(async () => {
   await service.gone(done, place);
   await service.served(done, place);
   await service.others(done, place);
-});
+  // A watchdog: some ninety commands, on a machine that may be busy.
+}, 300_000);
 afterAll(() => place.close());
 
 test('every command that has --json was run, or is listed with a reason', async () => {
