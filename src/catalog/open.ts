@@ -2,8 +2,7 @@ import { accessSync, constants, readFileSync, type Stats, statSync } from 'node:
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { catalogError } from '../errors/catalog.ts';
-import { errnoOf } from '../errors/errno.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { Connection, translate } from './connection.ts';
 import { makePrivateFile } from './private-file.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from './version.ts';

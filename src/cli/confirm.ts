@@ -1,4 +1,4 @@
-import { operationError } from '../errors/operation.ts';
+import { operationError } from '../errors/usage.ts';
 import { terminalAsker } from './ask.ts';
 import type { CommandContext } from './context.ts';
 

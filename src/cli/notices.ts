@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
-import { jsonLine } from '../wording/json-text.ts';
+import { jsonLine } from '../wording/amounts.ts';
 import { type Colours, type ColourWish, wantsColour } from './output.ts';
 import { fitNarrow } from './wrap-text.ts';
 

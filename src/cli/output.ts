@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import { outputFailed } from '../errors/system.ts';
-import { jsonLine } from '../wording/json-text.ts';
+import { jsonLine } from '../wording/amounts.ts';
 import { fitNarrow } from './wrap-text.ts';
 
 export type Colours = ReturnType<typeof pc.createColors>;

@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import { jsonLine } from '../wording/json-text.ts';
+import { jsonLine } from '../wording/amounts.ts';
 import { fitNarrow } from './wrap-text.ts';
 
 /** What went wrong, as people and programs are told. */

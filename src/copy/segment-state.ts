@@ -9,8 +9,7 @@ import {
   openInForce,
   type SegmentListing,
 } from '../archive/read/segment-files.ts';
-import { errnoOf } from '../errors/archive.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { errnoName, hasCode } from '../errors/mailkeep-error.ts';
 
 /** How far a segment goes in one archive, and what is left of it. */
 export interface SegmentState {
@@ -40,7 +39,7 @@ export function segmentState(
   try {
     return stateIn(files, dir, segment, listing);
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error;
+    if (errnoName(error) !== 'ENOENT') throw error;
     return stateIn(files, dir, segment, listSegments(files, dir));
   }
 }

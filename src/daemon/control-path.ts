@@ -4,7 +4,7 @@ import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { makeFolders } from '../disk/make-folders.ts';
 import { daemonError } from '../errors/daemon.ts';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 
 /** A socket's address holds 108 bytes on Linux and 104 elsewhere, with a zero at the end. */
 const LONGEST_PATH_BYTES = 103;

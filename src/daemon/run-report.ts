@@ -1,4 +1,4 @@
-import { syncError } from '../errors/sync.ts';
+import { syncError } from '../errors/origin.ts';
 import type { RunReport } from '../health/run-report.ts';
 import type { SyncResult } from '../sync/result.ts';
 import { sayFacts } from '../wording/sentence-of.ts';

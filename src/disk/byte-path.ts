@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 
 /**
  * The path of a file. To most systems a name is bytes, and older disks hold names that are not UTF-8: no text opens

@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs';
 import path from 'node:path';
-import { errnoOf } from '../errors/archive.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
 
 /** Whether a path, which need not be there yet, is a folder that is, or lies in it, whatever links lead there. */
 export function isWithin(target: string, folder: string): boolean {
@@ -14,7 +14,7 @@ function resolved(target: string): string {
     return realpathSync(target);
   } catch (error) {
     const parent = path.dirname(target);
-    if (errnoOf(error) !== 'ENOENT' || parent === target) return target;
+    if (errnoName(error) !== 'ENOENT' || parent === target) return target;
     return path.join(resolved(parent), path.basename(target));
   }
 }

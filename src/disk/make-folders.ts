@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 
 /**
  * Makes a folder with its missing parents, all of this mode; quietly does nothing where it exists. Node's own way of it

@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import { type FilePath, shownPath } from './byte-path.ts';
 
 /** Code of the error for a pipe, a socket or a device where a file is expected; no name of the system fits. */

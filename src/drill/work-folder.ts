@@ -4,7 +4,7 @@ import path from 'node:path';
 import { FOLDER_MODE } from '../archive/format/layout.ts';
 import { startOf } from '../archive/write/lock-holder.ts';
 import { makeFolders } from '../disk/make-folders.ts';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import { isRunning } from '../export/export-files.ts';
 
 /** An archive that this process may not write is drilled outside it. */

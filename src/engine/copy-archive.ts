@@ -9,9 +9,9 @@ import { catalogFile } from '../catalog/open.ts';
 import { type Copied, copyLog } from '../copy/copy-log.ts';
 import { isWithin } from '../disk/is-within.ts';
 import { makeFoldersDurably } from '../disk/make-folders.ts';
-import { errnoOf } from '../errors/archive.ts';
-import { copyError } from '../errors/copy.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import { usageError } from '../errors/usage.ts';
+import { copyError } from '../errors/verify.ts';
 import type { FoldProgress } from '../indexer/fold-log.ts';
 import type { IndexingProgress } from '../indexer/index-pending.ts';
 import { dropAsides } from '../retention/carry-out.ts';
@@ -48,7 +48,7 @@ export async function copyArchive(
   try {
     makeFoldersDurably(to, FOLDER_MODE);
   } catch (error) {
-    throw usageError('usage-save-failed', { file: to, reason: errnoOf(error) });
+    throw usageError('usage-save-failed', { file: to, reason: errnoName(error) });
   }
   refuseElsewhere(to);
   const log = logFolder(to);

@@ -1,12 +1,4 @@
-import { MailkeepError } from './mailkeep-error.ts';
-
-/** The system's own short name of a failure (`ENOSPC`, `EIO`); `unknown` when it has none. */
-export function errnoOf(error: unknown): string {
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
-    return error.code;
-  }
-  return 'unknown';
-}
+import { errnoName, MailkeepError } from './mailkeep-error.ts';
 
 /** The process that holds a lock; `host` is null for this machine, where it is known to run. */
 interface Holder {
@@ -28,7 +20,7 @@ export function archiveLockFailed(dir: string, cause: unknown) {
   return new MailkeepError(
     'disk',
     'archive-lock-failed',
-    { dir, errno: errnoOf(cause) },
+    { dir, errno: errnoName(cause) },
     { cause },
   );
 }
@@ -59,12 +51,22 @@ export function archiveFormatUnreadable(dir: string, found: string | null) {
 
 /** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer goes on once there is room. */
 export function diskFull(file: string, bytes: number, cause: unknown) {
-  return new MailkeepError('disk', 'disk-full', { file, bytes, errno: errnoOf(cause) }, { cause });
+  return new MailkeepError(
+    'disk',
+    'disk-full',
+    { file, bytes, errno: errnoName(cause) },
+    { cause },
+  );
 }
 
 /** Writing failed for another reason than room. Cut back to the last commit. */
 export function logWriteFailed(file: string, cause: unknown) {
-  return new MailkeepError('disk', 'log-write-failed', { file, errno: errnoOf(cause) }, { cause });
+  return new MailkeepError(
+    'disk',
+    'log-write-failed',
+    { file, errno: errnoName(cause) },
+    { cause },
+  );
 }
 
 /**
@@ -72,7 +74,7 @@ export function logWriteFailed(file: string, cause: unknown) {
  * worth nothing, so the writer never tries again: the process has to end and open the archive anew.
  */
 export function logSyncFailed(file: string, cause: unknown) {
-  return new MailkeepError('disk', 'log-sync-failed', { file, errno: errnoOf(cause) }, { cause });
+  return new MailkeepError('disk', 'log-sync-failed', { file, errno: errnoName(cause) }, { cause });
 }
 
 /** What kind of damage a byte range of the log shows; see docs/archive-format.md. */

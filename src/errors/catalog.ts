@@ -33,7 +33,7 @@ export interface CatalogFacts {
 
 export type CatalogCode = keyof CatalogFacts;
 
-const FAMILY: { readonly [C in CatalogCode]: ErrorFamily } = {
+const CATALOG_FAMILY: { readonly [C in CatalogCode]: ErrorFamily } = {
   'catalog-missing': 'usage',
   'catalog-version': 'usage',
   'catalog-damaged': 'damage',
@@ -52,7 +52,7 @@ export function catalogError<C extends CatalogCode>(
   facts: CatalogFacts[C],
   cause?: unknown,
 ): MailkeepError<C, CatalogFacts[C]> {
-  return new MailkeepError(FAMILY[code], code, facts, {
+  return new MailkeepError(CATALOG_FAMILY[code], code, facts, {
     retryable: RETRYABLE.has(code),
     ...(cause === undefined ? {} : { cause }),
   });

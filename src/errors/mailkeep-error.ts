@@ -49,3 +49,42 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
 export function hasCode<C extends string>(error: unknown, code: C): error is MailkeepError<C> {
   return error instanceof MailkeepError && error.code === code;
 }
+
+/** An error on its way between threads, which keep no class and no code. */
+export interface Thrown {
+  readonly message: string;
+  readonly code: string;
+  /** Of an error of ours. */
+  readonly ours?: { readonly family: ErrorFamily; readonly facts: Facts };
+}
+
+/** Returns what is left of an error when it is sent to another thread. */
+export function thrownBy(error: unknown): Thrown {
+  const thrown = {
+    message: error instanceof Error ? error.message : String(error),
+    code: errnoName(error),
+  };
+  if (!(error instanceof MailkeepError)) return thrown;
+  const { family, facts } = error;
+  return { ...thrown, ours: { family, facts } };
+}
+
+/** Returns an error of ours again, or one like the system's own: with its message and code. */
+export function rethrown({ message, code, ours }: Thrown): Error {
+  if (ours !== undefined) return new MailkeepError(ours.family, code, ours.facts);
+  return Object.assign(new Error(message), { code });
+}
+
+/** The errno name of a file system error (`EACCES`), or undefined for any other error. */
+export function errnoOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' && /^E[A-Z0-9]+$/.test(error.code) ? error.code : undefined;
+}
+
+/** The system's own short name of a failure (`ENOSPC`, `EIO`); `unknown` when it has none. */
+export function errnoName(error: unknown): string {
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
+    return error.code;
+  }
+  return 'unknown';
+}

@@ -1,5 +1,190 @@
 import { MailkeepError } from './mailkeep-error.ts';
 
+/** Where in the query text: `position` counts UTF-16 code units from 0, `found` is what stands there. */
+type At = {
+  readonly position: number;
+  readonly found: string;
+};
+
+/** Codes of queries that cannot be understood, with the facts that fill their sentences. */
+export interface SearchFacts {
+  /** Nothing to look for: no text, or only signs that no index holds. */
+  readonly 'search-empty': { readonly query: string };
+  /** `suggestion` is the operator that was probably meant, or null; quoting makes it plain text. */
+  readonly 'search-unknown-operator': At & { readonly suggestion: string | null };
+  /** Known elsewhere, but about data that an archive does not have; `instead` is an operator to try, or null. */
+  readonly 'search-foreign-operator': At & { readonly instead: string | null };
+  readonly 'search-missing-value': At & { readonly expected: string };
+  /** A value an operator does not know; `expected` lists those it does. */
+  readonly 'search-bad-value': At & {
+    readonly operator: string;
+    readonly expected: readonly string[];
+    readonly suggestion: string | null;
+  };
+  readonly 'search-bad-date': At & { readonly operator: string };
+  /** Day and month could be either way round. */
+  readonly 'search-ambiguous-date': At & { readonly operator: string };
+  readonly 'search-bad-size': At & { readonly operator: string };
+  /** A quotation mark or bracket that is never closed, or a closing one that was never opened. */
+  readonly 'search-unbalanced': At;
+  /** AND, OR, NOT, - or NEAR without something to stand beside. */
+  readonly 'search-missing-operand': At;
+  /** NEAR joins words and phrases only. */
+  readonly 'search-near-operand': At;
+  /** `asof:` belongs beside the rest of the query, not inside OR, NOT or brackets, and once. */
+  readonly 'search-misplaced-asof': At;
+  /** So many words begin with so few letters that looking for all of them would take long. */
+  readonly 'search-short-prefix': At & { readonly least: number };
+  readonly 'search-too-long': { readonly length: number; readonly limit: number };
+  /** Too many words, too deep, or too many alternatives once filters are multiplied out. */
+  readonly 'search-too-complex': {
+    readonly limit: number;
+    readonly of:
+      | 'terms'
+      | 'depth'
+      | 'alternatives'
+      | 'prefixes'
+      | 'stars'
+      | 'phrase'
+      | 'near'
+      | 'ranked';
+  };
+}
+
+export type SearchCode = keyof SearchFacts;
+
+/** An error in what was typed; exit code 2. */
+export function searchError<C extends SearchCode>(
+  code: C,
+  facts: SearchFacts[C],
+): MailkeepError<C, SearchFacts[C]> {
+  return new MailkeepError('usage', code, facts);
+}
+
+/** Codes of the configuration room, with the facts that fill their sentences. */
+export interface ConfigFacts {
+  /** No file at any of the places that were searched, or none at the one that was asked for. */
+  readonly 'config-not-found': { readonly searched: readonly string[] };
+  /** `reason` is the errno name, such as EACCES. */
+  readonly 'config-unreadable': { readonly file: string; readonly reason: string };
+  /** `line` and `column` count from 1; null where the parser does not tell. */
+  readonly 'config-not-json': {
+    readonly file: string;
+    readonly line: number | null;
+    readonly column: number | null;
+  };
+  /**
+   * Lists of one length: the path of each wrong field, what stood there (never a secret; empty for a field that is
+   * unknown), what belongs there (for an unknown field, the names there are), and what was probably meant (or empty).
+   */
+  readonly 'config-invalid': {
+    readonly file: string;
+    readonly paths: readonly string[];
+    readonly found: readonly string[];
+    readonly expected: readonly string[];
+    readonly suggestions: readonly string[];
+  };
+  readonly 'config-exists': { readonly file: string };
+  /** Where the token was looked for: `env NAME`, `file PATH`, `credential NAME`. */
+  readonly 'token-missing': { readonly source: string; readonly name: string };
+  readonly 'token-empty': { readonly source: string; readonly name: string };
+  readonly 'token-unreadable': {
+    readonly source: string;
+    readonly name: string;
+    readonly reason: string;
+  };
+  /** The text holds white space or control characters inside: it cannot be sent in a header. */
+  readonly 'token-unusable': { readonly source: string; readonly name: string };
+}
+
+export type ConfigCode = keyof ConfigFacts;
+
+/** An error of family `config`: the user's settings are the cause, and exit code 2 the effect. */
+export function configError<C extends ConfigCode>(
+  code: C,
+  facts: ConfigFacts[C],
+  cause?: unknown,
+): MailkeepError<C, ConfigFacts[C]> {
+  return new MailkeepError('config', code, facts, cause === undefined ? {} : { cause });
+}
+
+/**
+ * Codes of operations that were asked for by hand, with the facts that fill their sentences. Nothing was sent
+ * when one of these is raised, but for a question that an address had to be looked up with.
+ */
+export interface OperationFacts {
+  /** `nearest`: names it may have been meant for, best first. */
+  readonly 'operation-unknown': { readonly operation: string; readonly nearest: readonly string[] };
+  /** `inBody`: the name is a field of the body. */
+  readonly 'operation-param-unknown': {
+    readonly operation: string;
+    readonly param: string;
+    readonly nearest: string | null;
+    readonly known: readonly string[];
+    readonly inBody: boolean;
+  };
+  readonly 'operation-param-missing': {
+    readonly operation: string;
+    readonly param: string;
+    readonly expected: string;
+    readonly help: string;
+  };
+  readonly 'operation-param-invalid': {
+    readonly operation: string;
+    readonly param: string;
+    readonly found: string;
+    readonly expected: string;
+  };
+  readonly 'operation-param-twice': { readonly operation: string; readonly param: string };
+  readonly 'operation-no-body': { readonly operation: string };
+  readonly 'operation-body-missing': {
+    readonly operation: string;
+    readonly fields: readonly string[];
+  };
+  readonly 'operation-field-unknown': {
+    readonly operation: string;
+    readonly field: string;
+    readonly nearest: string | null;
+    readonly known: readonly string[];
+  };
+  /** `source` is a file, or says that the text was piped or typed. */
+  readonly 'operation-body-unreadable': { readonly source: string; readonly reason: string };
+  /** `line` and `column` tell where it stops being JSON; null where it is JSON, but no object. */
+  readonly 'operation-body-no-object': {
+    readonly source: string;
+    readonly line: number | null;
+    readonly column: number | null;
+  };
+  readonly 'operation-needs-platform': { readonly operation: string; readonly account: string };
+  readonly 'operation-needs-account': { readonly known: readonly string[] };
+  /** `act` is a name of an operation or of a command. */
+  readonly 'operation-needs-yes': { readonly act: string };
+  readonly 'operation-bytes-on-terminal': { readonly operation: string };
+  /** The address belongs to none of the mailboxes that the token of the account reaches. */
+  readonly 'operation-mailbox-unknown': {
+    readonly address: string;
+    readonly account: string;
+    readonly known: readonly string[];
+    readonly suggestion: string | null;
+  };
+  /** None of several accounts reaches the mailbox; `known` are those that they reach together. */
+  readonly 'operation-mailbox-nowhere': {
+    readonly address: string;
+    readonly known: readonly string[];
+    readonly suggestion: string | null;
+  };
+}
+
+export type OperationCode = keyof OperationFacts;
+
+/** An error of family `usage`: the operation cannot be called as it was typed. Exit code 2. */
+export function operationError<C extends OperationCode>(
+  code: C,
+  facts: OperationFacts[C],
+): MailkeepError<C, OperationFacts[C]> {
+  return new MailkeepError('usage', code, facts);
+}
+
 /** Codes of wrong command lines, with the facts that fill their sentences. */
 export interface UsageFacts {
   /** The parser of the command line refused; `problem` is its own words about option or argument names. */

@@ -3,8 +3,8 @@ import { utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
-import { errnoOf } from '../errors/errno.ts';
 import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 
 /** What an export asks of the disk beside what the archive does. */
 export interface ExportFiles extends FileLayer {

@@ -2,9 +2,8 @@ import { closeSync, type Dirent, lstatSync, readdirSync, readSync, statSync } fr
 import path from 'node:path';
 import { type FilePath, joinedPath, listedName, shownPath } from '../disk/byte-path.ts';
 import { NOT_REGULAR, openRegularFile } from '../disk/regular-file.ts';
-import { errnoOf } from '../errors/errno.ts';
 import { importNoMail, importUnreadable } from '../errors/import.ts';
-import { hasCode } from '../errors/mailkeep-error.ts';
+import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { MANIFEST_NAME } from '../export/manifest.ts';
 import { decodeModifiedUtf7 } from '../mailfiles/maildir-names.ts';
 

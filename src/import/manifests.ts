@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs';
 import { type FilePath, joinedPath, shownPath } from '../disk/byte-path.ts';
 import { openRegularFile } from '../disk/regular-file.ts';
-import { errnoOf } from '../errors/errno.ts';
 import { importManifestDamaged, importNoMail } from '../errors/import.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import { MANIFEST_NAME } from '../export/manifest.ts';
 import { ManifestDamaged } from '../export/read-manifest.ts';
 import { ZipReader, ZipUnreadable } from '../export/read-zip.ts';

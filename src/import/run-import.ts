@@ -1,9 +1,8 @@
 import type { LogWriter } from '../archive/write/log-writer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { type FilePath, pathsMeant, shownPath } from '../disk/byte-path.ts';
-import { errnoOf } from '../errors/errno.ts';
 import { importNameTaken } from '../errors/import.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { importedMailbox, isImported } from '../mail/imported.ts';
 import type { FolderKey, MailboxKey, MessageId } from '../mail/words.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';

@@ -16,9 +16,9 @@ import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
 import { openCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/open.ts';
-import { errnoOf } from '../errors/archive.ts';
 import { catalogError } from '../errors/catalog.ts';
 import { rebuildInterrupted } from '../errors/indexer.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Extractor } from '../mime/extraction.ts';
 import { readAttachments } from './attachment-texts.ts';
@@ -179,7 +179,7 @@ function keepDatabase(file: string, to: string): string | null {
     return null;
   } catch (error) {
     removeDatabase(to);
-    const errno = errnoOf(error);
+    const errno = errnoName(error);
     if (errno === 'ENOSPC' || errno === 'EDQUOT') {
       throw catalogError('catalog-disk-full', { file: to }, error);
     }
@@ -192,7 +192,7 @@ function moved(from: string, to: string): void {
   try {
     renameSync(from, to);
   } catch (error) {
-    throw catalogError('catalog-io', { file: to, reason: errnoOf(error) }, error);
+    throw catalogError('catalog-io', { file: to, reason: errnoName(error) }, error);
   }
 }
 

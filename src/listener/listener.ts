@@ -1,9 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Server } from 'node:http';
+import { type IncomingMessage, Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
-import { errnoOf } from '../errors/errno.ts';
-import { cannotListen } from '../errors/listen.ts';
+import { cannotListen } from '../errors/daemon.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import { Connections } from './connections.ts';
 
 /** What a client may cost. Whoever sends or reads slower than this is cut off. */

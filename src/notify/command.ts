@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import type { NotificationMessage } from './message.ts';
 
 /** How a notification went; the reason holds a code, a status or a signal, and no text of anybody's. */

@@ -1,5 +1,4 @@
-import { errnoOf } from '../errors/errno.ts';
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { readDelivery } from '../wire/delivery.ts';
 import { readAtMost } from './body.ts';
 import type { Hint, KnownWebhook } from './hint.ts';

@@ -1,4 +1,4 @@
-import { searchError } from '../errors/search.ts';
+import { searchError } from '../errors/usage.ts';
 import type { Span } from './ast.ts';
 
 export type Token = Span &

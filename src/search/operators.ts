@@ -1,4 +1,4 @@
-import { searchError } from '../errors/search.ts';
+import { searchError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
 import {
   type NamedKind,

@@ -1,4 +1,4 @@
-import { searchError } from '../errors/search.ts';
+import { searchError } from '../errors/usage.ts';
 import type { ParseContext, SearchNode, SearchQuery, Span, TextNode } from './ast.ts';
 import { ftsString } from './fts-text.ts';
 import { type Token, tokenize } from './lexer.ts';

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -7,7 +7,7 @@ import { type Problem, segmentBatches } from '../archive/read/segment-batches.ts
 import { listSegments, type OpenSegment, openSegment } from '../archive/read/segment-files.ts';
 import type { LogicalRecord } from '../archive/read/segment-records.ts';
 import { batchesToTheEnd } from '../archive/read/torn-batch.ts';
-import { errnoOf } from '../errors/archive.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import { MessageCheck } from './message-check.ts';
 import { PackedBatches } from './packed-batches.ts';
 import { RecentBlobs } from './recent-blobs.ts';
@@ -54,7 +54,7 @@ function open(files: FileLayer, { dir, segment, generation }: SegmentJob) {
     return openSegment(files, dir, { segment, generation });
   } catch (error) {
     // A generation that is not in force any more goes at any time.
-    if (errnoOf(error) === 'ENOENT') return 'gone';
+    if (errnoName(error) === 'ENOENT') return 'gone';
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import { canonicalJson } from '../archive/format/facts.ts';
 import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
 import type { LogHead } from '../archive/read/log-head.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
-import { errnoOf } from '../errors/archive.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import { verifyError } from '../errors/verify.ts';
 
 const DOMAIN = 'mailkeep checkpoint 1\n';
@@ -75,7 +75,7 @@ export function readCheckpoint(file: string): Checkpoint {
   try {
     text = readRegularFile(file).toString('utf8');
   } catch (error) {
-    throw verifyError('checkpoint-unreadable', { file, reason: errnoOf(error) }, error);
+    throw verifyError('checkpoint-unreadable', { file, reason: errnoName(error) }, error);
   }
   const value = parseJson(text);
   if (!isObject(value)) throw verifyError('checkpoint-unreadable', { file });

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { FileLayer } from '../archive/files/file-layer.ts';
-import { rethrown } from '../errors/between-threads.ts';
+import { rethrown } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import { foundInStructure } from './catalog-structure.ts';
 import { checkSegment } from './check-segment.ts';

@@ -1,4 +1,4 @@
-import type { Thrown } from '../errors/between-threads.ts';
+import type { Thrown } from '../errors/mailkeep-error.ts';
 import type { MessagesJob, SegmentJob, SegmentReport } from './segment-report.ts';
 
 /** What a thread is asked for, one at a time. */

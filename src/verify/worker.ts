@@ -1,7 +1,8 @@
 /** Entry of a thread that reads archives; segment-threads.ts is its other side. */
+
 import { parentPort } from 'node:worker_threads';
 import { realFiles } from '../archive/files/real-files.ts';
-import { thrownBy } from '../errors/between-threads.ts';
+import { thrownBy } from '../errors/mailkeep-error.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
 import { RecentBlobs } from './recent-blobs.ts';

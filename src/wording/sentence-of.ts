@@ -2,26 +2,23 @@ import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './archive.ts';
 import { CATALOG_SENTENCES } from './catalog.ts';
-import { CONFIG_SENTENCES } from './config.ts';
-import { COPY_SENTENCES } from './copy.ts';
-import { DAEMON_SENTENCES } from './daemon.ts';
+import {
+  DAEMON_SENTENCES,
+  LISTEN_SENTENCES,
+  SERVICE_SENTENCES,
+  SERVICE_UNITS_SENTENCES,
+  WEBHOOK_SENTENCES,
+} from './daemon.ts';
 import { EXPORT_SENTENCES } from './export.ts';
 import { IMPORT_SENTENCES } from './import.ts';
-import { LISTEN_SENTENCES } from './listen.ts';
-import { MAILBOX_SENTENCES } from './mailbox.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES } from './mime.ts';
-import { OPERATION_SENTENCES } from './operation.ts';
-import { ORIGIN_SENTENCES } from './origin.ts';
+import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
 import { SEARCH_SENTENCES } from './search.ts';
 import { type Said, say } from './sentence.ts';
-import { SERVICE_SENTENCES } from './service.ts';
-import { SERVICE_UNITS_SENTENCES } from './service-units.ts';
-import { SYNC_SENTENCES } from './sync.ts';
 import { SYSTEM_SENTENCES, systemSaid } from './system.ts';
-import { USAGE_SENTENCES } from './usage.ts';
-import { VERIFY_SENTENCES } from './verify.ts';
-import { WEBHOOK_SENTENCES } from './webhooks.ts';
+import { CONFIG_SENTENCES, OPERATION_SENTENCES, USAGE_SENTENCES } from './usage.ts';
+import { COPY_SENTENCES, VERIFY_SENTENCES } from './verify.ts';
 
 /** The rooms' tables; together they are the one table from what went wrong to what people read. */
 export const SENTENCE_TABLES = [

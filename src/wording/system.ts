@@ -1,4 +1,4 @@
-import { errnoOf } from '../errors/errno.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
 import type * as errors from '../errors/system.ts';
 import { type FactsOfModule, reasonText, type Said, type Sentences, say } from './sentence.ts';
 

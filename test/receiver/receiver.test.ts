@@ -328,7 +328,7 @@ test('a mistake of ours is logged, and answered with 500', async () => {
 test('secrets that cannot be read are told of, and those known stay', async () => {
   webhooks = [webhook()];
   let broken = false;
-  const { webhookError } = await import('../../src/errors/webhooks.ts');
+  const { webhookError } = await import('../../src/errors/daemon.ts');
   const base = await receiver({
     secrets: async () => {
       if (broken) {

@@ -1,6 +1,6 @@
 import { type Argument, Command, type Option } from 'commander';
+import { readHelp } from '../../src/cli/commands/manual/help-text.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { readHelp } from '../../src/cli/manual/help-text.ts';
 import { parseCommandLine } from '../../src/cli/program.ts';
 
 /** A command or subcommand as commander knows it, by its words: `webhooks list`. */

@@ -5,29 +5,32 @@ import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { migrations } from '../../migrations/index.ts';
-import { commitHash, Identities } from '../../src/archive/commit-record.ts';
-import { DEFAULT_CODEC } from '../../src/archive/compress-payload.ts';
-import { checkFormat } from '../../src/archive/format-file.ts';
-import { segmentName } from '../../src/archive/layout.ts';
-import { openLogWriter } from '../../src/archive/open-log-writer.ts';
-import { realFiles } from '../../src/archive/real-files.ts';
-import { recipeLine } from '../../src/archive/recipe.ts';
+import { realFiles } from '../../src/archive/files/real-files.ts';
+import { commitHash, Identities } from '../../src/archive/format/commit-record.ts';
+import { segmentName } from '../../src/archive/format/layout.ts';
+import { recipeLine } from '../../src/archive/format/recipe.ts';
 import {
   CODEC,
   FLAG_PURGED,
   RECORD_HEADER_BYTES,
   STORED_KIND,
   writeRecordHeader,
-} from '../../src/archive/record-header.ts';
-import { RECORD_KIND } from '../../src/archive/records.ts';
-import { encodeTrailer, PURGED_BIT, TRAILER_BYTES } from '../../src/archive/sealed-footer.ts';
+} from '../../src/archive/format/record-header.ts';
+import { RECORD_KIND } from '../../src/archive/format/records.ts';
+import {
+  encodeTrailer,
+  PURGED_BIT,
+  TRAILER_BYTES,
+} from '../../src/archive/format/sealed-footer.ts';
 import {
   encodeSegmentHeader,
   genesisHash,
   SEGMENT_HEADER_BYTES,
-} from '../../src/archive/segment-header.ts';
+} from '../../src/archive/format/segment-header.ts';
+import { checkFormat } from '../../src/archive/read/format-file.ts';
+import { DEFAULT_CODEC } from '../../src/archive/write/compress-payload.ts';
+import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { openState, stateFile } from '../../src/catalog/state.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/version.ts';
 import { jsonSchemaText } from '../../src/config/json-schema.ts';
 import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control-messages.ts';
@@ -39,6 +42,7 @@ import type { ArchiveFacts } from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { IMPORT_HOST } from '../../src/mail/imported.ts';
 import { EXTRACTOR_VERSION } from '../../src/mime/extraction.ts';
+import { openState, stateFile } from '../../src/state/state-file.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { expectRecorded } from './recorded.ts';
 import { schemaPaths } from './schema-paths.ts';

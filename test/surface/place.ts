@@ -1,11 +1,11 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { z } from 'zod';
-import { stateFile } from '../../src/catalog/state.ts';
-import { type Sandbox, startSandbox } from '../../src/service/sandbox.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { stateFile } from '../../src/state/state-file.ts';
 import type { Workplace } from '../cli/child.ts';
 import { bothSurfaces } from '../cli/platform-config.ts';
-import { type Receiver, receive } from '../service/webhooks/receiver.ts';
+import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 
 /** A sandbox with a varied mailbox, an archive of it, and what the commands below need besides. */
 export interface Place extends Workplace {

@@ -19,9 +19,8 @@ import {
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { rethrown, thrownBy } from '../../src/errors/between-threads.ts';
 import { EXIT } from '../../src/errors/exit-codes.ts';
-import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
+import { MailkeepError, rethrown, thrownBy } from '../../src/errors/mailkeep-error.ts';
 import { recalledVerification } from '../../src/health/verification.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { NOT_REGULAR } from '../../disk/regular-file.ts';
-import { errnoOf } from '../../errors/archive.ts';
+import { errnoName } from '../../errors/mailkeep-error.ts';
 import { temporaryPath } from '../format/layout.ts';
 
 /**
@@ -48,7 +48,7 @@ export function openIfFile(files: FileLayer, path: string): LogFile | undefined 
   try {
     return files.open(path, 'read');
   } catch (error) {
-    const errno = errnoOf(error);
+    const errno = errnoName(error);
     if (errno === NOT_REGULAR || errno === 'EISDIR') return undefined;
     throw error;
   }
@@ -59,7 +59,7 @@ export async function createAnew(files: FileLayer, path: string): Promise<LogFil
   try {
     return files.open(path, 'create');
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error;
+    if (errnoName(error) !== 'EEXIST') throw error;
     await files.remove(path);
     return files.open(path, 'create');
   }

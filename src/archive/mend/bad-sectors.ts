@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
-import { errnoOf, logDamaged } from '../../errors/archive.ts';
+import { logDamaged } from '../../errors/archive.ts';
+import { errnoName } from '../../errors/mailkeep-error.ts';
 import type { FileLayer, LogFile } from '../files/file-layer.ts';
 import { parseSegmentName } from '../format/layout.ts';
 
@@ -56,7 +57,7 @@ export function filesWithDamage(files: FileLayer): FileLayer {
       return file.read(target, position);
     } catch (error) {
       const name = parseSegmentName(basename(path));
-      if (errnoOf(error) !== 'EIO' || name === undefined) throw error;
+      if (errnoName(error) !== 'EIO' || name === undefined) throw error;
       const { segment } = name;
       throw logDamaged({ file: path, segment, offset: position, reason: 'unreadable' });
     }
@@ -94,7 +95,7 @@ function overBadSectors(file: LogFile, bad: BadSectors): LogFile['read'] {
     try {
       return file.read(target, position);
     } catch (error) {
-      if (errnoOf(error) !== 'EIO') throw error;
+      if (errnoName(error) !== 'EIO') throw error;
     }
     const toNext = SECTOR - (position % SECTOR);
     const length = Math.max(0, Math.min(target.length, toNext, file.size() - position));

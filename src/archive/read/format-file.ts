@@ -3,9 +3,8 @@ import {
   archiveFormatNewer,
   archiveFormatUnreadable,
   archiveMissing,
-  errnoOf,
 } from '../../errors/archive.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully, readWhole, replaceFile } from '../files/file-layer.ts';
 import { formatPath, logFolder } from '../format/layout.ts';
 import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
@@ -122,7 +121,7 @@ function readFormat(files: FileLayer, dir: string): string | undefined {
   try {
     return readWhole(files, formatPath(dir)).toString('utf8');
   } catch (error) {
-    const errno = errnoOf(error);
+    const errno = errnoName(error);
     if (errno === 'ENOENT') return undefined;
     // Something other than a file has its name.
     if (errno === NOT_REGULAR || errno === 'EISDIR') return '';
@@ -134,7 +133,7 @@ function hasLog(files: FileLayer, dir: string): boolean {
   try {
     return files.list(logFolder(dir)).some((name) => name.endsWith('.seg'));
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return false;
+    if (errnoName(error) === 'ENOENT') return false;
     throw error;
   }
 }

@@ -1,5 +1,4 @@
-import { errnoOf } from '../../errors/archive.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
 import { type CommitRecord, decodeCommit } from '../format/commit-record.ts';
 import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/record-header.ts';
@@ -34,7 +33,7 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
       opened.file.close();
     }
   } catch (error) {
-    if (error instanceof MailkeepError || errnoOf(error) !== 'unknown') return undefined;
+    if (error instanceof MailkeepError || errnoName(error) !== 'unknown') return undefined;
     throw error;
   }
 }

@@ -1,12 +1,6 @@
 import { createHash, hash as digest } from 'node:crypto';
-import {
-  blobDamaged,
-  bytesPurged,
-  bytesUnknown,
-  errnoOf,
-  messageDamaged,
-} from '../../errors/archive.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { blobDamaged, bytesPurged, bytesUnknown, messageDamaged } from '../../errors/archive.ts';
+import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
@@ -160,7 +154,7 @@ class CachedReader implements LogReader {
       return act();
     } catch (error) {
       const stale =
-        errnoOf(error) === 'ENOENT' ||
+        errnoName(error) === 'ENOENT' ||
         (error instanceof MailkeepError && error.family === 'damage');
       if (!stale) throw error;
       this.#segments.forget();

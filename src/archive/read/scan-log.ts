@@ -1,5 +1,5 @@
-import { type DamageReason, errnoOf } from '../../errors/archive.ts';
-import { hasCode } from '../../errors/mailkeep-error.ts';
+import type { DamageReason } from '../../errors/archive.ts';
+import { errnoName, hasCode } from '../../errors/mailkeep-error.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { segmentPath } from '../format/layout.ts';
@@ -123,7 +123,7 @@ export function openAgain(
     try {
       return openInForce(files, dir, segment, listing.get(segment) ?? []);
     } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error;
+      if (errnoName(error) !== 'ENOENT') throw error;
       return openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
     }
   } catch (error) {

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { errnoOf } from '../../errors/archive.ts';
+import { errnoName } from '../../errors/mailkeep-error.ts';
 import type { FileLayer, LogFile } from '../files/file-layer.ts';
 import {
   FLAG_PURGED,
@@ -148,7 +148,7 @@ function readReadable(file: LogFile, target: Uint8Array, position: number): numb
       done += got;
     }
   } catch (error) {
-    if (errnoOf(error) !== 'EIO') throw error;
+    if (errnoName(error) !== 'EIO') throw error;
   }
   return done;
 }

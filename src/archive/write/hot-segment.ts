@@ -1,5 +1,5 @@
-import { diskFull, errnoOf, logSyncFailed, logWriteFailed } from '../../errors/archive.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { diskFull, logSyncFailed, logWriteFailed } from '../../errors/archive.ts';
+import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { createAnew, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
@@ -64,7 +64,7 @@ export async function writing<T>(path: string, bytes: number, act: () => Promise
     return await act();
   } catch (error) {
     if (error instanceof MailkeepError) throw error;
-    const full = ['ENOSPC', 'EDQUOT'].includes(errnoOf(error));
+    const full = ['ENOSPC', 'EDQUOT'].includes(errnoName(error));
     throw full ? diskFull(path, bytes, error) : logWriteFailed(path, error);
   }
 }

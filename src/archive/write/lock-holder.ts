@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { errnoOf } from '../../errors/errno.ts';
+import { errnoOf } from '../../errors/mailkeep-error.ts';
 import { isCount, isObject, parseJson } from '../format/json-shape.ts';
 import { FILE_MODE } from '../format/layout.ts';
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
-import { errnoOf, logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
+import { logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
+import { errnoName } from '../../errors/mailkeep-error.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { formatPath, isTemporary, logFolder, temporaryPath } from '../format/layout.ts';
@@ -94,7 +95,7 @@ async function beginLog(
   await syncing(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
     // The folder above may be somebody else's, who does not let us look.
-    if (errnoOf(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
+    if (errnoName(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
   });
   return new LogWriter(settings, { archiveId, hot, chain, time: 0 });
 }

@@ -1,6 +1,7 @@
 /** Entry of a thread that seals segments; sealer.ts is its other side. */
+
 import { parentPort } from 'node:worker_threads';
-import { thrownBy } from '../../errors/between-threads.ts';
+import { thrownBy } from '../../errors/mailkeep-error.ts';
 import { realFiles } from '../files/real-files.ts';
 import { type SealAnswer, type SealJob, sealerInProcess } from './sealer.ts';
 

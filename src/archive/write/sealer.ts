@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { rethrown, type Thrown } from '../../errors/between-threads.ts';
+import { rethrown, type Thrown } from '../../errors/mailkeep-error.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import type { ArchiveCodec } from './compress-payload.ts';
 import { type SealedSegment, sealSegment } from './seal-segment.ts';

@@ -1,4 +1,4 @@
-import { searchError } from '../../errors/search.ts';
+import { searchError } from '../../errors/usage.ts';
 
 /** A condition on one place of a message: in one of these folders, with one of these flag sets. Null: any. */
 export interface PlaceCondition {

@@ -1,4 +1,4 @@
-import { searchError } from '../../errors/search.ts';
+import { searchError } from '../../errors/usage.ts';
 import type { Connection } from '../connection.ts';
 import type { Drive } from './driver.ts';
 import { type Conjunct, starsIn } from './formula.ts';

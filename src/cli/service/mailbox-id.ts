@@ -1,4 +1,4 @@
-import { operationError } from '../../errors/operation.ts';
+import { operationError } from '../../errors/usage.ts';
 import { nearestAddress } from '../../names/near-names.ts';
 import type { Clients } from './clients.ts';
 

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { formatPath, logFolder } from '../../archive/format/layout.ts';
-import { errnoOf } from '../../errors/errno.ts';
+import { errnoOf } from '../../errors/mailkeep-error.ts';
 import { archiveUnreadable } from '../../errors/system.ts';
 import { usageError } from '../../errors/usage.ts';
 

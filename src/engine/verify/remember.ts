@@ -1,8 +1,7 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../../archive/write/lock.ts';
 import { catalogError } from '../../errors/catalog.ts';
-import { errnoOf } from '../../errors/errno.ts';
-import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { errnoOf, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { KnownFinding } from '../../health/facts.ts';
 import {
   type FoundFinding,

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
-import { serviceError } from '../../errors/service.ts';
+import { serviceError } from '../../errors/daemon.ts';
 import type { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { refuseUnreadable } from './unreadable-request.ts';

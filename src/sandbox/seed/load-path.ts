@@ -1,5 +1,5 @@
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
-import { serviceError } from '../../errors/service.ts';
+import { serviceError } from '../../errors/daemon.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { SourceBlock } from '../store/source-block.ts';
 import type { Store } from '../store/store.ts';

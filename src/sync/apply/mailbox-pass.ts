@@ -1,4 +1,4 @@
-import { syncError } from '../../errors/sync.ts';
+import { syncError } from '../../errors/origin.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import type { FolderCertificate } from '../result.ts';
 import { certify } from './ends/certify.ts';

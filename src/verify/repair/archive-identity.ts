@@ -4,8 +4,7 @@ import type { FileLayer } from '../../archive/files/file-layer.ts';
 import type { ExpectedCommit } from '../../archive/read/recovery.ts';
 import { segmentBatches } from '../../archive/read/segment-batches.ts';
 import { listSegments, openInForce, openSegment } from '../../archive/read/segment-files.ts';
-import { errnoOf } from '../../errors/archive.ts';
-import { hasCode } from '../../errors/mailkeep-error.ts';
+import { errnoName, hasCode } from '../../errors/mailkeep-error.ts';
 import { verifyError } from '../../errors/verify.ts';
 import { publicKeyOf, readCheckpoint, readSigningKey } from '../checkpoint.ts';
 
@@ -64,7 +63,7 @@ function idOfCheckpoints(dir: string): string | undefined {
       if (statement?.publicKey === own) return statement.archiveId;
     }
   } catch (error) {
-    if (!hasCode(error, 'checkpoint-key') && errnoOf(error) !== 'ENOENT') throw error;
+    if (!hasCode(error, 'checkpoint-key') && errnoName(error) !== 'ENOENT') throw error;
   }
   return undefined;
 }

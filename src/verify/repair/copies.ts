@@ -1,13 +1,11 @@
-import type { FileLayer } from '../../archive/files/file-layer.ts';
-import { openIfFile } from '../../archive/files/file-layer.ts';
+import { type FileLayer, openIfFile } from '../../archive/files/file-layer.ts';
 import { segmentPath } from '../../archive/format/layout.ts';
 import { checkFormat } from '../../archive/read/format-file.ts';
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { scanLog } from '../../archive/read/scan-log.ts';
 import { listSegments } from '../../archive/read/segment-files.ts';
 import { type ImpliedCatalog, openImplied } from '../../catalog/implied.ts';
-import { errnoOf } from '../../errors/errno.ts';
-import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { errnoOf, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 
 export interface SkippedCopy {
   readonly copy: string;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, open, rename, rm } from 'node:fs/promises';
-import { errnoOf } from '../../../errors/errno.ts';
+import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 
 /**

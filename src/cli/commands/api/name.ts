@@ -1,4 +1,4 @@
-import { operationError } from '../../../errors/operation.ts';
+import { operationError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import { findOperation, OPERATIONS } from '../../../wire/operations.ts';

@@ -1,6 +1,5 @@
 import type { ParamValues } from '../../../api/request-path.ts';
-import { operationError } from '../../../errors/operation.ts';
-import { usageError } from '../../../errors/usage.ts';
+import { operationError, usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { describeParam, type Operation, type Param, readParam } from '../../../wire/operation.ts';
 import { bodyFields } from './body-fields.ts';

@@ -6,8 +6,8 @@ import { FOLDER_MODE } from '../../../archive/format/layout.ts';
 import { logHead } from '../../../archive/read/log-head.ts';
 import { reachedBy } from '../../../catalog/reached-by.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
-import { errnoOf } from '../../../errors/archive.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { errnoName } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import {
   fingerprintOf,
@@ -59,6 +59,6 @@ async function write(file: string, text: string, makeFolder: boolean): Promise<v
     if (makeFolder) makeFolders(path.dirname(file), FOLDER_MODE);
     await replaceFile(realFiles, file, Buffer.from(text, 'utf8'));
   } catch (error) {
-    throw usageError('usage-save-failed', { file, reason: errnoOf(error) });
+    throw usageError('usage-save-failed', { file, reason: errnoName(error) });
   }
 }

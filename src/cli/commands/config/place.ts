@@ -1,5 +1,5 @@
 import { configPlaces, isNamed, locateConfig } from '../../../config/locate.ts';
-import { configError } from '../../../errors/config.ts';
+import { configError } from '../../../errors/usage.ts';
 import type { CommandContext } from '../../context.ts';
 
 /** Who named the configuration in force: an option, the environment, or nobody, so that it was searched for. */

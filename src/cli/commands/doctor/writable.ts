@@ -18,8 +18,7 @@ import {
 } from '../../../archive/format/layout.ts';
 import { catalogFile } from '../../../catalog/open.ts';
 import { openRegularFile } from '../../../disk/regular-file.ts';
-import { errnoOf } from '../../../errors/errno.ts';
-import type { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { errnoOf, type MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { archiveUnreadable, archiveUnwritable } from '../../../errors/system.ts';
 import { stateFile } from '../../../state/state-file.ts';
 import { type Check, failed, well } from './check.ts';

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import path from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import type { Reader } from '../../../engine/archive/reader.ts';
-import { errnoOf } from '../../../errors/errno.ts';
+import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { CommandContext } from '../../context.ts';
 import { oneMessage } from '../../one-message.ts';

@@ -1,4 +1,4 @@
-import { serviceUnitsError } from '../../../errors/service-units.ts';
+import { serviceUnitsError } from '../../../errors/daemon.ts';
 
 /**
  * A word of a command line in a unit (systemd.syntax(7), systemd.service(5)): quoted where it must be, with `%` and `$`

@@ -1,6 +1,6 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { operationError } from '../../../errors/operation.ts';
+import { operationError } from '../../../errors/usage.ts';
 import { nearestAddress } from '../../../names/near-names.ts';
 import type { CommandContext } from '../../context.ts';
 import { withClients } from '../../service/clients.ts';

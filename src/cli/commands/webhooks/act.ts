@@ -1,9 +1,9 @@
 import { forgetSecret } from '../../../config/webhook-secrets.ts';
 import { settingsOf } from '../../../engine/settings.ts';
-import { errnoOf } from '../../../errors/errno.ts';
+import { webhookError } from '../../../errors/daemon.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
-import { webhookError } from '../../../errors/webhooks.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { confirmed } from '../../confirm.ts';
 import type { CommandContext } from '../../context.ts';

@@ -1,7 +1,7 @@
 import { attemptsOf } from '../../../delivery-watch/attempts.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { operationError } from '../../../errors/operation.ts';
+import { operationError } from '../../../errors/usage.ts';
 import type { DeliveryLogRecord } from '../../../wire/platform-records.ts';
 import { count, localTime } from '../../../wording/amounts.ts';
 import { tableText } from '../../columns.ts';

@@ -1,5 +1,5 @@
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
-import { syncError } from '../../../errors/sync.ts';
+import { syncError } from '../../../errors/origin.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { OriginMailbox } from '../ports.ts';
 import { isLeftAlone, listUsages, recalledListing, suspendedSince } from '../walk/note-usages.ts';
