@@ -52,7 +52,7 @@ function load(name, args) {
   const file = TOOLS.has(name) ? toolFile(name) : path.join(__dirname, `${name}.mjs`);
   process.argv = [process.execPath, file, ...args];
   // A rejection ends the process, as an error in a file that it was started with does.
-  import(pathToFileURL(file).href);
+  void import(pathToFileURL(file).href);
 }
 
 /** The file of a program, by the `bin` of its package. */

@@ -4,7 +4,7 @@ import { terminalLine } from '../mail/terminal-safe.ts';
 import { bytes, counted } from '../wording/amounts.ts';
 import { findingText } from '../wording/finding.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
-import type { Notices } from './notices.ts';
+import type { Notices, Warning } from './notices.ts';
 
 /** The words of this front end for what the engine keeps as text. */
 export const WORDS: EngineContext['words'] = {
@@ -44,7 +44,7 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
           `the last run was cut off: ${bytes(event.bytes)} behind the last commit were put aside in ${event.file}`,
         );
       case 'state-put-aside':
-        return notices.warn(stateAsideText(event.file));
+        return notices.alert(stateAsideWarning(event.file));
       case 'state-not-written':
         return notices.warn(
           `${REMEMBERED[event.what]} could not be remembered. ${sentenceOf(event.error).message}`,
@@ -72,7 +72,14 @@ export function warningText({ file, mode }: ConfigWarning): string {
   return `${file} holds a token and can be read by others (mode ${mode}): chmod 600 ${file}`;
 }
 
-/** Known damage went with a state that was put aside, and must not be forgotten unseen. */
-function stateAsideText(file: string): string {
-  return `the state could not be read and was put aside as ${file}. Damage that verifications had found is known only there: "mailkeep verify" finds it again.`;
+/**
+ * A state that was put aside is no damage of the archive: what it remembers is learned again. Known damage and saved
+ * searches went with it, and must not be forgotten unseen.
+ */
+function stateAsideWarning(file: string): Warning {
+  return {
+    code: 'state-put-aside',
+    message: `the state could not be read and was put aside as ${file}. A new one was begun; the archive is not affected.`,
+    hint: 'Damage that verifications had found is known only there: "mailkeep verify" finds it again. So are saved searches.',
+  };
 }

@@ -4,8 +4,8 @@ import { damageError, type VerificationStatus } from '../health/known-damage.ts'
 import { terminalLine } from '../mail/terminal-safe.ts';
 import { count, counted, span } from '../wording/amounts.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
-import type { Colours } from './output.ts';
 import type { Trouble } from './commands/sync/sync-report.ts';
+import type { Colours } from './output.ts';
 
 /** Known damage as what a pass has to report, and how the process then ends. */
 export function damageTrouble(damage: KnownDamage): Trouble {

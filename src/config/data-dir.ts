@@ -2,6 +2,7 @@ import path from 'node:path';
 import { configError } from '../errors/config.ts';
 import { readConfigFile } from './file.ts';
 import { locateConfig, type Surroundings } from './locate.ts';
+import { configFolder } from './piped.ts';
 
 /** Where the archive is when neither the command line nor a config file says so. */
 export const DEFAULT_DATA_DIR = 'data';
@@ -20,9 +21,10 @@ export function locateDataDir(
   if (file === undefined) return path.resolve(surroundings.cwd, DEFAULT_DATA_DIR);
   const raw = readConfigFile(file);
   const dataDir = typeof raw === 'object' && raw !== null && 'dataDir' in raw ? raw.dataDir : null;
-  if (dataDir === null) return path.resolve(path.dirname(file), DEFAULT_DATA_DIR);
+  const folder = configFolder(file, surroundings.cwd);
+  if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
   if (typeof dataDir === 'string' && dataDir !== '') {
-    return path.resolve(path.dirname(file), dataDir);
+    return path.resolve(folder, dataDir);
   }
   throw configError('config-invalid', {
     file,

@@ -2,9 +2,13 @@ import { readRegularFile } from '../disk/regular-file.ts';
 import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/errno.ts';
 import { jsonErrorOffset } from './json-position.ts';
+import { pipedText } from './piped.ts';
+
+/** Bytes. A configuration of a thousand accounts has less. */
+const LONGEST_CONFIG = 1024 * 1024;
 
 /**
- * The parsed JSON of a config file, unchecked.
+ * The parsed JSON of a config file, unchecked. A pipe that somebody named is read to its end.
  *
  * @throws config-unreadable, config-not-json
  */
@@ -22,7 +26,7 @@ export function readConfigFile(file: string): unknown {
 
 function fileText(file: string): string {
   try {
-    return readRegularFile(file)
+    return (pipedText(file, LONGEST_CONFIG) ?? readRegularFile(file, LONGEST_CONFIG))
       .toString('utf8')
       .replace(/^\uFEFF/, '');
   } catch (error) {

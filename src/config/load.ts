@@ -54,7 +54,8 @@ function permissionWarning(file: string): ConfigWarning[] {
   // Windows has no permission bits that mean anything here.
   if (process.platform === 'win32') return [];
   const stat = statSync(file, { throwIfNoEntry: false });
-  if (stat === undefined || (stat.mode & 0o077) === 0) return [];
+  // What went through a pipe lies nowhere that others could read.
+  if (stat === undefined || stat.isFIFO() || (stat.mode & 0o077) === 0) return [];
   const mode = (stat.mode & 0o777).toString(8).padStart(3, '0');
   return [{ code: 'secret-readable-by-others', file, mode }];
 }

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/errno.ts';
+import { isPiped, notePipe } from './piped.ts';
 
 /** What the search for a config file depends on; given as arguments so that tests need no real home. */
 export interface Surroundings {
@@ -23,7 +24,7 @@ export function configPlaces({ cwd, env }: Surroundings): string[] {
 
 /**
  * The config file in force: `--config`, `MAILKEEP_CONFIG`, then the usual places. One that is named must
- * exist; without any, undefined.
+ * exist, and may be a pipe; without any, undefined.
  *
  * @throws config-not-found when the named file is not there, config-unreadable when nobody may look
  */
@@ -34,16 +35,18 @@ export function locateConfig(
   const asked = askedFor(named, surroundings);
   if (asked !== undefined) {
     const file = path.resolve(surroundings.cwd, asked);
-    if (!exists(file)) throw configError('config-not-found', { searched: [file] });
+    if (!namedExists(file)) throw configError('config-not-found', { searched: [file] });
     return file;
   }
   return configPlaces(surroundings).find((file) => existsSync(file));
 }
 
-/** @throws config-unreadable where the system does not let us look */
-function exists(file: string): boolean {
+/** Returns whether a file that somebody named is there. @throws config-unreadable where the system does not let us look */
+function namedExists(file: string): boolean {
+  // It may be gone once it was read.
+  if (isPiped(file)) return true;
   try {
-    statSync(file);
+    if (statSync(file).isFIFO()) notePipe(file);
     return true;
   } catch (error) {
     const reason = errnoOf(error);

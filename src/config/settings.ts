@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { type ListenAddress, parseListen } from './address.ts';
 import { parseDuration } from './duration.ts';
+import { configFolder } from './piped.ts';
 import type { ConfigFile } from './schema.ts';
 import { Secret } from './secret.ts';
 
@@ -79,9 +80,9 @@ export interface RetentionSettings {
   readonly hold: readonly ({ readonly query: string } | { readonly mailbox: string })[];
 }
 
-/** Turns a validated file into settings; `file` is its absolute path, the base of relative ones. */
+/** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
 export function settle(content: ConfigFile, file: string): Settings {
-  const folder = path.dirname(file);
+  const folder = configFolder(file);
   const { accounts, dataDir, brake, webhook, health, notify, retention, minFreeBytes, log } =
     content;
   return deepFreeze({

@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
-import type { StateFile } from '../catalog/state.ts';
 import type { Settings } from '../config/settings.ts';
 import { damageError } from '../health/known-damage.ts';
 import type { Metrics } from '../health/metrics.ts';
@@ -9,6 +8,8 @@ import type { RunReport } from '../health/run-report.ts';
 import { recalledVerification } from '../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
 import type { Failure, Observation } from '../notify/observation.ts';
+import type { StateFile } from '../state/state-file.ts';
+import { quotaKey } from '../sync/apply/walk/note-quota.ts';
 import { noticeSummary } from '../wording/notice.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';
@@ -38,7 +39,7 @@ export class Notifying {
   readonly #options: NotifyingOptions;
   /** By account: why its last run failed, which is all that is known while it waits. */
   readonly #why = new Map<string, Failure>();
-  /** By address: when the quota that was observed last was said. */
+  /** By mailbox: when the quota that was observed last was said. */
   readonly #quotaAt = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   #settings: Settings['notify'];
@@ -76,8 +77,8 @@ export class Notifying {
   /** Only what the service has said since the last look: it is asked once a day or so. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
-    const fresh = quotas().filter(({ address, quota }) => this.#quotaAt.get(address) !== quota.at);
-    for (const { address, quota } of fresh) this.#quotaAt.set(address, quota.at);
+    const fresh = quotas().filter((known) => this.#quotaAt.get(quotaKey(known)) !== known.quota.at);
+    for (const known of fresh) this.#quotaAt.set(quotaKey(known), known.quota.at);
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 

@@ -1,31 +1,47 @@
-import type { Catalog } from '../catalog/catalog.ts';
-import type { StateFile } from '../catalog/state.ts';
+import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
 import { nearlyFull } from '../errors/mailbox.ts';
 import { fullnessOf, percentOf } from '../health/fullness.ts';
+import type { MailboxKey } from '../mail/words.ts';
 import type { Observation } from '../notify/observation.ts';
+import type { StateFile } from '../state/state-file.ts';
 import { isUnwatchedMailbox } from '../sync/apply/memory/unwatched.ts';
+import { quotaKey } from '../sync/apply/walk/note-quota.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 
 /** A mailbox is not nearly full any more when it is so many points below the threshold: what hovers is told once. */
 const POINTS_BELOW = 2;
 
 /** A mailbox that is watched, with what the service last said of its quotas. */
-export interface MailboxQuota {
-  readonly address: string;
+export interface MailboxQuota extends MailboxKey {
+  /** Its address; with its host or its resource id where another watched mailbox has the same address. */
+  readonly name: string;
   readonly quota: Quota;
 }
 
 /** The quotas that are remembered, of mailboxes that the configuration watches. */
 export function rememberedQuotas(
-  { folders }: Pick<Catalog, 'folders'>,
+  { folders }: { readonly folders: Pick<Reader['catalog']['folders'], 'mailboxes'> },
   state: StateFile,
 ): MailboxQuota[] {
-  return folders.mailboxes().flatMap((mailbox) => {
-    if (isUnwatchedMailbox(state, mailbox)) return [];
-    const quota = recalledQuota(state, mailbox);
-    return quota === null ? [] : [{ address: mailbox.address, quota }];
+  const watched = folders.mailboxes().filter((mailbox) => !isUnwatchedMailbox(state, mailbox));
+  const byAddress = Map.groupBy(watched, ({ address }) => address);
+  return watched.flatMap((known) => {
+    const { host, mailbox, address } = known;
+    const quota = recalledQuota(state, known);
+    if (quota === null) return [];
+    const others = (byAddress.get(address) ?? []).filter((other) => other !== known);
+    return [{ host, mailbox, name: nameAmong(known, others), quota }];
   });
+}
+
+/** @param others mailboxes with the same address: at other services, or at this one before it was created again */
+function nameAmong(
+  { host, mailbox, address }: MailboxKey & { readonly address: string },
+  others: readonly MailboxKey[],
+): string {
+  if (others.length === 0) return address;
+  return `${address} (${others.some((other) => other.host === host) ? mailbox : host})`;
 }
 
 /**
@@ -37,8 +53,8 @@ export function quotaObservations(
   mailboxes: readonly MailboxQuota[],
   warnPercent: number | null,
 ): Observation[] {
-  return mailboxes.flatMap(({ address, quota }): Observation[] => {
-    const subject = { kind: 'quota' as const, name: address };
+  return mailboxes.flatMap(({ name, quota, ...key }): Observation[] => {
+    const subject = { kind: 'quota' as const, name, id: quotaKey(key) };
     const fullness = fullnessOf(quota.resources);
     const percent = fullness === null ? 0 : percentOf(fullness.share);
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
@@ -46,7 +62,7 @@ export function quotaObservations(
     }
     // In between, what was found last holds.
     if (percent < warnPercent) return [];
-    const error = nearlyFull({ address, quota: fullness.name, percent });
+    const error = nearlyFull({ address: name, quota: fullness.name, percent });
     const { family, code } = error;
     return [{ subject, failure: { family, code, message: sentenceOf(error).message } }];
   });

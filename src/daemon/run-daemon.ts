@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import packageJson from '../../package.json' with { type: 'json' };
+import { isPiped } from '../config/piped.ts';
 import type { Settings } from '../config/settings.ts';
 import { openWriter, type Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';
@@ -197,7 +198,11 @@ function reloading(
     const names = settings.accounts.map(({ name }) => name);
     await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
     await neighbours.configure(settings);
-    log.say('info', 'configuration reloaded', { accounts: names.length });
+    if (isPiped(settings.file)) {
+      const text =
+        'the configuration came from a pipe: another takes effect with the next start only';
+      log.say('warn', text, { accounts: names.length });
+    } else log.say('info', 'configuration reloaded', { accounts: names.length });
   };
   return () => {
     turn = turn.then(once).catch((error: unknown) => {

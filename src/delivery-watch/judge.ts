@@ -1,3 +1,5 @@
+import { isSameAddress } from './delivery-address.ts';
+
 /** A delivery as the service's log tells of it. Times in milliseconds since the epoch. */
 export interface LoggedDelivery {
   readonly at: number;
@@ -5,7 +7,7 @@ export interface LoggedDelivery {
   readonly mailbox: string;
   readonly url: string;
   readonly success: boolean;
-  /** Attempts that were made, and that may be. */
+  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
   readonly attempts: number;
   readonly mostAttempts: number;
   readonly durationMs: number;
@@ -56,8 +58,10 @@ export function judgeWebhooks(
     const there = byId.get(webhook.id);
     // The log names no ids: a webhook is known in it by its mailbox and its address.
     const entries = log
-      .filter(({ mailbox, url, at }) => {
-        const ours = mailbox === webhook.mailbox && url === (there?.url ?? webhook.url);
+      .filter(({ mailbox, url, at, attempts }) => {
+        // What was never tried has not failed.
+        if (attempts === 0) return false;
+        const ours = mailbox === webhook.mailbox && isSameAddress(url, there?.url ?? webhook.url);
         return ours && now - at < RECENT_MS;
       })
       .sort((a, b) => b.at - a.at);

@@ -1,11 +1,9 @@
 import { z } from 'zod';
+import type { StateFile } from '../state/state-file.ts';
 import type { LoggedDelivery } from './judge.ts';
 
 /** Where the log is kept: the archive's state. */
-export interface LogMemory {
-  get(scope: string, key: string): unknown;
-  set(scope: string, key: string, value: unknown): void;
-}
+export type LogMemory = Pick<StateFile, 'get' | 'set'>;
 
 const SCOPE = 'delivery-log';
 /** Entries of one account; about 100 kB. */

@@ -1,3 +1,4 @@
+import { isSameAddress } from './delivery-address.ts';
 import type { ListedWebhook, OwnWebhook } from './judge.ts';
 
 export interface PlannedMailbox {
@@ -45,13 +46,13 @@ export function planWebhooks<Hook extends ListedHook>(
   }
   const missing = new Map<string, string[]>();
   for (const hook of own) {
-    if (known.has(hook.id) || hook.url !== url) continue;
+    if (known.has(hook.id) || !isSameAddress(hook.url, url)) continue;
     missing.set(hook.mailboxId, [...(missing.get(hook.mailboxId) ?? []), hook.id]);
   }
   const others: Hook[] = [];
   const steps = mailboxes.map((mailbox): WebhookStep<Hook> => {
     const there = byAddress.get(mailbox.address.toLowerCase()) ?? [];
-    const usable = there.filter((hook) => ours.has(hook.id) && hook.url === url);
+    const usable = there.filter((hook) => ours.has(hook.id) && isSameAddress(hook.url, url));
     const hook = usable.find(({ status }) => status === 'active') ?? usable[0];
     others.push(...there.filter((other) => other !== hook));
     const step = { mailbox, missing: missing.get(mailbox.resourceId) ?? [] };

@@ -1,5 +1,6 @@
 import type { PlatformClient } from '../api/platform-client.ts';
 import type { DeliveryLogRecord } from '../wire/platform-records.ts';
+import { attemptsOf } from './attempts.ts';
 import {
   judgeWebhooks,
   type LoggedDelivery,
@@ -109,8 +110,7 @@ function entryOf(record: DeliveryLogRecord): LoggedDelivery | null {
     mailbox: record.mailbox_address,
     url: record.webhook_url,
     success: record.is_successful,
-    // The service counts retries: the first attempt is none.
-    attempts: record.retry_count + 1,
+    attempts: attemptsOf(record),
     mostAttempts: record.max_retry_count + 1,
     durationMs: record.duration,
   };

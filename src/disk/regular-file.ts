@@ -21,10 +21,16 @@ export function openRegularFile(file: FilePath, access: 'read' | 'write' = 'read
   throw notRegular(file, problem);
 }
 
-/** Reads a small file whole. @throws see `openRegularFile` */
-export function readRegularFile(file: string): Buffer {
+/**
+ * Reads a small file whole.
+ *
+ * @param most bytes; a larger file is not read
+ * @throws see `openRegularFile`; EFBIG for a file of more than `most` bytes
+ */
+export function readRegularFile(file: string, most = Number.POSITIVE_INFINITY): Buffer {
   const descriptor = openRegularFile(file);
   try {
+    if (fstatSync(descriptor).size > most) throw tooLarge(file);
     return readFileSync(descriptor);
   } finally {
     closeSync(descriptor);
@@ -45,6 +51,15 @@ function openWithoutWaiting(file: FilePath, access: 'read' | 'write'): number {
 function problemOf(stats: Stats): string | undefined {
   if (stats.isFile()) return undefined;
   return stats.isDirectory() ? 'EISDIR' : NOT_REGULAR;
+}
+
+/** Returns the system's error for a file that is larger than it may be. */
+export function tooLarge(file: string): Error {
+  return Object.assign(new Error(`${file} is too large`), {
+    code: 'EFBIG',
+    syscall: 'read',
+    path: file,
+  });
 }
 
 function notRegular(file: FilePath, code: string): Error {

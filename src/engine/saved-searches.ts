@@ -1,6 +1,6 @@
-import { openState, readState, type StateFile } from '../catalog/state.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
+import { openState, readState, type StateFile } from '../state/state-file.ts';
 
 /** A query that was given a name; relative dates in it are relative to when it is used. */
 export interface SavedSearch {

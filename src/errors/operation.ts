@@ -59,6 +59,12 @@ export interface OperationFacts {
     readonly known: readonly string[];
     readonly suggestion: string | null;
   };
+  /** None of several accounts reaches the mailbox; `known` are those that they reach together. */
+  readonly 'operation-mailbox-nowhere': {
+    readonly address: string;
+    readonly known: readonly string[];
+    readonly suggestion: string | null;
+  };
 }
 
 export type OperationCode = keyof OperationFacts;

@@ -1,5 +1,5 @@
-import { readState } from '../catalog/state.ts';
 import { verifyError } from '../errors/verify.ts';
+import { readState } from '../state/state-file.ts';
 import type { KnownDamage, KnownFinding, VerificationFacts, VerificationMode } from './facts.ts';
 import { recalledVerification } from './verification.ts';
 

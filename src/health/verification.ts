@@ -1,4 +1,4 @@
-import type { StateFile } from '../catalog/state.ts';
+import type { StateFile } from '../state/state-file.ts';
 import type { KnownFinding, VerificationFacts, VerificationMode } from './facts.ts';
 import {
   drillIn,

@@ -18,6 +18,8 @@ export interface TargetFolder {
 const MOST_NAME = 4096;
 const MOST_FLAG = 255;
 const MOST_FLAGS = 255;
+/** Behind every path: SQLite sorts blobs behind all text. */
+const LAST = Buffer.alloc(0);
 
 /**
  * What the manifest of an export lists, by path: in a temporary database of SQLite's own, so that a manifest of any
@@ -29,6 +31,8 @@ export class ExportIndex {
   readonly #mailboxes = new Map<string, string>();
   readonly #find;
   readonly #meet;
+  readonly #unmetAt;
+  readonly #unmetBetween;
 
   private constructor() {
     this.#db.pragma('journal_mode = OFF');
@@ -44,6 +48,12 @@ export class ExportIndex {
     );
     this.#meet = this.#db.prepare<[string, number]>(
       'UPDATE entries SET met = 1 WHERE key = ? AND at = ?',
+    );
+    this.#unmetAt = this.#db.prepare<[string], { entry: string }>(
+      'SELECT entry FROM entries WHERE key = ? AND met = 0',
+    );
+    this.#unmetBetween = this.#db.prepare<[string, string | Buffer], { entry: string }>(
+      'SELECT entry FROM entries WHERE key >= ? AND key < ? AND met = 0',
     );
   }
 
@@ -94,7 +104,8 @@ export class ExportIndex {
     const row = this.#find.get(keyOf(path), offset);
     if (row === undefined) return undefined;
     const entry: ManifestEntry = JSON.parse(row.entry);
-    const usable = entry.folder !== '' && entry.folder.length <= MOST_NAME;
+    const { folder, mailbox } = entry;
+    const usable = folder !== '' && folder.length <= MOST_NAME && mailbox.length <= MOST_NAME;
     return usable ? entry : undefined;
   }
 
@@ -114,16 +125,10 @@ export class ExportIndex {
   /** Paths of messages that were not met, at or below a path of the export; all of them for an empty one. */
   *unmet(below: string): Generator<string> {
     const key = keyOf(below);
-    const rows = this.#db
-      .prepare<[string, string, string, string], { entry: string }>(
-        `SELECT entry FROM entries
-         WHERE met = 0 AND (? = '' OR key = ? OR substr(key, 1, length(?) + 1) = ? || '/')`,
-      )
-      .iterate(key, key, key, key);
-    for (const { entry } of rows) {
-      const { path }: ManifestEntry = JSON.parse(entry);
-      yield path;
-    }
+    // Ranges of the key, so that the cost is that of the part: a thousand files may be named one by one.
+    const all = key === '';
+    if (!all) yield* pathsOf(this.#unmetAt.iterate(key));
+    yield* pathsOf(this.#unmetBetween.iterate(all ? '' : `${key}/`, all ? LAST : `${key}0`));
   }
 
   /**
@@ -132,7 +137,7 @@ export class ExportIndex {
    */
   folderOf(entry: ManifestEntry): TargetFolder {
     const own = numbered(entry.folder, (entry.namesake ?? 0) + 1);
-    const delimiter = entry.delimiter ?? (own.includes('/') ? '/' : '.');
+    const delimiter = delimiterOf(entry) ?? (own.includes('/') ? '/' : '.');
     const name = (delimiter === '' ? own : own.split(delimiter).at(-1)) || own;
     const specialUse = specialUseOf(entry);
     if (this.#mailboxes.size <= 1) return { folder: own, name, delimiter, specialUse };
@@ -164,6 +169,18 @@ export function flagsOf(entry: ManifestEntry, name: string): string[] {
 /** As RFC 6154 has them; anything else is not one. */
 function specialUseOf({ specialUse }: ManifestEntry): string | null {
   return specialUse !== undefined && /^\\[A-Za-z]{1,40}$/.test(specialUse) ? specialUse : null;
+}
+
+/** One character, or none where folders are flat; anything else is not one. */
+function delimiterOf({ delimiter }: ManifestEntry): string | undefined {
+  return delimiter !== undefined && delimiter.length <= 1 ? delimiter : undefined;
+}
+
+function* pathsOf(rows: Iterable<{ entry: string }>): Generator<string> {
+  for (const { entry } of rows) {
+    const { path }: ManifestEntry = JSON.parse(entry);
+    yield path;
+  }
 }
 
 function mailboxOf({ host, resourceId }: ManifestEntry): string {

@@ -77,7 +77,9 @@ export class Manifests {
   *unmet(): Generator<string> {
     for (const { path, index, parts } of this.#folders.values()) {
       const root = path.slice(0, -MANIFEST_NAME.length);
-      for (const part of parts) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
+      // What lies in another part that was imported is not told twice.
+      const outermost = [...parts].filter((part) => !isWithin(part, parts));
+      for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
     }
     for (const [file, { index }] of this.#zips) {
       for (const at of index.unmet('')) yield `${file}/${at}`;
@@ -110,6 +112,15 @@ export class Manifests {
     this.#folders.set(shown, manifest);
     return manifest;
   }
+}
+
+/** True for a path of an export with a folder among `parts` that it lies in. */
+function isWithin(path: string, parts: ReadonlySet<string>): boolean {
+  if (path === '') return false;
+  if (parts.has('')) return true;
+  for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1))
+    if (parts.has(path.slice(0, at))) return true;
+  return false;
 }
 
 /** Null for a manifest that is damaged or cannot be read: the import does without. */

@@ -125,7 +125,10 @@ class Import {
       }
     }
     if (!signal.aborted) {
-      for (const at of this.#manifests.unmet()) this.#failed(at, 'listed-but-missing');
+      for (const at of this.#manifests.unmet()) {
+        if (this.#failures.length >= MOST_FAILURES) break;
+        this.#failed(at, 'listed-but-missing');
+      }
     }
     await this.#committer.flush();
     return {

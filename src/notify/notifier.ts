@@ -1,4 +1,5 @@
 import type { RunReport } from '../health/run-report.ts';
+import type { StateFile } from '../state/state-file.ts';
 import type { Outcome } from './command.ts';
 import { runCommand } from './command.ts';
 import { messageOf, type NotificationMessage, type Surroundings } from './message.ts';
@@ -7,11 +8,8 @@ import { allWell, due, observe, type Told, tried } from './plan.ts';
 import { postMessage } from './post.ts';
 import { toldIn } from './remembered.ts';
 
-/** Where what was told is remembered over restarts: the archive's state. */
-export interface NotifyMemory {
-  get(scope: string, key: string): unknown;
-  set(scope: string, key: string, value: unknown): void;
-}
+/** Where what was reported is remembered over restarts: the archive's state. */
+export type NotifyMemory = Pick<StateFile, 'get' | 'set'>;
 
 export interface NotifierOptions extends Surroundings {
   /** A command line for a shell, and an address; null for none. */

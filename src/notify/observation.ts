@@ -9,6 +9,8 @@ export interface Subject {
   readonly kind: (typeof SUBJECT_KINDS)[number];
   /** Name, address, id or kind of run. */
   readonly name: string;
+  /** Tells it from others that may have the same name, now or one day; where there is none, the name does. */
+  readonly id?: string | undefined;
 }
 
 /** How a subject is found not to work. */
@@ -49,8 +51,8 @@ export function isWarning({ kind }: Subject): boolean {
 }
 
 /** Under which a subject is remembered. */
-export function subjectKey({ kind, name }: Subject): string {
-  return `${kind} ${name}`;
+export function subjectKey({ kind, name, id = name }: Subject): string {
+  return `${kind} ${id}`;
 }
 
 function subjectOf({ account, mailbox }: RunFailure, kind: string): Subject {

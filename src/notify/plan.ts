@@ -84,6 +84,8 @@ function failed(
   const worse = AT_ONCE.has(failure.family) && !AT_ONCE.has(known.failure.family);
   return {
     ...known,
+    // What it is called may have changed.
+    subject,
     failure,
     // The clock may have been set back.
     since: Math.min(known.since, now),

@@ -11,6 +11,7 @@ const told = z.object({
       subject: z.object({
         kind: z.enum(SUBJECT_KINDS),
         name: z.string(),
+        id: z.string().optional(),
       }),
       failure: z.object({ family, code: z.string(), message: z.string() }),
       since: z.number(),

@@ -22,7 +22,10 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
       'Write one with "mailkeep init", or name yours with --config FILE.',
     ),
   'config-unreadable': ({ file, reason }) =>
-    say(`The config file ${file} cannot be read: ${reasonText(reason)}.`),
+    say(
+      `The config file ${file} cannot be read: ${reasonText(reason)}.`,
+      reason === 'EFBIG' ? 'A configuration has at most 1 MiB.' : null,
+    ),
   'config-not-json': ({ file, line, column }) =>
     say(
       `The config file ${file} is not valid JSON${line === null ? '' : ` at line ${line}, column ${column}`}.`,

@@ -81,6 +81,11 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
           ? null
           : didYouMean(suggestion),
     ),
+  'operation-mailbox-nowhere': ({ address, known, suggestion }) =>
+    say(
+      `No account of the configuration reaches ${address}; together they reach ${known.length === 0 ? 'no mailbox at all' : some(known, 8)}.`,
+      suggestion === null ? null : didYouMean(suggestion),
+    ),
 };
 
 function describing(operation: string): string {

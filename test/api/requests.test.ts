@@ -107,7 +107,7 @@ describe('pages', () => {
         uid: from + i + 1,
       }));
       const pagination = { page, perPage, total, totalPages: Math.ceil(total / perPage) };
-      json(200, { data, pagination })(request, response);
+      void json(200, { data, pagination })(request, response);
     };
   const at = { mailbox: 'AC1', folder: 'INBOX' };
 
@@ -167,7 +167,7 @@ describe('pages', () => {
     const origin = await startOrigin((request, response) => {
       const page = Number(new URL(request.path, 'http://x').searchParams.get('page'));
       const data = page === 3 ? [{ id: '201' }] : [{ id: `${page}` }];
-      json(200, { data, meta: { current_page: page, per_page: 100, total: 201 } })(
+      void json(200, { data, meta: { current_page: page, per_page: 100, total: 201 } })(
         request,
         response,
       );

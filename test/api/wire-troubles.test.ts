@@ -105,7 +105,7 @@ describe('ceilings', () => {
       (many: number): Answer =>
       (_request, response) => {
         for (let i = 0; i < many; i += 1) response.writeEarlyHints({ link: '</x>; rel=preload' });
-        json(200, QUOTA)(_request, response);
+        void json(200, QUOTA)(_request, response);
       };
     const few = await startOrigin(hints(3));
     await mailboxClient(few.url).client.getQuota('AC1');

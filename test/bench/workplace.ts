@@ -24,7 +24,7 @@ export class Workplace {
     // More than one may come: from the terminal, and passed on by who started us.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => {
-        if (!this.#leaving) this.leave().finally(() => process.exit(130));
+        if (!this.#leaving) void this.leave().finally(() => process.exit(130));
       });
   }
 

@@ -5,10 +5,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalogReader } from '../../src/catalog/catalog.ts';
-import { readState } from '../../src/catalog/state.ts';
 import { archiveFacts } from '../../src/engine/status/archive-facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { readState } from '../../src/state/state-file.ts';
 import { mailkeep, type Workplace, workplace } from './child.ts';
 
 let sandbox: Sandbox;
@@ -245,6 +245,40 @@ test('a damaged state is a failed check, and verify begins a new one and says so
   damageState(place);
   const sync = await mailkeep(['sync', '--config', config]);
   expect(sync.stderr).toContain('"mailkeep verify" finds it again');
+});
+
+test('a sync learns again what a damaged state held, and ends with 0', async () => {
+  const place = await synced();
+  const run = (...args: string[]) => mailkeep([...args, '--config', place.config]);
+  const known = z.object({
+    mailboxes: z.array(z.looseObject({ provenAt: z.string().nullable(), complete: z.boolean() })),
+  });
+  const proofs = async () => {
+    const { code, stdout } = await run('status', '--json');
+    const { mailboxes } = known.parse(JSON.parse(stdout));
+    return { code, mailboxes: mailboxes.map((it) => [it.provenAt !== null, it.complete]) };
+  };
+  const before = await proofs();
+  expect(before.code).toBe(0);
+  damageState(place);
+  expect((await run('status')).code).toBe(3);
+  const text = await run('sync');
+  expect([text.code, text.stderr]).toEqual([
+    0,
+    expect.stringMatching(
+      /the state could not be read and was put aside as .*state\.sqlite\.damaged-1\. A new one was begun; the archive is not affected\. .*So are saved searches\.\n/,
+    ),
+  ]);
+  expect(await proofs()).toEqual(before);
+  damageState(place);
+  const json = await run('sync', '--json');
+  expect(json.code).toBe(0);
+  expect(JSON.parse(json.stderr)).toEqual({
+    warning: expect.objectContaining({ code: 'state-put-aside' }),
+  });
+  expect(JSON.parse(json.stdout)).toMatchObject({ damage: null, failures: [] });
+  expect(await proofs()).toEqual(before);
+  expect(await run('sync')).toMatchObject({ code: 0, stderr: '' });
 });
 
 test('a copy without a state remembers what verify found in it', async () => {

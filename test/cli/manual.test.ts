@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { COMMANDS } from '../../src/cli/commands.ts';
 import { readHelp } from '../../src/cli/commands/manual/help-text.ts';
 import { manualPage } from '../../src/cli/commands/manual/page.ts';
 import { roffText } from '../../src/cli/commands/manual/roff.ts';
+import { COMMANDS } from '../../src/cli/commands.ts';
 
 let page: string;
 beforeAll(async () => {

@@ -52,10 +52,13 @@ test('import refuses a pipe that was named, and passes by one in a folder', asyn
   expect((await mailkeep(['import', mail, '--data', data])).code).toBe(0);
 });
 
-test('a pipe in the place of a configuration or a token is a sentence', async () => {
+test('a pipe in the place of a configuration that was not named, or of a token, is a sentence', async () => {
   const { data, config, folder } = synced();
   const pipe = pipeAt(path.join(folder, 'pipe'));
-  const configured = await mailkeep(['status', '--config', pipe]);
+  const found = path.join(folder, 'found');
+  mkdirSync(found);
+  pipeAt(path.join(found, 'config.json'));
+  const configured = await mailkeep(['status'], { cwd: found });
   expect([configured.code, configured.stderr]).toEqual([
     2,
     expect.stringContaining('it is not a regular file'),

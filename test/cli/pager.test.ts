@@ -5,9 +5,9 @@ import { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { describe, expect, test } from 'vitest';
 import { messageText } from '../../src/cli/commands/show/message-text.ts';
+import { printPaged, wantedPager } from '../../src/cli/commands/show/pager.ts';
 import type { Output } from '../../src/cli/output.ts';
 import { streamOutput } from '../../src/cli/output.ts';
-import { printPaged, wantedPager } from '../../src/cli/commands/show/pager.ts';
 import { wrapLine } from '../../src/cli/wrap-text.ts';
 import type { MessageReading } from '../../src/mime/message-reading.ts';
 

@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
+import { planText } from '../../src/cli/commands/sync/plan-report.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
 import { liveProgress } from '../../src/cli/progress/live-progress.ts';
 import { plainProgress } from '../../src/cli/progress/plain-progress.ts';
@@ -72,13 +73,22 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
   stop();
   const lines = text().trimEnd().split('\n');
   expect(lines.slice(0, 3)).toEqual([
-    'Ahead: 12,000 places (about 1.2 GB) in 5 folders of 1 mailbox.',
+    'Ahead: 12,000 places (one message in one folder each), about 1.2 GB, in 5 folders of 1 mailbox.',
     'That is 12,126 requests: about 3 h 22 min at 60 a minute. Newest messages come first; interrupt whenever you like, the next sync continues.',
     'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
   ]);
   expect(lines.slice(3)).toHaveLength(2);
   // The sum knows what was forecast, also of mailboxes that did not begin yet.
   expect(lines[3]).toMatch(/^100 of 12,000 places, .* left; 53 requests/);
+});
+
+test('a plan says what a place is', () => {
+  const plan = { mailboxes: [], requests: 20, hours: 1 / 180 };
+  expect([0, 1, 12].map((messages) => planText({ ...plan, messages }).split(' and ')[0])).toEqual([
+    'In all 0 places',
+    'In all 1 place (one message in one folder)',
+    'In all 12 places (one message in one folder each)',
+  ]);
 });
 
 test('--quiet and --json leave stderr empty', () => {

@@ -1,6 +1,6 @@
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import type { Receiver } from '../sandbox/webhooks/receiver.ts';
@@ -12,6 +12,7 @@ const line = z.looseObject({
   mailbox: z.string(),
   action: z.string().default(''),
   id: z.string().optional(),
+  url: z.string().optional(),
   status: z.string().optional(),
 });
 
@@ -88,6 +89,73 @@ test.each([
     expect(receiver.got.at(-1)?.headers.authorization).toMatch(/^Bearer /);
   },
 );
+
+describe('with several accounts', () => {
+  let there: Hooked;
+  beforeEach(async () => {
+    there = await hooked({ addresses: ['max@example.net'] });
+    const { mailboxUrl: baseUrl, tokens } = there.served.sandbox;
+    place = workplace(here.served.sandbox, (config) => ({
+      ...config,
+      accounts: [...config.accounts, { name: 'other', baseUrl, token: tokens.mailbox }],
+    }));
+  });
+  afterEach(() => there.close());
+
+  const changes = (): number[] =>
+    [here, there].map((at) => at.served.sandbox.requests().byOperation.createWebhook ?? 0);
+
+  test('named mailboxes get theirs in the accounts that have them', async () => {
+    const one = await ensure('--mailbox', 'MAX@example.net');
+    expect([one.code, one.stderr, actions(one.lines)]).toEqual([0, '', ['max created']]);
+    expect(changes()).toEqual([0, 1]);
+    const two = await ensure('--mailbox', 'max@example.net', '--mailbox', 'zoe@example.org');
+    expect([two.code, actions(two.lines)]).toEqual([0, ['zoe created', 'max kept']]);
+    const said = await webhooks('ensure', '--url', receiver.url, '--mailbox', 'max@example.net');
+    expect([said.code, said.stderr]).toEqual([0, '1 mailbox: 0 created, 0 resumed, 1 in order.\n']);
+  });
+
+  test('a mailbox that no account has is wrong usage before anything is changed', async () => {
+    const args = ['--url', receiver.url, '--mailbox', 'max@example.net', '--mailbox', 'mex@b.test'];
+    const unknown = await webhooks('ensure', ...args);
+    expect([unknown.code, unknown.stdout]).toEqual([2, '']);
+    expect(unknown.stderr).toBe(
+      'mailkeep: No account of the configuration reaches mex@b.test; together they reach ada@example.org, office@example.org, zoe@example.org, max@example.net.\n',
+    );
+    expect(changes()).toEqual([0, 0]);
+    const narrowed = await webhooks('ensure', ...args.slice(0, 4), '--account', 'main');
+    expect([narrowed.code, narrowed.stdout]).toEqual([2, '']);
+    expect(narrowed.stderr).toMatch(/^mailkeep: The token of account "main" cannot reach max@/);
+    expect(narrowed.stderr).not.toContain('0 mailboxes');
+    expect(changes()).toEqual([0, 0]);
+  });
+
+  test('an account that does not answer may have it: nothing is changed then', async () => {
+    there.served.sandbox.fault({ kind: 'status', status: 401, operation: 'getCurrentAccount' });
+    const unsure = await ensure('--mailbox', 'zoe@example.org', '--mailbox', 'max@example.net');
+    expect([unsure.code, unsure.stdout]).toEqual([6, '']);
+    expect(changes()).toEqual([0, 0]);
+    const found = await ensure('--mailbox', 'zoe@example.org');
+    expect([found.code, actions(found.lines)]).toEqual([6, ['zoe created']]);
+  });
+});
+
+test('an address that is spelled otherwise is the same, and is registered as it was asked for', async () => {
+  place = workplace(here.served.sandbox);
+  const asked = new URL(receiver.url).origin;
+  const first = await webhooks('ensure', '--json', '--no-test', '--url', asked);
+  expect([first.code, first.lines.map(({ action }) => action)]).toEqual([
+    0,
+    ['created', 'created', 'created'],
+  ]);
+  expect(first.lines.map(({ url }) => url)).toEqual([asked, asked, asked]);
+  const again = await webhooks('ensure', '--json', '--no-test', '--url', `${asked}/`);
+  expect([again.code, again.lines.map(({ action }) => action)]).toEqual([
+    0,
+    ['kept', 'kept', 'kept'],
+  ]);
+  expect(again.lines.map(({ url }) => url)).toEqual([asked, asked, asked]);
+});
 
 test('create --all creates where there is none and resumes nothing', async () => {
   place = workplace(here.served.sandbox);

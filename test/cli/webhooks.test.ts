@@ -11,10 +11,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { PlatformClient } from '../../src/api/platform-client.ts';
-import { openState } from '../../src/catalog/state.ts';
 import type { OwnWebhook } from '../../src/delivery-watch/judge.ts';
 import { keepDeliveries } from '../../src/delivery-watch/kept-log.ts';
 import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
+import { openState } from '../../src/state/state-file.ts';
 import { json, startOrigin } from '../api/local-origin.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { statuses } from '../sandbox/webhooks/receiver.ts';
@@ -277,7 +277,7 @@ test('the log tells what became of deliveries, and needs the platform surface', 
       url: receiver.url,
       success: expect.any(Boolean),
       durationMs: expect.any(Number),
-      retryCount: 0,
+      ...{ attempts: 1, retryCount: 0 },
       maxRetryCount: expect.any(Number),
     });
   }

@@ -2,11 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openState, type StateFile } from '../../src/catalog/state.ts';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
+import { toldIn } from '../../src/notify/remembered.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
 
 let folder: string;
 let state: StateFile;
@@ -73,4 +74,44 @@ test('a clean run that did not cover the damage is never taken for its end', asy
   notifying.onRun(VERIFIED);
   await notifying.close();
   expect(over).toContain(true);
+});
+
+test('of two mailboxes with one address, what the one has left does not end the warning of the other', async () => {
+  const mailbox = (host: string, usage: number) => ({
+    host,
+    mailbox: 'AC1',
+    name: `ada@example.org (${host})`,
+    quota: {
+      at: `2026-11-20T00:00:00.${usage}Z`,
+      resources: [{ name: 'STORAGE', usage, limit: 1_000 }],
+    },
+  });
+  const log = await openDaemonLog('silent', false);
+  let changes = 0;
+  const notifying = new Notifying(
+    { command: 'true', url: null },
+    {
+      memory: {
+        get: state.get,
+        read: state.read,
+        set(scope, key, value) {
+          changes += 1;
+          state.set(scope, key, value);
+        },
+      },
+      env: { PATH: process.env.PATH },
+      now: () => 1_000_000,
+      log,
+      metrics: { notification: () => {} },
+      quotas: () => [mailbox('one.example', 970), mailbox('two.example', 100)],
+      warnPercent: () => 95,
+    },
+  );
+  expect(changes).toBe(1);
+  for (const _ of [1, 2, 3]) notifying.onRun({ ...VERIFIED, kind: 'sync' });
+  await notifying.close();
+  expect(changes).toBe(1);
+  expect(Object.values(toldIn(state.get('notify', 'command')).troubles)).toMatchObject([
+    { subject: { kind: 'quota', name: 'ada@example.org (one.example)' }, wellSince: null },
+  ]);
 });

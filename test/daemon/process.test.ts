@@ -194,6 +194,31 @@ describe('the daemon', () => {
     expect(await at.end()).toBe(0);
   });
 
+  it('keeps a configuration that came through a pipe, and says so', async () => {
+    const config = path.join(place.folder, 'piped.json');
+    writeFileSync(config, readFileSync(place.config));
+    // The shell becomes the daemon: signals reach it. The last --config counts.
+    const script = `exec "$0" "$@" --config <(cat '${config}')`;
+    const at = new RunningDaemon(place, [], ['bash', '-c', script]);
+    running.push(at);
+    await at.run('sync');
+    rmSync(config);
+    at.signal('SIGHUP');
+    expect(
+      await at.message(
+        'the configuration came from a pipe: another takes effect with the next start only',
+      ),
+    ).toMatchObject({ level: 'warn', accounts: 1 });
+    const from = at.lines.length;
+    arrive('still there');
+    const [first] = sandbox.mailboxes;
+    await at.hint({ resourceId: first?.resourceId });
+    await at.run('hint', from);
+    expect(await subjects()).toContain('still there');
+    expect(at.lines.filter(({ level }) => level === 'error' || level === 'fatal')).toEqual([]);
+    expect(await at.end()).toBe(0);
+  });
+
   it('waits for a network that is lost, which is no refusal, and makes up for it', async () => {
     const at = daemon();
     await at.run('sync');

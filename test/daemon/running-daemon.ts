@@ -42,11 +42,13 @@ export class RunningDaemon {
   readonly #place: Workplace;
   readonly #news = new EventEmitter();
 
-  constructor(place: Workplace, args: readonly string[] = []) {
+  /** @param under a command that runs the daemon for us, in the same process */
+  constructor(place: Workplace, args: readonly string[] = [], under: readonly string[] = []) {
     this.#place = place;
     this.#news.setMaxListeners(0);
-    const command = ['--import', SHIFTING_CLOCK, program, 'daemon', '--config', place.config];
-    const child = spawn(process.execPath, [...command, ...args], {
+    const node = [process.execPath, '--import', SHIFTING_CLOCK, program, 'daemon'];
+    const [command = '', ...rest] = [...under, ...node, '--config', place.config, ...args];
+    const child = spawn(command, rest, {
       cwd: place.folder,
       env: { PATH: process.env.PATH ?? '', HOME: place.folder, TMPDIR: path.dirname(place.folder) },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -176,6 +176,7 @@ test('a usage that the service counted long ago does not stand for a quota', asy
     [old, fresh, mailbox(2)],
     {
       pages: 1,
+      complete: true,
       mailboxes: [
         ...[old, fresh].map(({ resourceId, address }) => ({
           ...usage,

@@ -9,8 +9,9 @@ import { WebhookWatch } from '../../src/daemon/webhook-watch.ts';
 import { type AccountOrigin, AccountOrigins } from '../../src/engine/origins/account-origins.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import type { StateFile } from '../../src/state/state-file.ts';
 import type { LastCompared } from '../../src/sync/apply/memory/last-compared.ts';
-import type { Memory, Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
+import type { Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
 
 /** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */
 export interface WatchedAccount {
@@ -31,7 +32,7 @@ export function watchedAccount(options: {
   readonly sandbox: Pick<Sandbox, 'mailboxUrl' | 'platformUrl' | 'tokens'>;
   /** Without it, the configuration has no token for the platform surface. */
   readonly platform: boolean;
-  readonly memory: Memory;
+  readonly memory: Pick<StateFile, 'get' | 'set'>;
   readonly now: () => number;
   readonly stored?: () => readonly StoredWebhook[];
   readonly lastCompared?: (resourceId: string) => LastCompared;

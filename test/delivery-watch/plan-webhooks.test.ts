@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { judgeWebhooks } from '../../src/delivery-watch/judge.ts';
 import { planWebhooks } from '../../src/delivery-watch/plan-webhooks.ts';
 
 const URL_OF_OURS = 'https://hooks.example.org/mail';
@@ -54,4 +55,36 @@ test('each mailbox gets one webhook of ours that delivers, and others are left a
     'AC-two keep w6 stale',
   ]);
   expect(others.map(({ id }) => id)).toEqual(['w3', 'w4', 'w5']);
+});
+
+test.each([
+  ['https://hooks.example.org', 'https://hooks.example.org/', true],
+  ['https://hooks.example.org/mail', 'https://HOOKS.Example.org/mail', true],
+  ['https://hooks.example.org/mail', 'HTTPS://hooks.example.org:443/mail', true],
+  ['https://hooks.example.org/mail', 'https://hooks.example.org/mail/', false],
+  ['https://hooks.example.org/mail', 'https://hooks.example.org/Mail', false],
+  ['https://hooks.example.org/mail', 'https://hooks.example.org:8443/mail', false],
+  ['https://hooks.example.org/mail', 'http://hooks.example.org/mail', false],
+  ['https://hooks.example.org/mail?a', 'https://hooks.example.org/mail', false],
+  ['no address', 'no address', true],
+  ['no address', 'NO ADDRESS', false],
+])('a webhook at %s delivers to %s: %s', (registered, wanted, same) => {
+  const plan = () =>
+    planWebhooks(
+      [box('one')],
+      [own('w1', 'one', registered), own('gone', 'one', registered)],
+      [hook('w1', 'one', 'active', registered)],
+      wanted,
+    );
+  expect(plan().steps).toMatchObject([
+    same ? { act: 'keep', hook: { url: registered }, missing: ['gone'] } : { act: 'create' },
+  ]);
+  const entry = { at: 0, mailbox: 'a@b.example', success: false, durationMs: 5 };
+  const [finding] = judgeWebhooks(
+    [{ id: 'w1', account: 'main', mailboxId: 'AC1', mailbox: 'a@b.example', url: registered }],
+    [{ id: 'w1', status: 'active', url: registered }],
+    [{ ...entry, url: wanted, attempts: 6, mostAttempts: 6 }],
+    1,
+  );
+  expect(finding?.state).toBe(same ? 'failing' : 'well');
 });

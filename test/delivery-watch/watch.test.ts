@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PlatformClient } from '../../src/api/platform-client.ts';
-import { openState, type StateFile } from '../../src/catalog/state.ts';
 import { webhookObservations } from '../../src/daemon/webhook-observations.ts';
 import {
   judgeWebhooks,
@@ -11,7 +10,9 @@ import {
   type OwnWebhook,
 } from '../../src/delivery-watch/judge.ts';
 import { keptDeliveries } from '../../src/delivery-watch/kept-log.ts';
-import { watchDeliveries } from '../../src/delivery-watch/watch.ts';
+import { loggedDeliveries, watchDeliveries } from '../../src/delivery-watch/watch.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
+import { json, startOrigin } from '../api/local-origin.ts';
 import { type Hook, type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { statuses } from '../sandbox/webhooks/receiver.ts';
 
@@ -127,4 +128,42 @@ test('one delivery that was given up is failing until one succeeds, and for a da
   expect(judged(entry(5, false, 2))).toBe('well');
   expect(judged(entry(24 * 60, false))).toBe('well');
   expect(judged({ ...entry(5, false), url: 'other' })).toBe('well');
+  // Three first attempts that failed; three that are still to be made.
+  expect(judged(entry(5, false, 1), entry(4, false, 1), entry(3, false, 1))).toBe('failing');
+  expect(judged(entry(5, false, 0), entry(4, false, 0), entry(3, false, 0))).toBe('well');
+});
+
+test('a delivery that was never tried has no attempts', async () => {
+  const entry = {
+    created_at: '2026-11-20T10:00:00Z',
+    mailbox_address: 'a@b.example',
+    webhook_url: 'https://hooks.example.org/',
+    max_retry_count: 5,
+  };
+  const data = [
+    { ...entry, is_successful: null, duration: null, retry_count: 0 },
+    { ...entry, is_successful: false, duration: 0, retry_count: 0 },
+    { ...entry, is_successful: false, duration: 3, retry_count: 0 },
+    { ...entry, is_successful: false, duration: 0, retry_count: 2 },
+    { ...entry, is_successful: true, duration: 0, retry_count: 0 },
+  ];
+  const meta = { current_page: 1, per_page: 100, total: data.length };
+  const origin = await startOrigin(json(200, { data, meta }));
+  const client = new PlatformClient({
+    baseUrl: origin.url,
+    token: () => Promise.resolve('token'),
+  });
+  const { signal } = new AbortController();
+  try {
+    const told = await loggedDeliveries(client, 'OR1', [], Date.now(), signal);
+    expect(told.map(({ attempts, mostAttempts }) => [attempts, mostAttempts])).toEqual([
+      [0, 6],
+      [0, 6],
+      [1, 6],
+      [3, 6],
+      [1, 6],
+    ]);
+  } finally {
+    await client.close();
+  }
 });

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { openState, type StateFile } from '../../src/catalog/state.ts';
 import type { KnownFinding } from '../../src/health/facts.ts';
 import {
   recalledVerification,
@@ -11,6 +10,8 @@ import {
   rememberVerification,
   type VerificationOutcome,
 } from '../../src/health/verification.ts';
+import type { ScopeName } from '../../src/state/scopes.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
 
 let folder: string;
 let state: StateFile;
@@ -133,7 +134,7 @@ describe('verifications that run at the same time', () => {
     const seen: string[] = [];
     const racing = {
       ...state,
-      read: <T>(scope: string, key: string, parse: (value: unknown) => T | undefined) => {
+      read: <T>(scope: ScopeName, key: string, parse: (value: unknown) => T | undefined) => {
         const value = state.read(scope, key, parse);
         // The other waits for the lock, which this thread holds, and gives up.
         try {

@@ -1,6 +1,6 @@
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { openState } from '../../src/catalog/state.ts';
+import { openState } from '../../src/state/state-file.ts';
 import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';
 import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
 import { folderKey } from '../../src/sync/apply/ports.ts';

@@ -2,9 +2,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openState, type StateFile } from '../../src/catalog/state.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { Notifier, type NotifierOptions } from '../../src/notify/notifier.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
 import { noticeSummary } from '../../src/wording/notice.ts';
 import { type Receiver, receive, statuses } from '../sandbox/webhooks/receiver.ts';
 

@@ -1,10 +1,17 @@
-import { expect, test } from 'vitest';
-import { quotaObservations } from '../../src/daemon/quota-observations.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { quotaObservations, rememberedQuotas } from '../../src/daemon/quota-observations.ts';
 import type { Quota } from '../../src/engine/status/archive-status.ts';
 import { fullnessOf } from '../../src/health/fullness.ts';
 import { messageOf } from '../../src/notify/message.ts';
+import { subjectKey } from '../../src/notify/observation.ts';
 import { allWell, due, NOTHING_TOLD, observe, type Told, tried } from '../../src/notify/plan.ts';
 import { toldIn } from '../../src/notify/remembered.ts';
+import { openState } from '../../src/state/state-file.ts';
+import { isUnwatchedMailbox } from '../../src/sync/apply/memory/unwatched.ts';
+import { QUOTA, quotaKey } from '../../src/sync/apply/walk/note-quota.ts';
 import { noticeSummary } from '../../src/wording/notice.ts';
 
 const MINUTE = 60_000;
@@ -22,7 +29,10 @@ function quota(storage: number, messages: number | null = null): Quota {
 }
 
 const found = (percent: number, warnPercent: number | null = 95) =>
-  quotaObservations([{ address: ADDRESS, quota: quota(percent * 10) }], warnPercent);
+  quotaObservations(
+    [{ host: 'mail.example.com', mailbox: 'AC1', name: ADDRESS, quota: quota(percent * 10) }],
+    warnPercent,
+  );
 
 test('a mailbox is nearly full from the threshold on, and not any more two points below it', () => {
   const states = [94.9, 95, 100, 120, 94, 93, 92.9, 0].map((percent) => {
@@ -42,6 +52,57 @@ test('the quota that is nearest to its limit counts; one without a limit does no
   expect(fullnessOf(quota(100, 97).resources)).toEqual({ name: 'MESSAGE', share: 0.97 });
   expect(fullnessOf(quota(100).resources)).toEqual({ name: 'STORAGE', share: 0.1 });
   expect(fullnessOf([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
+});
+
+test('mailboxes with one address are told apart, and named apart only where they have to be', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-quota-'));
+  const state = openState(folder);
+  onTestFinished(() => {
+    state.close();
+    rmSync(folder, { recursive: true });
+  });
+  const known = [
+    ['one.example', 'AC1', ADDRESS, 970],
+    ['two.example', 'AC1', ADDRESS, 100],
+    ['two.example', 'AC2', 'bea@example.org', 970],
+    ['two.example', 'AC3', 'bea@example.org', 100],
+    ['two.example', 'AC4', 'cem@example.org', 970],
+    ['one.example', 'AC4', 'cem@example.org', 970],
+    ['two.example', 'AC5', 'dia@example.org', 970],
+  ] as const;
+  const mailboxes = known.map(([host, mailbox, address], id) => ({ id, host, mailbox, address }));
+  for (const [host, mailbox, , storage] of known) {
+    const { resources } = quota(storage);
+    state.set(QUOTA, quotaKey({ host, mailbox }), { at: 1, resources });
+  }
+  // Left out by the configuration: nobody is told of it, and it makes no other ambiguous.
+  const unwatched = { host: 'one.example', mailbox: 'AC4' };
+  state.set('unwatched', JSON.stringify(Object.values(unwatched)), true);
+  expect(isUnwatchedMailbox(state, unwatched)).toBe(true);
+  const remembered = rememberedQuotas({ folders: { mailboxes: () => mailboxes } }, state);
+  expect(remembered.map(({ name }) => name)).toEqual([
+    `${ADDRESS} (one.example)`,
+    `${ADDRESS} (two.example)`,
+    'bea@example.org (AC2)',
+    'bea@example.org (AC3)',
+    'cem@example.org',
+    'dia@example.org',
+  ]);
+  const observed = quotaObservations(remembered, 95);
+  expect(new Set(observed.map(({ subject }) => subjectKey(subject))).size).toBe(6);
+  const told = observe(NOTHING_TOLD, observed, 1);
+  const failing = Object.values(told.troubles).map(({ failure }) => failure.message);
+  expect(failing).toEqual([
+    `Mailbox ${ADDRESS} (one.example) is 97% full (storage).`,
+    'Mailbox bea@example.org (AC2) is 97% full (storage).',
+    'Mailbox cem@example.org is 97% full (storage).',
+    'Mailbox dia@example.org is 97% full (storage).',
+  ]);
+  // As over a restart: what was said of one does not end the warning of the other.
+  const again = observe(toldIn(JSON.parse(JSON.stringify(told))), observed, 2);
+  expect(Object.values(again.troubles).map(({ wellSince }) => wellSince)).toEqual(
+    Array.from({ length: 4 }, () => null),
+  );
 });
 
 test('each crossing is told once, is no failure, and is not repeated', () => {

@@ -3,7 +3,7 @@ import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { openState } from '../../src/catalog/state.ts';
+import { openState } from '../../src/state/state-file.ts';
 import { listing } from '../catalog/history.ts';
 import { idOf, letter } from './purged-archive.ts';
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { parseValue } from '../../src/state/scopes.ts';
 import { catalogMirror } from '../../src/sync/apply/catalog-mirror.ts';
 import { BY_HAND } from '../../src/sync/apply/pass-context.ts';
 import type { Memory, Origin } from '../../src/sync/apply/ports.ts';
@@ -35,7 +36,7 @@ export class FakeClock {
 export function memoryOf(kept = new Map<string, unknown>()): Memory {
   const name = (scope: string, key: string): string => `${scope}\n${key}`;
   return {
-    get: (scope, key) => kept.get(name(scope, key)),
+    get: (scope, key) => parseValue(scope, kept.get(name(scope, key))),
     set: (scope, key, value) => {
       if (value === null) kept.delete(name(scope, key));
       // As a file would: what is read back is a copy.

@@ -19,13 +19,13 @@ import {
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openStateBeside } from '../../src/catalog/state.ts';
 import { rethrown, thrownBy } from '../../src/errors/between-threads.ts';
 import { EXIT } from '../../src/errors/exit-codes.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { recalledVerification } from '../../src/health/verification.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
+import { openStateBeside } from '../../src/state/state-file.ts';
 import { checkerOnThreads, type SegmentChecker } from '../../src/verify/segment-threads.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { seeded } from '../bench/seeded.ts';

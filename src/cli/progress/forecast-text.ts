@@ -7,7 +7,7 @@ const LONG_MS = 600_000;
 /** What the first sync will take, before it starts. */
 export function forecastText(ahead: Forecast): string {
   const lines = [
-    `Ahead: ${counted(ahead.messages, 'place')}${ahead.bytes === 0 ? '' : ` (about ${bytes(ahead.bytes)})`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
+    `Ahead: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
     `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
   ];
   if (isLong(ahead)) {
@@ -16,6 +16,12 @@ export function forecastText(ahead: Forecast): string {
     );
   }
   return lines.join('\n');
+}
+
+/** Returns a number of places with what a place is: whoever reads it may never have met the word. */
+export function placesText(places: number): string {
+  if (places === 0) return counted(places, 'place');
+  return `${counted(places, 'place')} (one message in one folder${places === 1 ? '' : ' each'})`;
 }
 
 /** The time that the requests of a first sync take. */

@@ -2,7 +2,6 @@ import type { MailboxClient } from '../../api/mailbox-client.ts';
 import type { PlatformClient } from '../../api/platform-client.ts';
 import type { RetryPolicy } from '../../api/retries.ts';
 import type { CallOptions } from '../../api/surface-client.ts';
-import { readState, type StateFile } from '../../catalog/state.ts';
 import type { AccountSettings, Settings, TokenSource } from '../../config/settings.ts';
 import { readToken } from '../../config/token.ts';
 import { openClients } from '../../engine/origins/clients.ts';
@@ -12,12 +11,13 @@ import { operationError } from '../../errors/operation.ts';
 import { usageError } from '../../errors/usage.ts';
 import { Limiter } from '../../limiter/limiter.ts';
 import { nearest } from '../../names/nearest.ts';
+import { readState, type StateFile } from '../../state/state-file.ts';
 import type { AccountRecord } from '../../wire/mailbox-records.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
 import { waitingText } from '../progress/progress-text.ts';
-import { answeredWords, hintByHand, refusalIn } from './service-words.ts';
 import { tell } from '../tell.ts';
+import { answeredWords, hintByHand, refusalIn } from './service-words.ts';
 
 /** Both surfaces of one account, for commands that call operations by hand. */
 export interface Clients {

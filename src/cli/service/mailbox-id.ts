@@ -14,10 +14,7 @@ export interface NamedMailbox {
  */
 export async function namedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
   const { mailboxes } = await clients.reach();
-  const address = name.toLowerCase();
-  const found = mailboxes.find(
-    (mailbox) => mailbox.resourceId === name || mailbox.address.toLowerCase() === address,
-  );
+  const found = mailboxCalled(mailboxes, name);
   if (found !== undefined) return { resourceId: found.resourceId, address: found.address };
   const known = mailboxes.map((mailbox) => mailbox.address);
   throw operationError('operation-mailbox-unknown', {
@@ -26,4 +23,15 @@ export async function namedMailbox(clients: Clients, name: string): Promise<Name
     known,
     suggestion: nearestAddress(name, known),
   });
+}
+
+/** Returns the mailbox that an address or a resource id names, or undefined. */
+export function mailboxCalled<M extends NamedMailbox>(
+  mailboxes: readonly M[],
+  name: string,
+): M | undefined {
+  const address = name.toLowerCase();
+  return mailboxes.find(
+    (mailbox) => mailbox.resourceId === name || mailbox.address.toLowerCase() === address,
+  );
 }

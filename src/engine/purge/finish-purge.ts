@@ -2,8 +2,6 @@ import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../../archive/files/real-files.ts';
 import { acquireLock } from '../../archive/write/lock.ts';
-import { scrubState } from '../../catalog/state.ts';
-import { rebuild } from '../rebuild.ts';
 import {
   type Compacted,
   compactPurged,
@@ -11,11 +9,10 @@ import {
   dropAsides,
   endPurge,
 } from '../../retention/carry-out.ts';
+import { scrubState } from '../../state/state-file.ts';
 import type { Writer } from '../archive/writer.ts';
 import type { EngineContext } from '../context.ts';
-
-/** Scopes of the state whose keys are places of messages: waits between attempts, which start anew. */
-const SCOPES_OF_PLACES = ['quarantine-tries'];
+import { rebuild } from '../rebuild.ts';
 
 /**
  * Carries out a purge that was decided, whichever command decided it. A writer that was handed over is closed then
@@ -44,7 +41,7 @@ export async function finishPurge(
     await dropAsides(realFiles, dataDir);
     report({ event: 'rebuilding-catalog', because: 'purge' });
     await rebuildClean(dataDir, signal);
-    scrubState(dataDir, SCOPES_OF_PLACES);
+    scrubState(dataDir);
     await endPurge(realFiles, dataDir);
   } finally {
     lock.release();

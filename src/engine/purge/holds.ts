@@ -1,11 +1,11 @@
 import type { Catalog } from '../../catalog/catalog.ts';
-import type { StateFile } from '../../catalog/state.ts';
 import type { RetentionSettings } from '../../config/settings.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { retentionError } from '../../errors/retention.ts';
 import { type PrunePlan, planPrune } from '../../retention/collect.ts';
 import { clockTrouble } from '../../retention/plan-prune.ts';
 import { parseQuery } from '../../search/parse.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import { accountHosts } from '../account-hosts.ts';
 import type { EngineContext } from '../context.ts';
 import { savedIn, withSaved } from '../saved-searches.ts';

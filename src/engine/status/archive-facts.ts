@@ -1,7 +1,7 @@
-import type { StateFile } from '../../catalog/state.ts';
 import type { ArchiveFacts } from '../../health/facts.ts';
 import { fullnessOf } from '../../health/fullness.ts';
 import { recalledVerification } from '../../health/verification.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import type { Reader } from '../archive/reader.ts';
 import { archiveStatus } from './archive-status.ts';
 

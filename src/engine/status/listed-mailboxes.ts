@@ -1,4 +1,4 @@
-import type { StateFile } from '../../catalog/state.ts';
+import type { StateFile } from '../../state/state-file.ts';
 
 /** Scope of the state in which each account's passes keep what the token listed. */
 const LISTED = 'account-mailboxes';

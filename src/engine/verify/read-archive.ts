@@ -1,6 +1,6 @@
-import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
 import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
 
 /** How reading an archive is done. */
 export interface ReadArchive {

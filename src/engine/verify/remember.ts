@@ -1,6 +1,5 @@
 import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../../archive/write/lock.ts';
-import { openState, openStateBeside, type StateFile, stateFile } from '../../catalog/state.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import { errnoOf } from '../../errors/errno.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
@@ -10,6 +9,7 @@ import {
   rememberVerification,
   type VerificationOutcome,
 } from '../../health/verification.ts';
+import { openState, openStateBeside, type StateFile, stateFile } from '../../state/state-file.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { EngineContext, Remembered } from '../context.ts';
 

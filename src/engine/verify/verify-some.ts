@@ -1,8 +1,8 @@
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
-import { readState } from '../../catalog/state.ts';
 import type { VerificationFacts } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
+import { readState } from '../../state/state-file.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
 import type { EngineContext } from '../context.ts';
 import { knownFindings, noting, remember } from './remember.ts';

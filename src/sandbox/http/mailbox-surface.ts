@@ -15,7 +15,7 @@ import type { Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
 import { type RouteMatch, RouteTable } from './route.ts';
-import { sendFaultyReply, sendReply } from './send-reply.ts';
+import { sendFaultyReply, sendReady, sendReply } from './send-reply.ts';
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
@@ -149,7 +149,7 @@ export class MailboxSurface {
   ): void {
     const { latencyMs } = this.#service.settings;
     if (latencyMs === 0 && faults.length === 0 && reply.kind !== 'file') {
-      sendReply(response, reply);
+      sendReady(response, reply);
       finish(response.statusCode);
       return;
     }

@@ -13,6 +13,9 @@ export type Reply =
   /** A large source that is streamed from its file instead of being read whole. */
   | { readonly kind: 'file'; readonly type: string; readonly range: FileRange };
 
+/** An answer whose bytes are in memory. */
+export type ReadyReply = Exclude<Reply, { kind: 'file' }>;
+
 export const NO_CONTENT: Reply = { kind: 'empty', status: 204 };
 
 /** A single resource or a list in the `data` wrapper. */

@@ -3,12 +3,20 @@ import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ReplyFault } from './fault-rule.ts';
-import type { Reply } from './reply.ts';
+import type { ReadyReply, Reply } from './reply.ts';
 
 type Headers = Readonly<Record<string, string | number>>;
 
-/** Sends an answer whole. */
-export function sendReply(response: ServerResponse, reply: Reply): void | Promise<void> {
+/** Sends a complete answer; one from a file is streamed. */
+export async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
+  if (reply.kind !== 'file') return sendReady(response, reply);
+  const { path, start, length } = reply.range;
+  response.writeHead(200, { 'content-type': reply.type, 'content-length': length });
+  await pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
+}
+
+/** Sends a complete answer within this turn of the event loop. */
+export function sendReady(response: ServerResponse, reply: ReadyReply): void {
   switch (reply.kind) {
     case 'empty':
       response.writeHead(reply.status);
@@ -30,12 +38,6 @@ export function sendReply(response: ServerResponse, reply: Reply): void | Promis
         'content-length': reply.bytes.length,
       });
       response.end(reply.bytes);
-      return;
-    case 'file': {
-      const { path, start, length } = reply.range;
-      response.writeHead(200, { 'content-type': reply.type, 'content-length': length });
-      return pipeline(createReadStream(path, { start, end: start + length - 1 }), response);
-    }
   }
 }
 

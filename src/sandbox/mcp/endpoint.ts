@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { envelope } from '../http/mailbox-envelope.ts';
 import { Refusal } from '../http/refusal.ts';
-import { sendReply } from '../http/send-reply.ts';
+import { sendReady } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 
 interface Opened {
@@ -28,7 +28,7 @@ export class McpEndpoint {
     this.#answer(request, response).catch((error: unknown) => {
       if (!(error instanceof Refusal)) this.#service.report(error);
       if (response.headersSent) response.destroy();
-      else sendReply(response, envelope(error));
+      else sendReady(response, envelope(error));
     });
   }
 

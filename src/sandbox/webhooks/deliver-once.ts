@@ -71,7 +71,8 @@ async function sendOnce(
     httpStatus,
     success: error === null,
     error: error === null ? null : error.replaceAll(target.secret, '[secret]'),
-    durationMs: Math.round(performance.now() - started),
+    // Clients take an entry of no duration for one that was never tried.
+    durationMs: Math.max(1, Math.round(performance.now() - started)),
   });
   const timeout = AbortSignal.timeout(timeoutMs);
   try {

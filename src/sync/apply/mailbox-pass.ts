@@ -18,7 +18,7 @@ import type { OriginMailbox, OriginPage } from './ports.ts';
 import { surveyMailbox, type Wanted } from './survey.ts';
 import { findFlagChanges } from './walk/flag-changes.ts';
 import { noteQuota } from './walk/note-quota.ts';
-import { noteAnswered } from './walk/note-usages.ts';
+import { forgetSuspension } from './walk/note-usages.ts';
 import { verifyAssumed } from './walk/verify-assumed.ts';
 
 /** A look at the newest page that is older than this when the walk ends is worth another: one minute. */
@@ -47,7 +47,7 @@ export async function openMailbox(
   asked: Wanted,
 ): Promise<MailboxPass> {
   const { key, all, folders, excluded, wanted } = await surveyMailbox(ctx, mailbox, asked);
-  noteAnswered(ctx.memory, key);
+  forgetSuspension(ctx.memory, key);
   ctx.ledger.open(mailbox.address, folders.length);
   ctx.ledger.exclude(mailbox.address, excluded);
   if (!all.complete) {

@@ -13,6 +13,7 @@ import type {
   MessageId,
   Place,
 } from '../../mail/words.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import type { UidInterval } from '../plan/uid-intervals.ts';
 
 /** One page of messages. `total` is the origin's own count of the whole answer. */
@@ -63,8 +64,10 @@ export interface ListedUsage {
 
 export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
-  /** Requests that the whole listing takes; only the first page was read where that is too many. */
+  /** Requests that the complete listing takes; only the first page was read where that is too many. */
   readonly pages: number;
+  /** Whether every page was read: a mailbox that is not there is not listed. */
+  readonly complete: boolean;
 }
 
 export type UidOrder = 'ascending' | 'descending';
@@ -196,10 +199,7 @@ export interface Log {
 }
 
 /** What is convenient to remember and may be lost: proofs, backoffs, learned host rules. */
-export interface Memory {
-  get(scope: string, key: string): unknown;
-  set(scope: string, key: string, value: unknown): void;
-}
+export type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /** A place as one string, for keys of memory. */
 export function placeKey(place: Place): string {

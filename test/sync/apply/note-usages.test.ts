@@ -9,12 +9,20 @@ eachWithItsOwn();
 /** An origin with three mailboxes, and a listing of their order. */
 class ListedOrigin extends ModelOrigin {
   listings = 0;
-  answer: () => UsageListing = () => ({ pages: 1, mailboxes: [] });
+  /** Mailboxes that are refused by name. */
+  readonly refused = new Set<string>();
+  answer: () => UsageListing = () => ({ pages: 1, complete: true, mailboxes: [] });
 
   usages = (): Promise<UsageListing> => {
     this.listings += 1;
     return Promise.resolve().then(this.answer);
   };
+
+  override folders(mailbox: string): ReturnType<ModelOrigin['folders']> {
+    if (!this.refused.has(mailbox)) return super.folders(mailbox);
+    const at = { operation: 'listFolders', host: 'mail.example.org', status: 403, code: '' };
+    return Promise.reject(originError('origin.forbidden', at));
+  }
 }
 
 let listed: ListedOrigin;
@@ -35,7 +43,11 @@ const usageOf = (name: string, messages: number, suspended = false) => ({
 });
 
 test('one listing is asked for where there would be a request for each quota', async () => {
-  listed.answer = () => ({ pages: 1, mailboxes: ['ada', 'ben', 'cem'].map((n) => usageOf(n, 5)) });
+  listed.answer = () => ({
+    pages: 1,
+    complete: true,
+    mailboxes: ['ada', 'ben', 'cem'].map((n) => usageOf(n, 5)),
+  });
   await archive.sync(listed);
   await archive.sync(listed);
   expect([listed.listings, listed.count('quota')]).toEqual([1, 0]);
@@ -66,6 +78,7 @@ test('a listing that fails costs a try an hour and nothing else', async () => {
 test('a mailbox that is refused and listed as suspended is named so, and continues when it is back', async () => {
   listed.answer = () => ({
     pages: 1,
+    complete: true,
     mailboxes: ['ada', 'ben', 'cem'].map((name) => usageOf(name, 5, name === 'ben')),
   });
   let refused = true;
@@ -101,15 +114,54 @@ test('a mailbox that is refused and listed as suspended is named so, and continu
   expect(back.mailboxes.find(({ address }) => address === 'ben@example.org')?.added).toBe(5);
   // From now on another refusal is another matter.
   refused = true;
-  listed.answer = () => ({ pages: 1, mailboxes: ['ada', 'cem'].map((name) => usageOf(name, 5)) });
+  listed.answer = () => ({
+    pages: 1,
+    complete: true,
+    mailboxes: ['ada', 'cem'].map((name) => usageOf(name, 5)),
+  });
   const gone = await archive.sync(listed);
   expect(gone.failures).toMatchObject([{ code: 'origin.forbidden', mailbox: 'ben@example.org' }]);
+});
+
+test('a suspension is forgotten once the list or the account does not have the mailbox any more', async () => {
+  const listing = (names: readonly string[]): UsageListing => ({
+    pages: 1,
+    complete: true,
+    mailboxes: names.map((name) => usageOf(name, 5, name === 'ben')),
+  });
+  const codes = async (): Promise<string[]> =>
+    (await archive.sync(listed)).failures.map(({ code }) => code);
+  listed.refused.add('ben');
+  listed.answer = () => listing(['ada', 'ben', 'cem']);
+  expect(await codes()).toEqual(['sync.mailbox-suspended']);
+  archive.clock.advance(25 * HOUR);
+  listed.answer = () => listing(['ada', 'cem']);
+  expect(await codes()).toEqual(['origin.forbidden']);
+
+  archive.clock.advance(25 * HOUR);
+  listed.answer = () => listing(['ada', 'ben', 'cem']);
+  expect(await codes()).toEqual(['sync.mailbox-suspended']);
+  const ben = listed.boxes.get('ben');
+  if (ben === undefined) throw new Error('no such mailbox');
+  listed.boxes.delete('ben');
+  expect(await codes()).toEqual(['sync.mailbox-unreachable']);
+  listed.boxes.set('ben', ben);
+  expect(await codes()).toEqual(['origin.forbidden']);
+
+  archive.clock.advance(25 * HOUR);
+  expect(await codes()).toEqual(['sync.mailbox-suspended']);
+  // A list of which only the beginning was read does not say that the mailbox is gone from it.
+  archive.clock.advance(25 * HOUR);
+  listed.answer = () => ({ ...listing(['ada', 'cem']), pages: 900, complete: false });
+  expect(await codes()).toEqual(['sync.mailbox-suspended']);
+  expect(listed.listings).toBe(5);
 });
 
 test('a mailbox that is suspended later in the day is named after one more look at the list', async () => {
   let suspended = false;
   listed.answer = () => ({
     pages: 1,
+    complete: true,
     mailboxes: ['ada', 'ben', 'cem'].map((name) => usageOf(name, 5, suspended && name === 'cem')),
   });
   await archive.sync(listed);
@@ -139,9 +191,13 @@ test('a listing that is wrong ends nothing, hides nothing and proves nothing', a
   await archive.sync(listed);
   const before = await archive.places();
   const lies = [
-    () => ({ pages: 1, mailboxes: [] }),
-    () => ({ pages: 1, mailboxes: ['ada', 'ben', 'cem'].map((n) => usageOf(n, 0, true)) }),
-    () => ({ pages: 900, mailboxes: [usageOf('ada', 1_000_000)] }),
+    () => ({ pages: 1, complete: true, mailboxes: [] }),
+    () => ({
+      pages: 1,
+      complete: true,
+      mailboxes: ['ada', 'ben', 'cem'].map((n) => usageOf(n, 0, true)),
+    }),
+    () => ({ pages: 900, complete: false, mailboxes: [usageOf('ada', 1_000_000)] }),
   ];
   for (const lie of lies) {
     listed.answer = lie;

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import type { Listing } from '../../../src/mail/words.ts';
+import { parseValue } from '../../../src/state/scopes.ts';
 import type { Memory, Origin, OriginPage, UidOrder } from '../../../src/sync/apply/ports.ts';
 import { pageOver, walkRange } from '../../../src/sync/apply/walk/walk.ts';
 
@@ -84,7 +85,7 @@ class ChangingFolder {
 function emptyMemory(): Memory {
   const kept = new Map<string, unknown>();
   return {
-    get: (scope, key) => kept.get(scope + key),
+    get: (scope, key) => parseValue(scope, kept.get(scope + key)),
     set: (scope, key, value) => void kept.set(scope + key, value),
   };
 }

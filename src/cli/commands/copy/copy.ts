@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
 import type { Copied } from '../../../copy/copy-log.ts';
+import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';

@@ -17,11 +17,11 @@ import {
   segmentName,
 } from '../../../archive/format/layout.ts';
 import { catalogFile } from '../../../catalog/open.ts';
-import { stateFile } from '../../../catalog/state.ts';
 import { openRegularFile } from '../../../disk/regular-file.ts';
 import { errnoOf } from '../../../errors/errno.ts';
 import type { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { archiveUnreadable, archiveUnwritable } from '../../../errors/system.ts';
+import { stateFile } from '../../../state/state-file.ts';
 import { type Check, failed, well } from './check.ts';
 
 /** Writes a file where a sync would write, and removes it. Where there is no folder yet, one must be possible. */

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { type Command, Option } from 'commander';
+import { isWithin } from '../../../disk/is-within.ts';
 import { accountHosts } from '../../../engine/account-hosts.ts';
 import { openReader, type Reader } from '../../../engine/archive/reader.ts';
 import { savedSearches, withSaved } from '../../../engine/saved-searches.ts';
@@ -12,12 +13,11 @@ import { parseQuery } from '../../../search/parse.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { Body } from '../../command-file.ts';
 import type { CommandContext } from '../../context.ts';
-import { exitOfExport, exportText } from './export-report.ts';
-import { docidsFrom } from './id-list.ts';
 import { moment } from '../../moment.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
-import { isWithin } from '../../../disk/is-within.ts';
+import { exitOfExport, exportText } from './export-report.ts';
+import { docidsFrom } from './id-list.ts';
 
 interface ExportLine {
   readonly to: string;

@@ -17,8 +17,8 @@ import { counted } from '../../../wording/amounts.ts';
 import { confirmed } from '../../confirm.ts';
 import type { CommandContext } from '../../context.ts';
 import { oneMessage, purgedMessage } from '../../one-message.ts';
-import { chosenEntries, type QuarantineChoice } from '../quarantine/choice.ts';
 import { refuseUnknownChoice } from '../../unknown-names.ts';
+import { chosenEntries, type QuarantineChoice } from '../quarantine/choice.ts';
 
 export interface ForgetOptions extends QuarantineChoice {
   readonly ids: readonly string[];

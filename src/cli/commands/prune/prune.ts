@@ -1,4 +1,3 @@
-import { readState } from '../../../catalog/state.ts';
 import type { RetentionSettings } from '../../../config/settings.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
@@ -8,6 +7,7 @@ import { journalPrune } from '../../../engine/purge/journal-prune.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { PrunePlan } from '../../../retention/collect.ts';
+import { readState } from '../../../state/state-file.ts';
 import type { CommandContext } from '../../context.ts';
 import { planJson, planText } from './prune-report.ts';
 

@@ -20,10 +20,10 @@ import { minusWords } from '../../minus-words.ts';
 import { moment } from '../../moment.ts';
 import { oneMessage } from '../../one-message.ts';
 import { wholeNumber } from '../../option-values.ts';
-import { printFound } from './print-found.ts';
 import { explainText } from '../../search-report.ts';
-import { notSearchableText } from '../status/status-report.ts';
 import { refuseUnknown } from '../../unknown-names.ts';
+import { notSearchableText } from '../status/status-report.ts';
+import { printFound } from './print-found.ts';
 
 interface SearchLine {
   readonly limit?: number;

@@ -6,9 +6,9 @@ import type { CommandContext } from '../../context.ts';
 import { type LineFormat, lineWriter, printId, SEARCH_COLUMNS } from '../../line-format.ts';
 import { countingTime, footerText } from '../../page-footer.ts';
 import { shortId } from '../../place-line.ts';
-import { searchPages } from './search-pages.ts';
 import { hitText } from '../../search-report.ts';
 import { refuseUnknown } from '../../unknown-names.ts';
+import { searchPages } from './search-pages.ts';
 
 /**
  * Prints what a search finds.

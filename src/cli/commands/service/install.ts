@@ -3,11 +3,13 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { loadConfig } from '../../../config/load.ts';
 import { locateConfig } from '../../../config/locate.ts';
+import { isPiped } from '../../../config/piped.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
 import { errnoOf } from '../../../errors/errno.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { serviceUnitsError } from '../../../errors/service-units.ts';
+import { usageError } from '../../../errors/usage.ts';
 import type { CommandContext } from '../../context.ts';
 import { putFile } from './put-file.ts';
 import { STATE_DIRECTORY, systemFiles, type UnitFile, unitFiles } from './units.ts';
@@ -68,6 +70,12 @@ function written(file: string, content: string): void {
 function filesFor(context: CommandContext, scope: InstallCommand['scope']): UnitFile[] {
   const { surroundings, globals } = context;
   const found = locateConfig(globals.config, surroundings);
+  if (found !== undefined && isPiped(found)) {
+    throw usageError('usage-invalid', {
+      command: 'service install',
+      problem: `${found} is a pipe: a unit reads its configuration at each start, from a file.`,
+    });
+  }
   const settings = found === undefined ? null : loadConfig(found).settings;
   const xdg = configHome(surroundings.env);
   const facts = {

@@ -6,9 +6,9 @@ import type { MessageId } from '../../../mail/words.ts';
 import { readMessage, readPage } from '../../../mime/reading.ts';
 import type { Body } from '../../command-file.ts';
 import type { CommandContext } from '../../context.ts';
+import { oneMessage } from '../../one-message.ts';
 import { messageJson } from './message-json.ts';
 import { messageText } from './message-text.ts';
-import { oneMessage } from '../../one-message.ts';
 import { printPaged } from './pager.ts';
 import { showThread } from './show-thread.ts';
 

@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
-import { readState } from '../../../catalog/state.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { archiveStatus } from '../../../engine/status/archive-status.ts';
 import { combinedExit, EXIT } from '../../../errors/exit-codes.ts';
 import { staleMailboxes } from '../../../health/facts.ts';
+import { readState } from '../../../state/state-file.ts';
 import type { Body } from '../../command-file.ts';
-import { daemonLines, runningDaemon } from './daemon-status.ts';
 import { duration } from '../../option-values.ts';
+import { daemonLines, runningDaemon } from './daemon-status.ts';
 import { statusText } from './status-report.ts';
 
 const HELP = `

@@ -1,6 +1,7 @@
 import type { FolderPlan } from '../../../sync/plan/plan-folder.ts';
 import type { SyncPlan } from '../../../sync/plan-sync.ts';
 import { counted, span } from '../../../wording/amounts.ts';
+import { placesText } from '../../progress/forecast-text.ts';
 import { shownName } from '../../shown-name.ts';
 
 const ACTIONS: Readonly<Record<FolderPlan['action'], string>> = {
@@ -34,6 +35,6 @@ export function planText(plan: SyncPlan): string {
   ]);
   return [
     ...folders,
-    `In all ${counted(plan.messages, 'place')} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
+    `In all ${placesText(plan.messages)} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
   ].join('\n');
 }

@@ -12,10 +12,10 @@ import type { ExitCode } from '../../../errors/exit-codes.ts';
 import { recalledVerification } from '../../../health/verification.ts';
 import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
 import { planSync } from '../../../sync/plan-sync.ts';
-import { type ShownPass, withOrigins } from './with-origins.ts';
 import type { CommandContext } from '../../context.ts';
 import { handOver } from './hand-over.ts';
 import { tellPlan, tellResult } from './tell-result.ts';
+import { type ShownPass, withOrigins } from './with-origins.ts';
 
 export interface SyncCommand extends Narrowing {
   readonly full: boolean;

@@ -6,9 +6,9 @@ import type { SyncResult } from '../../../sync/result.ts';
 import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { damageTrouble } from '../../known-damage.ts';
+import { tell } from '../../tell.ts';
 import { planText } from './plan-report.ts';
 import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
-import { tell } from '../../tell.ts';
 
 /**
  * Prints what a pass came to and names what went wrong. A pass over an archive with known damage ends with 3.

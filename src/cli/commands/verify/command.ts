@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import type { SampleSize } from '../../../engine/verify/verify-some.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../command-file.ts';
 import { collected, wholeNumber } from '../../option-values.ts';
-import type { SampleSize } from '../../../engine/verify/verify-some.ts';
 
 interface VerifyLine {
   readonly quick?: boolean;

@@ -12,10 +12,10 @@ import {
 } from '../../../sync/apply/examine-account.ts';
 import type { SyncResult } from '../../../sync/result.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
-import { withOrigins } from '../sync/with-origins.ts';
 import type { CommandContext } from '../../context.ts';
-import { troublesOf } from '../sync/sync-report.ts';
 import { tell } from '../../tell.ts';
+import { troublesOf } from '../sync/sync-report.ts';
+import { withOrigins } from '../sync/with-origins.ts';
 
 /** More than this many differences are counted, and not named. */
 const MOST_NAMED = 10_000;

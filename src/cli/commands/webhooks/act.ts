@@ -5,9 +5,9 @@ import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts
 import { usageError } from '../../../errors/usage.ts';
 import { webhookError } from '../../../errors/webhooks.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { oneAccount, withClients } from '../../service/clients.ts';
 import { confirmed } from '../../confirm.ts';
 import type { CommandContext } from '../../context.ts';
+import { oneAccount, withClients } from '../../service/clients.ts';
 import { type Hook, type TestOutcome, type WebhookSurface, webhookSurface } from './surface.ts';
 
 export interface ActCommand {

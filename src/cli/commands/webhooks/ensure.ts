@@ -1,4 +1,9 @@
-import { forgetSecret, type StoredWebhook, storedWebhooks } from '../../../config/webhook-secrets.ts';
+import {
+  forgetSecret,
+  type StoredWebhook,
+  storedWebhooks,
+} from '../../../config/webhook-secrets.ts';
+import { isSameAddress } from '../../../delivery-watch/delivery-address.ts';
 import {
   type PlannedMailbox,
   planWebhooks,
@@ -11,11 +16,11 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { selects } from '../../../sync/plan/selection.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import { type Clients, withClients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import { type Clients, withClients } from '../../service/clients.ts';
 import { namedMailbox } from '../../service/mailbox-id.ts';
+import { accountsWith } from './accounts-with.ts';
 import { SHORT_PATIENCE, testText } from './act.ts';
-import { askedAccounts } from './list.ts';
 import { type NewWebhook, register, urlOf, webhookFields } from './register.ts';
 import { type Hook, type TestOutcome, webhookSurface } from './surface.ts';
 
@@ -40,6 +45,7 @@ type Tally = Record<Action, number>;
  * run again and again.
  *
  * @returns 1 when a mailbox failed, or the test delivery; the others are done all the same
+ * @throws operation-mailbox-nowhere for a name that no account has; nothing was changed then
  */
 export async function ensureWebhooks(
   context: CommandContext,
@@ -50,16 +56,18 @@ export async function ensureWebhooks(
   const url = urlOf(settings, command.url, name);
   const fields = webhookFields(command.name, url);
   const tally: Tally = { kept: 0, resumed: 0, created: 0, failed: 0, other: 0 };
-  const codes: ExitCode[] = [];
+  const asked = await accountsWith(context, settings, command);
+  if (asked.accounts.length === 0) return combinedExit(asked.codes);
+  const codes: ExitCode[] = [...asked.codes];
   let test = command.test;
-  for (const account of askedAccounts(settings, command.account)) {
+  for (const { account, names } of asked.accounts) {
     const code = await withClients(
       context,
       settings,
       account,
       async (clients) => {
         const { dataDir } = settings;
-        const mailboxes = await wantedMailboxes(clients, command.mailboxes);
+        const mailboxes = await wantedMailboxes(clients, names);
         const results: ExitCode[] = [];
         const refused = new Set<PlannedMailbox>();
         const refuse = async (mailbox: PlannedMailbox, error: MailkeepError): Promise<void> => {
@@ -68,7 +76,7 @@ export async function ensureWebhooks(
           results.push(EXIT.failures);
           await reportFailure(context, account.name, mailbox, error);
         };
-        const named = command.mailboxes.length > 0;
+        const named = names.length > 0;
         const listed = await listedHooks(clients, mailboxes, named, refuse);
         const own = await ownHooks(clients, dataDir, { mailboxes, refused, listed, url }, refuse);
         const reached = mailboxes.filter((mailbox) => !refused.has(mailbox));
@@ -92,7 +100,10 @@ export async function ensureWebhooks(
     codes.push(code);
   }
   const { kept, resumed, created, failed, other } = tally;
-  const mailboxes = counted(kept + resumed + created + failed, 'mailbox', 'mailboxes');
+  const all = kept + resumed + created + failed;
+  // Nothing was done, and the reason is printed.
+  if (all + other === 0 && combinedExit(codes) !== EXIT.done) return combinedExit(codes);
+  const mailboxes = counted(all, 'mailbox', 'mailboxes');
   const parts = [
     `${count(created)} created`,
     ...(command.createOnly ? [] : [`${count(resumed)} resumed`]),
@@ -176,7 +187,7 @@ async function ownHooks(
     if (hook.account !== account.name || hook.host !== client.host) continue;
     const { id, mailboxId, mailbox } = hook;
     const mailboxOf = wanted.get(mailboxId);
-    if (known.has(id) || mailboxOf === undefined || hook.url !== url) {
+    if (known.has(id) || mailboxOf === undefined || !isSameAddress(hook.url, url)) {
       own.push(hook);
       continue;
     }

@@ -1,12 +1,13 @@
-import { readState } from '../../../catalog/state.ts';
 import { storedWebhooks } from '../../../config/webhook-secrets.ts';
+import type { LoggedDelivery } from '../../../delivery-watch/judge.ts';
 import { judgeWebhooks, type WebhookFinding } from '../../../delivery-watch/judge.ts';
 import { keptDeliveries, mergedDeliveries } from '../../../delivery-watch/kept-log.ts';
 import { loggedDeliveries } from '../../../delivery-watch/watch.ts';
-import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { hasState, readState, stateFile } from '../../../state/state-file.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import type { Clients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import type { Clients } from '../../service/clients.ts';
 import { type Hook, type HookFilter, orderOf } from './surface.ts';
 
 /** What became of a webhook's deliveries, as `webhooks list --json` shows it. */
@@ -28,6 +29,37 @@ export interface JudgedHooks {
   readonly findings: readonly WebhookFinding[];
 }
 
+/** Deliveries that the daemon kept, by account. A state that cannot be read is a warning, once, and has none. */
+export type KeptLog = (account: string) => readonly LoggedDelivery[];
+
+/** Returns what reads the deliveries that the daemon kept in an archive's state. */
+export function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog {
+  let hasWarned = false;
+  const warn = (why: string, hint: string): readonly LoggedDelivery[] => {
+    const message = `What the daemon kept of deliveries was not read. ${why}`;
+    if (!hasWarned) notices.alert({ code: 'deliveries-unread', message, hint });
+    hasWarned = true;
+    return [];
+  };
+  return (account) => {
+    const state = readState(dataDir);
+    if (state === undefined) {
+      if (!hasState(dataDir)) return [];
+      const hint = 'Check its permissions. "mailkeep verify" puts a damaged one aside.';
+      return warn(`The state ${stateFile(dataDir)} cannot be read.`, hint);
+    }
+    try {
+      return keptDeliveries(state, account);
+    } catch (error) {
+      if (!hasCode(error, 'catalog-damaged')) throw error;
+      const { message, hint } = sentenceOf(error);
+      return warn(message, hint ?? '');
+    } finally {
+      state.close();
+    }
+  };
+}
+
 /**
  * Judges listed webhooks as the daemon does: by the delivery log of the platform surface, read now, and by what the
  * daemon kept of it. Webhooks that were created from here and are not listed are findings as well.
@@ -38,10 +70,12 @@ export async function judgedHooks(
   clients: Clients,
   listed: readonly Hook[],
   filter: HookFilter,
+  keptLog: KeptLog,
 ): Promise<JudgedHooks> {
   const hooks = listed.map((hook) => ({ ...hook, mailboxId: hook.mailboxId ?? '' }));
   const own = await unlisted(context, dataDir, clients, listed, filter);
-  const deliveries = await knownDeliveries(context, dataDir, clients, hooks.length > 0);
+  const kept = keptLog(clients.account.name);
+  const deliveries = await knownDeliveries(context, clients, hooks.length > 0, kept);
   const findings = judgeWebhooks([...hooks, ...own], hooks, deliveries ?? [], context.now());
   const byId = new Map(findings.map((finding) => [finding.webhook.id, finding]));
   return {
@@ -88,23 +122,17 @@ async function unlisted(
 /** Null where there is no delivery log and the daemon has kept none. */
 async function knownDeliveries(
   context: CommandContext,
-  dataDir: string,
   clients: Clients,
   anyListed: boolean,
-) {
-  const { platform, account } = clients;
-  const state = readState(dataDir);
-  try {
-    const kept = state === undefined ? [] : keptDeliveries(state, account.name);
-    if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
-    const told = await orWarning(context, 'The delivery log was not read', null, async () =>
-      loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
-    );
-    if (told === null) return kept.length === 0 ? null : kept;
-    return mergedDeliveries(kept, told);
-  } finally {
-    state?.close();
-  }
+  kept: readonly LoggedDelivery[],
+): Promise<readonly LoggedDelivery[] | null> {
+  const { platform } = clients;
+  if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
+  const told = await orWarning(context, 'The delivery log was not read', null, async () =>
+    loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
+  );
+  if (told === null) return kept.length === 0 ? null : kept;
+  return mergedDeliveries(kept, told);
 }
 
 /** The list is worth showing without what could not be learned about it. */

@@ -6,9 +6,9 @@ import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts
 import { counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { tableText } from '../../columns.ts';
-import { oneAccount, withClients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
-import { type JudgedHook, judgedHooks } from './judged.ts';
+import { oneAccount, withClients } from '../../service/clients.ts';
+import { type JudgedHook, judgedHooks, keptLogOf } from './judged.ts';
 import { type Hook, type HookFilter, webhookSurface } from './surface.ts';
 
 /** Warnings that are printed; the table shows the state of every webhook. */
@@ -24,6 +24,7 @@ export async function listWebhooks(
   const found: JudgedHook[] = [];
   const troubled: WebhookFinding[] = [];
   const codes: ExitCode[] = [];
+  const keptLog = keptLogOf(context, settings.dataDir);
   for (const account of accounts) {
     const code = await withClients(context, settings, account, async (clients) => {
       const listed: Hook[] = [];
@@ -34,6 +35,7 @@ export async function listWebhooks(
         clients,
         listed,
         command,
+        keptLog,
       );
       troubled.push(...findings.filter(({ state }) => state === 'failing' || state === 'missing'));
       found.push(...hooks);

@@ -1,11 +1,12 @@
+import { attemptsOf } from '../../../delivery-watch/attempts.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/operation.ts';
 import type { DeliveryLogRecord } from '../../../wire/platform-records.ts';
 import { count, localTime } from '../../../wording/amounts.ts';
 import { tableText } from '../../columns.ts';
-import { withClients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import { withClients } from '../../service/clients.ts';
 import { namedMailbox } from '../../service/mailbox-id.ts';
 import { askedAccounts } from './list.ts';
 import { orderOf } from './surface.ts';
@@ -68,6 +69,7 @@ function lineOf(entry: DeliveryLogRecord): object {
     url: entry.webhook_url,
     success: entry.is_successful,
     durationMs: entry.duration,
+    attempts: attemptsOf(entry),
     retryCount: entry.retry_count,
     maxRetryCount: entry.max_retry_count,
   };
@@ -79,12 +81,17 @@ function logText(entries: readonly DeliveryLogRecord[], { output }: CommandConte
     const at = Date.parse(entry.created_at);
     return [
       Number.isNaN(at) ? entry.created_at : localTime(at),
-      entry.is_successful ? 'delivered' : 'failed',
-      `${entry.retry_count + 1} of ${entry.max_retry_count + 1}`,
+      outcomeOf(entry),
+      `${attemptsOf(entry)} of ${entry.max_retry_count + 1}`,
       `${count(entry.duration)} ms`,
       entry.mailbox_address,
       entry.webhook_url,
     ];
   });
   return tableText(headings, rows, 5, output);
+}
+
+function outcomeOf(entry: DeliveryLogRecord): string {
+  if (attemptsOf(entry) === 0) return 'waiting';
+  return entry.is_successful ? 'delivered' : 'failed';
 }

@@ -8,8 +8,8 @@ import { webhookError } from '../../../errors/webhooks.ts';
 import { encodeBody } from '../../../wire/encode.ts';
 import type { WebhookWithSecretRecord } from '../../../wire/mailbox-records.ts';
 import { createWebhookRequest } from '../../../wire/mailbox-requests.ts';
-import type { Clients } from '../../service/clients.ts';
 import type { CommandContext } from '../../context.ts';
+import type { Clients } from '../../service/clients.ts';
 import type { NamedMailbox } from '../../service/mailbox-id.ts';
 
 /** A webhook that was created now, without its secret. */

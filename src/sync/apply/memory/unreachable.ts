@@ -3,6 +3,7 @@ import { selects } from '../../plan/selection.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
+import { forgetSuspension } from '../walk/note-usages.ts';
 
 /** Scope of memory: the mailboxes that each account has listed, and since when one is not listed any more. */
 const MAILBOXES = 'account-mailboxes';
@@ -32,6 +33,10 @@ export function noteMailboxes(
   }
   for (const [resourceId, { address, unreachableSince }] of before) {
     if (now.has(resourceId)) continue;
+    // Once: another account of the same service may list it.
+    if (unreachableSince === null) {
+      forgetSuspension(ctx.memory, { host: ctx.origin.host, mailbox: resourceId });
+    }
     const since = unreachableSince ?? ctx.startedAt;
     now.set(resourceId, { address, unreachableSince: since });
     if (!selects(wanted.mailboxes, address)) continue;

@@ -68,14 +68,15 @@ interface Noting {
 
 /**
  * Remembers what a listing says of these mailboxes: quotas, and which are suspended. The two surfaces have ids of their
- * own, so mailboxes are matched by address; an address that is listed twice says nothing.
+ * own, so mailboxes are matched by address; an address that is listed twice says nothing. A mailbox that a complete listing
+ * lacks is not suspended as far as anybody knows.
  *
  * @returns what is said of each mailbox, by resource id
  */
 export function rememberUsages(
   { memory, account, host, now }: Noting,
   mailboxes: readonly OriginMailbox[],
-  { mailboxes: listed, pages }: UsageListing,
+  { mailboxes: listed, pages, complete }: UsageListing,
 ): ReadonlyMap<string, ListedUsage> {
   memory.set(LISTING, listingKey(account, host), { at: now, pages, failed: false });
   const byAddress = new Map<string, ListedUsage | null>();
@@ -86,9 +87,10 @@ export function rememberUsages(
   const said = new Map<string, ListedUsage>();
   for (const { resourceId, address } of mailboxes) {
     const usage = byAddress.get(address.toLowerCase());
+    const at = { host, mailbox: resourceId };
+    if (usage === undefined && complete) forgetSuspension(memory, at);
     if (usage === undefined || usage === null) continue;
     said.set(resourceId, usage);
-    const at = { host, mailbox: resourceId };
     const { countedAt, resources, suspended } = usage;
     // A clock that is ahead of ours must not make a usage last longer.
     if (resources.length > 0) {
@@ -124,8 +126,11 @@ export function isLeftAlone(last: Remembered | undefined, now: number): boolean 
   return age >= 0 && age < AFTER_FAILURE_MS;
 }
 
-/** Notes that a mailbox answered: whatever a list said before, it is not suspended. */
-export function noteAnswered(memory: Memory, at: MailboxKey): void {
+/**
+ * Forgets that a list called a mailbox suspended: it answered, or is not listed any more. A refusal from now on is another
+ * matter.
+ */
+export function forgetSuspension(memory: Memory, at: MailboxKey): void {
   if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, quotaKey(at), null);
 }
 

@@ -24,7 +24,8 @@ export async function orderUsages(
     const { items, perPage, total } = await platform.listMailboxes(orderId, asked);
     mailboxes.push(...items.map(usageOf));
     const pages = Math.max(1, Math.ceil(total / perPage));
-    if (page >= pages || pages > mostPages) return { mailboxes, pages };
+    if (page >= pages) return { mailboxes, pages, complete: true };
+    if (pages > mostPages) return { mailboxes, pages, complete: false };
   }
 }
 

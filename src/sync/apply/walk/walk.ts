@@ -74,7 +74,7 @@ export function distrustSearch(memory: Memory, host: string): void {
  * Called once a pass.
  */
 export function reconsiderSearch(memory: Memory, host: string, now: number): void {
-  for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED]) {
+  for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
     const held = memory.get(scope, host);
     if (held === true) memory.set(scope, host, { since: now });
     if (typeof held !== 'object' || held === null || !('since' in held)) continue;

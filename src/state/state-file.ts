@@ -1,23 +1,24 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
+import { translate } from '../catalog/connection.ts';
+import { makePrivateFile } from '../catalog/private-file.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
-import { translate } from './connection.ts';
-import { makePrivateFile } from './private-file.ts';
+import { parseValue, SCOPES, type ScopeName, type ScopeValue } from './scopes.ts';
 
 /**
  * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
  * backoffs. One table of JSON texts in `state.sqlite`; when the file is gone, all of it is learned again.
  */
 export interface StateFile {
-  /** What was set, as parsed JSON; undefined where nothing was, or where it is no JSON any more. */
-  get(scope: string, key: string): unknown;
-  /** What was set, if `parse` accepts it: another version of the program may have written it. */
-  read<T>(scope: string, key: string, parse: (value: unknown) => T | undefined): T | undefined;
-  /** Every key of a scope with its value, in the order of keys. */
-  entries(scope: string): { readonly key: string; readonly value: unknown }[];
+  /** Returns what was set, as its scope parses it: another version of the program may have written something else. */
+  get<S extends ScopeName>(scope: S, key: string): ScopeValue<S> | undefined;
+  /** Returns what was set, if `parse` accepts it: for scopes whose values belong to the room that writes them. */
+  read<T>(scope: ScopeName, key: string, parse: (value: unknown) => T | undefined): T | undefined;
+  /** Returns every key of a scope with its value, in the order of keys. */
+  entries(scope: ScopeName): { readonly key: string; readonly value: unknown }[];
   /** Null and undefined forget. */
-  set(scope: string, key: string, value: unknown): void;
+  set(scope: ScopeName, key: string, value: unknown): void;
   /** Reads and writes in one transaction: what other processes write comes before all of it or after. */
   together<T>(act: () => T): T;
   close(): void;
@@ -70,6 +71,11 @@ export function readState(dataDir: string): StateFile | undefined {
   return undefined;
 }
 
+/** Returns whether there is a state file, whatever is in it: one that `readState` does not open cannot be read. */
+export function hasState(dataDir: string): boolean {
+  return isFile(stateFile(dataDir));
+}
+
 /**
  * Opens the state beside a writer, to remember something of one's own: a file that is there and can be written.
  * Undefined otherwise; nothing is made, mended or put aside, which is the writer's to do.
@@ -96,9 +102,9 @@ export function openStateBeside(dataDir: string): StateFile | undefined {
  * Writes the state anew without what was deleted from it: SQLite leaves that in free pages. The caller holds the
  * archive's lock. Files that were put aside as unreadable go.
  *
- * @param forget scopes that may name what is to be forgotten; they are learned again
+ * Scopes whose keys are places are forgotten, since these may be places of what was forgotten; they are learned again.
  */
-export function scrubState(dataDir: string, forget: readonly string[]): void {
+export function scrubState(dataDir: string): void {
   const file = stateFile(dataDir);
   for (const name of readdirSync(dataDir)) {
     if (name.startsWith('state.sqlite.damaged'))
@@ -109,7 +115,7 @@ export function scrubState(dataDir: string, forget: readonly string[]): void {
     const database = openForWriting(file);
     try {
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
-      for (const scope of forget) drop.run(scope);
+      for (const [scope, { key }] of Object.entries(SCOPES)) if (key === 'place') drop.run(scope);
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
     } finally {
@@ -178,13 +184,13 @@ function over(database: Database.Database, file: string): StateFile {
   const list = database.prepare<[string], { key: string; value: string }>(
     'SELECT key, value FROM remembered WHERE scope = ? ORDER BY key',
   );
-  const get: StateFile['get'] = (scope, key) => {
+  const found = (scope: ScopeName, key: string): unknown => {
     const text = guard(() => find.get(scope, key));
     return text === undefined ? undefined : parseJson(text);
   };
   return {
-    get,
-    read: (scope, key, parse) => parse(get(scope, key)),
+    get: (scope, key) => parseValue(scope, found(scope, key)),
+    read: (scope, key, parse) => parse(found(scope, key)),
     entries: (scope) =>
       guard(() => list.all(scope)).map(({ key, value }) => ({ key, value: parseJson(value) })),
     set(scope, key, value) {
