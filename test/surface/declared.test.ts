@@ -114,7 +114,7 @@ test('the control socket takes and answers what is recorded', () => {
 test('the configuration has the fields that are recorded', () => {
   const fields = schemaPaths(JSON.parse(jsonSchemaText()));
   expect(Object.keys(fields).length).toBeGreaterThan(60);
-  expectRecorded('config', { fields });
+  expectRecorded('configuration', { fields });
 });
 
 test('files carry the marks that are recorded', async () => {

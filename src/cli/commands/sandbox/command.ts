@@ -22,7 +22,7 @@ listens, its first line says where, with which tokens and which mailboxes, as on
 configuration and touches no archive.
 
 "control" in that line is an endpoint with a token of its own: deliver mail from outside, add faults, issue
-and revoke tokens, suspend a mailbox, count requests. docs/service.md has its requests.
+and revoke tokens, suspend a mailbox, count requests. docs/sandbox.md has its requests.
 
 --from fills INBOX of the first mailbox: a folder with cur/ and new/ is a Maildir; any other folder is
 walked, each file in it being one message byte for byte; a file ending in .mbox is an mbox; any other file
