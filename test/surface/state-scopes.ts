@@ -1,4 +1,5 @@
 import ts from 'typescript';
+import { SCOPES } from '../../src/state/scopes.ts';
 import { everyNode, type TypedSource, textsOfType, whereIs } from './typed-source.ts';
 
 const METHODS = ['get', 'read', 'entries', 'set'];
@@ -29,11 +30,10 @@ export function stateScopes(source: TypedSource): Record<string, string> {
         const key = second === undefined ? undefined : keyShape(source, second);
         for (const scope of textsOf(source, first)) note(scope, method, key);
       }
-      if (node.expression.getText() === 'scrubState' && second !== undefined) {
-        for (const scope of textsOf(source, second)) note(scope, 'scrub');
-      }
     });
   }
+  // A purge forgets what is kept by place.
+  for (const [scope, { key }] of Object.entries(SCOPES)) if (key === 'place') note(scope, 'scrub');
   return Object.fromEntries(
     [...found].map(([scope, { keys, uses }]) => [
       scope,
