@@ -8,8 +8,6 @@ import {
   noticeAttachmentVersion,
 } from './attachment-texts.ts';
 import type { Connection } from './connection.ts';
-import { Docids } from './docids.ts';
-import { checkpoint, makeDurable } from './durable.ts';
 import { type EndedQueries, endedQueries } from './ended.ts';
 import { Fold, type Reached, reached } from './fold/batch.ts';
 import { type FolderQueries, folderQueries } from './folders.ts';
@@ -27,6 +25,7 @@ import { commitAt, timeOf } from './moments.ts';
 import { catalogFile, openForReading, openForWriting } from './open.ts';
 import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
+import { query } from './query.ts';
 import { type RelinkQueries, relinkQueries } from './relinking.ts';
 import {
   type CountRequest,
@@ -41,8 +40,146 @@ import {
   type SearchResult,
   search,
 } from './search/search.ts';
+import { RECORD_BLOB } from './tables.ts';
 import { threadMessages } from './threads.ts';
-import { type Totals, totals } from './totals.ts';
+import { CATALOG_VERSION } from './version.ts';
+
+const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select('docid')
+    .where('docid', '>=', p.docid)
+    .orderBy('docid')
+    .limit(p.limit),
+);
+
+const CHUNK = 256;
+/** Bases remembered with the docid after their last: mail imported at once may share one second by the thousand. */
+const REMEMBERED = 1_000;
+
+/** Hands out docids for messages whose facts are about to be written. */
+export class Docids {
+  /** Handed out, and not in the catalog yet. */
+  readonly #handed = new Set<number>();
+  readonly #next = new Map<number, number>();
+
+  constructor(private readonly connection: Connection) {}
+
+  /** The first docid at or above `base` that no message has and nobody was given. */
+  next(base: number): number {
+    let docid = this.#next.get(base) ?? base;
+    docid = this.#firstFree(docid);
+    this.#handed.add(docid);
+    if (this.#next.size >= REMEMBERED) this.#next.clear();
+    this.#next.set(base, docid + 1);
+    return docid;
+  }
+
+  /** The docid is in the catalog now, or will not be used. */
+  settled(docid: number): void {
+    this.#handed.delete(docid);
+  }
+
+  /** Nothing that was handed out and not folded will come: after a failed batch. */
+  reset(): void {
+    this.#handed.clear();
+    this.#next.clear();
+  }
+
+  #firstFree(from: number): number {
+    let docid = from;
+    // Most are free at once: look at one row before reading a stretch of them.
+    for (let limit = 1; ; limit = CHUNK) {
+      const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit });
+      for (const row of taken) {
+        while (docid < row.docid && this.#handed.has(docid)) docid += 1;
+        if (docid < row.docid) return docid;
+        docid = row.docid + 1;
+      }
+      while (this.#handed.has(docid)) docid += 1;
+      if (taken.length < limit) return docid;
+    }
+  }
+}
+
+/**
+ * See `WritableCatalog.makeDurable`. A checkpoint may find readers in its way; a commit that is synced takes the whole
+ * write-ahead log with it.
+ */
+export function makeDurable(connection: Connection): void {
+  const set = (pragma: string) => connection.guard(() => connection.db.pragma(pragma));
+  set('synchronous = FULL');
+  try {
+    // Changes nothing and is written all the same: a row that stays as it was would not be.
+    set(`user_version = ${CATALOG_VERSION}`);
+  } finally {
+    set('synchronous = NORMAL');
+  }
+}
+
+/** See `WritableCatalog.checkpoint`. */
+export function checkpoint(connection: Connection): boolean {
+  const rows = connection.guard(() => connection.db.pragma('wal_checkpoint(TRUNCATE)'));
+  const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
+  return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
+}
+
+/** What the archive holds in all. */
+export interface Totals {
+  /** Distinct messages, and the bytes of their raw sources. */
+  readonly messages: number;
+  readonly bytes: number;
+  readonly blobs: number;
+  /** Messages at no current place. */
+  readonly ended: number;
+  /** Messages not indexed yet, or due again. */
+  readonly pending: number;
+  readonly unparsed: number;
+  readonly tombstones: number;
+}
+
+const META = query()((db) => db.selectFrom('meta').select(['messages', 'message_bytes']));
+const BLOBS = query()((db) =>
+  db
+    .selectFrom('records')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('kind', '=', RECORD_BLOB),
+);
+const ENDED = query()((db) =>
+  db
+    .selectFrom('messages')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('open_places', '=', (eb) => eb.lit(0)),
+);
+const PENDING = query()((db) =>
+  db
+    .selectFrom('messages')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('extractor', '<=', (eb) => eb.lit(0)),
+);
+const UNPARSED_COUNT = query()((db) =>
+  db
+    .selectFrom('texts')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('unparsed', 'is not', null),
+);
+const TOMBSTONES = query()((db) =>
+  db.selectFrom('tombstones').select((eb) => eb.fn.countAll<number>().as('n')),
+);
+
+/** Sums for `status`: from indexes and running sums, so that they cost the same whatever the archive's size. */
+export function totals(connection: Connection): Totals {
+  const meta = connection.statement(META).get({});
+  return {
+    messages: meta?.messages ?? 0,
+    bytes: meta?.message_bytes ?? 0,
+    blobs: connection.statement(BLOBS).get({})?.n ?? 0,
+    ended: connection.statement(ENDED).get({})?.n ?? 0,
+    pending: connection.statement(PENDING).get({})?.n ?? 0,
+    unparsed: connection.statement(UNPARSED_COUNT).get({})?.n ?? 0,
+    tombstones: connection.statement(TOMBSTONES).get({})?.n ?? 0,
+  };
+}
 
 /** The catalog as everybody may read it, on one connection. Close it when done. */
 export interface Catalog {

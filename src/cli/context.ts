@@ -1,5 +1,7 @@
 import type { Readable } from 'node:stream';
+import type { Command } from 'commander';
 import type { EngineContext } from '../engine/context.ts';
+import type { ExitCode } from '../errors/exit-codes.ts';
 import type { Notices } from './notices.ts';
 import type { Output } from './output.ts';
 
@@ -17,4 +19,14 @@ export interface CommandContext extends EngineContext {
   readonly output: Output;
   readonly notices: Notices;
   readonly stdin: () => Readable & { readonly isTTY?: boolean };
+}
+
+/** What a command does once its line is parsed. */
+export type Body = (context: CommandContext) => Promise<ExitCode>;
+
+/** A command's file: declares its arguments and options, and hands over its body when it is chosen. */
+export interface CommandFile {
+  /** Whether words of the line may begin with a minus: see `minus-words.ts`. */
+  readonly takesMinusWords?: boolean;
+  define(command: Command, chosen: (body: Body) => void): void;
 }

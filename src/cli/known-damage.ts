@@ -1,6 +1,6 @@
 import { EXIT_OF_FAMILY } from '../errors/exit-codes.ts';
 import type { KnownDamage } from '../health/facts.ts';
-import { damageError, type VerificationStatus } from '../health/known-damage.ts';
+import { damageError, type VerificationStatus } from '../health/verification.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
 import { count, counted, span } from '../wording/amounts.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';

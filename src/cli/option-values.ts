@@ -1,5 +1,66 @@
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, type Option } from 'commander';
 import { parseDuration } from '../config/duration.ts';
+import { usageError } from '../errors/usage.ts';
+import { readDate } from '../search/dates.ts';
+
+/** Stands before a word that must not be parsed as options. No argument of a process has it. */
+const MARK = '\0';
+
+/**
+ * Marks the words that begin with a minus, such as `-news`, which a search excludes: the parser would read it as
+ * `-n ews`. A minus with a single character stays an option, and so does `-n50`.
+ *
+ * @param options all options that the line may have: the values of these stay as they are
+ */
+export function markMinusWords(args: readonly string[], options: readonly Option[]): string[] {
+  const end = args.indexOf('--');
+  return args.map((arg, i) => {
+    const isValue = options.some(
+      ({ required, short, long }) => required && i > 0 && [short, long].includes(args[i - 1]),
+    );
+    const isWord = /^-[^-]./su.test(arg) && !/^-n\d+$/.test(arg);
+    return isWord && !isValue && (end < 0 || i < end) ? `${MARK}${arg}` : arg;
+  });
+}
+
+/** Collects words as they were typed, for an argument of commander that takes several. */
+export function minusWords(word: string, before: readonly string[] = []): string[] {
+  return [...before, word.startsWith(MARK) ? word.slice(MARK.length) : word];
+}
+
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?$/;
+
+/**
+ * A T of the command line: an ISO 8601 time (local where it names no zone), a span such as `3d`, which is that
+ * long ago, or a date, which is its last moment in the user's time zone, as for `asof:` in a query.
+ *
+ * @returns milliseconds since the epoch
+ * @throws usage-bad-date
+ */
+export function moment(option: string, text: string, now: number): number {
+  const ago = parseDuration(text);
+  if (ago !== undefined) return now - ago;
+  const exact = ISO_TIME.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(exact)) return exact;
+  const date = readDate(text, { now });
+  if ('problem' in date) throw usageError('usage-bad-date', { option, found: text });
+  return date.period.to - 1;
+}
+
+/**
+ * Returns the moment at which a T of `--after` or `--before` begins, as `after:` and `before:` in a query take it: of a
+ * date, its first moment in the user's time zone.
+ *
+ * @returns milliseconds since the epoch
+ * @throws usage-bad-date
+ */
+export function beginning(option: string, text: string, now: number): number {
+  const ago = parseDuration(text);
+  if (ago !== undefined) return now - ago;
+  const date = readDate(text, { now });
+  if ('problem' in date) throw usageError('usage-bad-date', { option, found: text });
+  return date.period.from;
+}
 
 /** A parser for whole numbers within bounds, for commander. */
 export function wholeNumber(from: number, to: number): (text: string) => number {

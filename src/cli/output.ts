@@ -3,8 +3,61 @@ import type { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 import { outputFailed } from '../errors/system.ts';
+import { displayWidth, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { jsonLine } from '../wording/amounts.ts';
-import { fitNarrow } from './wrap-text.ts';
+
+/** Beyond this many characters a line is no prose, and is left to the terminal. */
+const MOST_CHARS = 20_000;
+
+/**
+ * A line (harmless already) broken between words so that none is wider than `columns`, where its words allow. What
+ * marks it as quoted, and its indentation, stand before every piece.
+ */
+export function wrapLine(line: string, columns: number): string[] {
+  if (line.length <= columns / 2 || line.length > MOST_CHARS || shownWidth(line) <= columns) {
+    return [line];
+  }
+  const [start = ''] = /^(?:[ \t]*>)*[ \t]*/.exec(line) ?? [];
+  const lead = displayWidth(start) < columns / 2 ? start : '';
+  const room = columns - displayWidth(lead);
+  const pieces: string[] = [];
+  let piece = '';
+  let width = 0;
+  for (const word of line.slice(start.length).split(' ')) {
+    const wide = shownWidth(word);
+    if (piece !== '' && width + 1 + wide > room) {
+      pieces.push(`${lead}${piece}`);
+      piece = word;
+      width = wide;
+    } else {
+      piece = piece === '' ? word : `${piece} ${word}`;
+      width += piece === word ? wide : wide + 1;
+    }
+  }
+  return [...pieces, `${lead}${piece}`];
+}
+
+/** Columns of a text that may have our own colours in it. */
+function shownWidth(text: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: what picocolors writes
+  return displayWidth(text.includes('\u001b') ? text.replace(/\u001b\[[\d;]*m/g, '') : text);
+}
+
+/** From here on nothing has to be wrapped: lines are written for such terminals. */
+const WIDE_ENOUGH = 80;
+
+/**
+ * A text for a terminal that is narrower than what texts are written for: its lines are broken between words. JSON is
+ * left to the terminal, so that it can be copied.
+ */
+export function fitNarrow(text: string, columns: number | undefined): string {
+  if (columns === undefined || columns < 1 || columns >= WIDE_ENOUGH || /^[[{]/.test(text))
+    return text;
+  return text
+    .split('\n')
+    .flatMap((line) => wrapLine(line, columns))
+    .join('\n');
+}
 
 export type Colours = ReturnType<typeof pc.createColors>;
 
@@ -94,3 +147,34 @@ export function wantsColour(terminal: boolean, { env, noColour = false }: Colour
   if (forced !== '') return forced !== '0' && forced !== 'false';
   return terminal && env.TERM !== 'dumb';
 }
+
+/**
+ * Rows as a table without lines, under their headings. Cells are made harmless for a terminal. On a terminal the
+ * column at `flexible` gives way when the rest needs its room; elsewhere every cell is whole.
+ */
+export function tableText(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  flexible: number,
+  output: Pick<Output, 'interactive' | 'columns' | 'colours'>,
+): string {
+  const cells = [headings, ...rows].map((row) => row.map(terminalLine));
+  const widths = headings.map((_, i) =>
+    Math.max(...cells.map((row) => displayWidth(row[i] ?? ''))),
+  );
+  if (output.interactive) {
+    const all = widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
+    const wanted = widths[flexible] ?? 0;
+    widths[flexible] = Math.min(wanted, Math.max(LEAST, wanted - (all - output.columns)));
+  }
+  return cells
+    .map((row, i) => {
+      const line = row.map((cell, j) => padColumns(cell, widths[j] ?? 0)).join(GAP);
+      return i === 0 ? output.colours.dim(line.trimEnd()) : line.trimEnd();
+    })
+    .join('\n');
+}
+
+const GAP = '  ';
+/** What is left of a column at least. */
+const LEAST = 16;

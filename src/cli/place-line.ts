@@ -1,7 +1,40 @@
 import type { PlaceLine } from '../catalog/list.ts';
+import type { HitCount } from '../catalog/search/search.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
-import { localTime } from '../wording/amounts.ts';
+import { count, counted, localTime } from '../wording/amounts.ts';
 import type { Output } from './output.ts';
+
+/** Columns of one name: more than any address or path that people choose. */
+const MOST = 200;
+
+/**
+ * Returns an address, a folder's path or both for a line of a report: harmless for a terminal, and cut to 200 columns,
+ * because a service may name things at any length. JSON has them in full.
+ */
+export function shownName(...parts: readonly string[]): string {
+  return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
+}
+
+/** Counting starts when the page is printed, and only a person waits for it. */
+const COUNTING_MS = 100;
+
+/** Returns a function that says whether there is time left to count what does not fit on a page. */
+export function countingTime(now: () => number): () => boolean {
+  const end = now() + COUNTING_MS;
+  return () => now() < end;
+}
+
+/**
+ * Returns the line below a page: how many there are in all, and how to get more.
+ *
+ * @param noun what is counted, such as `message`
+ * @param more options that print more, such as `-n`
+ */
+export function footerText(shown: number, all: HitCount, noun: string, more: string): string {
+  if (all.complete && all.count <= shown) return counted(shown, noun);
+  const many = all.complete ? counted(all.count, noun) : `more than ${counted(all.count, noun)}`;
+  return `${count(shown)} of ${many}; more with ${more}`;
+}
 
 /** The characters of an id that people read; enough to tell the messages of one archive apart. */
 export const SHORT_ID = 8;

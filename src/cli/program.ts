@@ -3,11 +3,10 @@ import packageJson from '../../package.json' with { type: 'json' };
 import { EXIT_STATUS_HELP } from '../errors/exit-codes.ts';
 import { usageError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
-import type { Body } from './command-file.ts';
 import { commandName } from './command-name.ts';
-import type { Globals } from './context.ts';
+import type { Body, Globals } from './context.ts';
 import { exitStatusHelp } from './exit-help.ts';
-import { markMinusWords } from './minus-words.ts';
+import { markMinusWords } from './option-values.ts';
 import type { CommandEntry } from './reading-commands.ts';
 
 /** What a command line asks for: a command to run, or a text to print and be done. */

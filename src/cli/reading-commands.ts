@@ -1,5 +1,5 @@
-import type { CommandFile } from './command-file.ts';
 import type { ReadingCommand } from './command-name.ts';
+import type { CommandFile } from './context.ts';
 
 export interface CommandEntry {
   readonly name: string;

@@ -1,16 +1,15 @@
 import type { Readable, Writable } from 'node:stream';
-import { nameProcess } from '../archive/write/lock-holder.ts';
+import { nameProcess } from '../archive/write/lock.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { reportTo, WORDS } from './engine-events.ts';
-import { streamNotices } from './notices.ts';
+import { streamNotices, tell } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
-import { tell } from './tell.ts';
 
 /** The process as a command sees it. */
 export interface Surface {

@@ -1,5 +1,5 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
-import { type CommitRecord, decodeCommit } from '../archive/format/commit-record.ts';
+import { type CommitRecord, decodeCommit } from '../archive/format/records.ts';
 import { SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';

@@ -5,7 +5,7 @@ import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
-import { answerLine, type SyncMessage } from './control-messages.ts';
+import { answerLine, type SyncMessage } from './control-server.ts';
 import { type DaemonStatus, daemonStatus } from './status.ts';
 
 /** A daemon that answers at once or not at all. */

@@ -7,8 +7,6 @@ import { Accounts } from './accounts.ts';
 import { LOOK, SWEEP } from './aims.ts';
 import { archiveFailure, isOfTheDisk } from './archive-failure.ts';
 import { Chores } from './chores.ts';
-import { ClockJumps } from './clock-jumps.ts';
-import { describe } from './describe.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { AwaitedMessages, hintedMailbox } from './hints.ts';
 import type { DaemonOptions, SyncRequest } from './options.ts';
@@ -23,11 +21,9 @@ import type {
   WatchedMailbox,
 } from './ports.ts';
 import { Run } from './run.ts';
-import { SharedTurn } from './shared-turn.ts';
-import type { DaemonStatus } from './status.ts';
-import { Tidying } from './tidying.ts';
-import { Timers } from './timers.ts';
-import type { Timetable } from './timetable.ts';
+import { type DaemonStatus, describe } from './status.ts';
+import { SharedTurn, Tidying } from './tidying.ts';
+import { ClockJumps, Timers, type Timetable } from './timetable.ts';
 
 /** Timers fire late after a suspend, never early: this is how often the clock is checked. */
 const LOOK_AT_CLOCK_MS = 30_000;

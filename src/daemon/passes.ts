@@ -6,13 +6,12 @@ import {
   AccountOrigins,
   limiterStore,
 } from '../engine/origins/account-origins.ts';
-import { type AttachmentReading, attachmentReading } from '../engine/pass/attachment-reading.ts';
 import { Compaction } from '../engine/pass/compaction.ts';
 import { makePass } from '../engine/pass/make-pass.ts';
 import { Meter, Meters } from '../engine/pass/meter.ts';
 import { wantedOf } from '../engine/pass/selection.ts';
 import { SharedCommitter } from '../engine/pass/shared-committer.ts';
-import { tidy } from '../engine/pass/tidy.ts';
+import { type AttachmentReading, attachmentReading, tidy } from '../engine/pass/tidy.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { createIndexer, type Indexer } from '../indexer/indexer.ts';
 import type { Wait } from '../limiter/gate.ts';

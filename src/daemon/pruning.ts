@@ -2,14 +2,13 @@ import { realFiles } from '../archive/files/real-files.ts';
 import type { RetentionSettings } from '../config/settings.ts';
 import type { Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';
-import { plannedPrune } from '../engine/purge/holds.ts';
-import { journalPrune } from '../engine/purge/journal-prune.ts';
+import { journalPrune, plannedPrune } from '../engine/purge/holds.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { retentionError } from '../errors/retention.ts';
-import type { RunReport } from '../health/run-report.ts';
+import type { RunReport } from '../health/fullness.ts';
 import { type Compacted, compactPurged, decidedPurge, endPurge } from '../retention/carry-out.ts';
-import { choreReport } from './chore-report.ts';
 import type { DaemonLog } from './daemon-log.ts';
+import { choreReport } from './neighbours.ts';
 
 export interface ScheduledPruningOptions {
   readonly context: EngineContext;

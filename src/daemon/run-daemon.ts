@@ -6,20 +6,49 @@ import { openWriter, type Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';
 import { settingsOf } from '../engine/settings.ts';
 import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { RunReport } from '../health/fullness.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { prepareControlPlace } from './control-path.ts';
 import { startControlServer } from './control-server.ts';
-import { cronTimes } from './cron.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
-import { type Neighbours, openNeighbours } from './neighbours.ts';
+import { choreReport, type Neighbours, openNeighbours } from './neighbours.ts';
 import { Passes } from './passes.ts';
 import type { DaemonClock } from './ports.ts';
 import { watchProcess } from './process-events.ts';
 import { ScheduledPruning } from './pruning.ts';
-import { watchSealing } from './sealing.ts';
-import { type Scheduled, Timetable } from './timetable.ts';
+import { cronTimes, type Scheduled, Timetable } from './timetable.ts';
 import { ScheduledVerification } from './verification.ts';
+
+/**
+ * Listens to what sealing meets in the log that is not what was written: told once, though every round meets it again,
+ * and taken back when a round meets nothing.
+ */
+export function watchSealing(options: {
+  readonly now: () => number;
+  readonly log: DaemonLog;
+  readonly onRun: (report: RunReport) => void;
+}): (startedAt: number, damaged: readonly MailkeepError[]) => void {
+  const { now, log, onRun } = options;
+  const told = new Set<string>();
+  return (startedAt, damaged) => {
+    const [first] = damaged;
+    if (first === undefined && told.size === 0) return;
+    if (first === undefined) told.clear();
+    for (const error of damaged) {
+      const what = JSON.stringify([error.code, error.facts]);
+      if (told.has(what)) continue;
+      told.add(what);
+      log.fail(
+        'error',
+        'a segment is damaged and stays as it is: "mailkeep verify" names what is',
+        error,
+      );
+    }
+    onRun(choreReport('seal', startedAt, now(), first ?? null));
+  };
+}
 
 /** Who started us waits ten seconds. What is not over by then is cut off, which costs what a crash would: nothing. */
 const STOP_MS = 8_000;

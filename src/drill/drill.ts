@@ -1,10 +1,11 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { createReadStream, existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { MailParser } from 'mailparser';
 import type { LogReader } from '../archive/read/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
-import type { ComparedCatalog } from '../catalog/implied.ts';
+import type { ComparedCatalog, StoredMessage, StoredSegment } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { checkExport } from '../export/check.ts';
 import { realExportFiles } from '../export/export-files.ts';
@@ -12,9 +13,96 @@ import { MANIFEST_NAME, type ManifestEntry } from '../export/manifest.ts';
 import { runExport } from '../export/run-export.ts';
 import { fileLines, manifestEvents } from '../export/target.ts';
 import type { MessageId } from '../mail/words.ts';
-import { HEAD_BYTES, ownFields, parserFields } from './header-fields.ts';
-import { pickSample } from './pick-sample.ts';
+import { readHeaderBlock } from '../mime/header-block.ts';
 import { createWorkFolder } from './work-folder.ts';
+
+/** Bytes of a message that are looked at for its header. */
+export const HEAD_BYTES = 1024 * 1024;
+
+/** Fields of a header in order, `name: value`, white space made one space. */
+export type Fields = readonly string[];
+
+/**
+ * The fields of a header as this project reads them; undefined where the header has lines that are no fields, or does
+ * not end within `HEAD_BYTES`: no two readers take those alike, and so a difference would say nothing.
+ */
+export function ownFields(head: Buffer): Fields | undefined {
+  const { fields, end, cut } = readHeaderBlock(head, HEAD_BYTES);
+  if (cut || !isWellFormed(head.toString('latin1', 0, end))) return undefined;
+  return fields.map(({ name, value }) => field(name, value));
+}
+
+/** The same by mailparser, which reads MIME for many other programs. */
+export async function parserFields(head: Buffer): Promise<Fields> {
+  const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
+    const parser = new MailParser();
+    let found: readonly { readonly line: string }[] = [];
+    parser.on('headerLines', (told) => {
+      found = told;
+    });
+    parser.on('data', (data) => {
+      if (data.type !== 'attachment') return;
+      data.content.resume();
+      data.release();
+    });
+    parser.once('error', reject);
+    parser.once('end', () => resolve(found));
+    parser.end(head);
+  });
+  return lines.map(({ line }) => {
+    const colon = line.indexOf(':');
+    return field(line.slice(0, colon).trim().toLowerCase(), line.slice(colon + 1));
+  });
+}
+
+function isWellFormed(block: string): boolean {
+  return /^(?:>?From .*\r?\n)?(?:[!-9;-~]+:.*\r?\n(?:[ \t].*\r?\n)*)+\r?\n?$/.test(block);
+}
+
+function field(name: string, value: string): string {
+  return `${name}: ${value.replace(/\s+/g, ' ').trim()}`;
+}
+
+/** Some of the stored messages, each as likely as any other; all of them where there are not more than wanted. */
+export function pickSample(
+  segments: readonly StoredSegment[],
+  messagesIn: (segment: number, from: number) => readonly StoredMessage[],
+  wanted: number,
+  random: () => number,
+): MessageId[] {
+  const of = segments.reduce((sum, { messages }) => sum + messages, 0);
+  const ranks = pickRanks(Math.min(wanted, of), of, random);
+  const picked: MessageId[] = [];
+  let before = 0;
+  for (const { segment, messages } of segments) {
+    const here = ranks.filter((rank) => rank >= before && rank < before + messages);
+    if (here.length > 0) {
+      const stored = messagesIn(segment, 0);
+      picked.push(...here.flatMap((rank) => stored[rank - before]?.id ?? []));
+    }
+    before += messages;
+  }
+  return picked;
+}
+
+/** Distinct numbers below `of`, sorted (Floyd's way: as many draws as numbers). */
+function pickRanks(wanted: number, of: number, random: () => number): number[] {
+  const picked = new Set<number>();
+  for (let last = of - wanted; last < of; last += 1) {
+    const drawn = Math.floor(random() * (last + 1));
+    picked.add(picked.has(drawn) ? last : drawn);
+  }
+  return [...picked].sort((a, b) => a - b);
+}
+
+/** Numbers from 0 up to 1 that depend on the seed alone, so that a drill can be run again with the same messages. */
+export function seededRandom(seed: number): () => number {
+  let drawn = 0;
+  return () => {
+    drawn += 1;
+    return hash('sha256', `mailkeep drill ${seed} ${drawn}`, 'buffer').readUIntBE(0, 6) / 2 ** 48;
+  };
+}
 
 /**
  * A message that did not come back as it is in the archive.

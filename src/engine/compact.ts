@@ -5,15 +5,15 @@ import {
   type Compactable,
   compactableSegments,
   compactSegment,
+  dropOldGenerations,
   isDamage,
 } from '../archive/write/compact-segments.ts';
 import type { ArchiveCodec } from '../archive/write/compress-payload.ts';
 import { writing } from '../archive/write/hot-segment.ts';
 import { acquireLock } from '../archive/write/lock.ts';
-import { dropOldGenerations } from '../archive/write/old-generations.ts';
 import { sealerOnThread } from '../archive/write/sealer.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { refuseNetworkFileSystem } from './archive/network-file-system.ts';
+import { refuseNetworkFileSystem } from './archive/archive-folder.ts';
 import type { EngineContext } from './context.ts';
 
 export interface CompactResult {

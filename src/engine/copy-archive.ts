@@ -3,20 +3,17 @@ import path from 'node:path';
 import { realFiles } from '../archive/files/real-files.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../archive/format/layout.ts';
 import { isUnused } from '../archive/read/format-file.ts';
-import { acquireLock } from '../archive/write/lock.ts';
-import { holderPath } from '../archive/write/lock-holder.ts';
+import { acquireLock, holderPath } from '../archive/write/lock.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { type Copied, copyLog } from '../copy/copy-log.ts';
-import { isWithin } from '../disk/is-within.ts';
-import { makeFoldersDurably } from '../disk/make-folders.ts';
+import { isWithin, makeFoldersDurably } from '../disk/make-folders.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 import { usageError } from '../errors/usage.ts';
 import { copyError } from '../errors/verify.ts';
 import type { FoldProgress } from '../indexer/fold-log.ts';
 import type { IndexingProgress } from '../indexer/index-pending.ts';
 import { dropAsides } from '../retention/carry-out.ts';
-import { updateCatalog } from './archive/catalog-of-copy.ts';
-import { removeCatalogs } from './archive/remove-catalogs.ts';
+import { removeCatalogs, updateCatalog } from './archive/catalog-of-copy.ts';
 import { rebuild } from './rebuild.ts';
 
 /** What became of the catalog next to a copied log. */

@@ -5,7 +5,7 @@ import {
   type MailboxFacts,
   type VerificationFacts,
 } from './facts.ts';
-import type { RunReport } from './run-report.ts';
+import type { RunReport } from './fullness.ts';
 
 /** A request to the service, as far as metrics tell of it. */
 export interface CountedRequest {

@@ -1,12 +1,126 @@
-import type { RunReport } from '../health/run-report.ts';
+import { spawn } from 'node:child_process';
+import { errnoOf } from '../errors/mailkeep-error.ts';
+import type { RunReport } from '../health/fullness.ts';
+import { following } from '../limiter/on-abort.ts';
 import type { StateFile } from '../state/state-file.ts';
-import type { Outcome } from './command.ts';
-import { runCommand } from './command.ts';
 import { messageOf, type NotificationMessage, type Surroundings } from './message.ts';
 import { type Observation, observationsOf, type Subject, subjectKey } from './observation.ts';
-import { allWell, due, observe, type Told, tried } from './plan.ts';
-import { postMessage } from './post.ts';
-import { toldIn } from './remembered.ts';
+import { allWell, due, observe, type Told, toldIn, tried } from './plan.ts';
+
+/** How a notification went; the reason holds a code, a status or a signal, and no text of anybody's. */
+export type Outcome = { readonly sent: true } | { readonly sent: false; readonly reason: string };
+
+/** What a command needs of our environment. Tokens, credentials and the service manager's socket are not among it. */
+const KEPT = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
+
+/**
+ * Runs the operator's command line in a shell. Nothing is put into the line: what happened is in the variables
+ * MAILKEEP_EVENT, MAILKEEP_OK and MAILKEEP_SUMMARY and, whole, as JSON on standard input. Its output is dropped.
+ *
+ * @param timeoutMs after which the command and what it started are killed
+ */
+export function runCommand(
+  command: string,
+  message: NotificationMessage,
+  env: Readonly<Record<string, string | undefined>>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const child = spawn('/bin/sh', ['-c', command], {
+    // A group of its own, so that all of it can be killed.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: {
+      ...Object.fromEntries(KEPT.flatMap((name) => (name in env ? [[name, env[name]]] : []))),
+      MAILKEEP_EVENT: message.event,
+      MAILKEEP_OK: message.ok ? '1' : '0',
+      MAILKEEP_SUMMARY: message.summary,
+    },
+  });
+  let killed: string | null = null;
+  const kill = (why: string): void => {
+    killed ??= why;
+    if (child.pid !== undefined) killGroup(child.pid);
+  };
+  const timer = setTimeout(() => kill('timeout'), timeoutMs);
+  const onAbort = (): void => kill('stopped');
+  signal.addEventListener('abort', onAbort, { once: true });
+  // A command that does not read its input is not wrong.
+  child.stdin.on('error', () => {});
+  child.stdin.end(`${JSON.stringify(message)}\n`);
+  return new Promise<Outcome>((resolve) => {
+    child.once('error', (error) =>
+      resolve({ sent: false, reason: errnoOf(error) ?? 'not started' }),
+    );
+    child.once('exit', (code, by) => {
+      if (killed !== null) resolve({ sent: false, reason: killed });
+      else if (code === 0) resolve({ sent: true });
+      else resolve({ sent: false, reason: code === null ? String(by) : `exit code ${code}` });
+    });
+  }).finally(() => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  });
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    // It has just ended.
+    if (errnoOf(error) !== 'ESRCH') throw error;
+  }
+}
+
+/**
+ * POSTs a notification as JSON. In the address, `{code}` stands for 0 or 1 and `{status}` for `up` or `down`: services
+ * that watch for signs of life take a failure by them.
+ *
+ * @param url a secret: whoever knows it may speak in our name
+ */
+export async function postMessage(
+  url: string,
+  message: NotificationMessage,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const filled = url
+    .replaceAll('{code}', message.ok ? '0' : '1')
+    .replaceAll('{status}', message.ok ? 'up' : 'down');
+  const { controller, release } = following(signal);
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    controller.abort();
+  }, timeoutMs);
+  try {
+    const response = await fetch(filled, {
+      method: 'POST',
+      // Where it would lead is for the configuration to say; a POST may become a GET on its way, and be lost.
+      redirect: 'manual',
+      headers: { 'content-type': 'application/json', 'user-agent': `mailkeep/${message.version}` },
+      body: JSON.stringify(message),
+      signal: controller.signal,
+    });
+    await response.body?.cancel();
+    return response.ok ? { sent: true } : { sent: false, reason: `status ${response.status}` };
+  } catch (error) {
+    if (late) return { sent: false, reason: 'timeout' };
+    if (signal.aborted) return { sent: false, reason: 'stopped' };
+    // The error's own words may hold the address.
+    return { sent: false, reason: connectionCode(error) };
+  } finally {
+    clearTimeout(timer);
+    release();
+  }
+}
+
+function connectionCode(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code: unknown =
+    typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;
+  return typeof code === 'string' ? code : 'no answer';
+}
 
 /** Where what was reported is remembered over restarts: the archive's state. */
 export type NotifyMemory = Pick<StateFile, 'get' | 'set'>;

@@ -1,8 +1,10 @@
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
+import { z } from 'zod';
+import { ERROR_FAMILIES, type ErrorFamily } from '../errors/mailkeep-error.ts';
 import {
   type Failure,
   isWarning,
   type Observation,
+  SUBJECT_KINDS,
   type Subject,
   subjectKey,
 } from './observation.ts';
@@ -140,4 +142,30 @@ export function allWell({ troubles }: Told): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
   );
+}
+
+const family = z.enum(ERROR_FAMILIES);
+const told = z.object({
+  troubles: z.record(
+    z.string(),
+    z.object({
+      subject: z.object({
+        kind: z.enum(SUBJECT_KINDS),
+        name: z.string(),
+        id: z.string().optional(),
+      }),
+      failure: z.object({ family, code: z.string(), message: z.string() }),
+      since: z.number(),
+      seenAt: z.number(),
+      wellSince: z.number().nullable(),
+      toldAt: z.number().nullable(),
+      flapping: z.boolean(),
+    }),
+  ),
+  triedAt: z.number().nullable(),
+});
+
+/** Reads back what a channel was told; nothing where it is not that: at worst something is told twice. */
+export function toldIn(value: unknown): Told {
+  return told.safeParse(value).data ?? NOTHING_TOLD;
 }

@@ -1,10 +1,75 @@
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { readDelivery } from '../wire/delivery.ts';
-import { readAtMost } from './body.ts';
 import type { Hint, KnownWebhook } from './hint.ts';
 import type { KnownSecrets } from './known-secrets.ts';
-import { type RefusalReason, RefusalTally } from './refusals.ts';
-import { type Rate, TokenBucket } from './token-bucket.ts';
+
+/**
+ * The bytes of a request's body, or null when there are more than `most`: the rest is not read then.
+ *
+ * @throws what the connection ended with, when it did
+ */
+export async function readAtMost(request: Request, most: number): Promise<Buffer | null> {
+  if (Number(request.headers.get('content-length') ?? 0) > most) return null;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of request.body ?? []) {
+    length += chunk.length;
+    if (length > most) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Why a request was not taken as a delivery. */
+export type RefusalReason = 'path' | 'method' | 'secret' | 'rate' | 'too-large' | 'broken';
+
+const EVERY_MS = 60_000;
+
+/** Says at most once a minute that requests are refused, and how many since it last did: anybody can send them. */
+export class RefusalTally {
+  readonly #since = new Map<RefusalReason, { at: number; times: number }>();
+
+  /** How many to tell of now; 0 for none. */
+  note(reason: RefusalReason, now: number): number {
+    const known = this.#since.get(reason);
+    if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
+      known.times += 1;
+      return 0;
+    }
+    this.#since.set(reason, { at: now, times: 0 });
+    return 1 + (known?.times ?? 0);
+  }
+}
+
+export interface Rate {
+  /** How many may come at once. */
+  readonly burst: number;
+  readonly perSecond: number;
+}
+
+/** Lets so many through, and refills with time. A clock that goes back refills nothing and breaks nothing. */
+export class TokenBucket {
+  readonly #rate: Rate;
+  #tokens: number;
+  #at: number;
+
+  constructor(rate: Rate, now: number) {
+    this.#rate = rate;
+    this.#tokens = rate.burst;
+    this.#at = now;
+  }
+
+  /** Takes one; the milliseconds until there is one again when there is none, else 0. */
+  take(now: number): number {
+    const { burst, perSecond } = this.#rate;
+    const passed = Math.max(0, now - this.#at) / 1_000;
+    this.#tokens = Math.min(burst, this.#tokens + passed * perSecond);
+    this.#at = now;
+    if (this.#tokens < 1) return Math.ceil(((1 - this.#tokens) / perSecond) * 1_000);
+    this.#tokens -= 1;
+    return 0;
+  }
+}
 
 /** What is worth a line in a log. None of it holds a secret, an address or anything that a stranger sent. */
 export type ReceiverEvent =

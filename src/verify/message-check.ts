@@ -1,6 +1,10 @@
 import { createHash, hash as digest } from 'node:crypto';
-import { RecipeMismatch, rebuildPieces } from '../archive/format/rebuild.ts';
-import { type MessagePayload, readMessagePayload } from '../archive/format/recipe.ts';
+import {
+  type MessagePayload,
+  RecipeMismatch,
+  readMessagePayload,
+  rebuildPieces,
+} from '../archive/format/recipe.ts';
 import { RECORD_KIND } from '../archive/format/records.ts';
 import { readFact } from '../archive/read/fold-record.ts';
 import type { Visited } from '../archive/read/segment-batches.ts';

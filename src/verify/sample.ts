@@ -3,8 +3,7 @@ import type { Concerns } from '../catalog/concerned.ts';
 import type { StoredSegment } from '../catalog/implied.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
-import { messageFinding } from './concern.ts';
-import { type Finding, Findings } from './findings.ts';
+import { type Finding, Findings, messageFinding } from './findings.ts';
 
 /** How far the messages of a segment were verified, and when. */
 export interface SegmentCheckup {

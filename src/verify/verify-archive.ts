@@ -8,13 +8,11 @@ import { scanLog } from '../archive/read/scan-log.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
-import { Beyond } from './beyond.ts';
-import { compareCatalog } from './compare-catalog.ts';
-import { concernedIn, messageFinding } from './concern.ts';
-import { type Finding, Findings } from './findings.ts';
+import { concernedIn, type Finding, Findings, messageFinding } from './findings.ts';
 import {
   type CatalogState,
   type CatalogTrouble,
+  compareCatalog,
   type Grown,
   openGrown,
   troubleOf,
@@ -23,6 +21,30 @@ import {
 import { type LogTotals, readLog, type VerifyProgress, type VouchedCommit } from './read-log.ts';
 import type { MessagesJob, SegmentDamage } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
+
+/** Where bytes are that the fold does not know yet. */
+export class Beyond {
+  readonly #blobs = new Map<string, Position>();
+  readonly #messages = new Map<string, Position>();
+
+  note({ records }: CommittedBatch): void {
+    for (const record of records) {
+      if (record.kind === 'blob') this.#blobs.set(record.hash, record.position);
+      else if (record.kind === 'message') this.#messages.set(record.id, record.position);
+    }
+  }
+
+  has(kind: 'message' | 'blob', hash: string): boolean {
+    return (kind === 'message' ? this.#messages : this.#blobs).has(hash);
+  }
+
+  over(locator: Locator): Locator {
+    return {
+      blob: (hash) => this.#blobs.get(hash) ?? locator.blob(hash),
+      message: (id) => this.#messages.get(id) ?? locator.message(id),
+    };
+  }
+}
 
 /** Messages that a thread is asked to rebuild at a time. */
 const MOST_REBUILT = 1_000;

@@ -23,7 +23,7 @@ async function work(job: ThreadJob): Promise<readonly string[]> {
     case 'messages':
       return await rebuildMessages(realFiles, job.job);
     case 'structure': {
-      const { foundInStructure } = await import('./catalog-structure.ts');
+      const { foundInStructure } = await import('./grown-catalog.ts');
       return foundInStructure(job.dir);
     }
   }

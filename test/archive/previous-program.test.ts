@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { ScanEvent } from '../../src/archive/read/scan-log.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
+import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { mailkeep } from '../cli/child.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';

@@ -6,7 +6,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import type { scanLog } from '../../src/archive/read/scan-log.ts';
 import type { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import type { SealingOutcome } from '../../src/archive/write/seal-closed.ts';
+import type { SealingOutcome } from '../../src/archive/write/sealer.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { constants, crc32, deflateSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { CODEC, type RecordHeader, STORED_KIND } from '../../src/archive/format/record-header.ts';
-import { inflatePayload } from '../../src/archive/format/stored-payload.ts';
-import { isSingleFrame } from '../../src/archive/format/zstd-frame.ts';
+import { inflatePayload, isSingleFrame } from '../../src/archive/format/stored-payload.ts';
 import { compressPayload } from '../../src/archive/write/compress-payload.ts';
 import { noise } from './generated-mail.ts';
 

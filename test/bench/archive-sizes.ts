@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { logFolder, parseSegmentName } from '../../src/archive/format/layout.ts';
 import { acquireLock } from '../../src/archive/write/lock.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
+import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 
 /** What the log takes on disk once every segment is sealed and replaced files are gone. */
 export interface SealedLog {

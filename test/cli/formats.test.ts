@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csvField } from '../../src/cli/line-format.ts';
-import { footerText } from '../../src/cli/page-footer.ts';
+import { footerText } from '../../src/cli/place-line.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, program, type Workplace, workplace } from './child.ts';
 import { ran } from './surface.ts';

@@ -4,9 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { readHelp } from '../../src/cli/commands/manual/help-text.ts';
-import { manualPage } from '../../src/cli/commands/manual/page.ts';
-import { roffText } from '../../src/cli/commands/manual/roff.ts';
+import { manualPage, readHelp, roffText } from '../../src/cli/commands/manual/page.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
 
 let page: string;

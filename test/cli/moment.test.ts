@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { moment } from '../../src/cli/moment.ts';
+import { moment } from '../../src/cli/option-values.ts';
 
 const now = Date.parse('2026-03-10T12:00:00Z');
 

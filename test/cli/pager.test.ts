@@ -4,11 +4,8 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import pc from 'picocolors';
 import { describe, expect, test } from 'vitest';
-import { messageText } from '../../src/cli/commands/show/message-text.ts';
-import { printPaged, wantedPager } from '../../src/cli/commands/show/pager.ts';
-import type { Output } from '../../src/cli/output.ts';
-import { streamOutput } from '../../src/cli/output.ts';
-import { wrapLine } from '../../src/cli/wrap-text.ts';
+import { messageText, printPaged, wantedPager } from '../../src/cli/commands/show/show-thread.ts';
+import { type Output, streamOutput, wrapLine } from '../../src/cli/output.ts';
 import type { MessageReading } from '../../src/mime/message-reading.ts';
 
 function terminal(): { output: Output; printed: () => string } {

@@ -1,10 +1,9 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { planText } from '../../src/cli/commands/sync/plan-report.ts';
+import { planText } from '../../src/cli/commands/sync/tell-result.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
-import { liveProgress } from '../../src/cli/progress/live-progress.ts';
-import { plainProgress } from '../../src/cli/progress/plain-progress.ts';
+import { liveProgress, plainProgress } from '../../src/cli/progress/live-progress.ts';
 import { summaryLine } from '../../src/cli/progress/progress-text.ts';
 import { emptyTally, sumOf, tallied, timeLeft } from '../../src/cli/progress/tally.ts';
 import type { SyncProgress } from '../../src/sync/progress.ts';

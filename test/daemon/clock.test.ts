@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
 import { exitOfSync } from '../../src/cli/commands/sync/sync-report.ts';
-import { cronTimes } from '../../src/daemon/cron.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import type {
   DaemonEvent,
@@ -9,7 +8,7 @@ import type {
   WatchedMailbox,
 } from '../../src/daemon/ports.ts';
 import { mergeResults } from '../../src/daemon/run.ts';
-import { Timetable } from '../../src/daemon/timetable.ts';
+import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
 import { diskFull, logSyncFailed } from '../../src/errors/archive.ts';
 import { syncError } from '../../src/errors/origin.ts';
 import type { SyncFailure, SyncResult } from '../../src/sync/result.ts';

@@ -4,9 +4,9 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import type { RunReport } from '../../src/health/run-report.ts';
+import type { RunReport } from '../../src/health/fullness.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
-import { toldIn } from '../../src/notify/remembered.ts';
+import { toldIn } from '../../src/notify/plan.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
 
 let folder: string;

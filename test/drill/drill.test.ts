@@ -14,10 +14,14 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCompared } from '../../src/catalog/implied.ts';
-import { type DrillOptions, drill } from '../../src/drill/drill.ts';
-import { ownFields, parserFields } from '../../src/drill/header-fields.ts';
-import { pickSample } from '../../src/drill/pick-sample.ts';
-import { seededRandom } from '../../src/drill/seeded-random.ts';
+import {
+  type DrillOptions,
+  drill,
+  ownFields,
+  parserFields,
+  pickSample,
+  seededRandom,
+} from '../../src/drill/drill.ts';
 import { createWorkFolder } from '../../src/drill/work-folder.ts';
 import { ran } from '../cli/surface.ts';
 import { START, StoredArchive, sampleSources, sha256 } from '../export/stored-archive.ts';

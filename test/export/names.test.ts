@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FolderPaths, type NamedFolder } from '../../src/export/folder-paths.ts';
-import { maildirFileName } from '../../src/export/maildir-file-name.ts';
 import { messageName } from '../../src/export/names.ts';
+import { FolderPaths, maildirFileName, type NamedFolder } from '../../src/export/plan-places.ts';
 import { foldedName } from '../../src/mail/file-names.ts';
 import {
   decodeModifiedUtf7,

@@ -6,8 +6,8 @@ import {
   type MailboxFacts,
   Remembered,
 } from '../../src/health/facts.ts';
+import type { RunReport } from '../../src/health/fullness.ts';
 import { Metrics } from '../../src/health/metrics.ts';
-import type { RunReport } from '../../src/health/run-report.ts';
 import { type HealthServer, startHealthServer } from '../../src/health/server.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);

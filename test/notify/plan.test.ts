@@ -8,9 +8,9 @@ import {
   type Notice,
   observe,
   type Told,
+  toldIn,
   tried,
 } from '../../src/notify/plan.ts';
-import { toldIn } from '../../src/notify/remembered.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

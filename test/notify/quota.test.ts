@@ -7,8 +7,15 @@ import type { Quota } from '../../src/engine/status/archive-status.ts';
 import { fullnessOf } from '../../src/health/fullness.ts';
 import { messageOf } from '../../src/notify/message.ts';
 import { subjectKey } from '../../src/notify/observation.ts';
-import { allWell, due, NOTHING_TOLD, observe, type Told, tried } from '../../src/notify/plan.ts';
-import { toldIn } from '../../src/notify/remembered.ts';
+import {
+  allWell,
+  due,
+  NOTHING_TOLD,
+  observe,
+  type Told,
+  toldIn,
+  tried,
+} from '../../src/notify/plan.ts';
 import { openState } from '../../src/state/state-file.ts';
 import { isUnwatchedMailbox } from '../../src/sync/apply/memory/unwatched.ts';
 import { QUOTA, quotaKey } from '../../src/sync/apply/walk/note-quota.ts';

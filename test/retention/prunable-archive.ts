@@ -1,7 +1,7 @@
 import type { Fact } from '../../src/archive/format/facts.ts';
-import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
+import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
+import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { openState } from '../../src/state/state-file.ts';
 import { listing } from '../catalog/history.ts';

@@ -6,7 +6,6 @@ import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { migrations } from '../../migrations/index.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
-import { commitHash, Identities } from '../../src/archive/format/commit-record.ts';
 import { segmentName } from '../../src/archive/format/layout.ts';
 import { recipeLine } from '../../src/archive/format/recipe.ts';
 import {
@@ -16,7 +15,7 @@ import {
   STORED_KIND,
   writeRecordHeader,
 } from '../../src/archive/format/record-header.ts';
-import { RECORD_KIND } from '../../src/archive/format/records.ts';
+import { commitHash, Identities, RECORD_KIND } from '../../src/archive/format/records.ts';
 import {
   encodeTrailer,
   PURGED_BIT,
@@ -33,7 +32,7 @@ import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/version.ts';
 import { jsonSchemaText } from '../../src/config/json-schema.ts';
-import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control-messages.ts';
+import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control-server.ts';
 import { daemonStatus } from '../../src/daemon/status.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { EXPORT_FORMATS } from '../../src/export/format.ts';

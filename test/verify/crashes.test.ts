@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
-import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
+import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { Positions } from '../archive/positions.ts';

@@ -13,7 +13,7 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSegment } from '../../src/archive/read/segment-files.ts';
 import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
-import { sealClosedSegments } from '../../src/archive/write/seal-closed.ts';
+import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { readLog } from '../../src/verify/read-log.ts';
 import type { SegmentDamage } from '../../src/verify/segment-report.ts';
 import { checkerInProcess } from '../../src/verify/segment-threads.ts';

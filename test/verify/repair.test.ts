@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileLayer } from '../../src/archive/files/file-layer.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import { scanLog } from '../../src/archive/read/scan-log.ts';
-import { dropOldGenerations } from '../../src/archive/write/old-generations.ts';
+import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';

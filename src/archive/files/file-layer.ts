@@ -1,7 +1,14 @@
-import { dirname } from 'node:path';
+import { statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { NOT_REGULAR } from '../../disk/regular-file.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import { temporaryPath } from '../format/layout.ts';
+
+/** Bytes that an ordinary user can still write on the disk that holds `dir` (which must exist). */
+export async function freeBytes(dir: string): Promise<number> {
+  const { bavail, bsize } = await statfs(dir);
+  return bavail * bsize;
+}
 
 /**
  * The narrow door to the disk. Everything the archive promises about power cuts and full disks is promised in terms of
@@ -121,4 +128,22 @@ export async function replaceFile(
     throw error;
   }
   await files.syncFolder(dirname(path));
+}
+
+/**
+ * Returns the same files, without those at certain paths: no folder lists them. A segment that may not be opened is then
+ * to every reader one that is not there.
+ *
+ * @param hidden paths as `join` makes them
+ */
+export function filesWithout(files: FileLayer, hidden: ReadonlySet<string>): FileLayer {
+  return {
+    open: (path, access) => files.open(path, access),
+    list: (folder) => files.list(folder).filter((name) => !hidden.has(join(folder, name))),
+    makeFolder: (folder) => files.makeFolder(folder),
+    rename: (from, to) => files.rename(from, to),
+    remove: (path) => files.remove(path),
+    syncFolder: (folder) => files.syncFolder(folder),
+    modifiedAt: (path) => files.modifiedAt(path),
+  };
 }

@@ -1,13 +1,13 @@
 import { logDamaged } from '../../errors/archive.ts';
 import { createAnew, type FileLayer, writeAll } from '../files/file-layer.ts';
+import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import {
   type CommitRecord,
   commitHash,
   decodeCommit,
   Identities,
-} from '../format/commit-record.ts';
-import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
-import { RECORD_KIND } from '../format/records.ts';
+  RECORD_KIND,
+} from '../format/records.ts';
 import { purgedByFooter } from '../format/sealed-footer.ts';
 import {
   encodeSegmentHeader,

@@ -1,5 +1,4 @@
-import { isFact } from '../format/fact-shape.ts';
-import type { Fact } from '../format/facts.ts';
+import { type Fact, isFact } from '../format/facts.ts';
 import { parseJson } from '../format/json-shape.ts';
 import { readMessagePayload } from '../format/recipe.ts';
 import { RECORD_KIND } from '../format/records.ts';

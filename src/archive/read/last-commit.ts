@@ -1,9 +1,8 @@
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
-import { type CommitRecord, decodeCommit } from '../format/commit-record.ts';
 import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/record-header.ts';
-import { decodeInner } from '../format/sealed-block.ts';
-import type { SealedIndex } from '../format/sealed-footer.ts';
+import { type CommitRecord, decodeCommit } from '../format/records.ts';
+import { decodeInner, type SealedIndex } from '../format/sealed-footer.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
 import { segmentBatches } from './segment-batches.ts';

@@ -4,8 +4,13 @@ import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
-import { RecipeMismatch, rebuild, rebuildPieces } from '../format/rebuild.ts';
-import { type MessagePayload, readMessagePayload } from '../format/recipe.ts';
+import {
+  type MessagePayload,
+  RecipeMismatch,
+  readMessagePayload,
+  rebuild,
+  rebuildPieces,
+} from '../format/recipe.ts';
 import { type Locator, type Position, RECORD_KIND } from '../format/records.ts';
 import { checkFormat } from './format-file.ts';
 import { SegmentCache } from './segment-cache.ts';

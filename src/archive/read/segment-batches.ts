@@ -1,12 +1,12 @@
 import type { DamageReason } from '../../errors/archive.ts';
+import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
 import {
   type CommitRecord,
   commitHash,
   decodeCommit,
   Identities,
-} from '../format/commit-record.ts';
-import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
-import { RECORD_KIND } from '../format/records.ts';
+  RECORD_KIND,
+} from '../format/records.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { OpenSegment } from './segment-files.ts';
 import {

@@ -9,7 +9,7 @@ import {
   STORED_KIND,
 } from '../format/record-header.ts';
 import type { Position } from '../format/records.ts';
-import { decodeInner } from '../format/sealed-block.ts';
+import { decodeInner } from '../format/sealed-footer.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
 import {
   listSegments,

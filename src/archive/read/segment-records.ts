@@ -1,8 +1,7 @@
 import { hash as digest } from 'node:crypto';
 import type { DamageReason } from '../../errors/archive.ts';
 import { FLAG_PURGED, STORED_KIND } from '../format/record-header.ts';
-import { decodeInner, innerLength } from '../format/sealed-block.ts';
-import { TRAILER_BYTES } from '../format/sealed-footer.ts';
+import { decodeInner, innerLength, TRAILER_BYTES } from '../format/sealed-footer.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
 import { FileWindow, walkRecords } from './record-walk.ts';

@@ -3,9 +3,8 @@ import { type FileLayer, writeAll } from '../files/file-layer.ts';
 import { SEGMENT_BYTES } from '../format/layout.ts';
 import type { CommittedBatch } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
-import { Batch } from './batch.ts';
+import { Batch, serializeBatch } from './batch.ts';
 import { createSegment, type HotSegment, syncing, writing } from './hot-segment.ts';
-import { serializeBatch } from './serialize-batch.ts';
 
 /** Memory for a batch on its way to the disk; a larger batch gets its own, which is let go of afterwards. */
 const MEMORY_BYTES = 9 * 1024 * 1024;

@@ -1,10 +1,18 @@
-import { randomBytes } from 'node:crypto';
+import { hash as digest, randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
 import { logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
-import type { FileLayer } from '../files/file-layer.ts';
+import { type FileLayer, openIfFile, readWhole } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
-import { formatPath, isTemporary, logFolder, temporaryPath } from '../format/layout.ts';
+import {
+  formatPath,
+  isTemporary,
+  logFolder,
+  parseTailName,
+  tailPath,
+  temporaryPath,
+} from '../format/layout.ts';
+import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
 import { ARCHIVE_ID_BYTES, genesisHash } from '../format/segment-header.ts';
 import { filesWithDamage } from '../mend/bad-sectors.ts';
 import { announceZstd, checkFormat, isUnused, writeFormat } from '../read/format-file.ts';
@@ -24,6 +32,40 @@ import {
 } from '../read/segment-files.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
 import { LogWriter, type WriterSettings } from './log-writer.ts';
+
+const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
+
+/**
+ * Looks for payloads in the tails that were put aside. A tail does not say where it stood, so header CRCs cannot be
+ * asked; the SHA-256 of the payload is.
+ *
+ * @param wanted hexadecimal SHA-256 values
+ */
+export function payloadsInTails(
+  files: FileLayer,
+  dir: string,
+  wanted: ReadonlySet<string>,
+): Map<string, Buffer> {
+  const found = new Map<string, Buffer>();
+  if (wanted.size === 0) return found;
+  for (const name of files.list(logFolder(dir))) {
+    const number = parseTailName(name);
+    if (number === undefined) continue;
+    const tail = openIfFile(files, tailPath(dir, number));
+    if (tail === undefined) continue;
+    tail.close();
+    const bytes = readWhole(files, tailPath(dir, number));
+    for (let at = bytes.indexOf(MAGIC); at !== -1; at = bytes.indexOf(MAGIC, at + 1)) {
+      if (at + RECORD_HEADER_BYTES > bytes.length) break;
+      const hash = bytes.toString('hex', at + 16, at + 48);
+      if (!wanted.has(hash)) continue;
+      const start = at + RECORD_HEADER_BYTES;
+      const payload = bytes.subarray(start, start + bytes.readUInt32LE(at + 12));
+      if (digest('sha256', payload, 'hex') === hash) found.set(hash, payload);
+    }
+  }
+  return found;
+}
 
 export interface LogWriterOptions {
   /** The archive's folder; the caller holds its lock (see `acquireLock`). */

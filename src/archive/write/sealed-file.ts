@@ -7,11 +7,12 @@ import {
   STORED_KIND,
   writeRecordHeader,
 } from '../format/record-header.ts';
-import { encodeInner, innerLength } from '../format/sealed-block.ts';
 import {
   type Container,
   encodeFooter,
+  encodeInner,
   encodeTrailer,
+  innerLength,
   PURGED_BIT,
 } from '../format/sealed-footer.ts';
 import { type ArchiveCodec, compressPayload } from './compress-payload.ts';

@@ -1,7 +1,6 @@
 import type { BlobHash, MessageId } from '../../mail/words.ts';
 import { firstLine, MIN_DECODED_BYTES, RunFinder, readRun } from '../format/base64-runs.ts';
-import { rebuild } from '../format/rebuild.ts';
-import { readMessagePayload, recipeLine } from '../format/recipe.ts';
+import { readMessagePayload, rebuild, recipeLine } from '../format/recipe.ts';
 import { RecipeBuilder } from './recipe-builder.ts';
 
 /** A message as it will be stored: the payload of its record, and the blobs that the payload refers to. */

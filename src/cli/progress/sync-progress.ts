@@ -1,6 +1,6 @@
 import type { ProgressListener } from '../../sync/progress.ts';
 import type { Notices } from '../notices.ts';
-import { plainProgress } from './plain-progress.ts';
+import { plainProgress } from './live-progress.ts';
 
 export interface ShownProgress {
   readonly listen: ProgressListener;

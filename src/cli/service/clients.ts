@@ -7,16 +7,100 @@ import { readToken } from '../../config/token.ts';
 import { openClients } from '../../engine/origins/clients.ts';
 import { type ExitCode, exitOf } from '../../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { type OriginAnswer, OriginRefusal } from '../../errors/origin.ts';
 import { operationError, usageError } from '../../errors/usage.ts';
 import { Limiter } from '../../limiter/limiter.ts';
+import { terminalLine, terminalSafe } from '../../mail/terminal-safe.ts';
+import { nearestAddress } from '../../names/near-names.ts';
 import { nearest } from '../../names/nearest.ts';
 import { readState, type StateFile } from '../../state/state-file.ts';
 import type { AccountRecord } from '../../wire/mailbox-records.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
+import { tell } from '../notices.ts';
 import { waitingText } from '../progress/progress-text.ts';
-import { tell } from '../tell.ts';
-import { answeredWords, hintByHand, refusalIn } from './service-words.ts';
+
+/**
+ * What JSON leaves as it is although a terminal obeys it or nobody can see it: DEL and the C1 controls, bidi
+ * controls, characters without width, line separators, fillers.
+ */
+const UNSEEN = /[\x7f-\x9f\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]|\u034f/gu;
+
+/** JSON for people: every such character is escaped, which any reader of JSON undoes. */
+export function visibleJson(value: unknown, indent?: number): string {
+  return (JSON.stringify(value, undefined, indent) ?? 'null').replace(UNSEEN, (character) =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+/** The refusal that an error is, or that left a write's outcome unknown; null where the service said nothing. */
+export function refusalIn(error: unknown): OriginRefusal | null {
+  if (error instanceof OriginRefusal) return error;
+  return error instanceof MailkeepError && error.cause instanceof OriginRefusal
+    ? error.cause
+    : null;
+}
+
+/** Hints of syncs that speak of the next one, or guess at what the service itself says beside the sentence. */
+const NO_HINT: ReadonlySet<string> = new Set([
+  'origin.status',
+  'origin.mailbox-not-found',
+  'origin.rate-limited',
+  'origin.timeout',
+  'origin.cut-short',
+]);
+
+/** The hint of an error where an operation was called by hand. */
+export function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
+  if (code === 'origin.unreachable')
+    return 'Check the network, and the address in the configuration.';
+  return NO_HINT.has(code) ? null : hint;
+}
+
+/**
+ * The error envelope of a surface in the service's own words, as it came and as lines for a terminal. A token
+ * that the service repeats is masked.
+ */
+export function answeredWords(
+  { status, facts }: OriginRefusal,
+  answer: OriginAnswer,
+  secrets: Iterable<string>,
+): { readonly json: object; readonly lines: string[] } {
+  const { code, message, params, errors, correlationId } = answer;
+  const details = {
+    ...params,
+    ...errors,
+    ...(correlationId === null ? {} : { correlation_id: correlationId }),
+  };
+  const json = String(facts.operation).startsWith('platform.')
+    ? { status, message, errors, correlation_id: correlationId }
+    : { status, error: message, code, params };
+  const mask = masking(secrets);
+  return {
+    json: masked(json, mask),
+    lines: [
+      ...(message === '' ? [] : [`The service says: ${terminalSafe(mask(message)).trim()}`]),
+      ...Object.entries(details).map(
+        ([name, value]) => `  ${terminalLine(mask(name))}: ${mask(visibleJson(value))}`,
+      ),
+    ],
+  };
+}
+
+function masking(secrets: Iterable<string>): (text: string) => string {
+  const all = [...secrets];
+  return (text) => all.reduce((masked, secret) => masked.replaceAll(secret, '***'), text);
+}
+
+function masked(value: object, mask: (text: string) => string): object {
+  const copy: unknown = JSON.parse(JSON.stringify(value), (_key, part: unknown) =>
+    typeof part === 'string' ? mask(part) : part,
+  );
+  return typeof copy === 'object' && copy !== null ? copy : {};
+}
 
 /** Both surfaces of one account, for commands that call operations by hand. */
 export interface Clients {
@@ -111,4 +195,38 @@ export function oneAccount({ accounts }: Settings, name: string | undefined): Ac
     });
   if (others.length > 0) throw operationError('operation-needs-account', { known });
   return first;
+}
+
+export interface NamedMailbox {
+  readonly resourceId: string;
+  readonly address: string;
+}
+
+/**
+ * The mailbox that an address or a resource id names, among those that the token of the mailbox surface reaches.
+ *
+ * @throws operation-mailbox-unknown
+ */
+export async function namedMailbox(clients: Clients, name: string): Promise<NamedMailbox> {
+  const { mailboxes } = await clients.reach();
+  const found = mailboxCalled(mailboxes, name);
+  if (found !== undefined) return { resourceId: found.resourceId, address: found.address };
+  const known = mailboxes.map((mailbox) => mailbox.address);
+  throw operationError('operation-mailbox-unknown', {
+    address: name,
+    account: clients.account.name,
+    known,
+    suggestion: nearestAddress(name, known),
+  });
+}
+
+/** Returns the mailbox that an address or a resource id names, or undefined. */
+export function mailboxCalled<M extends NamedMailbox>(
+  mailboxes: readonly M[],
+  name: string,
+): M | undefined {
+  const address = name.toLowerCase();
+  return mailboxes.find(
+    (mailbox) => mailbox.resourceId === name || mailbox.address.toLowerCase() === address,
+  );
 }

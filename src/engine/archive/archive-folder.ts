@@ -1,8 +1,30 @@
 import { statSync } from 'node:fs';
+import { fileSystemOf } from '../../archive/files/file-system.ts';
 import { formatPath, logFolder } from '../../archive/format/layout.ts';
+import { networkFileSystem } from '../../errors/archive.ts';
 import { errnoOf } from '../../errors/mailkeep-error.ts';
 import { archiveUnreadable } from '../../errors/system.ts';
 import { usageError } from '../../errors/usage.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Whether the user takes the risk of a network file system. */
+export function allowsNetwork(env: Environment): boolean {
+  return env.MAILKEEP_NETWORK_FILE_SYSTEM === 'allow';
+}
+
+/**
+ * Refuses to write to an archive that is reached over a network.
+ *
+ * @throws network-file-system, unless MAILKEEP_NETWORK_FILE_SYSTEM is `allow`
+ */
+export function refuseNetworkFileSystem(dataDir: string, env: Environment): void {
+  if (allowsNetwork(env)) return;
+  const found = fileSystemOf(dataDir);
+  if (found?.network !== true) return;
+  const { type, mountPoint } = found;
+  throw networkFileSystem({ dir: dataDir, type, mountPoint });
+}
 
 /** Of these the system says that there is nothing at a path, or that there cannot be. */
 const ABSENT = new Set(['ENOENT', 'ENOTDIR']);

@@ -1,12 +1,30 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { realFiles } from '../../archive/files/real-files.ts';
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
+import { catalogFile } from '../../catalog/open.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { readAttachments } from '../../indexer/attachment-texts.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { createIndexer } from '../../indexer/indexer.ts';
 import { openExtractorPool } from '../../mime/extractor-pool.ts';
-import { removeCatalogs } from './remove-catalogs.ts';
+
+/**
+ * Removes the catalog of a folder for good, with its write-ahead log, unfinished rebuilds, and those that repairs put
+ * aside: all of them have the text of messages. True when there was one. The caller holds the folder's lock.
+ */
+export async function removeCatalogs(dataDir: string): Promise<boolean> {
+  const file = catalogFile(dataDir);
+  const folder = dirname(file);
+  if (!existsSync(folder)) return false;
+  const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));
+  // The database before its log: SQLite would replay a log that is left beside another database.
+  for (const name of names.sort()) rmSync(join(folder, name), { force: true });
+  if (names.length > 0) await realFiles.syncFolder(folder);
+  return names.length > 0;
+}
 
 /**
  * Brings the catalog of a copy to the copy's last commit, texts included. One that cannot be brought there is removed:

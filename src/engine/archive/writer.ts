@@ -13,7 +13,7 @@ import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { openState, type StateFile } from '../../state/state-file.ts';
 import type { EngineContext } from '../context.ts';
-import { refuseNetworkFileSystem } from './network-file-system.ts';
+import { refuseNetworkFileSystem } from './archive-folder.ts';
 
 /** The archive as its one writer has it. Close it whatever happens: that frees the lock. */
 export interface Writer {

@@ -1,4 +1,4 @@
-import { freeBytes } from '../../archive/files/free-space.ts';
+import { freeBytes } from '../../archive/files/file-layer.ts';
 import { realFiles } from '../../archive/files/real-files.ts';
 import {
   type Compactable,

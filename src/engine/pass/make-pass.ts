@@ -1,4 +1,4 @@
-import { freeBytes } from '../../archive/files/free-space.ts';
+import { freeBytes } from '../../archive/files/file-layer.ts';
 import type { Settings } from '../../config/settings.ts';
 import { catalogMirror } from '../../sync/apply/catalog-mirror.ts';
 import { BY_HAND, type PassPolicy } from '../../sync/apply/pass-context.ts';

@@ -8,7 +8,7 @@ import { readState } from '../../state/state-file.ts';
 import type { Wanted } from '../../sync/apply/survey.ts';
 import { type Selection, selects } from '../../sync/plan/selection.ts';
 import type { SyncResult } from '../../sync/result.ts';
-import { listedMailboxes } from '../status/listed-mailboxes.ts';
+import { listedMailboxes } from '../status/archive-status.ts';
 
 /** What the command line narrows a pass to; empty lists narrow nothing. */
 export interface Narrowing {

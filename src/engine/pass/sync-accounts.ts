@@ -6,10 +6,9 @@ import type { ProgressListener } from '../../sync/progress.ts';
 import type { SyncResult } from '../../sync/result.ts';
 import type { Writer } from '../archive/writer.ts';
 import type { EngineContext } from '../context.ts';
-import { attachmentReading } from './attachment-reading.ts';
 import { makePass } from './make-pass.ts';
 import type { OpenAccounts } from './open-pass.ts';
-import { tidy } from './tidy.ts';
+import { attachmentReading, tidy } from './tidy.ts';
 
 /** How long a pass reads the text of attachments once all messages are searchable; the next pass continues there. */
 const ATTACHMENTS_MS = 10_000;

@@ -1,15 +1,34 @@
+import { realFiles } from '../../archive/files/real-files.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import type { RetentionSettings } from '../../config/settings.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { retentionError } from '../../errors/retention.ts';
-import { type PrunePlan, planPrune } from '../../retention/collect.ts';
+import { journalPurge } from '../../retention/carry-out.ts';
+import { type PrunePlan, planPrune, purgedFact } from '../../retention/collect.ts';
 import { clockTrouble } from '../../retention/plan-prune.ts';
+import { surveyPurge } from '../../retention/survey.ts';
 import { parseQuery } from '../../search/parse.ts';
 import type { StateFile } from '../../state/state-file.ts';
-import { accountHosts } from '../account-hosts.ts';
+import type { Writer } from '../archive/writer.ts';
 import type { EngineContext } from '../context.ts';
-import { savedIn, withSaved } from '../saved-searches.ts';
-import { listedMailboxes } from '../status/listed-mailboxes.ts';
+import { accountHosts, savedIn, withSaved } from '../saved-searches.ts';
+import { listedMailboxes } from '../status/archive-status.ts';
+
+/**
+ * Says in the log what goes by a plan; from then on it is decided. Nothing else may commit meanwhile.
+ *
+ * @throws log-damaged, disk-full and its like: nothing is decided then
+ */
+export async function journalPrune(
+  { dataDir, log, catalog }: Writer,
+  { prune: going }: PrunePlan,
+  signal: AbortSignal,
+): Promise<void> {
+  const wanted = { messages: new Set(going.map(({ id }) => id)), quarantined: new Map() };
+  const survey = await surveyPurge(realFiles, dataDir, wanted, signal);
+  const facts = going.map(({ id, places }) => purgedFact(id, 'pruned', places));
+  catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
+}
 
 /**
  * What the configuration lets go of now, with reasons.

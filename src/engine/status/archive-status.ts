@@ -5,8 +5,11 @@ import { logFolder } from '../../archive/format/layout.ts';
 import type { AttachmentCounts } from '../../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../../catalog/folders.ts';
 import { catalogFile } from '../../catalog/open.ts';
-import { type VerificationStatus, verificationStatus } from '../../health/known-damage.ts';
-import { recalledVerification } from '../../health/verification.ts';
+import {
+  recalledVerification,
+  type VerificationStatus,
+  verificationStatus,
+} from '../../health/verification.ts';
 import { readPaceState } from '../../limiter/remembered.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import type { StateFile } from '../../state/state-file.ts';
@@ -15,7 +18,31 @@ import { isUnwatchedFolder, isUnwatchedMailbox } from '../../sync/apply/memory/u
 import { QUOTA, quotaKey } from '../../sync/apply/walk/note-quota.ts';
 import { suspendedSince } from '../../sync/apply/walk/note-usages.ts';
 import type { Reader } from '../archive/reader.ts';
-import { listedMailboxes } from './listed-mailboxes.ts';
+
+/** Scope of the state in which each account's passes keep what the token listed. */
+const LISTED = 'account-mailboxes';
+
+/** A mailbox that a token reached when the account was synced last. */
+export interface ListedMailbox {
+  readonly account: string;
+  readonly host: string;
+  readonly resourceId: string;
+  readonly address: string;
+}
+
+/** Returns the mailboxes that the accounts' tokens reach, as their last passes found; none where there is no state. */
+export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined): ListedMailbox[] {
+  return (state?.entries(LISTED) ?? []).flatMap(({ key, value }) => {
+    const parts: unknown = JSON.parse(key);
+    const [account, host]: unknown[] = Array.isArray(parts) ? parts : [];
+    if (typeof account !== 'string' || typeof host !== 'string' || !Array.isArray(value)) return [];
+    return value.flatMap((entry: unknown): ListedMailbox[] => {
+      const { resourceId, address, unreachableSince } = Object(entry);
+      const reached = unreachableSince === null && typeof resourceId === 'string';
+      return reached && typeof address === 'string' ? [{ account, host, resourceId, address }] : [];
+    });
+  });
+}
 
 /** A mailbox with or without anything in the archive. */
 type StatusMailbox = Omit<KnownMailbox, 'id'>;

@@ -1,11 +1,13 @@
-import { getCurrentAccount, getQuota } from './account.ts';
-import type { Operation } from './call.ts';
+import { dataReply, type Reply } from '../http/reply.ts';
+import { readAttachment } from '../message/listing-record.ts';
+import { renderText } from '../message/rendered-text.ts';
+import { type Call, folderOf, mailboxOf, missing, type Operation, uidOf } from './call.ts';
 import { createFolder, deleteFolder, listFolders, updateFolder } from './folders.ts';
-import { getMessageAttachment, getMessageText } from './message-content.ts';
 import {
   deleteAllMessages,
   deleteMessage,
   deleteMessages,
+  entryOf,
   getMessage,
   getMessageSource,
   listMessages,
@@ -26,6 +28,71 @@ import {
   testWebhook,
   updateWebhook,
 } from './webhooks.ts';
+
+/** The order of the token and the mailboxes it reaches. */
+export function getCurrentAccount({ service, token }: Call): Reply {
+  const mailboxes = [...service.store.mailboxes.values()]
+    .filter(
+      (mailbox) =>
+        mailbox.orderId === token.orderId &&
+        (token.mailboxes === null || token.mailboxes.includes(mailbox.resourceId)),
+    )
+    .map(({ resourceId, address }) => ({ resourceId, address }));
+  return dataReply({ orderResourceId: token.orderId, mailboxes });
+}
+
+export function getQuota(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const { store, settings } = call.service;
+  const usage = store.usage(mailbox);
+  const storage = {
+    resourceName: 'STORAGE',
+    usage: usage.bytes,
+    limit: settings.storageQuotaBytes,
+    percentage: percentage(usage.bytes, settings.storageQuotaBytes),
+  };
+  const messages = {
+    resourceName: 'MESSAGE',
+    usage: usage.messages,
+    limit: settings.messageQuota,
+    percentage: percentage(usage.messages, settings.messageQuota),
+  };
+  return dataReply({
+    quotas: [storage, messages],
+    totalUsage: storage.usage,
+    totalLimit: storage.limit,
+    totalPercentage: storage.percentage,
+    supported: true,
+  });
+}
+
+/** A whole number: 0 to 100, and more where a mailbox holds more than it may. */
+function percentage(usage: number, limit: number): number {
+  return limit === 0 ? 100 : Math.round((usage / limit) * 100);
+}
+
+/** The rendered text and HTML; marks the message as read. */
+export async function getMessageText(call: Call): Promise<Reply> {
+  const entry = entryOf(call);
+  const rendered = await renderText(call.service.store.read(entry.source));
+  // The message may have gone while it was rendered: then there is nothing to mark.
+  call.service.store.changeFlags(folderOf(call).folder, uidOf(call), ['\\Seen'], []);
+  return dataReply(rendered);
+}
+
+/** The decoded bytes of one attachment. */
+export function getMessageAttachment(call: Call): Reply {
+  const entry = entryOf(call);
+  const attachmentId = call.params.attachment ?? '';
+  const bytes = readAttachment(call.service.store.read(entry.source), attachmentId);
+  if (bytes === null) {
+    throw missing(call, 'ERR_ATTACHMENT_NOT_FOUND', 'The attachment does not exist', {
+      uid: entry.uid,
+      attachmentId,
+    });
+  }
+  return { kind: 'bytes', type: 'application/octet-stream', bytes };
+}
 
 const M = '/api/v1/mailboxes/:mailbox';
 const F = `${M}/folders/:folder`;

@@ -1,11 +1,120 @@
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { serviceError } from '../../errors/daemon.ts';
+import { parseHeaderDate } from '../../mail/header-date.ts';
+import {
+  decodeModifiedUtf7,
+  flagsFromName,
+  receivedFromName,
+} from '../../mailfiles/maildir-names.ts';
+import { type MboxRange, mboxRanges, unquoted } from '../../mailfiles/mbox.ts';
+import { receivedFromSource } from '../message/listing-record.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import type { SourceBlock } from '../store/source-block.ts';
+import type { FileRange, SourceBlock } from '../store/source-block.ts';
 import type { Store } from '../store/store.ts';
-import { FileBlock } from './file-block.ts';
-import { isMaildir, readMaildir } from './maildir.ts';
-import { MboxBlock } from './mbox-block.ts';
+import { FileBlock, readRange } from './file-block.ts';
+
+/** The messages of one folder of a Maildir, in file-name order (which is order of delivery). */
+export interface MaildirFolder {
+  /** Path in the mailbox: `INBOX`, `INBOX.Lists.foo`. */
+  readonly path: string;
+  readonly block: FileBlock;
+  /** Flags of each message, in the order of the block. */
+  readonly flags: readonly (readonly string[])[];
+}
+
+/** True for a folder with `cur/` and `new/`. */
+export function isMaildir(path: string): boolean {
+  return ['cur', 'new'].every(
+    (name) => statSync(join(path, name), { throwIfNoEntry: false })?.isDirectory() ?? false,
+  );
+}
+
+/** A Maildir and its Maildir++ subfolders (`.Sent`, `.Lists.foo`), in order of their names. */
+export function readMaildir(root: string): MaildirFolder[] {
+  const subfolders = readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && /^\.[^.]/.test(entry.name))
+    .map((entry) => entry.name)
+    .filter((name) => isMaildir(join(root, name)))
+    .sort();
+  return [
+    readFolder(root, 'INBOX'),
+    ...subfolders.map((name) => readFolder(join(root, name), `INBOX${decodeModifiedUtf7(name)}`)),
+  ];
+}
+
+function readFolder(root: string, path: string): MaildirFolder {
+  const files = ['cur', 'new']
+    .flatMap((place) =>
+      readdirSync(join(root, place), { withFileTypes: true })
+        .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+        .map((entry) => ({ name: entry.name, place })),
+    )
+    .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.place < b.place ? -1 : 1));
+  return {
+    path,
+    block: new FileBlock(
+      files.map((file) => join(root, file.place, file.name)),
+      Float64Array.from(files, (file) => receivedFromName(file.name)),
+    ),
+    flags: files.map((file) => (file.place === 'new' ? [] : flagsFromName(file.name))),
+  };
+}
+
+/** The messages of an mbox file, read as mboxrd. Only where they lie is held. */
+export class MboxBlock implements SourceBlock {
+  readonly #path: string;
+  readonly #starts: Float64Array;
+  readonly #ends: Float64Array;
+  readonly #quotedLines: Float64Array;
+  /** Dates of the "From " lines; NaN where there is none, until somebody asks. */
+  readonly #received: Float64Array;
+
+  /** @throws the system's error where the file cannot be read */
+  constructor(path: string) {
+    this.#path = path;
+    const ranges: MboxRange[] = [...mboxRanges(path)];
+    this.#starts = Float64Array.from(ranges, ({ start }) => start);
+    this.#ends = Float64Array.from(ranges, ({ end }) => end);
+    this.#quotedLines = Float64Array.from(ranges, ({ quotedLines }) => quotedLines);
+    this.#received = Float64Array.from(
+      ranges,
+      ({ fromLine }) => parseHeaderDate(fromLine) ?? Number.NaN,
+    );
+  }
+
+  get count(): number {
+    return this.#starts.length;
+  }
+
+  size(number: number): number {
+    return this.#range(number).length - (this.#quotedLines[number] ?? 0);
+  }
+
+  read(number: number): Buffer {
+    const bytes = readRange(this.#range(number), Number.POSITIVE_INFINITY, false);
+    return (this.#quotedLines[number] ?? 0) > 0 ? unquoted(bytes) : bytes;
+  }
+
+  received(number: number): number {
+    const known = this.#received[number] ?? 0;
+    if (!Number.isNaN(known)) return known;
+    const received = receivedFromSource(this.read(number));
+    this.#received[number] = received;
+    return received;
+  }
+
+  file(number: number): FileRange | null {
+    return (this.#quotedLines[number] ?? 0) > 0 ? null : this.#range(number);
+  }
+
+  #range(number: number): FileRange {
+    const start = this.#starts[number];
+    const end = this.#ends[number];
+    if (start === undefined || end === undefined) throw new RangeError(`no source ${number}`);
+    return { path: this.#path, start, length: end - start };
+  }
+}
 
 /**
  * Fills a mailbox from a path: a folder with `cur/` and `new/` is a Maildir; any other folder is walked, each

@@ -1,5 +1,4 @@
-import type { FileLayer } from '../../archive/files/file-layer.ts';
-import { openIfFile } from '../../archive/files/file-layer.ts';
+import { type FileLayer, openIfFile } from '../../archive/files/file-layer.ts';
 import { logFolder, segmentPath } from '../../archive/format/layout.ts';
 import { purgedByFooter } from '../../archive/format/sealed-footer.ts';
 import { genesisHash } from '../../archive/format/segment-header.ts';
@@ -14,7 +13,7 @@ import {
   type SegmentListing,
 } from '../../archive/read/segment-files.ts';
 import { segmentRecords } from '../../archive/read/segment-records.ts';
-import { payloadsInTails } from '../../archive/write/kept-tails.ts';
+import { payloadsInTails } from '../../archive/write/open-log-writer.ts';
 
 export interface MendedSegment {
   readonly segment: number;

@@ -1,14 +1,16 @@
 import { hash as digest } from 'node:crypto';
-import type { FileLayer } from '../../archive/files/file-layer.ts';
-import { filesWithout } from '../../archive/files/hidden-files.ts';
+import { type FileLayer, filesWithout } from '../../archive/files/file-layer.ts';
 import { realFiles } from '../../archive/files/real-files.ts';
+import { readMessagePayload } from '../../archive/format/recipe.ts';
+import { RECORD_KIND } from '../../archive/format/records.ts';
 import { filesOverBadSectors } from '../../archive/mend/bad-sectors.ts';
-import { scanLog } from '../../archive/read/scan-log.ts';
+import type { IsForgotten } from '../../archive/mend/mend-segment.ts';
+import { type ScanEvent, scanLog } from '../../archive/read/scan-log.ts';
 import type { Batch } from '../../archive/write/batch.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
 import { reachedBy } from '../../catalog/reached-by.ts';
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { SegmentChecker } from '../segment-threads.ts';
 import { type Verification, verifyArchive } from '../verify-archive.ts';
@@ -21,8 +23,52 @@ import {
   type SkippedSegment,
   type Wanted,
 } from './copies.ts';
-import { forgottenIn } from './forgotten.ts';
 import { type MendedSegment, mendLog } from './mend-log.ts';
+
+/**
+ * What the logs say was forgotten on purpose, and until which commit: what was stored again behind it is mail. Damage is
+ * passed over.
+ *
+ * @param dirs folders of the archive
+ */
+export async function forgottenIn(files: FileLayer, dirs: readonly string[]): Promise<IsForgotten> {
+  const until = new Map<string, number>();
+  for (const dir of dirs) {
+    for await (const event of readable(files, dir)) {
+      if (event.what !== 'batch') continue;
+      const { number } = event.batch.commit;
+      for (const record of event.batch.records) {
+        if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
+        const { message, blobs = [], again = false } = record.fact;
+        if (again) continue;
+        for (const name of [`message ${message}`, ...blobs.map((blob) => `blob ${blob}`)]) {
+          until.set(name, Math.max(number, until.get(name) ?? 0));
+        }
+      }
+    }
+  }
+  return ({ kind, hash, payload }, commit) => {
+    if (until.size === 0) return false;
+    let name: string | undefined;
+    if (kind === RECORD_KIND.blob) name = `blob ${hash.toString('hex')}`;
+    else if (kind === RECORD_KIND.message && payload !== undefined) {
+      name = `message ${readMessagePayload(payload)?.recipe.sha256}`;
+    }
+    return name !== undefined && commit < (until.get(name) ?? 0);
+  };
+}
+
+/** A folder whose FORMAT is damaged tells nothing: what its files themselves mark as purged is known without it. */
+async function* readable(
+  files: FileLayer,
+  dir: string,
+): AsyncGenerator<ScanEvent, void, undefined> {
+  try {
+    yield* scanLog({ dir, files });
+  } catch (error) {
+    if (!hasCode(error, 'archive-format-unreadable')) throw error;
+  }
+}
 
 /** Gives a message's source from where it came from, or undefined where it cannot. Its hash is compared here. */
 export type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;

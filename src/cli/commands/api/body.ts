@@ -8,7 +8,7 @@ import { nearest } from '../../../names/nearest.ts';
 import { encodeBody } from '../../../wire/encode.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import type { CommandContext } from '../../context.ts';
-import { bodyFields } from './body-fields.ts';
+import { bodyFields } from './params.ts';
 
 /** No service takes more in one request; whoever pipes the wrong thing here is told so early. */
 const MOST_BODY_BYTES = 64 * 1024 * 1024;

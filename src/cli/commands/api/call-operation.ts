@@ -5,14 +5,12 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { Operation } from '../../../wire/operation.ts';
-import { confirmed } from '../../confirm.ts';
+import { confirmed } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Clients, oneAccount, withClients } from '../../service/clients.ts';
-import { namedMailbox } from '../../service/mailbox-id.ts';
-import { keepingSecret } from '../webhooks/renewed-secret.ts';
+import { type Clients, namedMailbox, oneAccount, withClients } from '../../service/clients.ts';
+import { keepingSecret } from '../webhooks/act.ts';
 import { readBody } from './body.ts';
-import { namedOperation } from './name.ts';
-import { type GivenParams, readParams } from './params.ts';
+import { type GivenParams, namedOperation, readParams } from './params.ts';
 import { showAnswer } from './show-answer.ts';
 
 export interface ApiCommand {

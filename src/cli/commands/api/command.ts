@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { usageError } from '../../../errors/usage.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { collected } from '../../option-values.ts';
 
 interface ApiLine {

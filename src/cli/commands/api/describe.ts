@@ -3,8 +3,7 @@ import { describeParam, type Operation, type Param } from '../../../wire/operati
 import { OPERATIONS } from '../../../wire/operations.ts';
 import type { CommandContext } from '../../context.ts';
 import type { Colours } from '../../output.ts';
-import { bodyFields, bodyRules, bodySchema } from './body-fields.ts';
-import { namedOperation } from './name.ts';
+import { bodyFields, bodyRules, bodySchema, namedOperation } from './params.ts';
 
 /** `mailkeep api --list`: every operation of both surfaces. */
 export async function listOperations({ output }: CommandContext): Promise<ExitCode> {

@@ -1,17 +1,66 @@
+import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { type FileHandle, lstat, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Bytes } from '../../../api/answers.ts';
 import type { RawAnswer } from '../../../api/surface-client.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { errnoOf } from '../../../errors/mailkeep-error.ts';
+import { usageError } from '../../../errors/usage.ts';
 import { decodeIfFits } from '../../../wire/decode.ts';
 import { mailboxPagination } from '../../../wire/mailbox-records.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import { platformMeta } from '../../../wire/platform-records.ts';
 import { bytes, count, jsonLine } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { visibleJson } from '../../service/visible-json.ts';
-import { writeAnswerFile } from './answer-file.ts';
+import { visibleJson } from '../../service/clients.ts';
+
+/**
+ * Writes an answer to a file, for its owner alone (0600), in the place of one that is there: the whole answer or
+ * nothing. What is no regular file (a pipe, /dev/null) is written to as it is.
+ *
+ * @throws usage-save-failed
+ */
+export async function writeAnswerFile(
+  file: string,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  try {
+    if (await isSpecial(file)) return await fill(await open(file, 'w'), chunks);
+    const temporary = `${file}.${randomUUID()}.tmp`;
+    try {
+      await fill(await open(temporary, 'wx', 0o600), chunks);
+      await rename(temporary, file);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+  } catch (error) {
+    const reason = errnoOf(error);
+    throw reason === undefined ? error : usageError('usage-save-failed', { file, reason });
+  }
+}
+
+/** Links count as special: what they point to is replaced, not they. */
+async function isSpecial(file: string): Promise<boolean> {
+  try {
+    return !(await lstat(file)).isFile();
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+async function fill(
+  handle: FileHandle,
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+): Promise<void> {
+  try {
+    for await (const chunk of chunks) await handle.writeFile(chunk);
+  } finally {
+    await handle.close();
+  }
+}
 
 /** Some of what was asked for was done, and the answer names what was not. */
 const PARTLY = 207;

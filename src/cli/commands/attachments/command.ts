@@ -8,8 +8,8 @@ import type { ExtractedAttachment } from '../../../mime/extraction.ts';
 import { readMessage } from '../../../mime/reading.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import type { Body } from '../../command-file.ts';
-import { oneMessage } from '../../one-message.ts';
+import type { Body } from '../../context.ts';
+import { oneMessage } from '../../unknown-names.ts';
 import { saveAttachments } from './save-attachments.ts';
 
 const HELP = `

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 
 const HELP = `
 Rewrites the closed segments of the log that are compressed otherwise than the configuration says now

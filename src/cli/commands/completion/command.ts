@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
 import { EXIT } from '../../../errors/exit-codes.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { SHELLS, type Shell, shellScript } from './shell-script.ts';
 
 const HELP = `

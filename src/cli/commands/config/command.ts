@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { exitStatusHelp } from '../../exit-help.ts';
 
 const HELP = `
@@ -16,7 +16,7 @@ const PARTS = [
   [
     'check',
     'check the configuration, and whether its tokens can be read',
-    async () => (await import('./check.ts')).checkConfig,
+    async () => (await import('./show.ts')).checkConfig,
   ],
   [
     'show',

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 
 const HELP = `
 Brings another folder (on another disk, a mounted share) to the same commits. What it has already is not

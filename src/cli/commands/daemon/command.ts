@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 
 const HELP = `
 Runs in the foreground until it is told to end, and keeps the archive fresh: a pass over all mailboxes by

@@ -1,14 +1,16 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { freeBytes } from '../../../archive/files/file-layer.ts';
 import { fileSystemOf } from '../../../archive/files/file-system.ts';
-import { freeBytes } from '../../../archive/files/free-space.ts';
-import { tryLock } from '../../../archive/write/lock.ts';
-import { noteOfHolder } from '../../../archive/write/lock-holder.ts';
+import { noteOfHolder, tryLock } from '../../../archive/write/lock.ts';
 import { holdsArchive } from '../../../engine/archive/archive-folder.ts';
 import { networkFileSystem } from '../../../errors/archive.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
-import { damageError, verificationStatus } from '../../../health/known-damage.ts';
-import { recalledVerification } from '../../../health/verification.ts';
+import {
+  damageError,
+  recalledVerification,
+  verificationStatus,
+} from '../../../health/verification.ts';
 import { readState } from '../../../state/state-file.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import { holderText } from '../../../wording/archive.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 
 const HELP = `
 Looks at everything that a sync needs, and says in a line each how it is and what to do about it: the configuration,

@@ -1,6 +1,6 @@
 import { locateDataDir } from '../../../config/data-dir.ts';
 import type { Settings } from '../../../config/settings.ts';
-import { allowsNetwork } from '../../../engine/archive/network-file-system.ts';
+import { allowsNetwork } from '../../../engine/archive/archive-folder.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, type ExitCode } from '../../../errors/exit-codes.ts';
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';

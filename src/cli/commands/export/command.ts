@@ -1,23 +1,115 @@
+import { createReadStream } from 'node:fs';
 import path from 'node:path';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
-import { isWithin } from '../../../disk/is-within.ts';
-import { accountHosts } from '../../../engine/account-hosts.ts';
+import { isWithin } from '../../../disk/make-folders.ts';
 import { openReader, type Reader } from '../../../engine/archive/reader.ts';
-import { savedSearches, withSaved } from '../../../engine/saved-searches.ts';
+import { accountHosts, savedSearches, withSaved } from '../../../engine/saved-searches.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { exportTargetInside } from '../../../errors/export.ts';
+import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
-import type { ExportProgress, ExportSelection } from '../../../export/export-options.ts';
+import type {
+  ExportFailure,
+  ExportProgress,
+  ExportResult,
+  ExportSelection,
+} from '../../../export/export-options.ts';
 import { EXPORT_FORMATS, type ExportFormat } from '../../../export/format.ts';
 import { runExport } from '../../../export/run-export.ts';
+import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { parseQuery } from '../../../search/parse.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
-import type { Body } from '../../command-file.ts';
-import type { CommandContext } from '../../context.ts';
-import { moment } from '../../moment.ts';
+import type { Body, CommandContext } from '../../context.ts';
+import { moment } from '../../option-values.ts';
+import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
-import { exitOfExport, exportText } from './export-report.ts';
-import { docidsFrom } from './id-list.ts';
+import { oneMessage, refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
+
+/** More places than this nobody reads; the manifest and `--json` have them all. */
+const MOST_TOLD = 20;
+
+const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
+  quarantined: 'in quarantine: its bytes never came whole',
+  damaged: 'DAMAGED: its stored bytes are not what they were',
+  purged: 'its bytes were removed on purpose',
+};
+
+/** The result for people. */
+export function exportText(result: ExportResult): string {
+  const { to, format, exported, skipped, kept, failures, interrupted } = result;
+  const lost = result.quarantined + result.damaged + result.purged;
+  return [
+    `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'place')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
+    ...(skipped > 0 ? [`${counted(skipped, 'place')} were there already`] : []),
+    ...(kept > 0
+      ? [`${counted(kept, 'place')} of earlier exports are there in addition to those asked for`]
+      : []),
+    ...(lost > 0 ? [`${counted(lost, 'place')} could not be exported:`] : []),
+    ...failures.slice(0, MOST_TOLD).map(failureText),
+    ...(failures.length > MOST_TOLD
+      ? [`  … and ${counted(lost - MOST_TOLD, 'more')}; --json and the manifest name them`]
+      : []),
+  ].join('\n');
+}
+
+function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): string {
+  return `  ${shortId(id)}  ${terminalLine(mailbox)} ${terminalLine(folder)} uid ${uid}: ${WHY[reason]}`;
+}
+
+/** Damage is 3; what is in quarantine or purged is named, and is 1, as after a sync. */
+export function exitOfExport(result: ExportResult): ExitCode {
+  const { damaged, quarantined, purged, interrupted } = result;
+  return combinedExit([
+    ...(interrupted ? [EXIT.interrupted] : []),
+    ...(damaged > 0 ? [EXIT.damage] : []),
+    ...(quarantined + purged > 0 ? [EXIT.failures] : []),
+  ]);
+}
+
+/** Characters of a line: more than any id, whatever stands around it. */
+const LONGEST = 100;
+
+/**
+ * Reads ids of messages, or their beginnings, one a line; empty lines count for nothing.
+ *
+ * @param from a file, or `-` for standard input
+ * @returns docids
+ * @throws usage-ids-unreadable, usage-unknown-message, usage-ambiguous-id, message-purged
+ */
+export async function docidsFrom(
+  { stdin, signal, surroundings }: Pick<CommandContext, 'stdin' | 'signal' | 'surroundings'>,
+  reader: Reader,
+  from: string,
+): Promise<number[]> {
+  const input = from === '-' ? stdin() : createReadStream(path.resolve(surroundings.cwd, from));
+  const docids: number[] = [];
+  try {
+    for await (const line of linesOf(addAbortSignal(signal, input))) {
+      const id = line.trim();
+      if (id === '') continue;
+      const docid = reader.catalog.messages.docidOf(oneMessage(reader, id));
+      if (docid !== undefined) docids.push(docid);
+    }
+  } catch (error) {
+    const reason = errnoOf(error);
+    if (reason === undefined) throw error;
+    const source = from === '-' ? 'standard input' : from;
+    throw usageError('usage-ids-unreadable', { source, reason });
+  }
+  return docids;
+}
+
+/** Lines as they come, each cut to what is looked at. */
+async function* linesOf(input: Readable): AsyncGenerator<string, void, undefined> {
+  let rest = '';
+  for await (const chunk of input.setEncoding('utf8')) {
+    const lines = `${rest}${chunk}`.split('\n');
+    rest = (lines.pop() ?? '').slice(0, LONGEST);
+    for (const line of lines) yield line.slice(0, LONGEST);
+  }
+  yield rest;
+}
 
 interface ExportLine {
   readonly to: string;

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
-import type { Body } from '../../command-file.ts';
-import type { QuarantineChoice } from '../quarantine/choice.ts';
+import type { Body } from '../../context.ts';
+import type { QuarantineChoice } from '../quarantine/list.ts';
 
 const HELP = `
 Removes messages for good, for example because somebody asks for it who has the right to: their bytes, the text

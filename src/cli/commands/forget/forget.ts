@@ -14,11 +14,10 @@ import { journalPurge, type PurgedFact } from '../../../retention/carry-out.ts';
 import { purgedFact } from '../../../retention/collect.ts';
 import { type Survey, surveyPurge } from '../../../retention/survey.ts';
 import { counted } from '../../../wording/amounts.ts';
-import { confirmed } from '../../confirm.ts';
+import { confirmed } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
-import { oneMessage, purgedMessage } from '../../one-message.ts';
-import { refuseUnknownChoice } from '../../unknown-names.ts';
-import { chosenEntries, type QuarantineChoice } from '../quarantine/choice.ts';
+import { oneMessage, purgedMessage, refuseUnknownChoice } from '../../unknown-names.ts';
+import { chosenEntries, type QuarantineChoice } from '../quarantine/list.ts';
 
 export interface ForgetOptions extends QuarantineChoice {
   readonly ids: readonly string[];

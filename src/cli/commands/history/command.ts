@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import type { Body } from '../../command-file.ts';
-import { oneMessage, purgedMessage } from '../../one-message.ts';
+import type { Body } from '../../context.ts';
 import { dateText } from '../../place-line.ts';
+import { oneMessage, purgedMessage } from '../../unknown-names.ts';
 
 const HELP = `
 Every fact the archive knows about a message: where it appeared, how its flags changed, where it ended. Of one that

@@ -9,8 +9,7 @@ import type { ImportResult } from '../../../import/run-import.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
-import type { Body } from '../../command-file.ts';
-import type { CommandContext } from '../../context.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `

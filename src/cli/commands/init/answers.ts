@@ -1,19 +1,109 @@
 import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isLoopback, parseServiceUrl, withScheme } from '../../../config/address.ts';
 import { DEFAULT_DATA_DIR } from '../../../config/data-dir.ts';
+import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../../config/rate.ts';
 import { Secret } from '../../../config/secret.ts';
 import type { TokenSource } from '../../../config/settings.ts';
 import { readToken } from '../../../config/token.ts';
+import { AccountOrigins } from '../../../engine/origins/account-origins.ts';
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { originError } from '../../../errors/origin.ts';
 import { configError, usageError } from '../../../errors/usage.ts';
+import { type Forecast, forecast } from '../../../sync/plan/forecast.ts';
+import { count, span } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { type Asker, pipedText, terminalAsker } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
+import { isLong } from '../../progress/progress-text.ts';
 import { writeCheck } from '../doctor/writable.ts';
-import { chosenRate } from './rate.ts';
-import { type Reach, reachOf } from './reach.ts';
+
+/** What a token shows of one mailbox: its folders and how many messages each says it has. */
+export interface Reach {
+  readonly resourceId: string;
+  readonly address: string;
+  readonly folders: readonly { readonly folder: string; readonly messages: number }[];
+}
+
+/**
+ * Asks the service what the token reaches: one request, and one for each mailbox.
+ *
+ * @throws what the service refuses, such as auth.refused
+ */
+export async function reachOf(
+  context: CommandContext,
+  baseUrl: string,
+  secret: Secret,
+): Promise<Reach[]> {
+  const token = { kind: 'literal', secret, name: 'given to init' } as const;
+  const origins = new AccountOrigins({
+    accounts: [{ name: 'main', baseUrl, insecure: false, token }],
+    rateLimit: { requestsPerMinute: 60, concurrency: 1 },
+    env: context.surroundings.env,
+    spoolDir: tmpdir(),
+    // Somebody waits, and the address may be mistyped.
+    retries: { attempts: 2 },
+  });
+  const [origin] = origins.all().map((account) => origins.fresh(account));
+  try {
+    const reach: Reach[] = [];
+    const listed = await origin?.mailboxes(context.signal);
+    for (const { resourceId, address } of listed ?? []) {
+      const { folders = [] } = (await origin?.folders(resourceId, context.signal)) ?? {};
+      reach.push({
+        resourceId,
+        address,
+        folders: folders.map(({ path, messageCount }) => ({
+          folder: path,
+          messages: messageCount,
+        })),
+      });
+    }
+    return reach;
+  } finally {
+    await origins.close();
+  }
+}
+
+/** Shown for comparison. */
+const FASTER = [120, 300];
+
+/** What a first sync of these mailboxes takes at a rate. */
+export function firstSync(reach: readonly Reach[], requestsPerMinute: number): Forecast {
+  return forecast({
+    mailboxes: reach.length,
+    folders: reach.flatMap(({ folders }) =>
+      folders.map(({ messages }) => ({ messages, known: 0 })),
+    ),
+    sizes: { count: 0, bytes: 0 },
+    requestsPerMinute,
+  });
+}
+
+/** Asks how many requests a minute to make, where the usual rate makes the first sync long; else returns that rate. */
+export async function chosenRate(
+  { notices }: CommandContext,
+  reach: readonly Reach[],
+  asker: Asker | undefined,
+): Promise<number> {
+  const usual = DEFAULT_REQUESTS_PER_MINUTE;
+  if (asker === undefined || !isLong(firstSync(reach, usual))) return usual;
+  const times = [usual, ...FASTER].map(
+    (rate) => `${count(rate)}: ${span(firstSync(reach, rate).hours * 3_600_000)}`,
+  );
+  notices.say(
+    `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address that asks too much for a while: if you do not know its limit, begin with ${usual}.`,
+  );
+  for (;;) {
+    const typed = await asker.line('Requests a minute', String(usual));
+    const rate = Number(typed);
+    if (/^\d+$/.test(typed) && rate > 0 && rate <= MOST_REQUESTS_PER_MINUTE) return rate;
+    notices.stream.write(
+      `"${typed}" is not a whole number from 1 to ${MOST_REQUESTS_PER_MINUTE}.\n`,
+    );
+  }
+}
 
 export interface InitOptions {
   readonly baseUrl: string | undefined;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { MOST_REQUESTS_PER_MINUTE } from '../../../config/rate.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { wholeNumber } from '../../option-values.ts';
 
 interface InitOptions {

@@ -4,12 +4,16 @@ import type { ConfigInput } from '../../../config/schema.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { forecastText, timeText } from '../../progress/forecast-text.ts';
-import { shownName } from '../../shown-name.ts';
-import { type Answers, collectAnswers, type InitOptions } from './answers.ts';
+import { shownName } from '../../place-line.ts';
+import { forecastText, timeText } from '../../progress/progress-text.ts';
+import {
+  type Answers,
+  collectAnswers,
+  firstSync,
+  type InitOptions,
+  type Reach,
+} from './answers.ts';
 import { writeNewFile } from './new-file.ts';
-import { firstSync } from './rate.ts';
-import type { Reach } from './reach.ts';
 
 /** `mailkeep init`: asks, tries the token at the service, prints what the first sync takes, writes. */
 export async function initialise(context: CommandContext, options: InitOptions): Promise<ExitCode> {

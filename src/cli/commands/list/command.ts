@@ -2,8 +2,7 @@ import { type Command, Option } from 'commander';
 import type { HitCount } from '../../../catalog/search/search.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import type { Body } from '../../command-file.ts';
-import type { CommandContext } from '../../context.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import {
   FORMAT_HELP,
   formatOption,
@@ -12,10 +11,8 @@ import {
   lineWriter,
   refuseTwoFormats,
 } from '../../line-format.ts';
-import { beginning, moment } from '../../moment.ts';
-import { wholeNumber } from '../../option-values.ts';
-import { countingTime, footerText } from '../../page-footer.ts';
-import { placeText } from '../../place-line.ts';
+import { beginning, moment, wholeNumber } from '../../option-values.ts';
+import { countingTime, footerText, placeText } from '../../place-line.ts';
 import { refuseUnknownChoice } from '../../unknown-names.ts';
 
 interface ListLine {

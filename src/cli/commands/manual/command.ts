@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { EXIT } from '../../../errors/exit-codes.ts';
-import type { Body } from '../../command-file.ts';
 import { COMMANDS } from '../../commands.ts';
+import type { Body } from '../../context.ts';
 import { manualPage } from './page.ts';
 
 /** What the build makes the man page of. */

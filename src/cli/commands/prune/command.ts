@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 
 const HELP = `
 Tells which messages may go, and why the others stay: what is no longer at the service, ended longer ago than

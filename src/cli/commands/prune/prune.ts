@@ -2,14 +2,97 @@ import type { RetentionSettings } from '../../../config/settings.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { finishPurge } from '../../../engine/purge/finish-purge.ts';
-import { plannedPrune } from '../../../engine/purge/holds.ts';
-import { journalPrune } from '../../../engine/purge/journal-prune.ts';
+import { journalPrune, plannedPrune } from '../../../engine/purge/holds.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import type { PrunePlan } from '../../../retention/collect.ts';
+import type { PrunePlan, Sum } from '../../../retention/collect.ts';
+import type { KeepReason, PruneReason } from '../../../retention/plan-prune.ts';
 import { readState } from '../../../state/state-file.ts';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { planJson, planText } from './prune-report.ts';
+
+type Done = { readonly segments: number; readonly bytesFreed: number };
+
+const GOES: Readonly<Record<PruneReason, string>> = {
+  ended: 'ended longer ago than retention.endedAfterDays',
+  draft: 'versions of drafts, ended longer ago than retention.draftsAfterDays',
+  rule: 'ended longer ago than a rule of retention.rules says',
+};
+
+const STAYS: Readonly<Record<KeepReason, string>> = {
+  hold: 'on hold',
+  'no-rule': 'nothing lets go of them',
+  'too-recent': 'ended too recently',
+  unreachable: 'in a mailbox that no account lists now, as far as is known',
+  'not-confirmed': 'no complete look at the folder a week after the end confirmed it',
+  'folder-reused': 'the name of their folder belongs to another folder as well',
+  'keep-at-least': 'among the newest of their folder (retention.keepAtLeast)',
+};
+
+/** The plan as `--json` prints it; sizes in bytes of the sources. */
+export function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
+  return {
+    applied: done !== undefined,
+    messages: prune.length,
+    bytes: total(byReason),
+    left,
+    prune: list(byReason),
+    keep: list(kept),
+    ...done,
+    list: prune.map(({ id, size, reason, subject, places }) => ({
+      id,
+      size,
+      reason,
+      subject,
+      places: places.map(({ address, folder, uid, endedAt }) => ({
+        mailbox: address,
+        folder,
+        uid,
+        ended: endedAt === null ? null : new Date(endedAt).toISOString(),
+      })),
+    })),
+  };
+}
+
+export function planText(plan: PrunePlan, done: Done | undefined): string {
+  const { prune, byReason, kept, left } = plan;
+  const what = `${counted(prune.length, 'message')}, ${bytes(total(byReason))}`;
+  const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
+  return [
+    done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
+    ...lines(byReason, GOES),
+    ...(left === 0 ? [] : [`  ${count(left)} more may go; the next run takes them.`]),
+    ...(keeps === 0 ? [] : [`Keeps ${counted(keeps, 'message')} that ended everywhere:`]),
+    ...lines(kept, STAYS),
+    ...(done === undefined
+      ? prune.length === 0
+        ? []
+        : ['Nothing was changed; --apply removes them for good.']
+      : done.segments === 0
+        ? []
+        : [
+            `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
+          ]),
+  ].join('\n');
+}
+
+function lines<R extends PruneReason | KeepReason>(
+  sums: ReadonlyMap<R, Sum>,
+  words: Readonly<Record<R, string>>,
+): string[] {
+  return [...sums].map(
+    ([reason, { messages, bytes: size }]) =>
+      `${count(messages).padStart(8)}  ${bytes(size).padStart(9)}  ${words[reason]}`,
+  );
+}
+
+function list<R>(sums: ReadonlyMap<R, Sum>) {
+  return [...sums].map(([reason, sum]) => ({ reason, ...sum }));
+}
+
+function total(sums: ReadonlyMap<unknown, Sum>): number {
+  return [...sums.values()].reduce((sum, { bytes: size }) => sum + size, 0);
+}
 
 /**
  * `mailkeep prune`: tells what may go, or lets go of it.

@@ -1,8 +1,6 @@
 import { type Command, Option } from 'commander';
-import type { Body } from '../../command-file.ts';
-import { acknowledge } from './acknowledge.ts';
-import type { QuarantineChoice } from './choice.ts';
-import { listQuarantine } from './list.ts';
+import type { Body } from '../../context.ts';
+import { acknowledge, listQuarantine, type QuarantineChoice } from './list.ts';
 
 const HELP = `
 Messages that are at the service and could not be fetched whole: one line each, with the reason and since when.

@@ -10,8 +10,7 @@ import type { KnownFinding } from '../../../health/facts.ts';
 import { rememberDamage } from '../../../health/verification.ts';
 import type { RebuildResult } from '../../../indexer/rebuild.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
-import type { Body } from '../../command-file.ts';
-import type { CommandContext } from '../../context.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { EXIT } from '../../../errors/exit-codes.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { collected, recipients, wholeNumber } from '../../option-values.ts';
 
 interface SandboxLine {

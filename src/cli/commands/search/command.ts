@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
-import { accountHosts } from '../../../engine/account-hosts.ts';
 import { openReader, type Reader } from '../../../engine/archive/reader.ts';
 import {
+  accountHosts,
   type SavedSearch,
   savedSearches,
   saveSearch,
@@ -13,15 +13,11 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { parseQuery } from '../../../search/parse.ts';
 import { terminalAsker } from '../../ask.ts';
-import type { Body } from '../../command-file.ts';
-import type { CommandContext } from '../../context.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { FORMAT_HELP, formatOption, type LineFormat, refuseTwoFormats } from '../../line-format.ts';
-import { minusWords } from '../../minus-words.ts';
-import { moment } from '../../moment.ts';
-import { oneMessage } from '../../one-message.ts';
-import { wholeNumber } from '../../option-values.ts';
+import { minusWords, moment, wholeNumber } from '../../option-values.ts';
 import { explainText } from '../../search-report.ts';
-import { refuseUnknown } from '../../unknown-names.ts';
+import { oneMessage, refuseUnknown } from '../../unknown-names.ts';
 import { notSearchableText } from '../status/status-report.ts';
 import { printFound } from './print-found.ts';
 

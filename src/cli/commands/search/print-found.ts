@@ -1,14 +1,39 @@
+import type { Catalog } from '../../../catalog/catalog.ts';
 import type { SearchHit } from '../../../catalog/search/hit.ts';
-import type { SearchRequest } from '../../../catalog/search/search.ts';
+import type { SearchRequest, SearchResult } from '../../../catalog/search/search.ts';
 import type { Reader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { CommandContext } from '../../context.ts';
 import { type LineFormat, lineWriter, printId, SEARCH_COLUMNS } from '../../line-format.ts';
-import { countingTime, footerText } from '../../page-footer.ts';
-import { shortId } from '../../place-line.ts';
+import { countingTime, footerText, shortId } from '../../place-line.ts';
 import { hitText } from '../../search-report.ts';
 import { refuseUnknown } from '../../unknown-names.ts';
-import { searchPages } from './search-pages.ts';
+
+/** Hits that are held in memory at once. */
+const PAGE = 2_000;
+
+/**
+ * Returns the hits of a search in pages, of which the first names what is unknown. So a search without a limit fits into
+ * memory; by relevance, which cannot be continued, there is one page.
+ */
+export function* searchPages(
+  { search }: Pick<Catalog, 'search'>,
+  request: SearchRequest,
+): Generator<SearchResult, void, undefined> {
+  let { limit, after } = request;
+  for (;;) {
+    const most = request.sort === 'relevance' ? limit : Math.min(limit, PAGE);
+    const page = search({
+      ...request,
+      limit: most,
+      ...(after === undefined ? {} : { after }),
+    });
+    yield page;
+    limit -= most;
+    after = page.hits.at(-1)?.docid;
+    if (after === undefined || page.hits.length < most || limit <= 0) return;
+  }
+}
 
 /**
  * Prints what a search finds.

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { exitStatusHelp } from '../../exit-help.ts';
 
 const HELP = `

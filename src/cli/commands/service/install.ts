@@ -1,4 +1,13 @@
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { loadConfig } from '../../../config/load.ts';
@@ -11,8 +20,26 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { CommandContext } from '../../context.ts';
-import { putFile } from './put-file.ts';
 import { STATE_DIRECTORY, systemFiles, type UnitFile, unitFiles } from './units.ts';
+
+/** Replaces a file as a whole, and makes that durable. Units hold no secrets: everybody may read them. */
+export function putFile(file: string, content: string): void {
+  const temporary = `${file}.${process.pid}.tmp`;
+  const descriptor = openSync(temporary, 'wx', 0o644);
+  try {
+    writeFileSync(descriptor, content);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  renameSync(temporary, file);
+  const folder = openSync(path.dirname(file), 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
 
 export interface InstallCommand {
   readonly scope: 'system' | 'user';

@@ -4,13 +4,9 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { terminalLine, terminalSafe } from '../../../mail/terminal-safe.ts';
 import type { MessageId } from '../../../mail/words.ts';
 import { readMessage, readPage } from '../../../mime/reading.ts';
-import type { Body } from '../../command-file.ts';
-import type { CommandContext } from '../../context.ts';
-import { oneMessage } from '../../one-message.ts';
-import { messageJson } from './message-json.ts';
-import { messageText } from './message-text.ts';
-import { printPaged } from './pager.ts';
-import { showThread } from './show-thread.ts';
+import type { Body, CommandContext } from '../../context.ts';
+import { oneMessage } from '../../unknown-names.ts';
+import { messageJson, messageText, printPaged, showThread } from './show-thread.ts';
 
 interface ShowLine {
   readonly raw?: boolean;

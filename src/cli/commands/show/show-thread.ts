@@ -1,11 +1,144 @@
+import { spawn } from 'node:child_process';
+import { finished } from 'node:stream/promises';
 import type { Reader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { fitColumns, terminalLine, terminalSafe } from '../../../mail/terminal-safe.ts';
 import type { MessageId } from '../../../mail/words.ts';
+import type { MessageReading } from '../../../mime/message-reading.ts';
 import { readMessage } from '../../../mime/reading.ts';
+import { bytes } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { messageJson } from './message-json.ts';
-import { messageText } from './message-text.ts';
-import { printPaged } from './pager.ts';
+import { type Colours, type Output, wrapLine } from '../../output.ts';
+
+/** What `show` prints of a message for programs: what list and search tell of it is spelled as they spell it. */
+export function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
+  const { html: _html, ...shown } = reading;
+  const summary = reader.catalog.messages.summary(id);
+  return { id, ...shown, ...summary, size: summary?.size ?? reader.sources().sizeOf(id) };
+}
+
+/** What a message for reading is printed on. */
+export type Paper = Pick<Output, 'colours' | 'interactive' | 'columns'>;
+
+/** Lines wider than this are hard to read, however wide the terminal. */
+const MOST_COLUMNS = 100;
+/** Of a header field: a list of hundreds of recipients would hide the message. */
+const FIELD_CHARS = 1000;
+
+/** A message for reading on a terminal: the headers people look at, the text, the attachments. */
+export function messageText(id: string, message: MessageReading, paper: Paper): string {
+  const { colours } = paper;
+  const date = message.headers.find(({ name }) => name.toLowerCase() === 'date')?.value ?? '';
+  const fields: [string, string][] = [
+    ['From', message.from],
+    ['To', message.to],
+    ['Cc', message.cc],
+    ['Bcc', message.bcc],
+    ['Date', date],
+    ['Subject', message.subject],
+  ];
+  const lines = fields
+    .map(([name, value]) => [name, shortened(terminalLine(value))] as const)
+    .filter(([, value]) => value !== '')
+    .map(
+      ([name, value]) =>
+        `${colours.dim(`${name}:`.padEnd(9))}${name === 'Subject' ? colours.bold(value) : value}`,
+    );
+  return [
+    ...lines,
+    ...(message.reason === null
+      ? []
+      : [
+          colours.yellow(
+            `This message could not be read to its end (${message.reason}); see --raw.`,
+          ),
+        ]),
+    '',
+    ...bodyLines(terminalSafe(message.text).trim(), paper),
+    ...(message.truncated ? [colours.dim('[the rest is left out; see --raw]')] : []),
+    ...attachmentLines(id, message, colours),
+  ].join('\n');
+}
+
+function shortened(value: string): string {
+  if (value.length <= FIELD_CHARS) return value;
+  // A space, so that no character is cut in half: there is one somewhere in a list of people.
+  const end = value.lastIndexOf(' ', FIELD_CHARS);
+  return `${fitColumns(value.slice(0, end > 0 ? end : FIELD_CHARS), 2 * FIELD_CHARS)} … (--headers has all of it)`;
+}
+
+/** The text with what is quoted, and the signature, out of the way of the eye. */
+function bodyLines(text: string, { colours, interactive, columns }: Paper): string[] {
+  let signature = false;
+  return text.split('\n').flatMap((line) => {
+    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
+    if (/^-- ?$/.test(line)) signature = true;
+    const quoted = /^[ \t]*>/.test(line);
+    if (quoted) signature = false;
+    const shown = interactive ? wrapLine(line, Math.min(columns, MOST_COLUMNS)) : [line];
+    return quoted || signature ? shown.map((piece) => colours.dim(piece)) : shown;
+  });
+}
+
+function attachmentLines(id: string, { attachments }: MessageReading, colours: Colours): string[] {
+  if (attachments.length === 0) return [];
+  return [
+    '',
+    ...attachments.map(
+      ({ number, filename, contentType, size }) =>
+        `${colours.dim(`[${number}]`)} ${terminalLine(filename ?? '(no name)')}  ${terminalLine(contentType)}, ${bytes(size)}`,
+    ),
+    colours.dim(`mailkeep attachments ${id.slice(0, 12)} --save DIR`),
+  ];
+}
+
+/** Shows colours, ends by itself when all fits on a screen, and leaves the text on it. */
+const DEFAULT_PAGER = 'less -FRX';
+
+/** The pager that somebody wants: `MAILKEEP_PAGER`, `PAGER`, or less; undefined where they want none. */
+export function wantedPager(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  const wanted = env.MAILKEEP_PAGER ?? env.PAGER ?? DEFAULT_PAGER;
+  return wanted.trim() === '' || wanted.trim() === 'cat' ? undefined : wanted;
+}
+
+/**
+ * Prints a text that people read, through their pager where standard output is a terminal. The text must be
+ * harmless for terminals already. A pager that cannot be started is done without.
+ */
+export async function printPaged(
+  { output, surroundings: { env } }: Pick<CommandContext, 'output' | 'surroundings'>,
+  text: string,
+): Promise<void> {
+  const pager = output.interactive ? wantedPager(env) : undefined;
+  if (pager === undefined || !(await paged(pager, env, text))) await output.text(text);
+}
+
+/** False when the pager could not be started. */
+async function paged(
+  pager: string,
+  env: Readonly<Record<string, string | undefined>>,
+  text: string,
+): Promise<boolean> {
+  // A shell, because people write options and pipes into these variables; nothing of the mail is in the command.
+  const child = spawn('/bin/sh', ['-c', pager], {
+    stdio: ['pipe', 'inherit', 'inherit'],
+    // As git does: without its options, less would show our colours as their codes.
+    env: { ...env, LESS: env.LESS ?? 'FRX' },
+  });
+  const ended = new Promise<number | null>((resolve) => {
+    child.on('error', () => resolve(NOT_FOUND));
+    child.on('close', resolve);
+  });
+  child.stdin.end(`${text}\n`);
+  // Whoever leaves the pager early has read enough.
+  await finished(child.stdin).catch(() => undefined);
+  const code = await ended;
+  return code !== NOT_FOUND && code !== NOT_EXECUTABLE;
+}
+
+/** What a shell ends with when there is no such command, or none that may be run. */
+const NOT_FOUND = 127;
+const NOT_EXECUTABLE = 126;
 
 /**
  * Shows every message of a thread, oldest first, as `show` shows one; on a terminal all in one go through the

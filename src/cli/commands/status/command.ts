@@ -4,10 +4,9 @@ import { archiveStatus } from '../../../engine/status/archive-status.ts';
 import { combinedExit, EXIT } from '../../../errors/exit-codes.ts';
 import { staleMailboxes } from '../../../health/facts.ts';
 import { readState } from '../../../state/state-file.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { duration } from '../../option-values.ts';
-import { daemonLines, runningDaemon } from './daemon-status.ts';
-import { statusText } from './status-report.ts';
+import { daemonLines, runningDaemon, statusText } from './status-report.ts';
 
 const HELP = `
 How much there is, when its bytes were last verified, and when each mailbox was last compared with the service.

@@ -9,8 +9,8 @@ import {
 } from '../../../sync/result.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
-import { shownName } from '../../shown-name.ts';
-import type { Told } from '../../tell.ts';
+import type { Told } from '../../notices.ts';
+import { shownName } from '../../place-line.ts';
 
 /** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
 export function exitOfSync(result: SyncResult): ExitCode {

@@ -1,21 +1,115 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import packageJson from '../../../../package.json' with { type: 'json' };
 import { realFiles } from '../../../archive/files/real-files.ts';
 import { isUnused } from '../../../archive/read/format-file.ts';
-import type { Settings } from '../../../config/settings.ts';
+import type { AccountSettings, Settings } from '../../../config/settings.ts';
+import { findControlSocket } from '../../../daemon/control-path.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
-import { chosenAccounts, type Narrowing } from '../../../engine/pass/selection.ts';
+import { type OpenAccounts, withAccounts } from '../../../engine/pass/open-pass.ts';
+import { type EventLog, openLog } from '../../../engine/pass/pass-log.ts';
+import { chosenAccounts, type Narrowing, wantedOf } from '../../../engine/pass/selection.ts';
 import { syncAccounts } from '../../../engine/pass/sync-accounts.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import type { ExitCode } from '../../../errors/exit-codes.ts';
-import { recalledVerification } from '../../../health/verification.ts';
+import { readDamage, recalledVerification } from '../../../health/verification.ts';
 import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
 import { planSync } from '../../../sync/plan-sync.ts';
+import type { ProgressListener } from '../../../sync/progress.ts';
 import type { CommandContext } from '../../context.ts';
-import { handOver } from './hand-over.ts';
+import { showProgress } from '../../progress/sync-progress.ts';
 import { tellPlan, tellResult } from './tell-result.ts';
-import { type ShownPass, withOrigins } from './with-origins.ts';
+
+/** What of `sync` goes to a daemon. */
+export interface HandedOver extends Narrowing {
+  readonly full: boolean;
+  readonly dryRun: boolean;
+  readonly acceptEndings: boolean;
+  readonly log: boolean;
+}
+
+/**
+ * Has a running daemon make the pass, which begins after this call; null where no daemon has the archive. Its accounts
+ * and limits are the daemon's own. Interrupted, only the waiting ends.
+ *
+ * @throws usage-option for names that the configuration leaves out; what goes wrong in the daemon
+ */
+export async function handOver(
+  context: CommandContext,
+  settings: Settings,
+  chosen: readonly AccountSettings[],
+  command: HandedOver,
+): Promise<ExitCode | null> {
+  const socket = findControlSocket(settings.dataDir);
+  if (socket === null) return null;
+  const { account, mailboxes, folders, full, dryRun, acceptEndings } = command;
+  wantedOf(chosen, command);
+  const log = await openLog(context.notices.stream, command.log ? settings.log.level : 'silent');
+  const shown = command.log
+    ? { listen: log.progress, stop: () => {} }
+    : await showProgress(context.notices, context.now, settings.rateLimit.requestsPerMinute);
+  const { askSync } = await import('../../../daemon/control-client.ts');
+  const message = {
+    account,
+    mailboxes: [...mailboxes],
+    folders: [...folders],
+    full,
+    dryRun,
+    acceptEndings,
+  };
+  const options = {
+    version: packageJson.version,
+    progress: shown.listen,
+    signal: context.signal,
+  };
+  let answer: Awaited<ReturnType<typeof askSync>>;
+  try {
+    answer = await askSync(socket, message, options);
+  } finally {
+    shown.stop();
+  }
+  if (answer === null) return null;
+  const { dataDir } = settings;
+  if ('plan' in answer) return tellPlan(context, answer.plan, readDamage(dataDir));
+  log.result(answer.result);
+  return tellResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
+}
+
+/** A pass of a command with its services open, and what shows how it goes. */
+export interface ShownPass extends OpenAccounts {
+  readonly progress: ProgressListener;
+  /** Clears the progress: to be called before a result is printed. */
+  readonly stopProgress: () => void;
+  readonly events: EventLog;
+}
+
+/**
+ * Opens the services of the chosen accounts for as long as `act` takes. Progress goes to standard error, or a log of
+ * JSON Lines instead.
+ */
+export async function withOrigins<T>(
+  context: CommandContext,
+  settings: Settings,
+  chosen: readonly AccountSettings[],
+  narrowing: Narrowing,
+  writer: Writer,
+  logged: boolean,
+  act: (open: ShownPass) => Promise<T>,
+): Promise<T> {
+  const events = await openLog(context.notices.stream, logged ? settings.log.level : 'silent');
+  const shown = logged
+    ? { listen: events.progress, stop: () => {} }
+    : await showProgress(context.notices, context.now, settings.rateLimit.requestsPerMinute);
+  const listeners = { progress: shown.listen, request: events.request };
+  try {
+    return await withAccounts(context, settings, chosen, narrowing, writer, listeners, (open) =>
+      act({ ...open, progress: shown.listen, stopProgress: () => shown.stop(), events }),
+    );
+  } finally {
+    shown.stop();
+  }
+}
 
 export interface SyncCommand extends Narrowing {
   readonly full: boolean;

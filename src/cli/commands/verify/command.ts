@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { SampleSize } from '../../../engine/verify/verify-some.ts';
 import { usageError } from '../../../errors/usage.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { collected, wholeNumber } from '../../option-values.ts';
 
 interface VerifyLine {

@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { openCompared } from '../../../catalog/implied.ts';
-import { type Drilled, type DrillFinding, drill } from '../../../drill/drill.ts';
-import { seededRandom } from '../../../drill/seeded-random.ts';
+import { type Drilled, type DrillFinding, drill, seededRandom } from '../../../drill/drill.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { noting } from '../../../engine/verify/remember.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';

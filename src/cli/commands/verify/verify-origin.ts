@@ -13,9 +13,9 @@ import {
 import type { SyncResult } from '../../../sync/result.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { tell } from '../../tell.ts';
+import { tell } from '../../notices.ts';
 import { troublesOf } from '../sync/sync-report.ts';
-import { withOrigins } from '../sync/with-origins.ts';
+import { withOrigins } from '../sync/synchronise.ts';
 
 /** More than this many differences are counted, and not named. */
 const MOST_NAMED = 10_000;

@@ -3,7 +3,7 @@ import { catalogFile } from '../../../catalog/open.ts';
 import { locateDataDir } from '../../../config/data-dir.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { readArchive } from '../../../engine/verify/read-archive.ts';
-import { rememberRead } from '../../../engine/verify/remember-read.ts';
+import { rememberRead } from '../../../engine/verify/remember.ts';
 import { noteCheckup, type SampleSize, verifySome } from '../../../engine/verify/verify-some.ts';
 import { catalogError } from '../../../errors/catalog.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
@@ -15,8 +15,8 @@ import type { Verification } from '../../../verify/verify-archive.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
+import { tell } from '../../notices.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { tell } from '../../tell.ts';
 import { sampleReport, verifyReport } from './report.ts';
 
 /** @throws usage-no-archive, archive-unreadable */

@@ -3,8 +3,7 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/usage.ts';
 import { nearestAddress } from '../../../names/near-names.ts';
 import type { CommandContext } from '../../context.ts';
-import { withClients } from '../../service/clients.ts';
-import { mailboxCalled } from '../../service/mailbox-id.ts';
+import { mailboxCalled, withClients } from '../../service/clients.ts';
 import { SHORT_PATIENCE } from './act.ts';
 import { askedAccounts } from './list.ts';
 

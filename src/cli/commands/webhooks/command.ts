@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { EXIT_STATUS_HELP } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
-import type { Body } from '../../command-file.ts';
+import type { Body } from '../../context.ts';
 import { wholeNumber } from '../../option-values.ts';
 
 type Status = 'active' | 'paused' | 'disabled';
@@ -94,7 +94,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
     .action(({ mailbox, account, limit = 50 }: Line) =>
       chosen(async (context) => {
-        const { showDeliveryLog } = await import('./log.ts');
+        const { showDeliveryLog } = await import('./list.ts');
         return showDeliveryLog(context, { mailbox, account, limit });
       }),
     );

@@ -1,13 +1,128 @@
+import type { MailboxClient, WebhookRef } from '../../../api/mailbox-client.ts';
+import { Secret } from '../../../config/secret.ts';
+import type { Settings } from '../../../config/settings.ts';
+import { reserveSecret, type SecretSlot } from '../../../config/webhook-secrets.ts';
 import { settingsOf } from '../../../engine/settings.ts';
+import { webhookError } from '../../../errors/daemon.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
+import { encodeBody } from '../../../wire/encode.ts';
+import type { WebhookWithSecretRecord } from '../../../wire/mailbox-records.ts';
+import { createWebhookRequest } from '../../../wire/mailbox-requests.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Clients, oneAccount, withClients } from '../../service/clients.ts';
-import { namedMailbox } from '../../service/mailbox-id.ts';
+import {
+  type Clients,
+  type NamedMailbox,
+  namedMailbox,
+  oneAccount,
+  withClients,
+} from '../../service/clients.ts';
 import { SHORT_PATIENCE, testText } from './act.ts';
-import { type NewWebhook, register, urlOf, webhookFields } from './register.ts';
 import type { TestOutcome } from './surface.ts';
+
+/** A webhook that was created now, without its secret. */
+export interface NewWebhook {
+  readonly hook: {
+    readonly id: string;
+    readonly mailbox: string;
+    readonly mailboxId: string;
+    readonly account: string;
+    readonly name: string;
+    readonly events: readonly string[];
+    readonly status: string;
+    readonly url: string;
+  };
+  /** The file that holds its secret. */
+  readonly secretFile: string;
+}
+
+/**
+ * Where deliveries go: as the command says, else as the configuration does.
+ *
+ * @throws usage-invalid where neither does
+ */
+export function urlOf(settings: Settings, given: string | undefined, command: string): string {
+  const url = given ?? settings.webhook?.publicUrl ?? undefined;
+  if (url !== undefined) return url;
+  throw usageError('usage-invalid', {
+    command,
+    problem: 'an address is missing: give --url, or webhook.publicUrl in the configuration.',
+  });
+}
+
+/** What a webhook of ours is created with. @throws request-invalid */
+export function webhookFields(name: string, url: string) {
+  const fields = { name, url, events: ['message.received' as const] };
+  encodeBody(createWebhookRequest, fields, 'createWebhook');
+  return fields;
+}
+
+/**
+ * Creates a webhook and stores its secret, which the service shows only now. The secret is in nothing that is returned.
+ *
+ * @throws webhook-secrets-unwritable, webhook-secret-lost, and what the service refuses
+ */
+export async function register(
+  context: CommandContext,
+  clients: Clients,
+  at: NamedMailbox,
+  fields: ReturnType<typeof webhookFields>,
+  dataDir: string,
+): Promise<NewWebhook> {
+  const slot = await reserveSecret(dataDir);
+  try {
+    const created = await clients.mailbox.createWebhook(at.resourceId, fields, clients.options);
+    const secretFile = await kept(context, clients, at, slot, created);
+    const { id, name, events, status, url } = created;
+    const { resourceId: mailboxId, address: mailbox } = at;
+    const account = clients.account.name;
+    return { hook: { id, mailbox, mailboxId, account, name, events, status, url }, secretFile };
+  } finally {
+    await slot.drop();
+  }
+}
+
+/** Stores the secret; a webhook whose secret is lost is taken back. */
+async function kept(
+  context: CommandContext,
+  { account, mailbox: client }: Clients,
+  { resourceId, address }: NamedMailbox,
+  slot: SecretSlot,
+  { id, url, secret, createdAt }: WebhookWithSecretRecord,
+): Promise<string> {
+  try {
+    return await slot.keep({
+      id,
+      mailboxId: resourceId,
+      mailbox: address,
+      account: account.name,
+      host: client.host,
+      url,
+      secret: new Secret(secret),
+      createdAt: createdAt ?? new Date(context.now()).toISOString(),
+    });
+  } catch (error) {
+    if (!hasCode(error, 'webhook-secret-lost')) throw error;
+    const { file, reason } = error.facts;
+    const deleted = await takenBack(client, { mailbox: resourceId, webhookId: id });
+    const facts = { id, file: String(file), reason: String(reason), deleted };
+    throw webhookError('webhook-secret-lost', facts, error);
+  }
+}
+
+/** Without the signal: whoever interrupts now still wants no webhook that nobody can check. */
+async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean> {
+  try {
+    await client.deleteWebhook(at);
+    return true;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    // The error that is about to be thrown says that the webhook is still there.
+    return false;
+  }
+}
 
 export interface CreateCommand {
   readonly mailbox: string;

@@ -17,11 +17,10 @@ import { selects } from '../../../sync/plan/selection.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Clients, withClients } from '../../service/clients.ts';
-import { namedMailbox } from '../../service/mailbox-id.ts';
+import { type Clients, namedMailbox, withClients } from '../../service/clients.ts';
 import { accountsWith } from './accounts-with.ts';
 import { SHORT_PATIENCE, testText } from './act.ts';
-import { type NewWebhook, register, urlOf, webhookFields } from './register.ts';
+import { type NewWebhook, register, urlOf, webhookFields } from './create.ts';
 import { type Hook, type TestOutcome, webhookSurface } from './surface.ts';
 
 export interface EnsureCommand {

@@ -1,8 +1,7 @@
 import { Accepted } from '../../../api/surface-client.ts';
 import type { WebhookRecord } from '../../../wire/mailbox-records.ts';
 import type { PlatformWebhookRecord } from '../../../wire/platform-records.ts';
-import type { Clients } from '../../service/clients.ts';
-import { namedMailbox } from '../../service/mailbox-id.ts';
+import { type Clients, namedMailbox } from '../../service/clients.ts';
 
 /** A webhook as both surfaces show it; whatever else they send is left out, and so is a secret. */
 export interface Hook {
