@@ -1,4 +1,5 @@
 import type { ErrorFamily, Facts } from '../errors/mailkeep-error.ts';
+import { differsByHeldOnly, type FolderSums } from './plan/folder-sums.ts';
 
 /** What a pass did to one mailbox. Counts are places; `bytes` are raw source bytes fetched. */
 export interface MailboxResult {
@@ -41,15 +42,10 @@ export interface SyncFailure {
  * What a folder's answers prove: at the origin = stored + assumed + quarantined + held + forgotten.
  * `complete` is true only when they add up and every uid was answered for.
  */
-export interface FolderCertificate {
+export interface FolderCertificate extends FolderSums {
   readonly mailbox: string;
   readonly folder: string;
   readonly originTotal: number;
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
   readonly complete: boolean;
 }
 
@@ -57,9 +53,8 @@ export interface FolderCertificate {
  * True when a folder is not complete only because the brake keeps what the origin does not have any more: everything
  * else adds up. That is for the user to decide about, and no fault of the service.
  */
-export function isHeldOnly(sums: FolderCertificate): boolean {
-  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
-  return !sums.complete && sums.held > 0 && present === sums.originTotal;
+export function isHeldOnly(folder: FolderCertificate): boolean {
+  return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
 }
 
 /** A folder that the configuration excludes: it is not synced, and nothing in it ends. */

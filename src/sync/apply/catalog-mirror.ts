@@ -1,8 +1,7 @@
 import type { WritableCatalog } from '../../catalog/catalog.ts';
 import type { FolderKey } from '../../mail/words.ts';
-import type { FolderCounts, KnownPlace, Mirror } from './ports.ts';
-
-const NOTHING: FolderCounts = { stored: 0, assumed: 0, quarantined: 0, held: 0, forgotten: 0 };
+import { NO_PLACES } from '../plan/folder-sums.ts';
+import type { KnownPlace, Mirror } from './ports.ts';
 
 /** The catalog, as a pass asks it. */
 export function catalogMirror(catalog: WritableCatalog): Mirror {
@@ -76,11 +75,11 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
       const folder = numberOf(at);
       return folder === undefined ? [] : relinking.quarantinedUids(folder, generation);
     },
-    counts(at) {
+    sumsOf(at) {
       const folder = numberOf(at);
-      if (folder === undefined) return NOTHING;
+      if (folder === undefined) return NO_PLACES;
       const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);
-      return { stored: open - assumed - held, assumed, held, quarantined, forgotten };
+      return { stored: open - assumed - held, assumed, quarantined, held, forgotten };
     },
     message: (id) => messages.find(id),
     hasBlob: (hash) => messages.hasBlob(hash),

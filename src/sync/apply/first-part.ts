@@ -1,3 +1,4 @@
+import { notAccountedFor } from '../plan/folder-sums.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
 import { gapsOf } from '../plan/uid-intervals.ts';
 import { concernsOnly } from './failure-scope.ts';
@@ -30,12 +31,7 @@ export async function takeFirst(ctx: PassContext, folders: readonly FolderPass[]
 
 /** Returns how many messages the origin counts in a folder that the archive does not account for. */
 export function ahead(ctx: PassContext, folder: FolderPass): number {
-  const { stored, assumed, quarantined, held, forgotten } = ctx.mirror.counts(
-    folder.at,
-    folder.generation,
-  );
-  const known = stored + assumed + quarantined + held + forgotten;
-  return Math.max(0, folder.listed.messageCount - known);
+  return notAccountedFor(folder.listed.messageCount, ctx.mirror.sumsOf(folder.at));
 }
 
 /** Walks each folder down to where the last year begins: one request a folder more. Alone it is newest first anyway. */

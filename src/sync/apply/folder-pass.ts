@@ -8,6 +8,7 @@ import {
   sameFlags,
 } from '../../mail/words.ts';
 import { bisect } from '../plan/bisect.ts';
+import { accountedFor, expectedAtOrigin } from '../plan/folder-sums.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
 import { weighPage } from '../plan/page-answer.ts';
@@ -138,9 +139,7 @@ export class FolderPass {
 
   /** True when listing and archive agree that the folder is empty: nothing is worth a request. */
   isEmpty(ctx: PassContext): boolean {
-    const counts = ctx.mirror.counts(this.at, this.generation);
-    const known = Object.values(counts).reduce((sum, count) => sum + count, 0);
-    return this.listed.messageCount === 0 && known === 0;
+    return this.listed.messageCount === 0 && accountedFor(ctx.mirror.sumsOf(this.at)) === 0;
   }
 
   /** True when a backlog is to be walked oldest first: then the newest page waits for its turn. */
@@ -236,10 +235,7 @@ export class FolderPass {
 
   /** Messages that the archive has, or waits to decide about: what the origin counts when nothing ended. */
   #accountedFor(ctx: PassContext): number {
-    const counts = ctx.mirror.counts(this.at, this.generation);
-    const { stored, assumed, quarantined, held, forgotten } = counts;
-    const waiting = this.deferred.size + this.odd.size;
-    return stored + assumed + quarantined + held + forgotten + waiting;
+    return accountedFor(ctx.mirror.sumsOf(this.at)) + this.deferred.size + this.odd.size;
   }
 
   /** Tries again what could not be fetched before; each is asked for by name, since it may be gone. */
@@ -368,9 +364,8 @@ export class FolderPass {
    * uid, and uids only grow, nothing below it differs. Spares reading the uids of a folder where nothing happened.
    */
   #addsUp(ctx: PassContext, total: number): boolean {
-    const { stored, assumed, quarantined, forgotten } = ctx.mirror.counts(this.at, this.generation);
     const waiting = this.deferred.size + this.odd.size;
-    return stored + assumed + quarantined + forgotten + waiting - this.missing.size === total;
+    return expectedAtOrigin(ctx.mirror.sumsOf(this.at)) + waiting - this.missing.size === total;
   }
 
   /** Uids that the origin should answer for, ascending: what is open and not held, quarantined, or waits. */

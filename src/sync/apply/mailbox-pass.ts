@@ -1,5 +1,6 @@
 import { syncError } from '../../errors/sync.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { openPlaces } from '../plan/folder-sums.ts';
 import type { FolderCertificate } from '../result.ts';
 import { certify } from './ends/certify.ts';
 import { type EndingFolder, settleEndings } from './ends/endings.ts';
@@ -72,10 +73,7 @@ export async function openMailbox(
     openFolder(ctx, key, folder, mailbox.address, pages.get(folder.path)),
   );
   const openBefore = new Map(
-    passes.map(({ at, generation }) => {
-      const { stored, assumed, held } = ctx.mirror.counts(at, generation);
-      return [at.folder, stored + assumed + held];
-    }),
+    passes.map(({ at }) => [at.folder, openPlaces(ctx.mirror.sumsOf(at))]),
   );
   const listed = new Set(all.folders.map(({ path }) => path));
   return { mailbox, key, folders: passes, gone, openBefore, listed };

@@ -13,6 +13,7 @@ import type {
   MessageId,
   Place,
 } from '../../mail/words.ts';
+import type { FolderSums } from '../plan/folder-sums.ts';
 import type { UidInterval } from '../plan/uid-intervals.ts';
 
 /** One page of messages. `total` is the origin's own count of the whole answer. */
@@ -120,16 +121,6 @@ export interface KnownFolder {
   readonly specialUse: string | null;
 }
 
-/** Places of a folder's generation, by what is known of their bytes. */
-export interface FolderCounts {
-  /** Open places with bytes that were fetched and hashed. */
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
-}
-
 /** What the catalog knows; synchronous, because it is a local index that the pass itself keeps level. */
 export interface Mirror {
   mailboxAddress(at: MailboxKey): string | undefined;
@@ -176,7 +167,8 @@ export interface Mirror {
   unplaced(at: FolderKey, generation: number, range: UidInterval): readonly number[];
   /** True when the user has acknowledged that a place is in quarantine: it stays counted, and quiet. */
   isAcknowledged(at: FolderKey, place: Place): boolean;
-  counts(at: FolderKey, generation: number): FolderCounts;
+  /** The places of a folder, all generations together: an older one has open places only while the brake holds them. */
+  sumsOf(at: FolderKey): FolderSums;
   message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
   hasBlob(hash: BlobHash): boolean;
   /** True when the message was forgotten: whatever place shows it, its bytes are not to be stored again. */

@@ -1,6 +1,12 @@
 import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../../../errors/exit-codes.ts';
 import { syncError } from '../../../errors/sync.ts';
 import {
+  accountedFor,
+  addSums,
+  differsByHeldOnly,
+  type FolderSums,
+} from '../../../sync/plan/folder-sums.ts';
+import {
   type FolderCertificate,
   isHeldOnly,
   type MailboxResult,
@@ -119,7 +125,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
   return odd.map(
     (folder) =>
-      `${shownName(folder.mailbox, folder.folder)}: ${adding(folder)}${incompleteNote(folder)}`,
+      `${shownName(folder.mailbox, folder.folder)}: ${equation(folder.originTotal, folder)}${incompleteNote(folder)}`,
   );
 }
 
@@ -131,10 +137,9 @@ function incompleteNote(folder: FolderCertificate): string {
     : ' (not complete; the next sync compares it again)';
 }
 
-function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): string {
-  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
+function equation(originTotal: number, sums: FolderSums): string {
   // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
-  const heldApart = sums.held > 0 && present === sums.originTotal;
+  const heldApart = differsByHeldOnly(originTotal, sums);
   const parts = [
     `${count(sums.stored)} stored`,
     ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
@@ -142,9 +147,9 @@ function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>
     ...(sums.held > 0 && !heldApart ? [`${count(sums.held)} held`] : []),
     ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
   ];
-  const sign = present + (heldApart ? 0 : sums.held) === sums.originTotal ? '=' : '≠';
+  const sign = heldApart || accountedFor(sums) === originTotal ? '=' : '≠';
   const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
-  return `${counted(sums.originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
+  return `${counted(originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
 }
 
 function excludedLines({ excluded }: SyncResult): string[] {
@@ -154,20 +159,11 @@ function excludedLines({ excluded }: SyncResult): string[] {
 }
 
 function closingLine(result: SyncResult): string {
-  const total = (field: keyof Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): number =>
-    result.certificates.reduce((sum, certificate) => sum + certificate[field], 0);
-  const sums = {
-    originTotal: total('originTotal'),
-    stored: total('stored'),
-    assumed: total('assumed'),
-    quarantined: total('quarantined'),
-    held: total('held'),
-    forgotten: total('forgotten'),
-  };
+  const originTotal = result.certificates.reduce((sum, folder) => sum + folder.originTotal, 0);
   const complete = result.certificates.every((folder) => folder.complete);
   const proof =
     result.certificates.length === 0
       ? 'No folder was compared'
-      : `In all: ${adding(sums)}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
+      : `In all: ${equation(originTotal, addSums(result.certificates))}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
   return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
 }

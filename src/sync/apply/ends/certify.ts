@@ -1,3 +1,4 @@
+import { accountedFor } from '../../plan/folder-sums.ts';
 import { covers } from '../../plan/uid-intervals.ts';
 import type { FolderCertificate } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
@@ -8,20 +9,15 @@ import type { PassContext } from '../pass-context.ts';
  * answered for and the origin's count is what the archive accounts for.
  */
 export function certify(ctx: PassContext, folder: FolderPass): FolderCertificate {
-  const counts = ctx.mirror.counts(folder.at, folder.generation);
-  const accounted =
-    counts.stored + counts.assumed + counts.quarantined + counts.held + counts.forgotten;
+  const sums = ctx.mirror.sumsOf(folder.at);
   const answered =
     folder.highestUid === 0 || covers(folder.coverage.durable, { lo: 1, hi: folder.highestUid });
   return {
     mailbox: folder.address,
     folder: folder.at.folder,
     originTotal: folder.total,
-    stored: counts.stored,
-    assumed: counts.assumed,
-    quarantined: counts.quarantined,
-    held: counts.held,
-    forgotten: counts.forgotten,
-    complete: !folder.failed && answered && accounted === folder.total && folder.unresolved === 0,
+    ...sums,
+    complete:
+      !folder.failed && answered && accountedFor(sums) === folder.total && folder.unresolved === 0,
   };
 }

@@ -1,6 +1,7 @@
 import type { PlacedMessage } from '../../../catalog/relinking.ts';
 import { fingerprint } from '../../../mail/fingerprint.ts';
 import { flagSet, type Listing } from '../../../mail/words.ts';
+import { openPlaces } from '../../plan/folder-sums.ts';
 import {
   DECLARED_AT,
   judgeGeneration,
@@ -57,8 +58,7 @@ export async function judgeFolder(
  */
 function seemsRaised(ctx: PassContext, pass: FolderPass): boolean {
   if (pass.deferred.size === 0) return false;
-  const { stored, assumed, held } = ctx.mirror.counts(pass.at, pass.generation);
-  const open = stored + assumed + held;
+  const open = openPlaces(ctx.mirror.sumsOf(pass.at));
   return open >= SAMPLE_SIZE && pass.missing.size >= open * DECLARED_AT;
 }
 
