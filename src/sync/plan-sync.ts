@@ -1,6 +1,6 @@
+import { recalledCoverage } from './apply/memory/covered-uids.ts';
 import type { Memory, Mirror, Origin } from './apply/ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
-import { recalledCoverage } from './apply/walk/coverage.ts';
 import { accountedFor } from './plan/folder-sums.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
 

@@ -161,12 +161,13 @@ function openContext(
     committer,
     memory: options.memory,
     ledger: new Ledger(account.name, options.progress),
-    canary: new Canary(origin, options.memory, options.now),
-    hostRules: new HostRules(options.memory, origin.host),
-    trouble: new Trouble(),
+    host: {
+      canary: new Canary(origin, options.memory, options.now),
+      rules: new HostRules(options.memory, origin.host),
+      trouble: new Trouble(),
+    },
     queue: new PQueue({ concurrency: options.concurrency }),
     now: options.now,
-    progress: options.progress,
     signal: controller.signal,
     stop: (error) => {
       stopped ??= { error };
@@ -175,9 +176,11 @@ function openContext(
     startedAtCommit: options.startedAtCommit,
     startedAt: options.now(),
     policy: options.policy,
-    order: options.order,
-    first: options.first ?? 'folders',
-    requestsPerMinute: options.requestsPerMinute,
+    settings: {
+      order: options.order,
+      first: options.first ?? 'folders',
+      requestsPerMinute: options.requestsPerMinute,
+    },
   };
   return { ctx, stoppedWith: () => stopped, release };
 }

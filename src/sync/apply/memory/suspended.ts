@@ -4,16 +4,16 @@ import type { PassContext } from '../pass-context.ts';
 import type { OriginMailbox } from '../ports.ts';
 import { isLeftAlone, listUsages, recalledListing, suspendedSince } from '../walk/note-usages.ts';
 
-/** A list this young need not be asked for again because a mailbox was refused. */
+/** A younger list is not requested again because a mailbox was refused: half an hour. */
 const YOUNG_MS = 1_800_000;
 
 /**
- * A refusal by name, where the list of the platform surface shows the mailbox as suspended; else the error itself. A list
- * that may be too old to know is asked for again.
+ * Returns `sync.mailbox-suspended` for a refused mailbox that the list of the platform surface shows as suspended;
+ * else the error itself. A list that may be too old to know is requested again.
  *
- * @param mailboxes all that the pass is about
+ * @param mailboxes all that the pass covers
  */
-export async function byName(
+export async function refusalByName(
   ctx: PassContext,
   { resourceId, address }: OriginMailbox,
   mailboxes: readonly OriginMailbox[],

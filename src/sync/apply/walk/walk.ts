@@ -83,6 +83,29 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
   }
 }
 
+/**
+ * Requests the newest page of a folder. When it shows nothing although the listing counts messages, requests it once
+ * more: one of the two is out of date.
+ *
+ * @throws MailkeepError `sync.counts-disagree` when they still disagree: such an answer proves nothing
+ */
+export async function newestPage(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  listed: number,
+): Promise<OriginPage> {
+  const newest = { page: 1, perPage: PAGE_SIZE, order: 'descending' } as const;
+  const page = await deps.origin.list(at, newest, deps.signal);
+  if (page.total > 0 || listed === 0) return page;
+  const again = await deps.origin.list(at, newest, deps.signal);
+  if (again.total > 0) return again;
+  throw new MailkeepError('origin', 'sync.counts-disagree', {
+    folder: at.folder,
+    listed,
+    shown: 0,
+  });
+}
+
 async function askKeyset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
   at: FolderKey,
