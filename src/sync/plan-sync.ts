@@ -4,7 +4,7 @@ import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
 import { accountedFor } from './plan/folder-sums.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
 
-/** What a pass would do, and the requests it would cost. No message was fetched or written for it. */
+/** What a pass would do, and the requests it would cost. Planning fetches and writes no message. */
 export interface SyncPlan {
   readonly mailboxes: readonly {
     readonly account: string;

@@ -9,26 +9,26 @@ export interface MailboxResult {
   readonly ended: number;
   readonly flagsChanged: number;
   readonly relinked: number;
-  /** Relinked places whose sources were fetched since, and are what was assumed, or were another message. */
+  /** Relinked places whose sources were fetched since: `corrected` ones were another message than assumed. */
   readonly verified: number;
   readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
   /**
-   * ISO 8601: the first pass after this time that finds what the brake holds still gone accepts the deletions; null
-   * where nothing is held.
+   * ISO 8601. The first pass after this time accepts the deletions that the brake holds, if the messages are still
+   * gone; null where nothing is held.
    */
   readonly heldUntil: string | null;
   readonly bytes: number;
-  /** Folders whose answers were compared with the archive, in this pass or so recently that they were not asked. */
+  /** Folders that were compared with the archive, in this pass or so recently that they were not asked. */
   readonly compared: number;
-  /** Whether all folders were compared, some of them, or none: what was not compared may have changed. */
+  /** How many of the folders were compared: what was not compared may have changed. */
   readonly comparison: 'all' | 'some' | 'none';
 }
 
 /** A named failure that did not stop the rest. */
 export interface SyncFailure {
-  /** Empty for what concerns the archive itself. */
+  /** Empty for a failure of the archive itself. */
   readonly account: string;
   readonly mailbox: string | null;
   readonly folder: string | null;
@@ -50,8 +50,8 @@ export interface FolderCertificate extends FolderSums {
 }
 
 /**
- * True when a folder is not complete only because the brake keeps what the origin does not have any more: everything
- * else adds up. That is for the user to decide about, and no fault of the service.
+ * Returns whether a folder is incomplete only because the brake keeps what the origin no longer has: everything else
+ * adds up. The user decides about that; it is no fault of the service.
  */
 export function isHeldOnly(folder: FolderCertificate): boolean {
   return !folder.complete && differsByHeldOnly(folder.originTotal, folder);

@@ -3,14 +3,13 @@ import { fetchFirstPart } from './first-part.ts';
 import type { FolderPass } from './folder-pass.ts';
 import { guard } from './guard.ts';
 import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-pass.ts';
-import { refusalByName } from './memory/suspended.ts';
 import { noteMailboxes, recentMailboxes } from './memory/unreachable.ts';
 import { noteUnwatchedMailboxes } from './memory/unwatched.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
 import { noteQuota, recalledMeanSize } from './walk/note-quota.ts';
-import { noteUsages } from './walk/note-usages.ts';
+import { noteUsages, refusalByName } from './walk/note-usages.ts';
 import { reconsiderSearch } from './walk/walk.ts';
 
 /** Mailboxes in a group: the newest mail of all of them comes before the backlog of any. */

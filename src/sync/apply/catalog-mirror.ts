@@ -3,7 +3,7 @@ import type { FolderKey } from '../../mail/words.ts';
 import { NO_PLACES } from '../plan/folder-sums.ts';
 import type { KnownPlace, Mirror } from './ports.ts';
 
-/** The catalog, as a pass asks it. */
+/** Returns the catalog in the form that a pass reads it. */
 export function catalogMirror(catalog: WritableCatalog): Mirror {
   const { folders, places, quarantine, messages, relinking } = catalog;
   const numberOf = (at: FolderKey): number | undefined => folders.find(at)?.id;

@@ -23,7 +23,7 @@ export type Difference =
 export interface OriginFinding {
   readonly mailbox: string;
   readonly folder: string;
-  /** Null for what concerns a whole folder. */
+  /** Null for what concerns the complete folder. */
   readonly uid: number | null;
   readonly difference: Difference;
 }

@@ -25,7 +25,7 @@ export interface MailboxPass {
   readonly key: MailboxKey;
   /** The folders that are asked in this pass. */
   readonly folders: readonly FolderPass[];
-  /** Folders that two complete listings, a pass apart, do not show any more. */
+  /** Folders that two complete listings, a pass apart, no longer show. */
   readonly gone: readonly EndingFolder[];
   /** Open places by path, before the pass changed anything. */
   readonly openBefore: ReadonlyMap<string, number>;

@@ -16,7 +16,7 @@ import type {
 import type { FolderSums } from '../plan/folder-sums.ts';
 import type { UidInterval } from '../plan/uid-intervals.ts';
 
-/** One page of messages. `total` is the origin's own count of the whole answer. */
+/** One page of messages. `total` is the origin's own count of the complete answer. */
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
@@ -32,11 +32,11 @@ export interface FolderListing {
   readonly folders: readonly ListedFolder[];
   /** False when the listing counts more folders than it shows: what it lacks is not gone. */
   readonly complete: boolean;
-  /** Folders that are listed without a path: nothing can be asked of them, and the listing is not complete. */
+  /** Folders that are listed without a path: they cannot be requested, and the listing is not complete. */
   readonly withoutPath?: number;
 }
 
-/** A raw source that came whole, as far as HTTP can tell. A file is the receiver's to delete. */
+/** A raw source that is complete as far as HTTP can detect. The receiver deletes the file. */
 export type FetchedSource =
   | { readonly kind: 'buffer'; readonly bytes: Buffer }
   | {
@@ -53,7 +53,7 @@ export interface QuotaResource {
   readonly limit: number | null;
 }
 
-/** What the listing of an order says about one of its mailboxes. It may be wrong or old. */
+/** What the listing of an order says about one of its mailboxes. It may be wrong or out of date. */
 export interface ListedUsage {
   readonly address: string;
   readonly suspended: boolean;
@@ -64,14 +64,14 @@ export interface ListedUsage {
 
 export interface UsageListing {
   readonly mailboxes: readonly ListedUsage[];
-  /** Requests that the whole listing takes; only the first page was read where that is too many. */
+  /** Requests that the complete listing takes; only the first page was read where that is too many. */
   readonly pages: number;
 }
 
 export type UidOrder = 'ascending' | 'descending';
 
 /**
- * What a pass asks of the origin, for one account. Every call is one request (folders and mailboxes: one a
+ * What a pass requests from the origin, for one account. Every call is one request (folders and mailboxes: one per
  * page), already limited and retried; what it throws is final for this pass.
  */
 export interface Origin {
@@ -91,7 +91,7 @@ export interface Origin {
       readonly uids: string;
       readonly perPage: number;
       readonly order: UidOrder;
-      /** Only messages that carry this flag. */
+      /** Only messages with this flag. */
       readonly flag?: CountedFlag;
       /** Only messages received on this day (YYYY-MM-DD) or later. */
       readonly since?: string;
@@ -99,9 +99,9 @@ export interface Origin {
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
-  /** What a mailbox uses and may use; empty where the origin has no quotas. */
+  /** Usage and limits of a mailbox; empty where the origin has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
-  /** The usage of all mailboxes, 100 a request; there only with a token for the platform surface. */
+  /** The usage of all mailboxes, 100 per request; present only with a token for the platform surface. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 
@@ -121,7 +121,7 @@ export interface KnownFolder {
   readonly specialUse: string | null;
 }
 
-/** What the catalog knows; synchronous, because it is a local index that the pass itself keeps level. */
+/** What the catalog knows. Synchronous: it is a local index that the pass itself keeps up to date. */
 export interface Mirror {
   mailboxAddress(at: MailboxKey): string | undefined;
   folder(at: FolderKey): KnownFolder | undefined;
@@ -133,7 +133,7 @@ export interface Mirror {
   ): ReadonlyMap<number, KnownPlace>;
   /** The open place of a uid with its message; undefined where none is open. */
   placed(at: FolderKey, generation: number, uid: number): PlacedMessage | undefined;
-  /** The fingerprint a place had that has ended since; undefined where none has. */
+  /** The fingerprint of a place that has ended; undefined where none has. */
   endedFingerprint(at: FolderKey, generation: number, uid: number): string | undefined;
   /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
   isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
@@ -151,7 +151,7 @@ export interface Mirror {
   heldUids(at: FolderKey, generation: number): readonly number[];
   /** Older generations of a folder that the brake keeps open. */
   olderGenerations(at: FolderKey): readonly number[];
-  /** Live folders of a mailbox, as the archive knows them. */
+  /** Current folders of a mailbox, as the archive knows them. */
   folders(mailbox: MailboxKey): readonly (KnownFolder & { readonly folder: string })[];
   /** What is known of a uid without an open place; undefined when nothing is. */
   settledAs(
@@ -159,23 +159,23 @@ export interface Mirror {
     generation: number,
     uid: number,
   ): 'ended' | 'quarantined' | 'forgotten' | undefined;
-  /** The highest uid any fact of this generation named; 0 for none. */
+  /** The highest uid in any fact of this generation; 0 for none. */
   highestUid(at: FolderKey, generation: number): number;
   /** Uids in quarantine, ascending. */
   quarantined(at: FolderKey, generation: number): readonly number[];
   /** Uids of the interval that the origin should answer for without an open place: quarantined or forgotten. */
   unplaced(at: FolderKey, generation: number, range: UidInterval): readonly number[];
-  /** True when the user has acknowledged that a place is in quarantine: it stays counted, and quiet. */
+  /** True when the user has acknowledged that a place is in quarantine: it is counted, and not reported again. */
   isAcknowledged(at: FolderKey, place: Place): boolean;
   /** The places of a folder, all generations together: an older one has open places only while the brake holds them. */
   sumsOf(at: FolderKey): FolderSums;
   message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
   hasBlob(hash: BlobHash): boolean;
-  /** True when the message was forgotten: whatever place shows it, its bytes are not to be stored again. */
+  /** True when the message was forgotten: its bytes must not be stored again, whatever place shows it. */
   isForgotten(id: MessageId): boolean;
   /** Forgotten uids of a generation, in no order. */
   forgottenUids(at: FolderKey, generation: number): readonly number[];
-  /** The first free docid at or above this one; handed out once. */
+  /** The first free docid at or above this one; each is returned once. */
   docidFor(base: number): number;
   /** Folds a durable batch: after it, everything above answers with its facts. */
   fold(batch: CommittedBatch): void;
@@ -187,7 +187,7 @@ export interface Log {
   commit(batch: Batch): Promise<CommittedBatch>;
 }
 
-/** What is convenient to remember and may be lost: proofs, backoffs, learned host rules. */
+/** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */
 export interface Memory {
   get(scope: string, key: string): unknown;
   set(scope: string, key: string, value: unknown): void;

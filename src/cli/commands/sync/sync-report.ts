@@ -18,17 +18,17 @@ import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
 import { shownName } from '../../shown-name.ts';
 import type { Told } from '../../tell.ts';
 
-/** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
+/** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
 export function exitOfSync(result: SyncResult): ExitCode {
   return combinedExit(troublesOf(result).map(({ exit }) => exit));
 }
 
-/** Something that a pass has to tell beside its result, and the exit code that it alone would mean. */
+/** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
 export interface Trouble extends Told {
   readonly exit: ExitCode;
 }
 
-/** All that went wrong in a pass, what counts most first. */
+/** Returns everything that went wrong in a pass, the problems that decide the exit code first. */
 export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
   const held = mailboxes.filter((mailbox) => mailbox.held > 0);
   const quarantined = mailboxes.filter((mailbox) => mailbox.quarantined > 0);
@@ -51,12 +51,12 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
           }),
         ]),
   ].map((error) => ({ ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] }));
-  const troubles = [...failures.map(failureTold), ...sums];
+  const troubles = [...failures.map(describeFailure), ...sums];
   const worst = combinedExit(troubles.map(({ exit }) => exit));
   return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
 }
 
-function failureTold(failure: SyncFailure): Trouble {
+function describeFailure(failure: SyncFailure): Trouble {
   const place = shownName(
     ...[failure.mailbox ?? failure.account, failure.folder, failure.uid].flatMap((part) =>
       part === null || part === '' ? [] : [String(part)],
@@ -75,7 +75,7 @@ function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined')
   return mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
 }
 
-/** ISO times sort as texts. */
+/** Returns the latest time: ISO times sort as texts. */
 function latest(mailboxes: readonly MailboxResult[]): string | null {
   return (
     mailboxes
@@ -89,7 +89,7 @@ function addresses(mailboxes: readonly MailboxResult[]): string[] {
   return mailboxes.map(({ address }) => shownName(address));
 }
 
-/** What a pass did, for people: a line for each mailbox, and the sentence that adds up. */
+/** Returns what a pass did, for people: a line for each mailbox, and the closing sentence with the sums. */
 export function syncReport(result: SyncResult): string {
   return [
     ...result.mailboxes.map(mailboxLine),
@@ -111,14 +111,14 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
   const address = shownName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
-  const told = changes.length === 0 ? 'no change' : changes.join(', ');
+  const done = changes.length === 0 ? 'no change' : changes.join(', ');
   if (comparison === 'some') {
-    return `${address}: ${told} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
+    return `${address}: ${done} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
   }
-  return `${address}: ${told}; ${counted(folders, 'folder')}`;
+  return `${address}: ${done}; ${counted(folders, 'folder')}`;
 }
 
-/** Names every folder whose numbers are not simply "all stored", then adds all up. */
+/** Lists every folder whose numbers are not simply "all stored". */
 function certificateLines(certificates: readonly FolderCertificate[]): string[] {
   const odd = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
@@ -129,7 +129,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
   );
 }
 
-/** What the brake holds waits for a person or for its time; everything else is compared again by the next sync. */
+/** What the brake holds waits for the user or for its second check; the next sync compares everything else again. */
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)

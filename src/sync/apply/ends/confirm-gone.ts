@@ -5,7 +5,7 @@ import { canSearch, distrustSearch, walkByOffset } from '../walk/walk.ts';
 
 /**
  * Asks for missing uids by name and returns those that are gone: an answered interval lacked them, *and* they do not
- * answer now. Those that do answer are cleared: not missing, and not held any more.
+ * answer now. Those that do answer are cleared: neither missing nor held any longer.
  *
  * Both answers may come from one search index that lags behind. Where the folder counts more messages than would
  * be left, its listing decides.

@@ -15,7 +15,7 @@ export interface EndingFolder {
   readonly specialUse: string | null;
   /** Open places of the current generation when the pass began. */
   readonly open: number;
-  /** Its pass; undefined for a folder that the origin does not list any more. */
+  /** Its pass; undefined for a folder that the origin no longer lists. */
   readonly pass: FolderPass | undefined;
   readonly generation: number;
   readonly renumbered: Renumbered | undefined;

@@ -3,8 +3,8 @@ import { forgetTries } from '../memory/second-looks.ts';
 import type { PassContext } from '../pass-context.ts';
 
 /**
- * Releases the uids without an open place that the origin does not show any more, quarantined and forgotten ones:
- * they are no longer counted, nor asked about.
+ * Releases the uids without an open place, quarantined and forgotten ones, that the origin no longer shows: they are
+ * neither counted nor asked about again.
  *
  * @param isGone all of the generation when left out
  */
