@@ -1,7 +1,7 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { FolderKey, Listing } from '../../mail/words.ts';
 import { concernsOnly } from './failure-scope.ts';
-import type { Memory, Origin } from './ports.ts';
+import { isRecent, type Memory, type Origin } from './ports.ts';
 import { walkRange } from './walk/walk.ts';
 
 /** Scope of memory: when a host last showed that reading a source leaves a message unseen. */
@@ -75,7 +75,6 @@ export class Canary {
   #isProven(): boolean {
     const proof = this.#memory.get(CANARY, this.#origin.host);
     if (typeof proof !== 'object' || proof === null || !('provenAt' in proof)) return false;
-    const age = this.#now() - Number(proof.provenAt);
-    return age >= 0 && age < PROOF_HOLDS_MS;
+    return isRecent(Number(proof.provenAt), this.#now(), PROOF_HOLDS_MS);
   }
 }

@@ -202,3 +202,12 @@ export function placeKey(place: Place): string {
 export function folderKey(at: FolderKey): string {
   return JSON.stringify([at.host, at.mailbox, at.folder]);
 }
+
+/**
+ * Returns whether something remembered at `at` is younger than `withinMs`. A time in the future is not: it was noted
+ * before the clock was set back, and would count as young for too long.
+ */
+export function isRecent(at: number, now: number, withinMs: number): boolean {
+  const age = now - at;
+  return age >= 0 && age < withinMs;
+}

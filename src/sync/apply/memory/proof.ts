@@ -2,7 +2,7 @@ import type { FolderKey, ListedFolder } from '../../../mail/words.ts';
 import { type FolderCertificate, isHeldOnly } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, type Memory } from '../ports.ts';
+import { folderKey, isRecent, type Memory } from '../ports.ts';
 import { dueQuarantined, isHeldDue } from './second-looks.ts';
 
 /** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
@@ -86,8 +86,7 @@ export function isQuiet(
   if (proof.originTotal !== listed.messageCount || proof.unread !== listed.unreadCount) {
     return false;
   }
-  const age = ctx.startedAt - Date.parse(proof.at);
-  if (!(age >= 0 && age < rhythm.folderMs)) return false;
+  if (!isRecent(Date.parse(proof.at), ctx.startedAt, rhythm.folderMs)) return false;
   return !isHeldDue(ctx, at) && dueQuarantined(ctx, at, generation).length === 0;
 }
 

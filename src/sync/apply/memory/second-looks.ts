@@ -1,6 +1,6 @@
 import type { FolderKey, Place } from '../../../mail/words.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, placeKey } from '../ports.ts';
+import { folderKey, isRecent, placeKey } from '../ports.ts';
 
 /** Scope of memory: since when the brake holds places of a folder. */
 const HELD = 'held';
@@ -37,8 +37,7 @@ export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: numb
   return uids.filter((uid) => {
     const { tries, at: last } = recallTries(ctx, { host, mailbox, folder, generation, uid });
     const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
-    const age = ctx.now() - last;
-    return tries === 0 || age < 0 || age >= wait;
+    return tries === 0 || !isRecent(last, ctx.now(), wait);
   });
 }
 

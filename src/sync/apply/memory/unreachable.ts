@@ -1,7 +1,7 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { selects } from '../../plan/selection.ts';
 import type { PassContext } from '../pass-context.ts';
-import type { OriginMailbox } from '../ports.ts';
+import { isRecent, type OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
 
 /** Scope of memory: the mailboxes that each account has listed, and since when one is no longer listed. */
@@ -59,8 +59,7 @@ export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox
   const { rhythm } = ctx.policy;
   const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
   if (rhythm === null || typeof listedAt !== 'number') return undefined;
-  const age = ctx.startedAt - listedAt;
-  if (!(age >= 0 && age < rhythm.mailboxesMs)) return undefined;
+  if (!isRecent(listedAt, ctx.startedAt, rhythm.mailboxesMs)) return undefined;
   return [...recall(ctx)]
     .filter(([, { address, unreachableSince }]) => {
       return unreachableSince === null && selects(wanted.mailboxes, address);

@@ -5,7 +5,7 @@ import type { UidInterval } from '../../plan/uid-intervals.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, type Memory, type OriginPage } from '../ports.ts';
+import { folderKey, isRecent, type Memory, type OriginPage } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
 import { canSearch, FLAGS_UNHEEDED } from './walk.ts';
 
@@ -38,8 +38,8 @@ export async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promi
   const theirs = pass.listed.unreadCount;
   const ours = ctx.mirror.unread(pass.at, pass.generation);
   const moved = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
-  const since = ctx.now() - before.askedAt;
-  const othersDue = (moved || evidence.flagsChanged) && !(since >= 0 && since < ASK_AGAIN_MS);
+  const askedLately = isRecent(before.askedAt, ctx.now(), ASK_AGAIN_MS);
+  const othersDue = (moved || evidence.flagsChanged) && !askedLately;
   if (!moved && !othersDue) return;
   const comparison = new Comparison(ctx, pass);
   if (moved) await comparison.compare('\\Seen');

@@ -1,7 +1,7 @@
 import type { MailboxKey } from '../../../mail/words.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { PassContext } from '../pass-context.ts';
-import type { Memory, QuotaResource } from '../ports.ts';
+import { isRecent, type Memory, type QuotaResource } from '../ports.ts';
 
 /** Scope of memory: the quota of each mailbox, as the origin last reported it. */
 export const QUOTA = 'quota';
@@ -38,8 +38,7 @@ function quotaReportedAt(memory: Memory, at: MailboxKey): number {
 
 /** Returns whether what is known of a mailbox's quota is a day old. */
 export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
-  const age = now - quotaReportedAt(memory, at);
-  return !(age >= 0 && age < ASK_AGAIN_MS);
+  return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
 }
 
 /** Remembers what a listing reports about a mailbox's quota, unless something newer is known. */

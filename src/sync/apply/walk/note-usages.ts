@@ -3,7 +3,13 @@ import { syncError } from '../../../errors/sync.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { listingPaysOff, MAILBOXES_A_REQUEST } from '../../plan/usage-listing.ts';
 import type { PassContext } from '../pass-context.ts';
-import type { ListedUsage, Memory, OriginMailbox, UsageListing } from '../ports.ts';
+import {
+  isRecent,
+  type ListedUsage,
+  type Memory,
+  type OriginMailbox,
+  type UsageListing,
+} from '../ports.ts';
 import { isQuotaDue, quotaKey, rememberQuota } from './note-quota.ts';
 
 /** Scope of memory: what the last listing of each account's order cost, or that it failed. */
@@ -122,9 +128,7 @@ export function recalledListing(
 
 /** Returns true for a while after a listing failed. */
 export function isLeftAlone(last: Remembered | undefined, now: number): boolean {
-  if (last?.failed !== true) return false;
-  const age = now - last.at;
-  return age >= 0 && age < AFTER_FAILURE_MS;
+  return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
 /** Records that a mailbox answered: whatever a list said before, it is not suspended. */
@@ -161,8 +165,7 @@ export async function refusalByName(
   const at = { host: origin.host, mailbox: resourceId };
   if (suspendedSince(memory, at) === null) {
     const last = recalledListing(memory, account, origin.host);
-    const age = ctx.now() - (last?.at ?? 0);
-    const isYoung = age >= 0 && age < YOUNG_MS;
+    const isYoung = isRecent(last?.at ?? 0, ctx.now(), YOUNG_MS);
     if (!isYoung && !isLeftAlone(last, ctx.now())) await listUsages(ctx, mailboxes);
   }
   const since = suspendedSince(memory, at);

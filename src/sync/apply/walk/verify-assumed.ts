@@ -4,7 +4,7 @@ import { fingerprint } from '../../../mail/fingerprint.ts';
 import type { Listing, MailboxKey } from '../../../mail/words.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { PassContext } from '../pass-context.ts';
-import { placeKey } from '../ports.ts';
+import { isRecent, placeKey } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
 import { type FetchingFolder, fetchJudged } from './fetch-judged.ts';
 
@@ -61,8 +61,7 @@ function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): 
 function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
-  const age = typeof at === 'number' ? ctx.now() - at : TRY_AGAIN_MS;
-  return age >= 0 && age < TRY_AGAIN_MS;
+  return typeof at === 'number' && isRecent(at, ctx.now(), TRY_AGAIN_MS);
 }
 
 function noteTried(ctx: PassContext, place: AssumedPlace): void {
@@ -139,8 +138,7 @@ class HourlyBudget {
       typeof kept === 'object' && kept !== null && 'since' in kept && 'count' in kept
         ? { since: Number(kept.since), count: Number(kept.count) }
         : { since: 0, count: 0 };
-    const age = ctx.now() - since;
-    const same = age >= 0 && age < HOUR_MS;
+    const same = isRecent(since, ctx.now(), HOUR_MS);
     this.#since = same ? since : ctx.now();
     this.#count = same ? count : 0;
   }

@@ -3,7 +3,7 @@ import type { FolderKey, Listing } from '../../../mail/words.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
 import { type PageQuestion, weighPage } from '../../plan/page-answer.ts';
 import type { UidInterval } from '../../plan/uid-intervals.ts';
-import type { Memory, Origin, OriginPage, UidOrder } from '../ports.ts';
+import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from '../ports.ts';
 
 /** A page that was weighed: the uids it covers, and its messages within them. */
 export interface WalkedPage {
@@ -77,8 +77,7 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
     const held = memory.get(scope, host);
     if (held === true) memory.set(scope, host, { since: now });
     if (typeof held !== 'object' || held === null || !('since' in held)) continue;
-    const age = now - Number(held.since);
-    if (!(age >= 0 && age < RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
+    if (!isRecent(Number(held.since), now, RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
   }
 }
 
