@@ -1,5 +1,6 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { ALL_UIDS } from '../plan/folder-evidence.ts';
 import { observe } from '../plan/observe.ts';
 import { guard } from './guard.ts';
 import type { PassContext } from './pass-context.ts';
@@ -95,12 +96,7 @@ async function examineFolder(
     return state === 'quarantined' || state === 'forgotten';
   };
   let messages = 0;
-  for await (const { interval, items } of walkRange(
-    ctx,
-    at,
-    { lo: 1, hi: Number.POSITIVE_INFINITY },
-    'ascending',
-  )) {
+  for await (const { interval, items } of walkRange(ctx, at, ALL_UIDS, 'ascending')) {
     messages += items.length;
     const open = ctx.mirror.openPlaces(at, generation, interval);
     const seen = observe(items, { open, settled: known }, fingerprint);
