@@ -10,9 +10,13 @@ import {
   rememberUsages,
 } from '../sync/apply/walk/note-usages.ts';
 import { orderUsages } from '../sync/apply/walk/order-usages.ts';
-import { type HeldAmounts, hasMoved } from '../sync/plan/moved-usage.ts';
 import { selects } from '../sync/plan/selection.ts';
-import { listingEveryMs, MAILBOXES_A_REQUEST } from '../sync/plan/usage-listing.ts';
+import {
+  type HeldAmounts,
+  hasMoved,
+  listingEveryMs,
+  MAILBOXES_A_REQUEST,
+} from '../sync/plan/usage-listing.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { DaemonEvent } from './ports.ts';
 

@@ -1,9 +1,10 @@
+import { recalledCoverage } from './apply/memory/covered-uids.ts';
 import type { Memory, Mirror, Origin } from './apply/ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
-import { recalledCoverage } from './apply/walk/coverage.ts';
+import { accountedFor } from './plan/folder-sums.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
 
-/** What a pass would do, and the requests it would cost. No message was fetched or written for it. */
+/** What a pass would do, and the requests it would cost. Planning fetches and writes no message. */
 export interface SyncPlan {
   readonly mailboxes: readonly {
     readonly account: string;
@@ -46,8 +47,7 @@ export async function planSync(options: {
         folders: folders.map((listed) => {
           const at = { ...key, folder: listed.path };
           const generation = options.mirror.folder(at)?.generation ?? 1;
-          const counts = options.mirror.counts(at, generation);
-          const accounted = Object.values(counts).reduce((sum: number, n: number) => sum + n, 0);
+          const accounted = accountedFor(options.mirror.sumsOf(at));
           const unread = options.mirror.unread(at, generation);
           const covered = recalledCoverage(options.memory, at, generation);
           return planFolder(listed, { accounted, unread, covered }, options.full);

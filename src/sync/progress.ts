@@ -1,14 +1,14 @@
 import type { Forecast } from './plan/forecast.ts';
 
-/** What a pass tells while it runs. A listener prints or counts; it never throws and never waits. */
+/** What a pass reports while it runs. A listener prints or counts; it never throws and never waits. */
 export type SyncProgress =
-  /** Before anything is fetched, when more is ahead than a few new messages. */
+  /** Before anything is fetched, when more than a few new messages remain. */
   | { readonly event: 'forecast'; readonly account: string; readonly forecast: Forecast }
   | {
       readonly event: 'mailbox-started';
       readonly account: string;
       readonly address: string;
-      /** Messages of this mailbox that are still to come, by the folder listing. */
+      /** Messages of this mailbox that remain to be fetched, by the folder listing. */
       readonly messages: number;
     }
   /** After each durable batch: running sums of one mailbox. `bytes` are raw source bytes. */

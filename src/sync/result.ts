@@ -1,4 +1,5 @@
 import type { ErrorFamily, Facts } from '../errors/mailkeep-error.ts';
+import { differsByHeldOnly, type FolderSums } from './plan/folder-sums.ts';
 
 /** What a pass did to one mailbox. Counts are places; `bytes` are raw source bytes fetched. */
 export interface MailboxResult {
@@ -8,26 +9,26 @@ export interface MailboxResult {
   readonly ended: number;
   readonly flagsChanged: number;
   readonly relinked: number;
-  /** Relinked places whose sources were fetched since, and are what was assumed, or were another message. */
+  /** Relinked places whose sources were fetched since: `corrected` ones were another message than assumed. */
   readonly verified: number;
   readonly corrected: number;
   readonly quarantined: number;
   readonly held: number;
   /**
-   * ISO 8601: the first pass after this time that finds what the brake holds still gone accepts the deletions; null
-   * where nothing is held.
+   * ISO 8601. The first pass after this time accepts the deletions that the brake holds, if the messages are still
+   * gone; null where nothing is held.
    */
   readonly heldUntil: string | null;
   readonly bytes: number;
-  /** Folders whose answers were compared with the archive, in this pass or so recently that they were not asked. */
+  /** Folders that were compared with the archive, in this pass or so recently that they were not asked. */
   readonly compared: number;
-  /** Whether all folders were compared, some of them, or none: what was not compared may have changed. */
+  /** How many of the folders were compared: what was not compared may have changed. */
   readonly comparison: 'all' | 'some' | 'none';
 }
 
 /** A named failure that did not stop the rest. */
 export interface SyncFailure {
-  /** Empty for what concerns the archive itself. */
+  /** Empty for a failure of the archive itself. */
   readonly account: string;
   readonly mailbox: string | null;
   readonly folder: string | null;
@@ -41,25 +42,19 @@ export interface SyncFailure {
  * What a folder's answers prove: at the origin = stored + assumed + quarantined + held + forgotten.
  * `complete` is true only when they add up and every uid was answered for.
  */
-export interface FolderCertificate {
+export interface FolderCertificate extends FolderSums {
   readonly mailbox: string;
   readonly folder: string;
   readonly originTotal: number;
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
   readonly complete: boolean;
 }
 
 /**
- * True when a folder is not complete only because the brake keeps what the origin does not have any more: everything
- * else adds up. That is for the user to decide about, and no fault of the service.
+ * Returns whether a folder is incomplete only because the brake keeps what the origin no longer has: everything else
+ * adds up. The user decides about that; it is no fault of the service.
  */
-export function isHeldOnly(sums: FolderCertificate): boolean {
-  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
-  return !sums.complete && sums.held > 0 && present === sums.originTotal;
+export function isHeldOnly(folder: FolderCertificate): boolean {
+  return !folder.complete && differsByHeldOnly(folder.originTotal, folder);
 }
 
 /** A folder that the configuration excludes: it is not synced, and nothing in it ends. */

@@ -14,7 +14,7 @@ import type { Wanted } from './apply/survey.ts';
 import type { ProgressListener } from './progress.ts';
 import type { SyncFailure, SyncResult } from './result.ts';
 
-/** Makes stored messages searchable; owned by the caller, driven by the pass. */
+/** Makes stored messages searchable; the caller owns it, the pass calls it. */
 export interface Indexing {
   /** Indexes at most `limit` messages, newest first; resolves with how many are left. */
   some(limit: number, signal: AbortSignal): Promise<number>;
@@ -31,7 +31,7 @@ export interface AccountToSync {
 export interface SyncOptions {
   readonly accounts: readonly AccountToSync[];
   readonly order: 'newest' | 'oldest';
-  /** One folder after the other where it is left out. */
+  /** `folders` when left out. */
   readonly first?: FirstPart;
   readonly requestsPerMinute: number;
   readonly concurrency: number;
@@ -39,15 +39,15 @@ export interface SyncOptions {
   readonly minFreeBytes: number;
   /** Number of the commit the catalog has reached; 0 for an empty archive. */
   readonly startedAtCommit: number;
-  /** What is done about each account; a pass where it is left out. */
+  /** What to do for each account; a pass when left out. */
   readonly pass?: typeof passAccount;
   readonly log: Log;
   readonly mirror: Mirror;
   readonly memory: Memory;
   readonly indexing: Indexing;
-  /** Closes and seals what is worth it; called at the end, when all is searchable. Returns damage it met. */
+  /** Closes and seals what is worth it; called at the end, when all is searchable. Returns the damage it found. */
   readonly tidy: (signal: AbortSignal) => Promise<readonly MailkeepError[]>;
-  /** Bytes free where the archive is. */
+  /** Bytes free on the archive's file system. */
   readonly freeBytes: () => Promise<number>;
   /** Requests made so far, by operation, over all accounts. */
   readonly requests: () => Readonly<Record<string, number>>;
@@ -56,23 +56,23 @@ export interface SyncOptions {
   readonly progress: ProgressListener;
   readonly signal: AbortSignal;
   /**
-   * Gives a committer that passes beside this one use as well, so that a message they both meet is stored once;
-   * without it the pass has one of its own. `onCommitted` is to be called after each batch.
+   * Returns a committer that concurrent passes share, so that a message they both meet is stored once; without it
+   * the pass has one of its own. The committer calls `onCommitted` after each batch.
    */
   readonly openCommitter?: (onCommitted: () => void) => Committer;
 }
 
-/** Below this share of a busy event loop there is room to index while fetching. */
+/** While the event loop is busy for less than this share, there is time to index. */
 const IDLE_ENOUGH = 0.5;
-/** Messages indexed at a time beside the fetching: small, so that fetching is never held up for long. */
+/** Messages indexed at a time during fetching: few, so that fetching never waits for long. */
 const INDEX_ALONGSIDE = 32;
 
 /**
- * One pass over the accounts. When it returns, everything it stored is durable and searchable. An account
- * that fails is a failure in the result; the other accounts go on.
+ * Runs one pass over the accounts. When it returns, everything it stored is durable and searchable. An account that
+ * fails is a failure in the result; the other accounts continue.
  *
- * @throws MailkeepError of family `disk`, `damage` or `in-use` when the archive cannot go on, and
- *   `sync.interrupted` when the signal was aborted: what was collected is durable then.
+ * @throws MailkeepError of family `disk`, `damage` or `in-use` when the archive cannot be written, and
+ *   `sync.interrupted` when the signal was aborted: what was collected is durable then
  */
 export async function runSync(options: SyncOptions): Promise<SyncResult> {
   const { controller, release } = following(options.signal);
@@ -83,7 +83,7 @@ export async function runSync(options: SyncOptions): Promise<SyncResult> {
   }
 }
 
-/** @param stopping aborts with the caller's signal, and when the archive cannot go on */
+/** @param stopping aborts with the caller's signal, and when the archive cannot be written */
 async function runStoppable(options: SyncOptions, stopping: AbortController): Promise<SyncResult> {
   const startedAt = options.now();
   const { signal } = stopping;
@@ -132,7 +132,7 @@ async function runStoppable(options: SyncOptions, stopping: AbortController): Pr
   };
 }
 
-/** A failure of no account: something on disk is not what was written. */
+/** Returns a failure of no account: something on disk is not what was written. */
 function ofTheArchive({ family, code, facts }: MailkeepError): SyncFailure {
   return { account: '', mailbox: null, folder: null, uid: null, family, code, facts };
 }
@@ -141,7 +141,7 @@ interface OpenContext {
   readonly ctx: PassContext;
   /** The error the account's pass was stopped with, if it was. */
   readonly stoppedWith: () => { readonly error: unknown } | undefined;
-  /** Lets go of the run's signal. */
+  /** Detaches from the run's signal. */
   readonly release: () => void;
 }
 
@@ -161,12 +161,13 @@ function openContext(
     committer,
     memory: options.memory,
     ledger: new Ledger(account.name, options.progress),
-    canary: new Canary(origin, options.memory, options.now),
-    hostRules: new HostRules(options.memory, origin.host),
-    trouble: new Trouble(),
+    host: {
+      canary: new Canary(origin, options.memory, options.now),
+      rules: new HostRules(options.memory, origin.host),
+      trouble: new Trouble(),
+    },
     queue: new PQueue({ concurrency: options.concurrency }),
     now: options.now,
-    progress: options.progress,
     signal: controller.signal,
     stop: (error) => {
       stopped ??= { error };
@@ -175,9 +176,11 @@ function openContext(
     startedAtCommit: options.startedAtCommit,
     startedAt: options.now(),
     policy: options.policy,
-    order: options.order,
-    first: options.first ?? 'folders',
-    requestsPerMinute: options.requestsPerMinute,
+    settings: {
+      order: options.order,
+      first: options.first ?? 'folders',
+      requestsPerMinute: options.requestsPerMinute,
+    },
   };
   return { ctx, stoppedWith: () => stopped, release };
 }
@@ -193,7 +196,7 @@ async function runAccount(
   } catch (error) {
     ctx.stop(error);
   }
-  // Fetches under way see the signal and end by themselves; nothing may be added after the last flush.
+  // Running fetches see the signal and stop by themselves; nothing may be added after the last flush.
   await ctx.queue.onIdle();
   release();
   const stopped = stoppedWith();
@@ -216,7 +219,7 @@ async function guardFreeSpace(options: SyncOptions): Promise<void> {
   }
 }
 
-/** Indexes while the fetching waits for the origin; stays out of the way while it does not. */
+/** Indexes while fetching waits for the origin, and only then. */
 class IndexAlongside {
   readonly #indexing: Indexing;
   readonly #signal: AbortSignal;
@@ -236,7 +239,7 @@ class IndexAlongside {
     this.#running = this.#indexing
       .some(INDEX_ALONGSIDE, this.#signal)
       .then(() => {})
-      // Whatever is wrong with indexing is met again, and thrown, by the round at the end.
+      // The round at the end meets the same error again, and throws it.
       .catch(() => {})
       .finally(() => {
         this.#running = undefined;

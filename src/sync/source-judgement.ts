@@ -4,10 +4,10 @@ import type { Listing } from '../mail/words.ts';
 export const FETCHES_IN_A_RUN = 3;
 /** Another run confirms a short source only when it comes at least this much later: 10 minutes. */
 export const CONFIRM_AFTER_MS = 600_000;
-/** Messages that a size rule must explain, without one that contradicts it, before a host is believed to follow it. */
+/** Messages in a row that a size rule must explain before it is believed. */
 export const MESSAGES_TO_LEARN = 20;
 
-/** What one fetch brought, as far as judging needs it. */
+/** What judging needs to know about one fetch. */
 export interface FetchedFacts {
   readonly size: number;
   readonly sha256: string;
@@ -28,8 +28,8 @@ export interface EarlierFetch {
 }
 
 /**
- * How a host's listed sizes are always off: `lf` counts one byte a line end where the source has two, `crlf`
- * two where it has one, `offset` a constant more (or fewer) bytes.
+ * How a host's listed sizes always differ from the sources: `lf` counts one byte per line end where the source has two,
+ * `crlf` two where it has one, `offset` a constant number of bytes more (or fewer).
  */
 export type SizeRule =
   | { readonly kind: 'lf' }
@@ -44,9 +44,9 @@ export type Judgement =
 /**
  * Decides about a source by its fetches in this run (the latest last, at least one) and in earlier runs.
  *
- * A source of the listed size is whole. Where the size disagrees, nothing is accepted that does not carry the
- * listed Message-ID: a host's learned rule accepts at once; a longer source is accepted when two fetches
- * agree; a shorter one only when another run, ten minutes later or more, gets the same bytes.
+ * A source of the listed size is complete. With another size, it must have the listed Message-ID. Then a host's learned
+ * rule accepts it at once; a longer source is accepted when two fetches agree; a shorter one only when another run, at
+ * least ten minutes later, gets the same bytes.
  */
 export function judgeSource(input: {
   readonly listing: Pick<Listing, 'size' | 'messageId'>;
@@ -82,8 +82,8 @@ export function judgeSource(input: {
 }
 
 /**
- * Mail may begin like a web page when it has lost its headers. Then it must prove itself: by the listed
- * Message-ID or, where none is listed, by the listed size to the byte. A portal's page can have neither.
+ * Returns whether what begins like a web page is mail that has lost its headers: it has the listed Message-ID or, where
+ * none is listed, the listed size to the byte. A portal's page can have neither.
  */
 function isMailAllTheSame(
   listing: Pick<Listing, 'size' | 'messageId'>,
@@ -93,7 +93,7 @@ function isMailAllTheSame(
   return bareId(listing.messageId) !== null || fetched.size === listing.size;
 }
 
-/** A message listed without a Message-ID must come without one. */
+/** Returns whether a source has the listed Message-ID; a message listed without one must come without one. */
 export function carriesListedId(
   listing: Pick<Listing, 'messageId'>,
   fetched: Pick<FetchedFacts, 'messageId'>,
@@ -118,7 +118,7 @@ function sizeByRule(rule: SizeRule, fetched: FetchedFacts): number {
   }
 }
 
-/** How many messages in a row each rule explained, on one host. Plain data: it is remembered between runs. */
+/** How many messages in a row each rule explained, on one host. Plain data, because it is remembered between runs. */
 export interface SizeLessons {
   readonly lf: number;
   readonly crlf: number;
@@ -128,8 +128,8 @@ export interface SizeLessons {
 export const NO_LESSONS: SizeLessons = { lf: 0, crlf: 0, offset: { bytes: 0, count: 0 } };
 
 /**
- * Learns from one message. `fetched` is undefined for a message whose size was as listed: that contradicts
- * every rule, for a host's sizes count as off only when they always are.
+ * Learns from one message. `fetched` is undefined for a message whose size was as listed: that contradicts every rule,
+ * because a rule must always hold.
  */
 export function learnSizes(
   lessons: SizeLessons,
@@ -153,7 +153,7 @@ function isBlank({ lf, crlf, offset }: SizeLessons): boolean {
   return lf === 0 && crlf === 0 && offset.count === 0;
 }
 
-/** The rule a host is believed to follow, if any. */
+/** Returns the rule that a host follows; null while none is believed. */
 export function ruleOf({ lf, crlf, offset }: SizeLessons): SizeRule | null {
   if (lf >= MESSAGES_TO_LEARN) return { kind: 'lf' };
   if (crlf >= MESSAGES_TO_LEARN) return { kind: 'crlf' };

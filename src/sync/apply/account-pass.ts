@@ -1,28 +1,29 @@
 import { forecast } from '../plan/forecast.ts';
-import { ahead, takeFirst } from './first-part.ts';
-import { finishMailbox, guard, type MailboxPass, openMailbox, takeNewest } from './mailbox-pass.ts';
-import { byName } from './memory/suspended.ts';
+import { fetchFirstPart } from './first-part.ts';
+import type { FolderPass } from './folder-pass.ts';
+import { guard } from './guard.ts';
+import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-pass.ts';
 import { noteMailboxes, recentMailboxes } from './memory/unreachable.ts';
 import { noteUnwatchedMailboxes } from './memory/unwatched.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
 import { noteQuota, recalledMeanSize } from './walk/note-quota.ts';
-import { noteUsages } from './walk/note-usages.ts';
+import { noteUsages, refusalByName } from './walk/note-usages.ts';
 import { reconsiderSearch } from './walk/walk.ts';
 
-/** Mailboxes that are looked at together: their newest mail comes before anybody's backlog. */
+/** Mailboxes in a group: the newest mail of all of them comes before the backlog of any. */
 const MAILBOXES_TOGETHER = 20;
-/** More than this ahead is worth a word before it starts. */
+/** More remaining messages than this are worth a forecast. */
 const WORTH_A_FORECAST = 200;
-/** The mailboxes with most ahead, whose quotas tell how large messages are: asked once a day in any case. */
+/** The mailboxes with the most remaining messages, whose quotas show mean sizes: asked once a day in any case. */
 const ASKED_MAILBOXES = 5;
-/** The largest folders of others, whose newest pages tell it. */
+/** The largest folders of the other mailboxes, whose newest pages show mean sizes. */
 const SAMPLED_FOLDERS = 5;
 
 /**
- * One pass over an account: for each group of mailboxes the folders, what is new, the backlog, what ended, and
- * at last what the answers prove. A mailbox or folder that fails is named and does not stop the rest; what would
+ * Runs one pass over an account: for each group of mailboxes the folders, what is new, the backlog, what is gone, and
+ * finally what the answers prove. A mailbox or folder that fails is reported and does not stop the rest; what would
  * fail for all of them (a refused token, an unreachable host, a full disk) ends the pass.
  */
 export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<void> {
@@ -32,12 +33,8 @@ export async function passAccount(ctx: PassContext, wanted: Wanted): Promise<voi
   for (const { address } of mailboxes) ctx.ledger.count(address, 'folders', 0);
   await noteUsages(ctx, mailboxes);
   for (let from = 0; from < mailboxes.length; from += MAILBOXES_TOGETHER) {
-    await passGroup(
-      ctx,
-      mailboxes.slice(from, from + MAILBOXES_TOGETHER),
-      wanted,
-      mailboxes.length,
-    );
+    const group = mailboxes.slice(from, from + MAILBOXES_TOGETHER);
+    await passGroup(ctx, group, wanted, mailboxes.length);
   }
 }
 
@@ -58,52 +55,50 @@ async function passGroup(
   for (const mailbox of group) {
     await guard(ctx, { mailbox: mailbox.address }, async () => {
       const pass = await openMailbox(ctx, mailbox, wanted).catch(async (error: unknown) => {
-        throw await byName(ctx, mailbox, group, error);
+        throw await refusalByName(ctx, mailbox, group, error);
       });
       passes.push(pass);
     });
   }
   await announceForecast(ctx, passes, mailboxes);
   for (const pass of passes) {
-    ctx.progress({
-      event: 'mailbox-started',
-      account: ctx.account,
-      address: pass.mailbox.address,
-      messages: pass.folders.reduce((sum, folder) => sum + ahead(ctx, folder), 0),
-    });
-    await takeNewest(ctx, pass);
+    const { address } = pass.mailbox;
+    ctx.ledger.report({ event: 'mailbox-started', address, messages: remaining(pass.folders) });
+    await readNewestPages(pass);
   }
-  await takeFirst(
+  await fetchFirstPart(
     ctx,
     passes.flatMap(({ folders }) => folders),
   );
   for (const pass of passes) {
     await finishMailbox(ctx, pass);
-    const { address } = pass.mailbox;
-    ctx.progress({ event: 'mailbox-finished', account: ctx.account, address });
+    ctx.ledger.report({ event: 'mailbox-finished', address: pass.mailbox.address });
   }
 }
 
-/** Says what is ahead when it is more than a few messages; the pages it samples serve the pass later. */
+function remaining(folders: readonly FolderPass[]): number {
+  return folders.reduce((sum, folder) => sum + folder.remaining, 0);
+}
+
+/** Reports the remaining work when it is more than a few messages; the pages it samples serve the pass later. */
 async function announceForecast(
   ctx: PassContext,
   passes: readonly MailboxPass[],
   mailboxes: number,
 ): Promise<void> {
   const folders = passes.flatMap((pass) => pass.folders);
-  const messages = folders.reduce((sum, folder) => sum + ahead(ctx, folder), 0);
-  if (messages < WORTH_A_FORECAST) return;
+  if (remaining(folders) < WORTH_A_FORECAST) return;
   const means = await askMeanSizes(ctx, passes);
   const largest = passes
     .filter((pass) => !means.has(pass))
     .flatMap((pass) => pass.folders)
-    .filter((folder) => ahead(ctx, folder) > 0 && !folder.isBackwards(ctx))
-    .sort((a, b) => ahead(ctx, b) - ahead(ctx, a))
+    .filter((folder) => folder.remaining > 0 && !folder.isBackwards)
+    .sort((a, b) => b.remaining - a.remaining)
     .slice(0, SAMPLED_FOLDERS);
   const sizes = { count: 0, bytes: 0 };
   for (const folder of largest) {
-    // A folder that fails here fails again, and is named, when its turn comes.
-    const page = await folder.head(ctx).catch((error: unknown) => {
+    // A folder that fails here fails again, and is reported, when its turn comes.
+    const page = await folder.head().catch((error: unknown) => {
       ctx.signal.throwIfAborted();
       if (error instanceof Error) return { items: [] };
       throw error;
@@ -113,20 +108,19 @@ async function announceForecast(
       sizes.bytes += size;
     }
   }
-  ctx.progress({
+  ctx.ledger.report({
     event: 'forecast',
-    account: ctx.account,
     forecast: forecast({
       mailboxes,
       folders: passes.flatMap((pass) =>
         pass.folders.map((folder) => ({
           messages: folder.listed.messageCount,
-          known: folder.listed.messageCount - ahead(ctx, folder),
+          known: folder.listed.messageCount - folder.remaining,
           meanBytes: means.get(pass),
         })),
       ),
       sizes,
-      requestsPerMinute: ctx.requestsPerMinute,
+      requestsPerMinute: ctx.settings.requestsPerMinute,
     }),
   });
 }
@@ -137,10 +131,7 @@ async function askMeanSizes(
 ): Promise<ReadonlyMap<MailboxPass, number>> {
   const means = new Map<MailboxPass, number>();
   const most = passes
-    .map((pass) => ({
-      pass,
-      messages: pass.folders.reduce((sum, folder) => sum + ahead(ctx, folder), 0),
-    }))
+    .map((pass) => ({ pass, messages: remaining(pass.folders) }))
     .filter(({ messages }) => messages > 0)
     .sort((a, b) => b.messages - a.messages)
     .slice(0, ASKED_MAILBOXES);

@@ -3,13 +3,13 @@ import type { Lane } from '../../limiter/lanes.ts';
 import type { ListedFolder } from '../../mail/words.ts';
 import type { Origin, UidOrder } from './ports.ts';
 
-/** No mailbox has as many; each costs memory for the whole pass. What lies beyond is said to be missing. */
+/** No mailbox has as many; each costs memory for the complete pass. The listing is incomplete beyond it. */
 const MOST_FOLDERS = 20_000;
 
 /**
- * The origin behind a client of the mailbox surface. Reads only, by six operations and a look at the quota.
+ * Returns the origin behind a client of the mailbox surface. It only reads: six operations and the quota.
  *
- * @param lane where all requests wait as long as it says so; undefined leaves it to the request
+ * @param lane the lane that all requests wait in; while it returns undefined, each request has its own
  * @param onOrder called with the mail order after every listing of mailboxes
  */
 export function apiOrigin(
@@ -29,7 +29,7 @@ export function apiOrigin(
       return [...byId].map(([resourceId, address]) => ({ resourceId, address }));
     },
     async folders(mailbox, signal) {
-      // A folder that is made or renamed between two pages shifts the rest: one may come twice, or not at all.
+      // A folder that is created or renamed between two pages shifts the rest: one may come twice, or not at all.
       const byPath = new Map<string, ListedFolder>();
       let withoutPath = 0;
       for (let page = 1; ; page += 1) {
@@ -40,7 +40,7 @@ export function apiOrigin(
           if (folder.path === '') withoutPath += 1;
           else byPath.set(wellFormed(folder.path), named(folder));
         }
-        // A page that brings nothing new is followed by more of the same.
+        // A page without new folders would be followed by more of the same.
         const more = page * perPage < total && byPath.size > before;
         if (more && byPath.size < MOST_FOLDERS) continue;
         return { folders: [...byPath.values()], complete: byPath.size >= total, withoutPath };
@@ -77,7 +77,7 @@ export function apiOrigin(
   };
 }
 
-/** As texts are kept: half a surrogate pair is no text, and two names that differ in nothing else are one. */
+/** Makes names well-formed, as they are stored: half a surrogate pair is no text, and names that differ in nothing else are one. */
 function named(folder: ListedFolder): ListedFolder {
   return { ...folder, path: wellFormed(folder.path), name: wellFormed(folder.name) };
 }

@@ -1,20 +1,20 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { FolderKey, Listing } from '../../mail/words.ts';
 import { concernsOnly } from './failure-scope.ts';
-import type { Memory, Origin } from './ports.ts';
+import { isRecent, type Memory, type Origin } from './ports.ts';
 import { walkRange } from './walk/walk.ts';
 
-/** Scope of memory: when a host last proved that reading a source leaves a message unseen. */
+/** Scope of memory: when a host last showed that reading a source leaves a message unseen. */
 const CANARY = 'canary';
-/** A proof holds for a day: one request a day and host. */
+/** The proof is valid for a day: one request per day and host. */
 const PROOF_HOLDS_MS = 86_400_000;
-/** One message that turns seen may have been read by its owner meanwhile; two in a row were read by us. */
+/** The owner may have read one message that turned seen in the meantime; two in a row were marked by us. */
 const WITNESSES = 2;
 const SEEN = '\\Seen';
 
 /**
- * Watches, per host, that reading a source does not mark an unseen message as seen. Nothing documents that it
- * does not, and a backup must not change what its owner has read.
+ * Checks, per host, that reading a source does not mark an unseen message as seen. No documentation guarantees it,
+ * and a backup must not change what its owner has read.
  */
 export class Canary {
   readonly #origin: Origin;
@@ -30,16 +30,16 @@ export class Canary {
   }
 
   /**
-   * Looks at a message again after its source was read. Costs a request only for an unseen message, and only
-   * until the host has proved itself for the day.
+   * Checks a message again after its source was read. Costs a request only for an unseen message, and only until the
+   * host has passed the check for the day.
    *
-   * @throws MailkeepError `sync.marks-seen` when two messages in a row turned seen: nothing more is read.
+   * @throws MailkeepError `sync.marks-seen` when two messages in a row turned seen: nothing more is read
    */
   async watch(at: FolderKey, listing: Listing, signal: AbortSignal): Promise<void> {
     if (listing.flags.includes(SEEN) || this.#watching || this.#isProven()) return;
     this.#watching = true;
     try {
-      const now = await this.#lookAgain(at, listing.uid, signal);
+      const now = await this.#listAgain(at, listing.uid, signal);
       if (now === undefined) return;
       if (!now.flags.includes(SEEN)) {
         this.#turned = 0;
@@ -55,8 +55,8 @@ export class Canary {
     }
   }
 
-  /** The message as it is listed now; undefined when it is gone, or the origin does not tell. */
-  async #lookAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
+  /** Returns the message as it is listed now; undefined when it is gone, or the origin does not answer. */
+  async #listAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
     const deps = { origin: this.#origin, memory: this.#memory, signal };
     try {
       // Newest first: where a host does not search by uid, new mail is on the first page.
@@ -66,7 +66,7 @@ export class Canary {
       }
     } catch (error) {
       signal.throwIfAborted();
-      // That this look fails says nothing about the message, whose source came.
+      // This failure says nothing about the message: its source arrived.
       if (!concernsOnly(error)) throw error;
     }
     return undefined;
@@ -75,7 +75,6 @@ export class Canary {
   #isProven(): boolean {
     const proof = this.#memory.get(CANARY, this.#origin.host);
     if (typeof proof !== 'object' || proof === null || !('provenAt' in proof)) return false;
-    const age = this.#now() - Number(proof.provenAt);
-    return age >= 0 && age < PROOF_HOLDS_MS;
+    return isRecent(Number(proof.provenAt), this.#now(), PROOF_HOLDS_MS);
   }
 }

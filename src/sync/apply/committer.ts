@@ -5,10 +5,10 @@ import { docidBase } from '../../mail/docid.ts';
 import type { BlobHash, Listing, MessageId, Place } from '../../mail/words.ts';
 import type { FetchedSource, Log, Mirror } from './ports.ts';
 
-/** A batch is closed at the first of these; the archive's documentation says why they are what they are. */
+/** A batch is closed at the first of these limits; the archive's documentation gives the reasons. */
 export const BATCH_LIMITS = { messages: 128, bytes: 8 * 1024 * 1024, ageMs: 1000, records: 2048 };
 
-/** Commits that may be on their way to the disk while the next batch is collected. */
+/** Commits that may be in progress while the next batch is collected. */
 const COMMITS_IN_FLIGHT = 1;
 
 type Accepted = Extract<Fact, { fact: 'appeared' }>['accepted'];
@@ -19,7 +19,7 @@ interface StoreOptions {
   readonly wasQuarantined?: boolean;
 }
 
-/** What became of a source: `size` in bytes. What was forgotten before was not put anywhere. */
+/** What happened to a source: `size` in bytes. A source that was forgotten before is not written. */
 export type PutSource =
   | {
       readonly is: 'stored';
@@ -33,27 +33,27 @@ interface CommitterDeps {
   readonly log: Log;
   readonly mirror: Mirror;
   readonly now: () => number;
-  /** Calls back once, after `ms`; the returned function takes it back. */
+  /** Calls `act` once, after `ms`; the returned function cancels that. */
   readonly after: (ms: number, act: () => void) => () => void;
   /** Called after each batch is durable and folded. */
   readonly onCommitted: () => void;
 }
 
 /**
- * Collects what a pass learns into batches and makes them durable, in order: bytes and facts into the log,
- * then the fold into the catalog, then whoever waited for them is told. The first failure is final: every
- * later call throws it, so that nothing is reported as stored after it.
+ * Collects what a pass learns into batches and makes them durable, in order: writes bytes and facts to the log, folds
+ * them into the catalog, then calls back whoever waits for them. The first failure is final: every later call throws
+ * it, so that nothing is reported as stored after it.
  */
 export class Committer {
   readonly #deps: CommitterDeps;
   #batch: Batch;
-  #told: (() => void)[] = [];
+  #callbacks: (() => void)[] = [];
   #messages = new Map<MessageId, { docid: number; size: number }>();
   #inFlight = 0;
   #tail: Promise<void> = Promise.resolve();
   #failure: { readonly error: unknown } | undefined;
   #cancelTimer: (() => void) | undefined;
-  /** Set while a large source is read from its file into the batch: no commit may cut it in two. */
+  /** Set while a large source is read from its file into the batch: no commit may split it. */
   #large: Promise<void> | undefined;
 
   constructor(deps: CommitterDeps) {
@@ -62,9 +62,9 @@ export class Committer {
   }
 
   /**
-   * Puts a message and its appearance at a place into the current batch. Bytes that the archive or a batch
-   * under way has already are not written again. Returns when there is room for more, which is usually before
-   * they are durable; `onDurable` tells that.
+   * Adds a message and its appearance at a place to the current batch. Bytes that the archive or a pending batch has
+   * already are not written again. Returns when there is room for more, usually before the bytes are durable;
+   * `onDurable` is called when they are.
    *
    * Bytes that were forgotten are not stored: their place is noted.
    */
@@ -103,8 +103,8 @@ export class Committer {
   }
 
   /**
-   * Puts the bytes of a message into the current batch, unless the archive or a batch under way has them, or they
-   * were forgotten. What names them is the caller's to add.
+   * Adds the bytes of a message to the current batch, unless the archive or a pending batch has them, or they were
+   * forgotten. The caller adds the fact that refers to them.
    */
   async putSource(listing: Listing, source: FetchedSource): Promise<PutSource> {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
@@ -121,14 +121,14 @@ export class Committer {
     return { is: 'stored', id, docid: known.docid, size: known.size };
   }
 
-  /** Notes a place that shows forgotten bytes, so that it is not asked for them again. */
+  /** Notes a place that shows forgotten bytes, so that they are not requested again. */
   noteForgotten(message: MessageId, place: Place, onDurable?: () => void): void {
     const { host, mailbox, folder, generation, uid } = place;
     const places = [{ host, mailbox, folder, generation, uid }];
     this.addFact({ fact: 'purged', message, reason: 'forgotten', places, again: true }, onDurable);
   }
 
-  /** Keeps bytes aside that are not (yet) the message: a blob that a quarantine fact refers to. */
+  /** Adds bytes that are not (yet) the message: a blob that a quarantine fact refers to. */
   keepAside(bytes: Buffer): BlobHash {
     this.#throwIfFailed();
     return this.#batch.addBlob(bytes);
@@ -138,12 +138,12 @@ export class Committer {
   addFact(fact: Fact, onDurable?: () => void): void {
     this.#throwIfFailed();
     this.#batch.addFact(fact);
-    if (onDurable !== undefined) this.#told.push(onDurable);
+    if (onDurable !== undefined) this.#callbacks.push(onDurable);
     if (this.#isFull()) this.#close();
     else this.#cancelTimer ??= this.#deps.after(BATCH_LIMITS.ageMs, () => this.#close());
   }
 
-  /** Makes everything that was added durable, and waits for it. Throws what went wrong. */
+  /** Makes everything that was added durable. Throws what went wrong. */
   async flush(): Promise<void> {
     while (this.#large !== undefined) await this.#large;
     if (this.#batch.records > 0 && this.#failure === undefined) this.#close();
@@ -186,14 +186,14 @@ export class Committer {
     }
     if (this.#batch.records === 0 || this.#failure !== undefined) return;
     const batch = this.#batch;
-    const told = this.#told;
+    const callbacks = this.#callbacks;
     this.#batch = this.#deps.log.newBatch();
-    this.#told = [];
-    void this.#enqueue(batch, told);
+    this.#callbacks = [];
+    void this.#enqueue(batch, callbacks);
   }
 
-  /** Commits and folds in order. Never rejects: the failure is kept for everybody who asks. */
-  #enqueue(batch: Batch, told: readonly (() => void)[]): Promise<void> {
+  /** Commits and folds in order. Never rejects: later calls throw the failure. */
+  #enqueue(batch: Batch, callbacks: readonly (() => void)[]): Promise<void> {
     this.#inFlight += 1;
     this.#tail = this.#tail
       .then(async () => {
@@ -203,7 +203,7 @@ export class Committer {
         for (const record of committed.records) {
           if (record.kind === 'message') this.#messages.delete(record.id);
         }
-        for (const tell of told) tell();
+        for (const callback of callbacks) callback();
         this.#deps.onCommitted();
       })
       .catch((error: unknown) => {

@@ -1,7 +1,8 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { ALL_UIDS } from '../plan/folder-evidence.ts';
 import { observe } from '../plan/observe.ts';
-import { guard } from './mailbox-pass.ts';
+import { guard } from './guard.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './survey.ts';
@@ -23,21 +24,21 @@ export type Difference =
 export interface OriginFinding {
   readonly mailbox: string;
   readonly folder: string;
-  /** Null for what concerns a whole folder. */
+  /** Null for what concerns the complete folder. */
   readonly uid: number | null;
   readonly difference: Difference;
 }
 
 export interface Examination {
-  /** Told of every difference, as it is found. */
+  /** Called for every difference, as it is found. */
   readonly found: (finding: OriginFinding) => void;
-  /** Told of every folder whose uids were all compared, with how many messages it lists. */
+  /** Called for every folder whose uids were all compared, with the number of messages it lists. */
   readonly compared: (mailbox: string, folder: string, messages: number) => void;
 }
 
 /**
- * Compares an account's mailboxes with the archive, every uid, fingerprint and flag, and concludes nothing: what
- * differs is for the next pass to look into. Only assumed places are settled, by fetching their sources.
+ * Compares an account's mailboxes with the archive: every uid, fingerprint and flag. Draws no conclusions: the next
+ * pass decides about differences. Only assumed places are settled, by fetching their sources.
  */
 export async function examineAccount(
   ctx: PassContext,
@@ -83,10 +84,10 @@ async function examineFolder(
 ): Promise<void> {
   const at: FolderKey = { ...key, folder: path };
   const generation = ctx.mirror.folder(at)?.generation;
-  const tell = (uid: number | null, difference: Difference): void =>
+  const report = (uid: number | null, difference: Difference): void =>
     found({ mailbox: address, folder: path, uid, difference });
   if (generation === undefined) {
-    if (messageCount > 0) tell(null, 'folder-not-archived');
+    if (messageCount > 0) report(null, 'folder-not-archived');
     ctx.ledger.count(address, 'compared', 1);
     return;
   }
@@ -95,19 +96,14 @@ async function examineFolder(
     return state === 'quarantined' || state === 'forgotten';
   };
   let messages = 0;
-  for await (const { interval, items } of walkRange(
-    ctx,
-    at,
-    { lo: 1, hi: Number.POSITIVE_INFINITY },
-    'ascending',
-  )) {
+  for await (const { interval, items } of walkRange(ctx, at, ALL_UIDS, 'ascending')) {
     messages += items.length;
     const open = ctx.mirror.openPlaces(at, generation, interval);
     const seen = observe(items, { open, settled: known }, fingerprint);
-    for (const { uid } of seen.appeared) tell(uid, 'not-archived');
-    for (const { uid } of seen.contradicted) tell(uid, 'other-message');
-    for (const { uid } of seen.flagsChanged) tell(uid, 'other-flags');
-    for (const uid of seen.missing) if (open.get(uid)?.held !== true) tell(uid, 'not-listed');
+    for (const { uid } of seen.appeared) report(uid, 'not-archived');
+    for (const { uid } of seen.contradicted) report(uid, 'other-message');
+    for (const { uid } of seen.flagsChanged) report(uid, 'other-flags');
+    for (const uid of seen.missing) if (open.get(uid)?.held !== true) report(uid, 'not-listed');
   }
   ctx.ledger.count(address, 'compared', 1);
   compared(address, path, messages);

@@ -1,6 +1,6 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 
-/** Failures of the origin that would meet every mailbox alike: going on would only repeat them. */
+/** Failures of the origin that would affect every mailbox alike: continuing would only repeat them. */
 const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'sync.marks-seen',
   'origin.unreachable',
@@ -8,15 +8,15 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'origin.redirected',
 ]);
 
-/** Failures in a row after which it is the host that fails, and not one message after the other. */
+/** Failures in a row after which the host is failing, and not one message after the other. */
 const FAILURES_OF_A_HOST = 20;
 
-/** Counts fetches that failed in a row, whatever they failed with. */
+/** Counts requests that failed in a row, whatever their errors. */
 export class Trouble {
   #inARow = 0;
 
   /** @throws the error itself, when it is one of too many in a row */
-  met(error: MailkeepError): void {
+  failed(error: MailkeepError): void {
     this.#inARow += 1;
     if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
   }
@@ -27,10 +27,9 @@ export class Trouble {
 }
 
 /**
- * True for what the origin says about one mailbox, folder or message, and not about all of them. That holds as
- * well for a request that left and whose connection then broke, every time it was tried: a host that is away
- * takes no request. And for names that cannot be asked for (`..`, halves of surrogate pairs): they came from
- * the origin.
+ * Returns whether an error concerns one mailbox, folder or message only, and not all of them: what the origin says
+ * about it, a connection that broke after the request had left, each time it was tried (a host that is down accepts
+ * no request), and a name that cannot be requested (`..`, halves of surrogate pairs): it came from the origin.
  */
 export function concernsOnly(error: unknown): error is MailkeepError {
   if (!(error instanceof MailkeepError)) return false;
@@ -42,12 +41,12 @@ export function isUnaskable(error: MailkeepError): boolean {
   return error.code === 'request-invalid';
 }
 
-/** A connection that broke after the request had left. Where that happens over and over it is the host: see Trouble. */
+/** Returns whether a connection broke after the request had left. If that keeps happening it is the host: see Trouble. */
 export function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
 
-/** Returns whether an error ends the pass of its account only: a wrong token or a service that fails is nobody else's. */
+/** Returns whether an error ends the pass of its account only: a wrong token or a failing service affects no other. */
 export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
   return (
     error instanceof MailkeepError &&

@@ -2,20 +2,20 @@ import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { SAMPLE_SIZE } from '../plan/generation.ts';
 import { concernsOnly } from './failure-scope.ts';
+import { moveCoverage } from './memory/covered-uids.ts';
 import { moveProof } from './memory/proof.ts';
 import type { PassContext } from './pass-context.ts';
 import type { KnownFolder, OriginPage } from './ports.ts';
-import { moveCoverage } from './walk/coverage.ts';
-import { newestPage } from './walk/newest-page.ts';
+import { newestPage } from './walk/walk.ts';
 
 type Missing = KnownFolder & { readonly folder: string };
 
 /**
- * Finds folders that were renamed: one that is not listed any more, and a new one that shows the same messages
- * under the same uids. Its places, generation and coverage go on under the new path; nothing is fetched. Only as
- * many newest pages are asked for as there are new folders, and each serves the pass later.
+ * Finds folders that were renamed: one is no longer listed, and a new one shows the same messages under the same
+ * uids. Its places, generation and coverage continue under the new path; nothing is fetched. Requests at most one
+ * newest page for each new folder, and each page serves the pass later.
  *
- * Returns the newest pages that were asked for, by path.
+ * @returns the newest pages that were requested, by path
  */
 export async function findRenames(
   ctx: PassContext,
@@ -46,7 +46,7 @@ export async function findRenames(
   return pages;
 }
 
-/** A folder that fails here fails again, and is named, when its turn comes: the mailbox does not wait for it. */
+/** A folder that fails here fails again, and is reported, when its turn comes: the mailbox does not wait for it. */
 async function newestPageIfAny(
   ctx: PassContext,
   at: FolderKey,
@@ -61,7 +61,7 @@ async function newestPageIfAny(
   }
 }
 
-/** Every uid of the page that the old folder knew shows the same message, and there are enough of them. */
+/** Returns whether every uid of the page that the old folder knew shows the same message, and they are enough. */
 function showsTheSame(
   ctx: PassContext,
   key: MailboxKey,

@@ -14,7 +14,7 @@ import type { Memory } from './ports.ts';
 /** Scope of memory: what was learned about each host's listed sizes. */
 const SIZE_LESSONS = 'size-lessons';
 
-/** Scope of memory: sources in a row that came with another Message-ID than listed, while the listing stood. */
+/** Scope of memory: sources in a row with another Message-ID than listed, while their listing did not change. */
 const ODD_IDS = 'odd-ids';
 
 const lessonsShape = z.object({
@@ -23,7 +23,7 @@ const lessonsShape = z.object({
   offset: z.object({ bytes: z.int(), count: z.int().nonnegative() }),
 });
 
-/** Remembers, per host, by which rule listed sizes are off. */
+/** Learns, per host, by which rule listed sizes differ from the sources'. */
 export class HostRules {
   readonly #memory: Memory;
   readonly #host: string;
@@ -43,12 +43,12 @@ export class HostRules {
     return ruleOf(this.#lessons);
   }
 
-  /** True for a host whose listings show other Message-IDs than the sources, again and again. */
+  /** True for a host whose listings repeatedly show other Message-IDs than the sources. */
   get spellsIdsItsWay(): boolean {
     return this.#oddIds >= MESSAGES_TO_LEARN;
   }
 
-  /** Learns from a source with another Message-ID than listed: whether its uid is listed as before. */
+  /** Learns from a source with another Message-ID than listed: is its uid still listed as before? */
   learnIds(listedStill: boolean): void {
     this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
     this.#memory.set(ODD_IDS, this.#host, this.#oddIds);

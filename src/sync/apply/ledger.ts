@@ -1,16 +1,24 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Place } from '../../mail/words.ts';
-import type { ProgressListener } from '../progress.ts';
+import type { ProgressListener, SyncProgress } from '../progress.ts';
 import type { ExcludedFolder, FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
 import { isUnaskable } from './failure-scope.ts';
 
 type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
 
+type OfAnAccount = Extract<SyncProgress, { readonly account: string }>;
+/** Progress of one account; the ledger adds its name. */
+type AccountProgress = OfAnAccount extends infer T
+  ? T extends T
+    ? Omit<T, 'account'>
+    : never
+  : never;
+
 /** What one account's pass has done so far: counts by mailbox, failures, certificates. */
 export class Ledger {
   readonly #mailboxes = new Map<string, Record<Counter, number>>();
-  /** Mailboxes whose counts moved since they were last announced. */
-  readonly #moved = new Set<string>();
+  /** Mailboxes whose counts changed since they were last reported. */
+  readonly #changed = new Set<string>();
   /** Mailboxes whose folders were listed. */
   readonly #opened = new Set<string>();
   /** Until when the brake holds something of a mailbox, milliseconds since the epoch. */
@@ -43,37 +51,42 @@ export class Ledger {
     };
     counts[counter] += by;
     this.#mailboxes.set(address, counts);
-    this.#moved.add(address);
+    this.#changed.add(address);
   }
 
-  /** Notes that a mailbox was opened, and how many of its folders the pass is about. */
+  /** Records that a mailbox was opened, and how many of its folders the pass covers. */
   open(address: string, folders: number): void {
     this.count(address, 'folders', folders);
     this.#opened.add(address);
   }
 
-  /** Notes until when the brake holds places of a mailbox; of several folders the latest time counts. */
+  /** Records until when the brake holds places of a mailbox; of several folders the latest time counts. */
   hold(address: string, until: number): void {
     this.#heldUntil.set(address, Math.max(until, this.#heldUntil.get(address) ?? 0));
   }
 
-  /** Names folders that the configuration leaves out. */
+  /** Records folders that the configuration leaves out. */
   exclude(mailbox: string, folders: readonly string[]): void {
     for (const folder of folders) this.excluded.push({ mailbox, folder });
   }
 
-  /** Says how far each mailbox is that has moved; called after a batch became durable. */
+  /** Reports progress of this account. */
+  report(progress: AccountProgress): void {
+    this.#progress({ ...progress, account: this.#account });
+  }
+
+  /** Reports the counts of each mailbox that has changed; called after a batch became durable. */
   announce(): void {
-    for (const address of this.#moved) {
+    for (const address of this.#changed) {
       const counts = this.#mailboxes.get(address);
       if (counts === undefined) continue;
       const { added: messages, bytes } = counts;
-      this.#progress({ event: 'stored', account: this.#account, address, messages, bytes });
+      this.report({ event: 'stored', address, messages, bytes });
     }
-    this.#moved.clear();
+    this.#changed.clear();
   }
 
-  /** Records a failure that does not stop the rest. Anything that is not an error of ours is a bug, and thrown. */
+  /** Records a failure that does not stop the rest. Throws anything but a MailkeepError: that is a bug. */
   fail(
     error: unknown,
     at: { readonly mailbox?: string; readonly folder?: string; readonly place?: Place } = {},
@@ -84,7 +97,7 @@ export class Ledger {
       mailbox: at.mailbox ?? null,
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,
-      // The origin named what cannot be asked for: no mistake in how the program was called.
+      // The origin chose the name that cannot be requested: the user did nothing wrong.
       family: isUnaskable(error) ? 'origin' : error.family,
       code: error.code,
       facts: error.facts,

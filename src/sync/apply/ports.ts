@@ -14,9 +14,10 @@ import type {
   Place,
 } from '../../mail/words.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import type { FolderSums } from '../plan/folder-sums.ts';
 import type { UidInterval } from '../plan/uid-intervals.ts';
 
-/** One page of messages. `total` is the origin's own count of the whole answer. */
+/** One page of messages. `total` is the origin's own count of the complete answer. */
 export interface OriginPage {
   readonly items: readonly Listing[];
   readonly total: number;
@@ -32,11 +33,11 @@ export interface FolderListing {
   readonly folders: readonly ListedFolder[];
   /** False when the listing counts more folders than it shows: what it lacks is not gone. */
   readonly complete: boolean;
-  /** Folders that are listed without a path: nothing can be asked of them, and the listing is not complete. */
+  /** Folders that are listed without a path: they cannot be requested, and the listing is not complete. */
   readonly withoutPath?: number;
 }
 
-/** A raw source that came whole, as far as HTTP can tell. A file is the receiver's to delete. */
+/** A raw source that is complete as far as HTTP can detect. The receiver deletes the file. */
 export type FetchedSource =
   | { readonly kind: 'buffer'; readonly bytes: Buffer }
   | {
@@ -53,7 +54,7 @@ export interface QuotaResource {
   readonly limit: number | null;
 }
 
-/** What the listing of an order says about one of its mailboxes. It may be wrong or old. */
+/** What the listing of an order says about one of its mailboxes. It may be wrong or out of date. */
 export interface ListedUsage {
   readonly address: string;
   readonly suspended: boolean;
@@ -73,7 +74,7 @@ export interface UsageListing {
 export type UidOrder = 'ascending' | 'descending';
 
 /**
- * What a pass asks of the origin, for one account. Every call is one request (folders and mailboxes: one a
+ * What a pass requests from the origin, for one account. Every call is one request (folders and mailboxes: one per
  * page), already limited and retried; what it throws is final for this pass.
  */
 export interface Origin {
@@ -93,7 +94,7 @@ export interface Origin {
       readonly uids: string;
       readonly perPage: number;
       readonly order: UidOrder;
-      /** Only messages that carry this flag. */
+      /** Only messages with this flag. */
       readonly flag?: CountedFlag;
       /** Only messages received on this day (YYYY-MM-DD) or later. */
       readonly since?: string;
@@ -101,9 +102,9 @@ export interface Origin {
     signal: AbortSignal,
   ): Promise<OriginPage>;
   source(at: FolderKey, uid: number, signal: AbortSignal): Promise<FetchedSource>;
-  /** What a mailbox uses and may use; empty where the origin has no quotas. */
+  /** Usage and limits of a mailbox; empty where the origin has no quotas. */
   quota(mailbox: string, signal: AbortSignal): Promise<readonly QuotaResource[]>;
-  /** The usage of all mailboxes, 100 a request; there only with a token for the platform surface. */
+  /** The usage of all mailboxes, 100 per request; present only with a token for the platform surface. */
   usages?(mostPages: number, signal: AbortSignal): Promise<UsageListing>;
 }
 
@@ -123,17 +124,7 @@ export interface KnownFolder {
   readonly specialUse: string | null;
 }
 
-/** Places of a folder's generation, by what is known of their bytes. */
-export interface FolderCounts {
-  /** Open places with bytes that were fetched and hashed. */
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
-}
-
-/** What the catalog knows; synchronous, because it is a local index that the pass itself keeps level. */
+/** What the catalog knows. Synchronous: it is a local index that the pass itself keeps up to date. */
 export interface Mirror {
   mailboxAddress(at: MailboxKey): string | undefined;
   folder(at: FolderKey): KnownFolder | undefined;
@@ -145,7 +136,7 @@ export interface Mirror {
   ): ReadonlyMap<number, KnownPlace>;
   /** The open place of a uid with its message; undefined where none is open. */
   placed(at: FolderKey, generation: number, uid: number): PlacedMessage | undefined;
-  /** The fingerprint a place had that has ended since; undefined where none has. */
+  /** The fingerprint of a place that has ended; undefined where none has. */
   endedFingerprint(at: FolderKey, generation: number, uid: number): string | undefined;
   /** True when an open place of the mailbox, older than commit `before`, shows this fingerprint. */
   isOpenSomewhere(mailbox: MailboxKey, fingerprint: string, before: number): boolean;
@@ -163,7 +154,7 @@ export interface Mirror {
   heldUids(at: FolderKey, generation: number): readonly number[];
   /** Older generations of a folder that the brake keeps open. */
   olderGenerations(at: FolderKey): readonly number[];
-  /** Live folders of a mailbox, as the archive knows them. */
+  /** Current folders of a mailbox, as the archive knows them. */
   folders(mailbox: MailboxKey): readonly (KnownFolder & { readonly folder: string })[];
   /** What is known of a uid without an open place; undefined when nothing is. */
   settledAs(
@@ -171,22 +162,23 @@ export interface Mirror {
     generation: number,
     uid: number,
   ): 'ended' | 'quarantined' | 'forgotten' | undefined;
-  /** The highest uid any fact of this generation named; 0 for none. */
+  /** The highest uid in any fact of this generation; 0 for none. */
   highestUid(at: FolderKey, generation: number): number;
   /** Uids in quarantine, ascending. */
   quarantined(at: FolderKey, generation: number): readonly number[];
   /** Uids of the interval that the origin should answer for without an open place: quarantined or forgotten. */
   unplaced(at: FolderKey, generation: number, range: UidInterval): readonly number[];
-  /** True when the user has acknowledged that a place is in quarantine: it stays counted, and quiet. */
+  /** True when the user has acknowledged that a place is in quarantine: it is counted, and not reported again. */
   isAcknowledged(at: FolderKey, place: Place): boolean;
-  counts(at: FolderKey, generation: number): FolderCounts;
+  /** The places of a folder, all generations together: an older one has open places only while the brake holds them. */
+  sumsOf(at: FolderKey): FolderSums;
   message(id: MessageId): { readonly docid: number; readonly size: number } | undefined;
   hasBlob(hash: BlobHash): boolean;
-  /** True when the message was forgotten: whatever place shows it, its bytes are not to be stored again. */
+  /** True when the message was forgotten: its bytes must not be stored again, whatever place shows it. */
   isForgotten(id: MessageId): boolean;
   /** Forgotten uids of a generation, in no order. */
   forgottenUids(at: FolderKey, generation: number): readonly number[];
-  /** The first free docid at or above this one; handed out once. */
+  /** The first free docid at or above this one; each is returned once. */
   docidFor(base: number): number;
   /** Folds a durable batch: after it, everything above answers with its facts. */
   fold(batch: CommittedBatch): void;
@@ -198,7 +190,7 @@ export interface Log {
   commit(batch: Batch): Promise<CommittedBatch>;
 }
 
-/** What is convenient to remember and may be lost: proofs, backoffs, learned host rules. */
+/** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /** A place as one string, for keys of memory. */
@@ -209,4 +201,13 @@ export function placeKey(place: Place): string {
 /** A folder as one string; JSON, because a path may hold any character. */
 export function folderKey(at: FolderKey): string {
   return JSON.stringify([at.host, at.mailbox, at.folder]);
+}
+
+/**
+ * Returns whether something remembered at `at` is younger than `withinMs`. A time in the future is not: it was noted
+ * before the clock was set back, and would count as young for too long.
+ */
+export function isRecent(at: number, now: number, withinMs: number): boolean {
+  const age = now - at;
+  return age >= 0 && age < withinMs;
 }

@@ -1,14 +1,25 @@
 import { foldersMeant } from '../../mail/folder-choice.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
-import { inSyncOrder } from '../plan/folder-order.ts';
 import { type Selection, selects } from '../plan/selection.ts';
 import type { FolderListing, Origin, OriginMailbox } from './ports.ts';
 
-/** Which mailboxes (by address) and folders (by path) a pass is about. */
+/** Folders that people read first come first, so that an interrupted first sync has what matters most. */
+const RANK_BY_USE: Readonly<Record<string, number>> = {
+  '\\Sent': 1,
+  '\\Flagged': 2,
+  '\\Drafts': 3,
+  '\\Archive': 5,
+  '\\All': 6,
+  '\\Junk': 8,
+  '\\Trash': 9,
+};
+const ORDINARY_RANK = 4;
+
+/** The mailboxes (by address) and folders (by path) that a pass covers. */
 export interface Wanted {
   readonly mailboxes: Selection;
   readonly folders: Selection;
-  /** Which of the two are the configuration's own, and not narrowed for this pass; not known is narrowed. */
+  /** Which of the two are the configuration's own, not narrowed for this pass; absent means narrowed. */
   readonly whole?: { readonly mailboxes: boolean; readonly folders: boolean };
 }
 
@@ -17,7 +28,7 @@ interface SurveyDeps {
   readonly signal: AbortSignal;
 }
 
-/** All mailboxes of an account, and those that are wanted: one request. */
+/** Lists all mailboxes of an account, and those that are wanted: one request. */
 export async function surveyAccount(
   deps: SurveyDeps,
   wanted: Wanted,
@@ -27,9 +38,9 @@ export async function surveyAccount(
 }
 
 /**
- * Returns the folders of a mailbox that are wanted, in the order of a pass, and the paths of those that the
- * configuration leaves out. What a command's own options leave out is not named: the user has just said so. `wanted`
- * comes back with the paths that names such as `sent` stand for in this mailbox.
+ * Returns the wanted folders of a mailbox, in the order of a pass, and the paths of those that the configuration
+ * leaves out. It does not list what a command's own options leave out: the user has just asked for that. The `wanted`
+ * it returns includes the paths that names such as `sent` stand for in this mailbox.
  */
 export async function surveyMailbox(
   deps: SurveyDeps,
@@ -58,10 +69,19 @@ export async function surveyMailbox(
   };
 }
 
-/** What a command asks for by name stands in a mailbox for paths. Patterns stay, for folders that are not listed. */
+/** Adds the paths that a command's folder names stand for in a mailbox. Patterns stay, for folders that are not listed. */
 function withPaths(wanted: Wanted, listed: readonly ListedFolder[]): Wanted {
   const { only } = wanted.folders;
   if (only === undefined) return wanted;
   const paths = only.flatMap((name) => foldersMeant(name, listed).map(({ path }) => path));
   return { ...wanted, folders: { ...wanted.folders, only: [...only, ...paths] } };
+}
+
+/** Sorts folders: INBOX, Sent, Drafts, the user's own folders by path, then archives, junk and trash. */
+export function inSyncOrder(folders: readonly ListedFolder[]): ListedFolder[] {
+  const rank = (folder: ListedFolder): number =>
+    folder.path.toUpperCase() === 'INBOX'
+      ? 0
+      : (RANK_BY_USE[folder.specialUse ?? ''] ?? ORDINARY_RANK);
+  return [...folders].sort((a, b) => rank(a) - rank(b) || (a.path < b.path ? -1 : 1));
 }

@@ -1,14 +1,14 @@
 import type { UidInterval } from './uid-intervals.ts';
 
-/** A question of a bisection. A count is answered by a number, a walk by nothing: its pages speak for themselves. */
+/** A question of a bisection. The answer to a count is a number; a walk needs none, because its pages are recorded. */
 export type BisectQuestion =
   | { readonly ask: 'count'; readonly range: UidInterval }
   | { readonly ask: 'walk'; readonly range: UidInterval };
 
 /**
- * Looks for the uids in which archive and origin differ, with as few requests as halving can do: a range whose
- * count is as expected is left alone, one that fits on a page is read, any other is cut at its middle uid.
- * When more differs than halving is worth, the range is walked.
+ * Searches for the uids in which archive and origin differ, with as few requests as halving allows: a range whose count
+ * is as expected is skipped, one that fits on a page is read, any other is cut at its middle uid. When so much differs
+ * that halving would cost more, the range is walked.
  *
  * Yields questions; expects the origin's count as the answer to a `count`.
  *
@@ -41,7 +41,7 @@ export function* bisect(
   yield* bisect(known, { lo: middle + 1, hi: range.hi }, total - below, pageSize);
 }
 
-/** The index of the first uid at or above `uid`. */
+/** Returns the index of the first uid at or above `uid`. */
 function firstAtLeast(uids: readonly number[], uid: number): number {
   let lo = 0;
   let hi = uids.length;

@@ -1,19 +1,19 @@
-/** How much may end at once before it is held; the `brake` section of the configuration. */
+/** How many deletions a pass accepts at once; the `brake` section of the configuration. */
 export interface BrakePolicy {
-  /** More than this share of the open places is an alarm, of a folder or of a mailbox. */
+  /** Deletions of more than this share of the open places are held, in a folder or in a mailbox. */
   readonly maxEndedShare: number;
-  /** Shares count only from this many open places on. */
+  /** With fewer open places, shares do not count. */
   readonly minMessages: number;
 }
 
-/** What is about to end in one folder: places that are gone, and were not found again elsewhere. */
+/** What is about to end in one folder: places that are gone and did not move elsewhere. */
 export interface FolderEndings {
   readonly folder: string;
   readonly specialUse: string | null;
   /** Open places before the pass. */
   readonly open: number;
   readonly ending: number;
-  /** True when the origin shows the folder as empty, or does not show it any more. */
+  /** True when the origin shows the folder as empty, or no longer lists it. */
   readonly empty: boolean;
 }
 
@@ -23,12 +23,12 @@ export interface BrakeDecision {
   readonly reason: 'within-bounds' | 'exempt' | 'folder-share' | 'folder-empty' | 'mailbox-share';
 }
 
-/** Emptying these is what they are for (RFC 6154). */
+/** These folders are meant to be emptied (RFC 6154). */
 const EXEMPT: ReadonlySet<string> = new Set(['\\Trash', '\\Junk']);
 
 /**
- * Decides, folder by folder, whether endings are believed at once or held until a second look. A folder that is
- * suddenly empty is held whatever its size; a share of the whole mailbox holds every folder that contributes.
+ * Decides, folder by folder, whether deletions are accepted at once or held until a second check. A folder that is
+ * suddenly empty is held whatever its size; a large share of the complete mailbox holds every folder that contributes.
  */
 export function brake(folders: readonly FolderEndings[], policy: BrakePolicy): BrakeDecision[] {
   const counted = folders.filter(({ specialUse }) => !EXEMPT.has(specialUse ?? ''));

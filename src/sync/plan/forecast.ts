@@ -1,9 +1,9 @@
-/** What a first sync has ahead of it, as far as listings tell. */
+/** The remaining work of a sync, estimated from listings. */
 export interface Forecast {
   readonly mailboxes: number;
   readonly folders: number;
   readonly messages: number;
-  /** By the mean sizes of the mailboxes, or of the messages listed so far, extrapolated: an estimate. */
+  /** Estimated from the mean message sizes of the mailboxes, or of the messages listed so far. */
   readonly bytes: number;
   /** One per message, one per page of 100, and the folder listings. */
   readonly requests: number;
@@ -15,17 +15,17 @@ export interface Forecast {
 export interface FolderAhead {
   /** Messages the origin counts in the folder. */
   readonly messages: number;
-  /** Messages of them that are in the archive already. */
+  /** Those of them that are in the archive already. */
   readonly known: number;
-  /** Bytes of a message on the mean, where the origin tells them of the mailbox. */
+  /** Mean message size in bytes, if the origin reports it for the mailbox. */
   readonly meanBytes?: number | undefined;
 }
 
 export const PAGE_SIZE = 100;
 
 /**
- * Adds up what is ahead. `sizes` are the sizes of the messages listed so far; their mean stands for those of which
- * nothing is told.
+ * Adds up the remaining work. `sizes` are the sizes of the messages listed so far; their mean is used for mailboxes
+ * without a reported mean.
  */
 export function forecast(input: {
   readonly mailboxes: number;

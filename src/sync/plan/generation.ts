@@ -1,14 +1,14 @@
 /** What a sampled open uid answers with, compared by Message-ID and date. */
 export type SampleAnswer = 'same' | 'other' | 'missing';
 
-/** Open uids that are asked before a new generation is declared; all of them where there are fewer. */
+/** Open uids that are asked before a new generation is declared; all of them if there are fewer. */
 export const SAMPLE_SIZE = 20;
-/** At least this share of the sample has to answer with another message. */
+/** The share of the sample that has to answer with another message. */
 export const DECLARED_AT = 0.8;
 
 /**
- * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched anew.
- * `new`: the origin handed out its uids anew. `doubtful`: in between; the folder is walked first.
+ * `same`: nothing contradicts. `replaced`: a single uid shows another message; it is fetched. `new`: the origin
+ * reassigned the uids. `doubtful`: in between; the folder is walked first.
  */
 export type GenerationVerdict = 'same' | 'replaced' | 'new' | 'doubtful';
 
@@ -20,7 +20,7 @@ export function judgeGeneration(sample: readonly SampleAnswer[]): GenerationVerd
   return other === 1 ? 'replaced' : 'doubtful';
 }
 
-/** Evenly spread positions of a sample among `count` items, ascending. */
+/** Returns the evenly spread positions of a sample among `count` items, ascending. */
 export function samplePositions(count: number, size = SAMPLE_SIZE): number[] {
   if (count <= size) return Array.from({ length: count }, (_, i) => i);
   return Array.from({ length: size }, (_, i) => Math.floor((i * (count - 1)) / (size - 1)));

@@ -1,25 +1,25 @@
 import { type FlagSet, flagSet, type Listing, sameFlags } from '../../mail/words.ts';
 
-/** What the mirror knows of the uids an answer speaks for. */
+/** What the mirror knows of the uids that an answer covers. */
 export interface KnownUids {
   readonly open: ReadonlyMap<number, { readonly flags: FlagSet; readonly fingerprint: string }>;
-  /** Uids that need no fetch although no place is open: quarantined, forgotten, or under way. */
+  /** Returns whether a uid needs no fetch although no place is open: quarantined, forgotten, or being fetched. */
   readonly settled: (uid: number) => boolean;
 }
 
-/** What an answer changes about what is known. */
+/** How an answer differs from what is known. */
 export interface Observation {
-  /** Listed, and not known: to be fetched. */
+  /** Listed and not known: to be fetched. */
   readonly appeared: readonly Listing[];
   readonly flagsChanged: readonly { readonly uid: number; readonly flags: FlagSet }[];
-  /** Open places inside the interval that the answer lacks. Not yet a proof of anything. */
+  /** Open places in the interval that the answer lacks. This alone proves nothing. */
   readonly missing: readonly number[];
-  /** Open places whose uid answers with another message than the one it appeared with. */
+  /** Open places whose uid answers with another listing than the one it appeared with. */
   readonly contradicted: readonly Listing[];
 }
 
 /**
- * Compares one answer with what is known of its interval. Pure: what follows from it is decided elsewhere.
+ * Compares one answer with what is known of its interval. Pure: callers decide what follows.
  *
  * @param fingerprint hex over the immutable fields of a listing, as stored with the place
  */

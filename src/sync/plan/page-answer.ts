@@ -1,25 +1,25 @@
 import type { UidInterval } from './uid-intervals.ts';
 
-/** A question whose answer is sorted by uid: the uids of `range`, in this order, at most `perPage` of them. */
+/** A request for the uids of `range`, sorted in this order, at most `perPage` of them. */
 export interface PageQuestion {
   readonly range: UidInterval;
   readonly order: 'descending' | 'ascending';
   readonly perPage: number;
 }
 
-/** What a page of the origin says, as far as evidence is concerned. */
+/** The part of a page that counts as evidence. */
 export interface PageAnswer {
   readonly uids: readonly number[];
   readonly total: number;
 }
 
 /**
- * The uids one answer speaks for.
+ * The uids that one answer covers.
  *
- * `whole`: the answer reaches the end of its question, because `total` is not above the number of its items.
- * `interval`: the part of the question it speaks for; null when it speaks for nothing (no items, yet a total).
- * `doubtful`: fewer items than a page holds although `total` promises more: something vanished between
- * counting and reading, or the origin lies. The same question is asked again, and a walk never ends on it.
+ * `whole`: the answer reaches the end of its request, because `total` is not above the number of its items.
+ * `interval`: the part of the request that it covers; null when it covers nothing (no items, yet a total).
+ * `doubtful`: a page with fewer items than it can hold, although `total` is higher: something disappeared between
+ * counting and reading, or the origin is wrong. The request is repeated, and a walk never ends on such a page.
  */
 export interface PageEvidence {
   readonly whole: boolean;
@@ -28,8 +28,8 @@ export interface PageEvidence {
 }
 
 /**
- * Weighs one answer. An answer sorted by uid speaks for the uids from its question's bound to its last uid, or
- * for the whole question when `total` is not above its items; never because a page is short.
+ * Weighs one answer. An answer sorted by uid covers the uids from the bound of its request to its last uid, or the
+ * complete request when `total` is not above the number of its items; never just because a page is short.
  */
 export function weighPage(question: PageQuestion, answer: PageAnswer): PageEvidence {
   const { range, order, perPage } = question;

@@ -2,7 +2,7 @@ import type { ListedFolder } from '../../mail/words.ts';
 import { PAGE_SIZE } from './forecast.ts';
 import { gapsOf, type UidIntervals } from './uid-intervals.ts';
 
-/** What a pass means to do with a folder, why, and how many requests that takes. Data, so that it can be printed. */
+/** What a pass would do with a folder, why, and how many requests that takes. Data, so that it can be printed. */
 export interface FolderPlan {
   readonly folder: string;
   readonly action: 'nothing' | 'look' | 'search' | 'walk' | 'sweep';
@@ -15,18 +15,18 @@ export interface FolderPlan {
     | 'unread-differs'
     | 'full'
     | 'newest-page';
-  /** Messages the origin has and the archive does not account for. */
+  /** Messages that the origin has and the archive does not account for. */
   readonly messages: number;
-  /** Listing pages and sources together; for `search` the most that looking for a difference may take. */
+  /** Listing pages and sources together; for `search` the most that finding a difference may take. */
   readonly requests: number;
 }
 
-/** What the archive has of a folder. */
+/** What the archive knows of a folder. */
 export interface KnownOfFolder {
   /** Places that are stored, assumed, held, quarantined or forgotten. */
   readonly accounted: number;
   readonly unread: number;
-  /** Uids that earlier passes answered for. */
+  /** Uids that earlier passes covered. */
   readonly covered: UidIntervals;
 }
 
@@ -57,7 +57,7 @@ export function planFolder(
   if (full) {
     return { folder, action: 'sweep', reason: 'full', messages, requests: messages + largest };
   }
-  // Halving finds a difference in two questions a level; more than walking every page it never takes.
+  // Halving finds a difference in two requests per level, and never takes more than walking every page.
   const search = Math.min(largest, 1 + 2 * Math.ceil(Math.log2(largest)));
   if (listed.messageCount < accounted) {
     const requests = pages + search;

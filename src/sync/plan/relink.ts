@@ -1,17 +1,17 @@
 import type { Listing, Place } from '../../mail/words.ts';
 
-/** A place that ended in this pass, or belongs to the generation that was just replaced. */
+/** A place that this pass found to be gone, or one of the generation that was just replaced. */
 export interface GonePlace {
   readonly place: Place;
   readonly fingerprint: string;
 }
 
-/** A new uid whose fingerprint the mailbox knows from elsewhere. */
+/** A new uid whose fingerprint the mailbox has elsewhere. */
 export interface NewPlace {
   readonly place: Place;
   readonly fingerprint: string;
   readonly listing: Listing;
-  /** Drafts are rewritten in place: the same listing need not mean the same bytes. */
+  /** Drafts are rewritten in place: an equal listing does not guarantee equal bytes. */
   readonly draft: boolean;
 }
 
@@ -22,9 +22,9 @@ export interface Relink {
 }
 
 /**
- * Pairs new places with places that are gone: a new uid takes known bytes without a download only when exactly
- * one place with its fingerprint is gone and exactly one is new, in another folder or generation, with a
- * Message-ID, and no draft. Everything else is fetched.
+ * Pairs new places with places that are gone. A new uid gets known bytes without a download only when exactly one place
+ * with its fingerprint is gone and exactly one is new, in another folder or generation, with a Message-ID, and when it
+ * is no draft. Everything else is fetched.
  */
 export function pairMoves(
   gone: readonly GonePlace[],

@@ -1,13 +1,13 @@
-/** Uids from `lo` to `hi`, both included. `hi` may be Infinity: uids that were not handed out yet. */
+/** Uids from `lo` to `hi`, both included. `hi` may be Infinity, to include uids that are not assigned yet. */
 export interface UidInterval {
   readonly lo: number;
   readonly hi: number;
 }
 
-/** Disjoint, ascending, and never touching: `[1,5]` and `[6,9]` are kept as `[1,9]`. */
+/** Disjoint, ascending, and never adjacent: `[1,5]` and `[6,9]` are stored as `[1,9]`. */
 export type UidIntervals = readonly UidInterval[];
 
-/** The union of a set of intervals with one more. An empty interval (lo above hi) changes nothing. */
+/** Returns the union of a set of intervals and one more. An empty interval (lo above hi) changes nothing. */
 export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals {
   if (added.lo > added.hi) return set;
   let { lo, hi } = added;
@@ -24,7 +24,7 @@ export function addInterval(set: UidIntervals, added: UidInterval): UidIntervals
   return [...before, { lo, hi }, ...after];
 }
 
-/** What of `within` the set does not cover, ascending. */
+/** Returns the parts of `within` that the set does not cover, ascending. */
 export function gapsOf(set: UidIntervals, within: UidInterval): UidIntervals {
   const gaps: UidInterval[] = [];
   let next = within.lo;
@@ -38,7 +38,7 @@ export function gapsOf(set: UidIntervals, within: UidInterval): UidIntervals {
   return gaps;
 }
 
-/** True when every uid of `within` is covered. */
+/** Returns whether every uid of `within` is covered. */
 export function covers(set: UidIntervals, within: UidInterval): boolean {
   return gapsOf(set, within).length === 0;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ListedFolder, Listing } from '../../../src/mail/words.ts';
-import { inSyncOrder } from '../../../src/sync/plan/folder-order.ts';
+import { inSyncOrder } from '../../../src/sync/apply/survey.ts';
 import { forecast } from '../../../src/sync/plan/forecast.ts';
 import { observe } from '../../../src/sync/plan/observe.ts';
 import { weighPage } from '../../../src/sync/plan/page-answer.ts';

@@ -1,6 +1,12 @@
 import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../../../errors/exit-codes.ts';
 import { syncError } from '../../../errors/origin.ts';
 import {
+  accountedFor,
+  addSums,
+  differsByHeldOnly,
+  type FolderSums,
+} from '../../../sync/plan/folder-sums.ts';
+import {
   type FolderCertificate,
   isHeldOnly,
   type MailboxResult,
@@ -12,17 +18,17 @@ import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
 import type { Told } from '../../notices.ts';
 import { shownName } from '../../place-line.ts';
 
-/** How a pass ends the process: by its failures, by what the brake holds and by what did not come whole. */
+/** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
 export function exitOfSync(result: SyncResult): ExitCode {
   return combinedExit(troublesOf(result).map(({ exit }) => exit));
 }
 
-/** Something that a pass has to tell beside its result, and the exit code that it alone would mean. */
+/** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
 export interface Trouble extends Told {
   readonly exit: ExitCode;
 }
 
-/** All that went wrong in a pass, what counts most first. */
+/** Returns everything that went wrong in a pass, the problems that decide the exit code first. */
 export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
   const held = mailboxes.filter((mailbox) => mailbox.held > 0);
   const quarantined = mailboxes.filter((mailbox) => mailbox.quarantined > 0);
@@ -45,12 +51,12 @@ export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
           }),
         ]),
   ].map((error) => ({ ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] }));
-  const troubles = [...failures.map(failureTold), ...sums];
+  const troubles = [...failures.map(describeFailure), ...sums];
   const worst = combinedExit(troubles.map(({ exit }) => exit));
   return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
 }
 
-function failureTold(failure: SyncFailure): Trouble {
+function describeFailure(failure: SyncFailure): Trouble {
   const place = shownName(
     ...[failure.mailbox ?? failure.account, failure.folder, failure.uid].flatMap((part) =>
       part === null || part === '' ? [] : [String(part)],
@@ -69,7 +75,7 @@ function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined')
   return mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
 }
 
-/** ISO times sort as texts. */
+/** Returns the latest time: ISO times sort as texts. */
 function latest(mailboxes: readonly MailboxResult[]): string | null {
   return (
     mailboxes
@@ -83,7 +89,7 @@ function addresses(mailboxes: readonly MailboxResult[]): string[] {
   return mailboxes.map(({ address }) => shownName(address));
 }
 
-/** What a pass did, for people: a line for each mailbox, and the sentence that adds up. */
+/** Returns what a pass did, for people: a line for each mailbox, and the closing sentence with the sums. */
 export function syncReport(result: SyncResult): string {
   return [
     ...result.mailboxes.map(mailboxLine),
@@ -105,25 +111,25 @@ function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
   const address = shownName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
-  const told = changes.length === 0 ? 'no change' : changes.join(', ');
+  const done = changes.length === 0 ? 'no change' : changes.join(', ');
   if (comparison === 'some') {
-    return `${address}: ${told} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
+    return `${address}: ${done} in ${count(compared)} of ${counted(folders, 'folder')}; the others were not compared`;
   }
-  return `${address}: ${told}; ${counted(folders, 'folder')}`;
+  return `${address}: ${done}; ${counted(folders, 'folder')}`;
 }
 
-/** Names every folder whose numbers are not simply "all stored", then adds all up. */
+/** Lists every folder whose numbers are not simply "all stored". */
 function certificateLines(certificates: readonly FolderCertificate[]): string[] {
   const odd = certificates.filter(
     (folder) => !folder.complete || folder.originTotal !== folder.stored,
   );
   return odd.map(
     (folder) =>
-      `${shownName(folder.mailbox, folder.folder)}: ${adding(folder)}${incompleteNote(folder)}`,
+      `${shownName(folder.mailbox, folder.folder)}: ${equation(folder.originTotal, folder)}${incompleteNote(folder)}`,
   );
 }
 
-/** What the brake holds waits for a person or for its time; everything else is compared again by the next sync. */
+/** What the brake holds waits for the user or for its second check; the next sync compares everything else again. */
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
@@ -131,10 +137,9 @@ function incompleteNote(folder: FolderCertificate): string {
     : ' (not complete; the next sync compares it again)';
 }
 
-function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): string {
-  const present = sums.stored + sums.assumed + sums.quarantined + sums.forgotten;
+function equation(originTotal: number, sums: FolderSums): string {
   // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
-  const heldApart = sums.held > 0 && present === sums.originTotal;
+  const heldApart = differsByHeldOnly(originTotal, sums);
   const parts = [
     `${count(sums.stored)} stored`,
     ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
@@ -142,9 +147,9 @@ function adding(sums: Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>
     ...(sums.held > 0 && !heldApart ? [`${count(sums.held)} held`] : []),
     ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
   ];
-  const sign = present + (heldApart ? 0 : sums.held) === sums.originTotal ? '=' : '≠';
+  const sign = heldApart || accountedFor(sums) === originTotal ? '=' : '≠';
   const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
-  return `${counted(sums.originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
+  return `${counted(originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
 }
 
 function excludedLines({ excluded }: SyncResult): string[] {
@@ -154,20 +159,11 @@ function excludedLines({ excluded }: SyncResult): string[] {
 }
 
 function closingLine(result: SyncResult): string {
-  const total = (field: keyof Omit<FolderCertificate, 'mailbox' | 'folder' | 'complete'>): number =>
-    result.certificates.reduce((sum, certificate) => sum + certificate[field], 0);
-  const sums = {
-    originTotal: total('originTotal'),
-    stored: total('stored'),
-    assumed: total('assumed'),
-    quarantined: total('quarantined'),
-    held: total('held'),
-    forgotten: total('forgotten'),
-  };
+  const originTotal = result.certificates.reduce((sum, folder) => sum + folder.originTotal, 0);
   const complete = result.certificates.every((folder) => folder.complete);
   const proof =
     result.certificates.length === 0
       ? 'No folder was compared'
-      : `In all: ${adding(sums)}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
+      : `In all: ${equation(originTotal, addSums(result.certificates))}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
   return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
 }

@@ -2,21 +2,20 @@ import type { FolderKey, Place } from '../../../mail/words.ts';
 import { brake } from '../../plan/brake.ts';
 import { type GonePlace, type NewPlace, pairMoves } from '../../plan/relink.ts';
 import type { FolderPass } from '../folder-pass.ts';
-import { heldSince, isDue, rememberHeld } from '../memory/held-memory.ts';
+import { heldSince, isHeldDue, rememberHeld } from '../memory/second-looks.ts';
 import type { PassContext } from '../pass-context.ts';
 import { placeKey } from '../ports.ts';
 import { confirmGone } from './confirm-gone.ts';
 import type { Renumbered } from './judge-folder.ts';
-import { releaseForgotten } from './release-forgotten.ts';
-import { releaseQuarantined } from './release-quarantined.ts';
+import { releaseUnplaced } from './release-unplaced.ts';
 
-/** A folder of a mailbox whose open places may end: one that is listed, or one that went. */
+/** A folder of a mailbox whose places may be gone: one that is listed, or one that is deleted. */
 export interface EndingFolder {
   readonly at: FolderKey;
   readonly specialUse: string | null;
   /** Open places of the current generation when the pass began. */
   readonly open: number;
-  /** The pass over it; undefined for a folder that the origin does not list any more. */
+  /** Its pass; undefined for a folder that the origin no longer lists. */
   readonly pass: FolderPass | undefined;
   readonly generation: number;
   readonly renumbered: Renumbered | undefined;
@@ -29,8 +28,8 @@ interface Gone extends GonePlace {
 }
 
 /**
- * Ends what the answers of this pass prove to be gone from a mailbox: moves are relinked, the rest ends, or is
- * held by the brake until a second look. What was waiting to see whether it is a move is fetched when it is none.
+ * Records what the answers of this pass prove to be gone from a mailbox. Moves are relinked; the rest ends, or is
+ * held by the brake until a second check. A deferred message that is no move is fetched.
  */
 export async function settleEndings(
   ctx: PassContext,
@@ -39,7 +38,7 @@ export async function settleEndings(
 ): Promise<void> {
   const gone: Gone[] = [];
   for (const folder of folders) gone.push(...(await goneFrom(ctx, folder)));
-  // What was found to be there after all is not held any more: the catalog has to know before anything is decided.
+  // What turned out to be there is no longer held: the catalog has to know before anything is decided.
   await ctx.committer.flush();
   const { relinks, fetch } = pairMoves(gone, folders.flatMap(newIn));
   const byPlace = new Map(gone.map((item) => [placeKey(item.place), item]));
@@ -48,9 +47,7 @@ export async function settleEndings(
     if (source === undefined) continue;
     byPlace.delete(placeKey(from));
     const { docid, id, size } = source.message;
-    const pass = passOf(folders, to);
-    const waiting = pass?.deferred.get(to.uid);
-    pass?.deferred.delete(to.uid);
+    const waiting = passOf(folders, to)?.evidence.takeDeferred(to.uid);
     ctx.committer.addFact(
       { fact: 'appeared', ...to, listing, docid, message: id, size, assumedFrom: from },
       () => waiting?.ticket.settle(),
@@ -66,14 +63,14 @@ export async function settleEndings(
       specialUse: folder.specialUse,
       open: folder.open,
       ending: ending.get(folder)?.length ?? 0,
-      empty: folder.pass === undefined || folder.pass.total === 0,
+      empty: folder.pass === undefined || folder.pass.evidence.total === 0,
     })),
     ctx.policy.brake,
   );
   for (const [i, folder] of folders.entries()) {
     endOrHold(ctx, address, folder, ending.get(folder) ?? [], decisions[i]?.hold ?? true);
   }
-  for (const { place } of fetch) await passOf(folders, place)?.fetchDeferred(ctx, place.uid);
+  for (const { place } of fetch) await passOf(folders, place)?.fetchDeferred(place.uid);
 }
 
 async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]> {
@@ -93,19 +90,17 @@ async function goneFrom(ctx: PassContext, folder: EndingFolder): Promise<Gone[]>
     return [...older, ...of(generation, ctx.mirror.openUids(at, generation), 'folder-gone')];
   }
   if (pass.failed || renumbered !== undefined) return older;
-  if (isDue(ctx, at)) for (const uid of ctx.mirror.heldUids(at, generation)) pass.missing.add(uid);
-  if (pass.missing.size === 0) return older;
+  if (isHeldDue(ctx, at)) pass.evidence.suspectMissing(ctx.mirror.heldUids(at, generation));
+  if (pass.evidence.missing.size === 0) return older;
   const silent = new Set(await confirmGone(ctx, pass));
-  const isGone = (uid: number): boolean => silent.has(uid);
-  releaseForgotten(ctx, at, generation, 'missing', isGone);
-  releaseQuarantined(ctx, at, generation, isGone);
+  releaseUnplaced(ctx, at, generation, 'missing', (uid) => silent.has(uid));
   return [...older, ...of(generation, [...silent], 'missing')];
 }
 
 function newIn({ pass, renumbered }: EndingFolder): NewPlace[] {
   const passes = [pass, renumbered?.pass].filter((item) => item !== undefined);
   return passes.flatMap((item) =>
-    [...item.deferred.values()].map(({ listing, fingerprint }) => ({
+    [...item.evidence.deferred.values()].map(({ listing, fingerprint }) => ({
       place: item.place(listing.uid),
       fingerprint,
       listing,
@@ -136,7 +131,7 @@ function endOrHold(
       ctx.committer.addFact({ fact: 'held', ...place, held: true });
     }
   }
-  // What is held and was not looked at in this pass stays as it is.
+  // What is held and was not checked in this pass stays as it is.
   ctx.ledger.count(address, 'held', held.size);
   const holdsAny = (hold && ending.length > 0) || held.size > 0;
   if (!holdsAny && since === undefined) return;
@@ -145,7 +140,7 @@ function endOrHold(
   rememberHeld(ctx, folder.at, holdsAny ? from : undefined);
 }
 
-/** What is held already waits for its second look; a renumbered folder is judged by what appears again in it. */
+/** Decides by the second check where something is held already, and in a renumbered folder by what reappears in it. */
 function isHeld(
   ctx: PassContext,
   folder: EndingFolder,

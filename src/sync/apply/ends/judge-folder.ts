@@ -1,6 +1,7 @@
 import type { PlacedMessage } from '../../../catalog/relinking.ts';
 import { fingerprint } from '../../../mail/fingerprint.ts';
 import { flagSet, type Listing } from '../../../mail/words.ts';
+import { openPlaces } from '../../plan/folder-sums.ts';
 import {
   DECLARED_AT,
   judgeGeneration,
@@ -11,10 +12,9 @@ import {
 import { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
 import { askByName } from '../walk/ask-by-name.ts';
-import { releaseForgotten } from './release-forgotten.ts';
-import { releaseQuarantined } from './release-quarantined.ts';
+import { releaseUnplaced } from './release-unplaced.ts';
 
-/** A generation that was just declared, and what is left to prove of it. */
+/** A generation that was just declared, and what remains to be checked in it. */
 export interface Renumbered {
   readonly pass: FolderPass;
   readonly oldGeneration: number;
@@ -23,24 +23,25 @@ export interface Renumbered {
 }
 
 /**
- * Decides what it means when uids answer that should not, or answer with other messages: nothing, single
- * messages that were replaced, or a folder whose uids were handed out anew. Of a new generation it opens the
- * pass, takes the newest page and the backlog, and returns it.
+ * Decides what it means when uids answer that should not, or answer with other messages: nothing, single messages
+ * that were replaced, or a folder whose uids were reassigned. For a new generation it opens the pass, reads the
+ * newest page and walks the backlog, and returns it.
  */
 export async function judgeFolder(
   ctx: PassContext,
   pass: FolderPass,
 ): Promise<Renumbered | undefined> {
-  const suspect = pass.contradicted.size > 0 || pass.odd.size > 0 || seemsRaised(ctx, pass);
-  if (!suspect) return undefined;
+  const { evidence } = pass;
+  const answersOddly = evidence.contradicted.size > 0 || evidence.reappeared.size > 0;
+  if (!answersOddly && !seemsRaised(pass)) return undefined;
   const uids = ctx.mirror.openUids(pass.at, pass.generation);
   const sample = samplePositions(uids.length).flatMap((position) => uids[position] ?? []);
   let verdict = judgeGeneration(await askSample(ctx, pass, sample));
   if (verdict === 'doubtful') {
-    await pass.sweep(ctx);
+    await pass.sweep();
     const answers = uids.map((uid): SampleAnswer => {
-      if (pass.missing.has(uid)) return 'missing';
-      const listing = pass.contradicted.get(uid);
+      if (evidence.missing.has(uid)) return 'missing';
+      const listing = evidence.contradicted.get(uid);
       if (listing === undefined) return 'same';
       return compare(ctx.mirror.placed(pass.at, pass.generation, uid), listing);
     });
@@ -52,17 +53,16 @@ export async function judgeFolder(
 }
 
 /**
- * True when nearly every uid of a folder is missing while its messages show under new uids above them all. Small
- * folders are not worth the suspicion: what was moved out of them and back is fetched.
+ * Returns whether nearly every uid of a folder is missing while its messages show under new uids above them all.
+ * Small folders do not justify the suspicion: what was moved out of them and back is fetched.
  */
-function seemsRaised(ctx: PassContext, pass: FolderPass): boolean {
-  if (pass.deferred.size === 0) return false;
-  const { stored, assumed, held } = ctx.mirror.counts(pass.at, pass.generation);
-  const open = stored + assumed + held;
-  return open >= SAMPLE_SIZE && pass.missing.size >= open * DECLARED_AT;
+function seemsRaised({ evidence, sums }: FolderPass): boolean {
+  if (evidence.deferred.size === 0) return false;
+  const open = openPlaces(sums);
+  return open >= SAMPLE_SIZE && evidence.missing.size >= open * DECLARED_AT;
 }
 
-/** Message-ID and received date tell whether a uid still shows the message it appeared with. */
+/** Compares Message-ID and received date: do they still belong to the message that the uid appeared with? */
 function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (placed === undefined) return 'missing';
   const moment = Date.parse(listing.date);
@@ -80,7 +80,7 @@ async function askSample(
   uids: readonly number[],
 ): Promise<SampleAnswer[]> {
   const { answered } = await askByName(ctx, pass.at, uids);
-  const elsewhere = new Set([...pass.deferred.values()].map((item) => item.fingerprint));
+  const elsewhere = deferredPrints(pass);
   return uids.map((uid) => {
     const listing = answered.get(uid);
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
@@ -90,18 +90,23 @@ async function askSample(
   });
 }
 
-/** Takes each uid by itself: another listing of the same message, a message that is back, or a new one. */
+function deferredPrints({ evidence }: FolderPass): ReadonlySet<string> {
+  return new Set([...evidence.deferred.values()].map((item) => item.fingerprint));
+}
+
+/** Accepts each uid separately: another listing of the same message, a message that is back, or a new one. */
 async function acceptSingles(ctx: PassContext, pass: FolderPass): Promise<void> {
-  for (const [uid, listing] of pass.contradicted) {
+  const { evidence } = pass;
+  for (const [uid, listing] of evidence.contradicted) {
     const placed = ctx.mirror.placed(pass.at, pass.generation, uid);
-    pass.contradicted.delete(uid);
+    evidence.resolveContradicted(uid);
     if (compare(placed, listing) !== 'other') continue;
     ctx.committer.addFact({ fact: 'ended', ...pass.place(uid), reason: 'replaced' });
     ctx.ledger.count(pass.address, 'ended', 1);
-    await pass.fetch(ctx, listing, undefined, false);
+    await pass.fetch(listing);
   }
-  for (const [uid, listing] of pass.odd) {
-    pass.odd.delete(uid);
+  for (const [uid, listing] of evidence.reappeared) {
+    evidence.resolveReappeared(uid);
     if (ctx.mirror.endedFingerprint(pass.at, pass.generation, uid) === fingerprint(listing)) {
       ctx.committer.addFact({
         fact: 'reopened',
@@ -110,7 +115,7 @@ async function acceptSingles(ctx: PassContext, pass: FolderPass): Promise<void> 
         reason: 'answers-again',
       });
     } else {
-      await pass.fetch(ctx, listing, undefined, false);
+      await pass.fetch(listing);
     }
   }
 }
@@ -124,21 +129,15 @@ async function renumber(
     (uid) => ctx.mirror.placed(old.at, old.generation, uid)?.fingerprint ?? [],
   );
   const generation = old.generation + 1;
-  releaseQuarantined(ctx, old.at, old.generation);
-  releaseForgotten(ctx, old.at, old.generation, 'renumbered');
+  releaseUnplaced(ctx, old.at, old.generation, 'renumbered');
   ctx.committer.addFact({ fact: 'generation', ...old.at, generation, reason: 'renumbered' });
-  // The old pass waits no more: what its answers showed belongs to the new generation.
-  for (const { ticket } of old.deferred.values()) ticket.settle();
-  old.deferred.clear();
-  old.missing.clear();
-  old.contradicted.clear();
-  old.odd.clear();
+  old.evidence.abandon();
   await ctx.queue.onIdle();
   await ctx.committer.flush();
   const pass = new FolderPass(ctx, old.at, old.listed, old.address, generation);
-  await pass.takeHead(ctx);
-  await pass.takeBacklog(ctx);
-  const reappeared = new Set([...pass.deferred.values()].map((item) => item.fingerprint));
+  await pass.readHead();
+  await pass.walkBacklog();
+  const reappeared = deferredPrints(pass);
   const known = sampled.filter((print) => reappeared.has(print)).length;
   return { pass, oldGeneration: old.generation, familiar: known >= sampled.length / 2 };
 }

@@ -3,13 +3,13 @@ import type { Memory, Mirror } from '../ports.ts';
 import { recalledProof } from './proof.ts';
 
 export interface LastCompared {
-  /** When the newest page of INBOX was asked for, which every pass does: milliseconds since the epoch, 0 for never. */
+  /** When the newest page of INBOX was requested, which every pass does: milliseconds since the epoch, 0 for never. */
   readonly at: number;
-  /** Messages that the origin listed in all folders when each was compared last. */
+  /** Messages that the origin listed in all folders when each was last compared. */
   readonly messages: number;
 }
 
-/** What the last passes over a mailbox saw of it. */
+/** Returns what the last passes over a mailbox saw. */
 export function lastCompared(
   mirror: Pick<Mirror, 'folders'>,
   memory: Pick<Memory, 'get'>,

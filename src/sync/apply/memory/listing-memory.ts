@@ -6,13 +6,13 @@ import type { PassContext } from '../pass-context.ts';
 import { type FolderListing, folderKey } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
 
-/** Scope of memory: folders that an earlier listing lacked already. */
+/** Scope of memory: known folders that an earlier listing lacked. */
 const UNLISTED = 'unlisted';
 
 /**
- * The known folders that this listing lacks and an earlier pass's listing lacked as well: only then a folder is
- * gone. Folders that the configuration leaves out stay as they are. A listing that shows fewer folders than it
- * counts speaks for none that it lacks.
+ * Returns the known folders that are gone: this listing lacks them, and an earlier pass's listing lacked them too.
+ * Folders that the configuration leaves out stay as they are. A listing that shows fewer folders than it counts
+ * proves nothing about those it lacks.
  *
  * @throws MailkeepError `sync.no-inbox` for a listing without INBOX: every mailbox has one, so it is not complete
  */
@@ -42,7 +42,7 @@ export function goneFolders(
     }));
 }
 
-/** Remembers which known folders this listing lacks, and forgets it of those that are back. */
+/** Remembers which known folders this listing lacks, and forgets those that are back. */
 export function noteListing(
   ctx: PassContext,
   key: MailboxKey,

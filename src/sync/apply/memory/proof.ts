@@ -1,32 +1,32 @@
-import type { FolderKey } from '../../../mail/words.ts';
-import { covers } from '../../plan/uid-intervals.ts';
+import type { FolderKey, ListedFolder } from '../../../mail/words.ts';
 import { type FolderCertificate, isHeldOnly } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, type Memory } from '../ports.ts';
+import { folderKey, isRecent, type Memory } from '../ports.ts';
+import { dueQuarantined, isHeldDue } from './second-looks.ts';
 
 /** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
 export interface Proof {
-  /** When its newest page was asked for. What arrived later is not spoken of. */
+  /** When its newest page was requested. The proof says nothing about later mail. */
   readonly at: string;
   readonly complete: boolean;
   readonly generation: number;
   /** The origin's own counts: all messages, and those it calls unread. */
   readonly originTotal: number;
   readonly unread: number;
-  /** Since when every flag of the folder was answered for; null when that never was. */
+  /** Since when every flag of the folder was answered for; null for never. */
   readonly flagsAt: string | null;
   /** The UTC day whose certificate the log has; null when it has none. */
   readonly certifiedOn: string | null;
-  /** How many passes in a row the sums did not add up. */
+  /** Passes in a row whose sums did not add up. */
   readonly incomplete: number;
 }
 
 const SCOPE = 'proof';
 
 /**
- * Remembers what a pass proved of a folder, and puts the certificate into the log: once a day, and when a folder
- * is complete again after it was not. Returns how many passes in a row its sums did not add up.
+ * Remembers what a pass proved of a folder, and writes the certificate to the log: once a day, and when the folder
+ * is complete again. Returns how many passes in a row its sums did not add up.
  */
 export function noteProof(
   ctx: PassContext,
@@ -34,9 +34,9 @@ export function noteProof(
   certificate: FolderCertificate,
 ): number {
   const before = recalledProof(ctx.memory, folder.at);
-  // What could not be asked proves nothing: the earlier proof stands, with its age.
+  // A failed folder proves nothing: the earlier proof stays, with its age.
   if (folder.failed) return 0;
-  const since = new Date(folder.lookedAt).toISOString();
+  const since = new Date(folder.evidence.askedAt).toISOString();
   const day = since.slice(0, 10);
   const { complete } = certificate;
   const due = complete && !(before?.complete === true && before.certifiedOn === day);
@@ -45,9 +45,9 @@ export function noteProof(
     at: since,
     complete,
     generation: folder.generation,
-    originTotal: folder.total,
+    originTotal: folder.evidence.total,
     unread: folder.listed.unreadCount,
-    flagsAt: flagsAnswered(folder) ? flagsSince(ctx) : (before?.flagsAt ?? null),
+    flagsAt: folder.evidence.everyFlagAnswered ? flagsSince(ctx) : (before?.flagsAt ?? null),
     certifiedOn: due ? day : (before?.certifiedOn ?? null),
     incomplete,
   };
@@ -63,22 +63,40 @@ export function noteProof(
   return incomplete;
 }
 
-/** True when the pages of this pass, and those it could take over, have shown the flags of every message. */
-function flagsAnswered(folder: FolderPass): boolean {
-  return folder.highestUid === 0 || covers(folder.answered, { lo: 1, hi: folder.highestUid });
-}
-
 function flagsSince({ policy, startedAt }: PassContext): string {
   return new Date(policy.full ? (policy.sweptSince ?? startedAt) : startedAt).toISOString();
 }
 
-/** The last proof of a folder; undefined where none is remembered. */
+/**
+ * Returns whether a folder need not be asked in this pass: its counts are those of its last proof, that proof is
+ * complete and recent enough, and nothing in the folder waits for a second look. INBOX and sent mail are asked every
+ * time, and a pass by hand asks everything.
+ */
+export function isQuiet(
+  ctx: PassContext,
+  at: FolderKey,
+  listed: ListedFolder,
+  generation: number,
+): boolean {
+  const { rhythm, full } = ctx.policy;
+  if (rhythm === null || full) return false;
+  if (listed.path.toUpperCase() === 'INBOX' || listed.specialUse === '\\Sent') return false;
+  const proof = recalledProof(ctx.memory, at);
+  if (proof === undefined || !proof.complete || proof.generation !== generation) return false;
+  if (proof.originTotal !== listed.messageCount || proof.unread !== listed.unreadCount) {
+    return false;
+  }
+  if (!isRecent(Date.parse(proof.at), ctx.startedAt, rhythm.folderMs)) return false;
+  return !isHeldDue(ctx, at) && dueQuarantined(ctx, at, generation).length === 0;
+}
+
+/** Returns the last proof of a folder; undefined where none is remembered. */
 export function recalledProof(
   memory: Pick<Memory, 'get'> | undefined,
   at: FolderKey,
 ): Proof | undefined {
   const value = memory?.get(SCOPE, folderKey(at));
-  // By hand: the schema library would double the time that reading commands take to start.
+  // Checked by hand: the schema library would double the time that reading commands take to start.
   if (typeof value !== 'object' || value === null) return undefined;
   if (!('at' in value && 'complete' in value && 'originTotal' in value)) return undefined;
   const { at: moment, complete, originTotal } = value;
@@ -96,7 +114,7 @@ export function recalledProof(
   };
 }
 
-/** Takes what is remembered of a folder over to the path it was renamed to. */
+/** Moves what is remembered of a folder to the path it was renamed to. */
 export function moveProof(memory: Memory, at: FolderKey, to: string): void {
   const kept = memory.get(SCOPE, folderKey(at));
   if (kept === undefined) return;

@@ -1,11 +1,11 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { selects } from '../../plan/selection.ts';
 import type { PassContext } from '../pass-context.ts';
-import type { OriginMailbox } from '../ports.ts';
+import { isRecent, type OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
 import { forgetSuspension } from '../walk/note-usages.ts';
 
-/** Scope of memory: the mailboxes that each account has listed, and since when one is not listed any more. */
+/** Scope of memory: the mailboxes that each account has listed, and since when one is no longer listed. */
 const MAILBOXES = 'account-mailboxes';
 
 /** Scope of memory: when each account listed its mailboxes last, milliseconds since the epoch. */
@@ -18,8 +18,8 @@ interface Remembered {
 }
 
 /**
- * Compares the account's mailboxes with those it listed before. One that it does not list any more is
- * unreachable: that is said, and nothing in it ends. It goes on when it is back.
+ * Compares the account's mailboxes with those it listed before. One that it no longer lists is unreachable: that is
+ * reported, and nothing in it counts as deleted. Syncing continues when it is back.
  */
 export function noteMailboxes(
   ctx: PassContext,
@@ -50,22 +50,21 @@ export function noteMailboxes(
   }
   ctx.memory.set(LISTED_AT, memoryKey(ctx), ctx.startedAt);
   const kept = [...now].map(([resourceId, entry]) => ({ resourceId, ...entry }));
-  const told = [...before].map(([resourceId, entry]) => ({ resourceId, ...entry }));
-  if (JSON.stringify(kept) !== JSON.stringify(told)) {
+  const earlier = [...before].map(([resourceId, entry]) => ({ resourceId, ...entry }));
+  if (JSON.stringify(kept) !== JSON.stringify(earlier)) {
     ctx.memory.set(MAILBOXES, memoryKey(ctx), kept);
   }
 }
 
 /**
- * The wanted mailboxes as an earlier pass listed them, where that is recent enough for this one; undefined where
- * the origin is to be asked.
+ * Returns the wanted mailboxes as an earlier pass listed them, if that is recent enough for this one; undefined if
+ * the origin has to be asked.
  */
 export function recentMailboxes(ctx: PassContext, wanted: Wanted): OriginMailbox[] | undefined {
   const { rhythm } = ctx.policy;
   const listedAt = ctx.memory.get(LISTED_AT, memoryKey(ctx));
   if (rhythm === null || typeof listedAt !== 'number') return undefined;
-  const age = ctx.startedAt - listedAt;
-  if (!(age >= 0 && age < rhythm.mailboxesMs)) return undefined;
+  if (!isRecent(listedAt, ctx.startedAt, rhythm.mailboxesMs)) return undefined;
   return [...recall(ctx)]
     .filter(([, { address, unreachableSince }]) => {
       return unreachableSince === null && selects(wanted.mailboxes, address);

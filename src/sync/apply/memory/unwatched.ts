@@ -4,12 +4,15 @@ import type { PassContext } from '../pass-context.ts';
 import { folderKey, type Memory, type OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
 
-/** Scope of memory: what the configuration of the last pass left out. It is compared with nothing, and so never stale. */
+/** Scope of memory: what the configuration of the last pass left out. It is compared with no answer, so it is never out of date. */
 const UNWATCHED = 'unwatched';
 
 type Noting = Pick<PassContext, 'memory' | 'mirror' | 'origin'>;
 
-/** Remembers which mailboxes of an account are left out, known ones or not; a pass that was narrowed by hand tells only which are not. */
+/**
+ * Remembers which mailboxes of an account are left out, known ones or not. A pass that was narrowed by hand shows only
+ * which are not.
+ */
 export function noteUnwatchedMailboxes(
   ctx: Noting,
   listed: readonly OriginMailbox[],
@@ -17,13 +20,13 @@ export function noteUnwatchedMailboxes(
 ): void {
   for (const { resourceId, address } of listed) {
     const wanted = selects(mailboxes, address);
-    // First: a pass over one of a thousand mailboxes has nothing to say of the others.
+    // First: a pass over one of a thousand mailboxes knows nothing about the others.
     if (!wanted && whole?.mailboxes !== true) continue;
     note(ctx.memory, mailboxKey({ host: ctx.origin.host, mailbox: resourceId }), !wanted);
   }
 }
 
-/** The same for the known folders of a mailbox. What is excluded is left out however a pass is narrowed. */
+/** Does the same for the known folders of a mailbox. An excluded folder is left out however a pass is narrowed. */
 export function noteUnwatchedFolders(
   ctx: Noting,
   key: MailboxKey,

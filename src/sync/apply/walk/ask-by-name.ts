@@ -4,15 +4,15 @@ import type { UidInterval } from '../../plan/uid-intervals.ts';
 import type { Memory, Origin, OriginPage } from '../ports.ts';
 import { canSearch, isRefusal, walkRange } from './walk.ts';
 
-/** What asking for uids by name showed. */
+/** The answer to asking for uids by name. */
 export interface Named {
   readonly answered: ReadonlyMap<number, Listing>;
-  /** Uids that do not answer. What an answer leaves open is in neither. */
+  /** Uids that do not answer. Where an answer leaves it open, a uid is in neither. */
   readonly silent: readonly number[];
 }
 
 /**
- * Asks a folder for single uids, 100 a request. Where the host cannot be asked by name, their range is walked.
+ * Asks a folder for single uids, 100 per request. Where the host does not search by uid, walks their range.
  *
  * @param uids ascending
  */
@@ -35,12 +35,12 @@ export async function askByName(
       answer = await deps.origin.search(at, page, deps.signal);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // The walk finds out whether it is the search that is refused, and remembers it.
+      // The walk finds out whether the search itself is refused, and remembers it.
       return walked(deps, at, uids, { lo, hi });
     }
     const { items, total } = answer;
     for (const listing of items) answered.set(listing.uid, listing);
-    // A total above what it shows leaves open which of them is there: none of these is silent.
+    // A total above the number of items leaves open which uids are there: none of these is silent.
     if (total <= items.length) silent.push(...named.filter((uid) => !answered.has(uid)));
   }
   return { answered, silent };

@@ -3,18 +3,18 @@ import { createReadStream } from 'node:fs';
 import type { FetchedFacts } from '../../source-judgement.ts';
 import type { FetchedSource } from '../ports.ts';
 
-/** The Message-ID stands in the header block; 256 KiB of header is more than any real message has. */
+/** The Message-ID is in the header block; no real message has 256 KiB of headers. */
 const HEADER_WINDOW = 256 * 1024;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** True when the bytes may be mail as far as their first ones tell. Costs nothing on the common path. */
+/** Returns whether the first bytes may begin a mail, and not a web page. Costs nothing on the common path. */
 export function beginsLikeMail(start: Uint8Array): boolean {
   const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
   return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
 }
 
-/** Reads from a source what judging it needs. A file is streamed, never held in memory. */
+/** Computes what judging a source needs. A file is streamed, never held in memory. */
 export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
     source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
@@ -50,7 +50,7 @@ export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
   };
 }
 
-/** The header block: what comes before the first empty line. Looked for in the bytes, because bodies are long. */
+/** Returns the header block: everything before the first empty line. Searches the bytes, because bodies are long. */
 function headersOf(head: Buffer): Buffer {
   const crlf = head.indexOf('\r\n\r\n');
   const before = crlf < 0 ? head : head.subarray(0, crlf);
@@ -58,7 +58,7 @@ function headersOf(head: Buffer): Buffer {
   return lf < 0 ? before : before.subarray(0, lf);
 }
 
-/** The first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4). */
+/** Returns the first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4); null where there is none. */
 export function messageIdOf(source: Buffer): string | null {
   const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
   const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];

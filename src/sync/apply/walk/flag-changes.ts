@@ -5,40 +5,41 @@ import type { UidInterval } from '../../plan/uid-intervals.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, type Memory, type OriginPage } from '../ports.ts';
+import { folderKey, isRecent, type Memory, type OriginPage } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
 import { canSearch, FLAGS_UNHEEDED } from './walk.ts';
 
-/** Scope of memory: what a folder's flags were last compared at. */
+/** Scope of memory: the counts at which a folder's flags were last compared. */
 const COMPARED = 'flag-counts';
-/** What a plain pass spends on a folder's older flags at most; the next sweep reads the rest. */
+/** The most requests that a plain pass spends on a folder's older flags; the next sweep reads the rest. */
 const MOST_REQUESTS = 24;
-/** Stars and answers have no count in the listing: they are compared where flags moved, this often at most. */
+/** The listing counts neither starred nor answered messages: they are compared where flags changed, once an hour. */
 const ASK_AGAIN_MS = 3_600_000;
 
 interface Compared {
   /** Unread messages by the origin's listing and by the archive, when nothing more could be found. */
   readonly theirs: number;
   readonly ours: number;
-  /** When stars and answers were asked for, milliseconds since the epoch. */
+  /** When starred and answered messages were last compared, milliseconds since the epoch. */
   readonly askedAt: number;
 }
 
 /**
- * Looks for messages below the newest page whose flags changed. The listing counts unread messages for nothing;
- * where that count is another than the archive's, searches that count the messages with a flag in a uid range
- * find which they are. Changes that cancel out are left to the next sweep.
+ * Finds messages below the newest page whose flags changed. The folder listing counts unread messages at no cost.
+ * Where that count differs from the archive's, searches that count the messages with a flag in a uid range find
+ * them. Changes that cancel out are left to the next sweep.
  */
 export async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
-  if (ctx.policy.full || pass.isFirst || pass.belowHead.hi < 1) return;
+  const { evidence } = pass;
+  if (ctx.policy.full || evidence.isFirst || evidence.belowHead.hi < 1) return;
   if (!canSearch(ctx.memory, pass.at.host) || !heedsFlags(ctx.memory, pass.at)) return;
   const key = folderKey(pass.at);
   const before = recall(ctx.memory, key);
   const theirs = pass.listed.unreadCount;
   const ours = ctx.mirror.unread(pass.at, pass.generation);
   const moved = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
-  const since = ctx.now() - before.askedAt;
-  const othersDue = (moved || pass.flagsMoved) && !(since >= 0 && since < ASK_AGAIN_MS);
+  const askedLately = isRecent(before.askedAt, ctx.now(), ASK_AGAIN_MS);
+  const othersDue = (moved || evidence.flagsChanged) && !askedLately;
   if (!moved && !othersDue) return;
   const comparison = new Comparison(ctx, pass);
   if (moved) await comparison.compare('\\Seen');
@@ -65,7 +66,7 @@ class Comparison {
   }
 
   async compare(flag: CountedFlag): Promise<void> {
-    const range = this.#pass.belowHead;
+    const range = this.#pass.evidence.belowHead;
     const uids = this.#ctx.mirror.uidsFlagged(this.#pass.at, this.#pass.generation, flag);
     const known = uids.filter((uid) => uid <= range.hi);
     const total = (await this.#ask(range, flag, 1))?.total;
@@ -85,13 +86,13 @@ class Comparison {
     }
   }
 
-  /** Reads the messages of a range that carry the flag; those that should and do not are asked for by name. */
+  /** Reads the messages of a range that have the flag. Those that should have it and do not are asked for by name. */
   async #read(range: UidInterval, flag: CountedFlag, known: readonly number[]): Promise<boolean> {
     const carriers = new Set<number>();
     for (let lo = range.lo; lo <= range.hi; ) {
       const page = await this.#ask({ lo, hi: range.hi }, flag, PAGE_SIZE);
       if (page === undefined) return false;
-      this.#pass.takeFlags(this.#ctx, page.items);
+      this.#pass.recordFlags(page.items);
       for (const { uid } of page.items) carriers.add(uid);
       const last = page.items[page.items.length - 1]?.uid;
       if (page.total <= page.items.length || last === undefined) break;
@@ -101,11 +102,11 @@ class Comparison {
     const named = lost.slice(0, this.#left * PAGE_SIZE);
     this.#left -= Math.ceil(named.length / PAGE_SIZE);
     const { answered } = await askByName(this.#ctx, this.#pass.at, named);
-    this.#pass.takeFlags(this.#ctx, [...answered.values()]);
+    this.#pass.recordFlags([...answered.values()]);
     return this.#left > 0;
   }
 
-  /** One page of the messages that carry the flag; undefined where the budget is spent or the host cannot tell. */
+  /** Requests a page of the messages that have the flag; undefined when the budget is spent or the host cannot answer. */
   async #ask(
     range: UidInterval,
     flag: CountedFlag,

@@ -1,19 +1,19 @@
 import type { MailboxKey } from '../../../mail/words.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { PassContext } from '../pass-context.ts';
-import type { Memory, QuotaResource } from '../ports.ts';
+import { isRecent, type Memory, type QuotaResource } from '../ports.ts';
 
-/** Scope of memory: the quota of each mailbox, as the origin last told it. */
+/** Scope of memory: the quota of each mailbox, as the origin last reported it. */
 export const QUOTA = 'quota';
-/** Quotas move slowly: one request a day and mailbox. */
+/** Quotas change slowly: one request per day and mailbox. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Under which a mailbox's quota is remembered. */
+/** Returns the key under which a mailbox's quota is remembered. */
 export function quotaKey({ host, mailbox }: MailboxKey): string {
   return JSON.stringify([host, mailbox]);
 }
 
-/** Bytes of a mailbox's message on the mean, as the origin last told it; undefined where it does not. */
+/** Returns the mean size of a mailbox's messages in bytes, as last reported; undefined when the origin reports none. */
 export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undefined {
   const known = memory.get(QUOTA, quotaKey(at));
   if (typeof known !== 'object' || known === null || !('resources' in known)) return undefined;
@@ -30,30 +30,29 @@ function usageOf(resources: unknown, wanted: string): number {
   return 0;
 }
 
-/** When a mailbox's quota was told last, milliseconds since the epoch; 0 when it never was. */
-function quotaTold(memory: Memory, at: MailboxKey): number {
+/** Returns when a mailbox's quota was last reported, milliseconds since the epoch; 0 for never. */
+function quotaReportedAt(memory: Memory, at: MailboxKey): number {
   const known = memory.get(QUOTA, quotaKey(at));
   return typeof known === 'object' && known !== null && 'at' in known ? Number(known.at) : 0;
 }
 
-/** True when what is known of a mailbox's quota is a day old. */
+/** Returns whether what is known of a mailbox's quota is a day old. */
 export function isQuotaDue(memory: Memory, at: MailboxKey, now: number): boolean {
-  const age = now - quotaTold(memory, at);
-  return !(age >= 0 && age < ASK_AGAIN_MS);
+  return !isRecent(quotaReportedAt(memory, at), now, ASK_AGAIN_MS);
 }
 
-/** Remembers what a listing says of a mailbox's quota, unless something newer is known. */
+/** Remembers what a listing reports about a mailbox's quota, unless something newer is known. */
 export function rememberQuota(
   memory: Memory,
   at: MailboxKey,
-  told: { readonly at: number; readonly resources: readonly QuotaResource[] },
+  reported: { readonly at: number; readonly resources: readonly QuotaResource[] },
 ): void {
-  if (told.at > quotaTold(memory, at)) memory.set(QUOTA, quotaKey(at), told);
+  if (reported.at > quotaReportedAt(memory, at)) memory.set(QUOTA, quotaKey(at), reported);
 }
 
 /**
- * Asks for a mailbox's quota once a day, for `status` to show. It is no part of the mirror: an origin that does not
- * tell is not a failure of the pass.
+ * Requests a mailbox's quota once a day, for `status` to show. It is no part of the mirror: an origin that reports none
+ * is not a failure of the pass.
  */
 export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
   if (!isQuotaDue(ctx.memory, at, ctx.now())) return;

@@ -1,16 +1,25 @@
-import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { syncError } from '../../../errors/origin.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { listingPaysOff, MAILBOXES_A_REQUEST } from '../../plan/usage-listing.ts';
 import type { PassContext } from '../pass-context.ts';
-import type { ListedUsage, Memory, OriginMailbox, UsageListing } from '../ports.ts';
+import {
+  isRecent,
+  type ListedUsage,
+  type Memory,
+  type OriginMailbox,
+  type UsageListing,
+} from '../ports.ts';
 import { isQuotaDue, quotaKey, rememberQuota } from './note-quota.ts';
 
 /** Scope of memory: what the last listing of each account's order cost, or that it failed. */
 const LISTING = 'usage-listing';
-/** Scope of memory: since when the listing calls a mailbox suspended. */
+/** Scope of memory: since when the listing shows a mailbox as suspended. */
 const SUSPENDED = 'suspended';
-/** A platform surface that fails is left alone for this long. */
+/** After a failure, the platform surface is not asked for this long. */
 const AFTER_FAILURE_MS = 3_600_000;
+/** A younger list is not requested again because a mailbox was refused: half an hour. */
+const YOUNG_MS = 1_800_000;
 
 interface Remembered {
   /** Milliseconds since the epoch. */
@@ -20,8 +29,8 @@ interface Remembered {
 }
 
 /**
- * Asks for the usage of all mailboxes at once where many would be asked for one by one. It spares requests and is
- * otherwise what `noteQuota` is: no part of the mirror, and no failure of the pass.
+ * Requests the usage of all mailboxes at once where many would be requested one by one. It saves requests and is
+ * otherwise like `noteQuota`: no part of the mirror, and no failure of the pass.
  */
 export async function noteUsages(
   ctx: PassContext,
@@ -39,7 +48,7 @@ export async function noteUsages(
   await listUsages(ctx, mailboxes);
 }
 
-/** Lists the usage of all mailboxes now, where there is a token for it. That it fails is remembered, and no failure. */
+/** Lists the usage of all mailboxes now, if there is a token for it. A failure is remembered, but not reported. */
 export async function listUsages(
   ctx: PassContext,
   mailboxes: readonly OriginMailbox[],
@@ -67,11 +76,11 @@ interface Noting {
 }
 
 /**
- * Remembers what a listing says of these mailboxes: quotas, and which are suspended. The two surfaces have ids of their
- * own, so mailboxes are matched by address; an address that is listed twice says nothing. A mailbox that a complete listing
- * lacks is not suspended as far as anybody knows.
+ * Remembers what a listing says about these mailboxes: quotas, and which are suspended. The two surfaces have ids of
+ * their own, so mailboxes are matched by address; an address that is listed twice is ignored. A mailbox that a complete
+ * listing lacks is not known to be suspended any more.
  *
- * @returns what is said of each mailbox, by resource id
+ * @returns the listed usage of each mailbox, by resource id
  */
 export function rememberUsages(
   { memory, account, host, now }: Noting,
@@ -92,7 +101,7 @@ export function rememberUsages(
     if (usage === undefined || usage === null) continue;
     said.set(resourceId, usage);
     const { countedAt, resources, suspended } = usage;
-    // A clock that is ahead of ours must not make a usage last longer.
+    // A service clock that is ahead of ours must not make a usage valid for longer.
     if (resources.length > 0) {
       rememberQuota(memory, at, { at: Math.min(now, countedAt ?? now), resources });
     }
@@ -106,7 +115,7 @@ export function rememberFailure({ memory, account, host, now }: Noting, pages: n
   memory.set(LISTING, listingKey(account, host), { at: now, pages, failed: true });
 }
 
-/** The last listing of an account's order; undefined before the first. */
+/** Returns the last listing of an account's order; undefined before the first. */
 export function recalledListing(
   memory: Pick<Memory, 'get'>,
   account: string,
@@ -119,28 +128,54 @@ export function recalledListing(
   return { at, pages, failed: failed === true };
 }
 
-/** True for a while after a listing failed. */
+/** Returns true for a while after a listing failed. */
 export function isLeftAlone(last: Remembered | undefined, now: number): boolean {
-  if (last?.failed !== true) return false;
-  const age = now - last.at;
-  return age >= 0 && age < AFTER_FAILURE_MS;
+  return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
 /**
- * Forgets that a list called a mailbox suspended: it answered, or is not listed any more. A refusal from now on is another
+ * Forgets that a list called a mailbox suspended: it answered, or is not listed any more. A later refusal is a new
  * matter.
  */
 export function forgetSuspension(memory: Memory, at: MailboxKey): void {
   if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, quotaKey(at), null);
 }
 
-/** Since when the listing calls a mailbox suspended, milliseconds since the epoch; null while it does not. */
+/** Returns since when the listing shows a mailbox as suspended, milliseconds since the epoch; null if it does not. */
 export function suspendedSince(
   memory: Pick<Memory, 'get'> | undefined,
   at: MailboxKey,
 ): number | null {
   const since = memory?.get(SUSPENDED, quotaKey(at));
   return typeof since === 'number' ? since : null;
+}
+
+/**
+ * Returns `sync.mailbox-suspended` for a refused mailbox that the list of the platform surface shows as suspended;
+ * else the error itself. A list that may be too old to know is requested again.
+ *
+ * @param mailboxes all that the pass covers
+ */
+export async function refusalByName(
+  ctx: PassContext,
+  { resourceId, address }: OriginMailbox,
+  mailboxes: readonly OriginMailbox[],
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof MailkeepError)) return error;
+  if (!hasCode(error, 'origin.forbidden') && !hasCode(error, 'origin.mailbox-not-found')) {
+    return error;
+  }
+  const { memory, origin, account } = ctx;
+  const at = { host: origin.host, mailbox: resourceId };
+  if (suspendedSince(memory, at) === null) {
+    const last = recalledListing(memory, account, origin.host);
+    const isYoung = isRecent(last?.at ?? 0, ctx.now(), YOUNG_MS);
+    if (!isYoung && !isLeftAlone(last, ctx.now())) await listUsages(ctx, mailboxes);
+  }
+  const since = suspendedSince(memory, at);
+  if (since === null) return error;
+  return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
 }
 
 function listingKey(account: string, host: string): string {

@@ -7,9 +7,9 @@ type PlatformMailbox = Awaited<ReturnType<PlatformClient['listMailboxes']>>['ite
 const BYTES_PER_KILOBYTE = 1024;
 
 /**
- * Lists the mailboxes of an order with their usage, a request for 100 of them.
+ * Lists the mailboxes of an order with their usage, 100 per request.
  *
- * @param mostPages where the order has more pages, only the first is read
+ * @param mostPages if the order has more pages, only the first is read
  * @throws as `PlatformClient`
  */
 export async function orderUsages(

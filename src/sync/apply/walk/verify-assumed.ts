@@ -4,27 +4,28 @@ import { fingerprint } from '../../../mail/fingerprint.ts';
 import type { Listing, MailboxKey } from '../../../mail/words.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { PassContext } from '../pass-context.ts';
-import { placeKey } from '../ports.ts';
+import { isRecent, placeKey } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
-import { type FetchingFolder, fetchJudged } from './fetch-source.ts';
+import { type FetchingFolder, fetchJudged } from './fetch-judged.ts';
 
-/** Scope of memory: how many assumed places were looked at in the current hour, by account and host. */
+/** Scope of memory: how many assumed places were checked in the current hour, by account and host. */
 const SPENT = 'assumed-checked';
 const HOUR_MS = 3_600_000;
-/** Scope of memory: when an assumed place was tried in vain. */
+/** Scope of memory: when fetching an assumed place last failed. */
 const TRIED = 'assumed-tried';
-/** One that did not come whole is tried again a day later, so that it does not hold up the others. */
+/** An incomplete one is retried a day later, so that it does not hold up the others. */
 const TRY_AGAIN_MS = 86_400_000;
-/** Places read from the catalog at a time, and how many of those tried in vain they may be beyond. */
+/** Places read from the catalog at a time. */
 const MOST_AT_ONCE = 100_000;
+/** Places read in addition, because so many of the oldest may have failed today. */
 const MOST_SET_ASIDE = 1_000;
 
 /**
- * Fetches the sources of places whose bytes were assumed by an earlier pass, the oldest first, as many as the
- * policy leaves for this hour: each becomes stored, or is corrected by a fact of its own. One that does not answer
- * any more, or does not come whole, stays assumed.
+ * Fetches the sources of places whose bytes an earlier pass assumed, the oldest first, as many as the policy leaves
+ * for this hour. Each becomes stored, or is corrected by a fact of its own. A place that no longer answers, or whose
+ * source is incomplete, stays assumed.
  *
- * @param listed paths of the folders that the origin lists: one that is gone cannot be asked
+ * @param listed paths of the folders that the origin lists: a deleted folder cannot be asked
  */
 export async function verifyAssumed(
   ctx: PassContext,
@@ -42,26 +43,25 @@ export async function verifyAssumed(
     const { answered } = await askByName(ctx, folder.at, uids);
     for (const place of assumed) {
       const listing = answered.get(place.uid);
-      // Another record at the uid is another message, not a wrong guess: the next pass finds out what happened.
+      // Another listing at the uid means another message, not a wrong guess: the next pass finds out what happened.
       if (listing === undefined || !showsTheSame(ctx, place, listing)) continue;
       budget.spend();
-      await verifyOne(ctx, { ...folder, address }, place, listing);
+      await verifyOne(ctx, folder, address, place, listing);
     }
   }
 }
 
-/** True when a uid is listed with the very record that the place was relinked by. */
+/** Returns whether a uid still has the listing that the place was relinked by. */
 function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): boolean {
   const placed = ctx.mirror.placed(place, place.generation, place.uid);
   return placed?.fingerprint === fingerprint(listing);
 }
 
-/** A check that the user asked for tries every place; a pass beside a daemon those that were not tried today. */
+/** A check by hand tries every place; a pass of a daemon those that were not tried today. */
 function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
-  const age = typeof at === 'number' ? ctx.now() - at : TRY_AGAIN_MS;
-  return age >= 0 && age < TRY_AGAIN_MS;
+  return typeof at === 'number' && isRecent(at, ctx.now(), TRY_AGAIN_MS);
 }
 
 function noteTried(ctx: PassContext, place: AssumedPlace): void {
@@ -71,6 +71,7 @@ function noteTried(ctx: PassContext, place: AssumedPlace): void {
 async function verifyOne(
   ctx: PassContext,
   folder: FetchingFolder,
+  address: string,
   assumed: AssumedPlace,
   listing: Listing,
 ): Promise<void> {
@@ -78,23 +79,23 @@ async function verifyOne(
   try {
     const { source, judgement } = await fetchJudged(ctx, folder, listing);
     try {
-      await ctx.canary.watch(folder.at, listing, ctx.signal);
+      await ctx.host.canary.watch(folder.at, listing, ctx.signal);
       if (judgement.verdict !== 'accept') {
         noteTried(ctx, assumed);
         return;
       }
       const put = await ctx.committer.putSource(listing, source);
       if (put.is === 'forgotten') {
-        // It was taken for another message with the same listing, and is what is not to be stored.
+        // The guess was another message with the same listing; this one was forgotten and must not be stored.
         ctx.committer.addFact({ fact: 'ended', ...place, reason: 'forgotten' });
         ctx.committer.noteForgotten(put.id, place);
-        ctx.ledger.count(folder.address, 'corrected', 1);
+        ctx.ledger.count(address, 'corrected', 1);
         return;
       }
       const { id, docid, size } = put;
       const corrected = id !== assumed.id;
       ctx.committer.addFact({ fact: 'verified', ...place, message: id, docid, size, corrected });
-      ctx.ledger.count(folder.address, corrected ? 'corrected' : 'verified', 1);
+      ctx.ledger.count(address, corrected ? 'corrected' : 'verified', 1);
     } finally {
       if (source.kind === 'file') await rm(source.path, { force: true });
     }
@@ -102,25 +103,18 @@ async function verifyOne(
     ctx.signal.throwIfAborted();
     if (!concernsOnly(error)) throw error;
     noteTried(ctx, assumed);
-    ctx.ledger.fail(error, { mailbox: folder.address, place });
+    ctx.ledger.fail(error, { mailbox: address, place });
   }
 }
 
-type VerifiedFolder = Omit<FetchingFolder, 'address'>;
-
-function byFolder(places: readonly AssumedPlace[]): Map<VerifiedFolder, AssumedPlace[]> {
-  const folders = new Map<string, { folder: VerifiedFolder; places: AssumedPlace[] }>();
+function byFolder(places: readonly AssumedPlace[]): Map<FetchingFolder, AssumedPlace[]> {
+  const folders = new Map<string, { folder: FetchingFolder; places: AssumedPlace[] }>();
   for (const place of places) {
     const { host, mailbox, folder: path, generation } = place;
     const at = { host, mailbox, folder: path };
     const key = JSON.stringify([path, generation]);
     const group = folders.get(key) ?? {
-      folder: {
-        at,
-        vanished: 0,
-        setAside: new Set<number>(),
-        place: (uid: number) => ({ ...at, generation, uid }),
-      },
+      folder: { at, place: (uid: number) => ({ ...at, generation, uid }) },
       places: [],
     };
     group.places.push(place);
@@ -129,7 +123,7 @@ function byFolder(places: readonly AssumedPlace[]): Map<VerifiedFolder, AssumedP
   return new Map([...folders.values()].map(({ folder, places: list }) => [folder, list]));
 }
 
-/** What may still be spent in this hour; remembered, so that frequent passes and restarts do not add up. */
+/** How many fetches remain in this hour; remembered, so that frequent passes and restarts do not add up. */
 class HourlyBudget {
   readonly #ctx: PassContext;
   readonly #key: string;
@@ -144,8 +138,7 @@ class HourlyBudget {
       typeof kept === 'object' && kept !== null && 'since' in kept && 'count' in kept
         ? { since: Number(kept.since), count: Number(kept.count) }
         : { since: 0, count: 0 };
-    const age = ctx.now() - since;
-    const same = age >= 0 && age < HOUR_MS;
+    const same = isRecent(since, ctx.now(), HOUR_MS);
     this.#since = same ? since : ctx.now();
     this.#count = same ? count : 0;
   }

@@ -3,9 +3,9 @@ import type { FolderKey, Listing } from '../../../mail/words.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
 import { type PageQuestion, weighPage } from '../../plan/page-answer.ts';
 import type { UidInterval } from '../../plan/uid-intervals.ts';
-import type { Memory, Origin, OriginPage, UidOrder } from '../ports.ts';
+import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from '../ports.ts';
 
-/** A page that was weighed: the uids it speaks for, and its messages within them. */
+/** A page that was weighed: the uids it covers, and its messages within them. */
 export interface WalkedPage {
   readonly interval: UidInterval;
   readonly items: readonly Listing[];
@@ -14,20 +14,19 @@ export interface WalkedPage {
   readonly last: boolean;
 }
 
-/** How often a page that contradicts its own total is asked again before it is taken as it is. */
+/** How often a page that contradicts its own total is requested before it is accepted as it is. */
 const DOUBTS = 3;
 
-/** Scope of memory: hosts whose search does not do what a walk needs. */
+/** Scope of memory: hosts whose search does not answer as a walk needs. */
 const SEARCH_REFUSED = 'search-refused';
-/** Scope of memory: hosts whose search does not heed flags. */
+/** Scope of memory: hosts whose search ignores flags. */
 export const FLAGS_UNHEEDED = 'flag-search-refused';
 const RECONSIDERED_AFTER_MS = 7 * 86_400_000;
 
 /**
- * Walks the uids of a range, newest or oldest first, by keyset: each question starts beyond the last answer,
- * so that mail which arrives or vanishes meanwhile cannot push anything out of sight. Where the host refuses
- * searching by uid, or answers with other uids than asked for, that is remembered and pages are walked by
- * offset, overlapping.
+ * Walks the uids of a range, newest or oldest first, by keyset: each request starts beyond the last answer, so that
+ * mail which arrives or disappears in the meantime cannot hide anything. Where the host refuses to search by uid, or
+ * answers with other uids than requested, that is remembered, and overlapping pages are walked by offset.
  */
 export async function* walkRange(
   deps: { readonly origin: Origin; readonly memory: Memory; readonly signal: AbortSignal },
@@ -43,7 +42,7 @@ export async function* walkRange(
       : await askKeyset(deps, at, { range: rest, order, perPage: PAGE_SIZE });
     if (page === 'refused') {
       for await (const walked of walkByOffset(deps, at, rest, order)) {
-        // Only now is it the search that was refused, and not the folder that is unknown.
+        // Only now is it clear that the search was refused, and not that the folder is unknown.
         if (!refusedBefore) deps.memory.set(SEARCH_REFUSED, at.host, true);
         yield walked;
       }
@@ -58,19 +57,19 @@ export async function* walkRange(
   }
 }
 
-/** False for a host that is known not to search by uid. */
+/** Returns false for a host that is known not to search by uid. */
 export function canSearch(memory: Memory, host: string): boolean {
   const refused = memory.get(SEARCH_REFUSED, host);
   return refused === undefined || refused === null;
 }
 
-/** Remembers that a host's search denies messages that its listing shows: it is not asked again. */
+/** Remembers that a host's search denies messages that its listing shows: it is not used again. */
 export function distrustSearch(memory: Memory, host: string): void {
   memory.set(SEARCH_REFUSED, host, true);
 }
 
 /**
- * Gives what is remembered against a host another chance once a week: an index may have lagged, a service learns.
+ * Forgets after a week what is remembered against a host: its index may have lagged, or the service was updated.
  * Called once a pass.
  */
 export function reconsiderSearch(memory: Memory, host: string, now: number): void {
@@ -78,9 +77,31 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
     const held = memory.get(scope, host);
     if (held === true) memory.set(scope, host, { since: now });
     if (typeof held !== 'object' || held === null || !('since' in held)) continue;
-    const age = now - Number(held.since);
-    if (!(age >= 0 && age < RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
+    if (!isRecent(Number(held.since), now, RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
   }
+}
+
+/**
+ * Requests the newest page of a folder. When it shows nothing although the listing counts messages, requests it once
+ * more: one of the two is out of date.
+ *
+ * @throws MailkeepError `sync.counts-disagree` when they still disagree: such an answer proves nothing
+ */
+export async function newestPage(
+  deps: { readonly origin: Origin; readonly signal: AbortSignal },
+  at: FolderKey,
+  listed: number,
+): Promise<OriginPage> {
+  const newest = { page: 1, perPage: PAGE_SIZE, order: 'descending' } as const;
+  const page = await deps.origin.list(at, newest, deps.signal);
+  if (page.total > 0 || listed === 0) return page;
+  const again = await deps.origin.list(at, newest, deps.signal);
+  if (again.total > 0) return again;
+  throw new MailkeepError('origin', 'sync.counts-disagree', {
+    folder: at.folder,
+    listed,
+    shown: 0,
+  });
 }
 
 async function askKeyset(
@@ -107,9 +128,9 @@ async function askKeyset(
 }
 
 /**
- * Drops the last message of the folder where it lies below the range: `n:*` with n beyond the last uid
- * answers with it, as in IMAP. Any other message outside the range, or more of them than the range is wide,
- * means that the host does not search by uid.
+ * Drops the last message of the folder if it lies below the range: `n:*` with n beyond the last uid returns it, as in
+ * IMAP. Any other message outside the range, or more messages than the range has uids, means that the host does not
+ * search by uid.
  */
 function withinRange(answer: OriginPage, range: UidInterval): OriginPage | 'wrong' {
   const inside = answer.items.filter(({ uid }) => uid >= range.lo && uid <= range.hi);
@@ -150,9 +171,9 @@ function weigh(
 }
 
 /**
- * The walk by offset. Each page overlaps the one before by at least one message: when a deletion has shifted
- * the pages, the overlap is missing, and the walk steps back until it is found again. Arrivals only repeat.
- * Both orders are one: uids are mapped to keys that ascend in the order of the walk.
+ * Walks a range by offset. Each page overlaps the one before by at least one message: after a deletion has shifted the
+ * pages, the overlap is missing, and the walk steps back until it finds it again. Arrivals only repeat messages. Both
+ * orders share the code: uids are mapped to keys that ascend in the order of the walk.
  */
 export async function* walkByOffset(
   deps: { readonly origin: Origin; readonly signal: AbortSignal },
@@ -180,7 +201,7 @@ export async function* walkByOffset(
     doubts = 0;
     const head = answer.items[0];
     if (start > 0 && (head === undefined || key(head.uid) > lastSeen)) {
-      // Something before this page went away: what moved up past its start may never have been seen.
+      // Something before this page is gone: messages that moved up past its start may not have been seen.
       seen = Math.max(0, start - PAGE_SIZE + 1);
       continue;
     }
@@ -200,7 +221,7 @@ export async function* walkByOffset(
 }
 
 /**
- * The page, of at most `PAGE_SIZE`, that holds the last message seen so far and reaches furthest beyond it.
+ * Returns the page, of at most `PAGE_SIZE`, that includes the last message seen so far and reaches furthest beyond it.
  * Offsets are multiples of the page's size, so the size is chosen to make one of them fit.
  */
 export function pageOver(seen: number): { readonly page: number; readonly perPage: number } {
@@ -214,7 +235,7 @@ export function pageOver(seen: number): { readonly page: number; readonly perPag
   return best;
 }
 
-/** True when a host will not answer such a question, whoever asks it and however often. */
+/** Returns whether a host refuses this kind of request in general: repeating it is useless. */
 export function isRefusal(error: unknown): boolean {
   return (
     error instanceof MailkeepError &&

@@ -1,0 +1,85 @@
+import type { FolderKey } from '../../../mail/words.ts';
+import type { Coverage } from '../../plan/coverage.ts';
+import { addInterval, type UidInterval, type UidIntervals } from '../../plan/uid-intervals.ts';
+import type { PassContext } from '../pass-context.ts';
+import { folderKey, type Memory } from '../ports.ts';
+
+/** Scope of memory: the covered uid intervals of each folder's generation. */
+const COVERAGE = 'coverage';
+/** Scope of memory: the uids that the current sweep has read, by folder and generation. */
+const SWEPT = 'swept';
+
+/** Returns the intervals that earlier passes covered in a folder's generation. */
+export function recalledCoverage(memory: Memory, at: FolderKey, generation: number): UidIntervals {
+  return parseIntervals(memory.get(COVERAGE, generationKey(at, generation)));
+}
+
+/** Remembers what is durably covered, if that has changed since the last call. */
+export function rememberCoverage(
+  memory: Memory,
+  at: FolderKey,
+  generation: number,
+  coverage: Coverage,
+): void {
+  if (!coverage.takeDirty()) return;
+  memory.set(COVERAGE, generationKey(at, generation), pairsOf(coverage.durable));
+}
+
+/** Moves what is remembered of a folder to the path it was renamed to. */
+export function moveCoverage(memory: Memory, at: FolderKey, to: string, generation: number): void {
+  const from = generationKey(at, generation);
+  const kept = memory.get(COVERAGE, from);
+  if (kept === undefined) return;
+  memory.set(COVERAGE, generationKey({ ...at, folder: to }, generation), kept);
+  memory.set(COVERAGE, from, null);
+}
+
+/**
+ * Returns the uids that earlier passes of the same sweep have read, with nothing left to decide in them; none when
+ * this pass starts a sweep of its own.
+ */
+export function recalledSweep(ctx: PassContext, at: FolderKey, generation: number): UidIntervals {
+  const { full, sweptSince } = ctx.policy;
+  if (!full || sweptSince === null) return [];
+  const kept = ctx.memory.get(SWEPT, generationKey(at, generation));
+  if (typeof kept !== 'object' || kept === null || !('since' in kept && 'uids' in kept)) return [];
+  return kept.since === sweptSince ? parseIntervals(kept.uids) : [];
+}
+
+/**
+ * Remembers that a sweep has read these uids, so that it can stop and resume anywhere. Flushes first: what the uids
+ * showed must be durable.
+ */
+export async function rememberSwept(
+  ctx: PassContext,
+  at: FolderKey,
+  generation: number,
+  answered: UidInterval,
+): Promise<void> {
+  const { full, sweptSince } = ctx.policy;
+  if (!full || sweptSince === null) return;
+  await ctx.committer.flush();
+  const uids = addInterval(recalledSweep(ctx, at, generation), answered);
+  ctx.memory.set(SWEPT, generationKey(at, generation), { since: sweptSince, uids: pairsOf(uids) });
+}
+
+function generationKey(at: FolderKey, generation: number): string {
+  return `${folderKey(at)}/${generation}`;
+}
+
+function pairsOf(intervals: UidIntervals): number[][] {
+  return intervals.map(({ lo, hi }) => [lo, hi]);
+}
+
+/** Reads remembered intervals. Anything but a list of number pairs counts as nothing. */
+function parseIntervals(value: unknown): UidIntervals {
+  if (!Array.isArray(value)) return [];
+  let intervals: UidIntervals = [];
+  for (const pair of value) {
+    if (!Array.isArray(pair)) return [];
+    const [lo, hi] = pair;
+    if (!Number.isSafeInteger(lo) || !Number.isSafeInteger(hi)) return [];
+    intervals = addInterval(intervals, { lo, hi });
+  }
+  return intervals;
+}

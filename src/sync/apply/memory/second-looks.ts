@@ -1,0 +1,65 @@
+import type { FolderKey, Place } from '../../../mail/words.ts';
+import type { PassContext } from '../pass-context.ts';
+import { folderKey, isRecent, placeKey } from '../ports.ts';
+
+/** Scope of memory: since when the brake holds places of a folder. */
+const HELD = 'held';
+/** Scope of memory: how often a quarantined place was tried again, and when last. */
+const TRIES = 'quarantine-tries';
+/** The first wait after a try; each further one doubles it. */
+const FIRST_WAIT_MS = 10 * 60_000;
+const LONGEST_WAIT_MS = 86_400_000;
+
+/** Returns since when the brake holds places of a folder, milliseconds since the epoch; undefined when it holds none. */
+export function heldSince(ctx: PassContext, at: FolderKey): number | undefined {
+  const held = ctx.memory.get(HELD, folderKey(at));
+  if (typeof held !== 'object' || held === null || !('since' in held)) return undefined;
+  return typeof held.since === 'number' ? held.since : undefined;
+}
+
+/** Remembers since when places of a folder are held; undefined when none are. */
+export function rememberHeld(ctx: PassContext, at: FolderKey, since: number | undefined): void {
+  ctx.memory.set(HELD, folderKey(at), since === undefined ? null : { since });
+}
+
+/** Returns whether what is held in a folder is checked again: it is due, or the user accepts the deletions. */
+export function isHeldDue(ctx: PassContext, at: FolderKey): boolean {
+  const since = heldSince(ctx, at);
+  if (ctx.policy.acceptEndings) return true;
+  return since !== undefined && ctx.now() - since >= ctx.policy.confirmAfterMs;
+}
+
+/** Returns the quarantined uids to retry in this pass, ascending: by hand all of them, else those whose wait is over. */
+export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: number): number[] {
+  const uids = ctx.mirror.quarantined(at, generation);
+  if (ctx.policy.rhythm === null) return [...uids];
+  const { host, mailbox, folder } = at;
+  return uids.filter((uid) => {
+    const { tries, at: last } = recallTries(ctx, { host, mailbox, folder, generation, uid });
+    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
+    return tries === 0 || !isRecent(last, ctx.now(), wait);
+  });
+}
+
+/** Remembers that a quarantined place is retried now. */
+export function noteTry(ctx: PassContext, place: Place): void {
+  const { tries } = recallTries(ctx, place);
+  ctx.memory.set(TRIES, placeKey(place), { tries: tries + 1, at: ctx.now() });
+}
+
+/** Forgets the tries of a place that has left the quarantine. */
+export function forgetTries(ctx: PassContext, place: Place): void {
+  ctx.memory.set(TRIES, placeKey(place), null);
+}
+
+function recallTries(
+  ctx: PassContext,
+  place: Place,
+): { readonly tries: number; readonly at: number } {
+  const kept = ctx.memory.get(TRIES, placeKey(place));
+  if (typeof kept !== 'object' || kept === null || !('tries' in kept && 'at' in kept)) {
+    return { tries: 0, at: 0 };
+  }
+  const { tries, at } = kept;
+  return typeof tries === 'number' && typeof at === 'number' ? { tries, at } : { tries: 0, at: 0 };
+}
