@@ -13,6 +13,8 @@ export type KeyKind =
   /** A folder and its UIDVALIDITY. */
   | 'generation'
   | 'folder'
+  /** A folder that listings lack; one that was renamed is not missing. */
+  | 'missing-folder'
   /** A folder, or a mailbox as a whole. */
   | 'folder-or-mailbox'
   | 'mailbox'
@@ -26,8 +28,8 @@ export type KeyKind =
   /** Any other name. */
   | 'name';
 
-interface Scope<T = unknown> {
-  readonly key: KeyKind;
+interface Scope<K extends KeyKind = KeyKind, T = unknown> {
+  readonly key: K;
   /** Returns the value, or undefined for anything that another version or a damaged disk may have left. */
   readonly parse: (value: unknown) => T | undefined;
 }
@@ -52,7 +54,10 @@ function own(value: unknown): unknown {
   return value ?? undefined;
 }
 
-function scope<T>(key: KeyKind, parse: (value: unknown) => T | undefined): Scope<T> {
+function scope<const K extends KeyKind, T>(
+  key: K,
+  parse: (value: unknown) => T | undefined,
+): Scope<K, T> {
   return { key, parse };
 }
 
@@ -127,7 +132,7 @@ export const SCOPES = {
   /** The uids that the sweep under way has answered for. */
   swept: scope('generation', own),
   /** Since when a folder is missing from listings. */
-  unlisted: scope('folder', since),
+  unlisted: scope('missing-folder', since),
   /** What the configuration of the last pass left out. */
   unwatched: scope('folder-or-mailbox', mark),
   /** What the last listing of an account's order cost, or that it failed. */
@@ -141,6 +146,20 @@ export const SCOPES = {
 export type ScopeName = keyof typeof SCOPES;
 /** The value of a scope as it is read. */
 export type ScopeValue<S extends ScopeName> = NonNullable<ReturnType<(typeof SCOPES)[S]['parse']>>;
+
+/** The scopes whose keys are of a kind. */
+export type ScopeOf<K extends KeyKind> = {
+  [S in ScopeName]: (typeof SCOPES)[S]['key'] extends K ? S : never;
+}[ScopeName];
+
+/** Returns the scopes whose keys are of a kind. */
+export function scopesOf<K extends KeyKind>(kind: K): ScopeOf<K>[];
+export function scopesOf(kind: KeyKind): ScopeName[] {
+  const found: ScopeName[] = [];
+  let scope: ScopeName;
+  for (scope in SCOPES) if (SCOPES[scope].key === kind) found.push(scope);
+  return found;
+}
 
 /** Returns a stored value as its scope parses it; undefined for anything else. */
 export function parseValue<S extends ScopeName>(

@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { translate } from '../catalog/connection.ts';
 import { makePrivateFile } from '../catalog/private-file.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
-import { parseValue, SCOPES, type ScopeName, type ScopeValue } from './scopes.ts';
+import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
 
 /**
  * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
@@ -115,7 +115,7 @@ export function scrubState(dataDir: string): void {
     const database = openForWriting(file);
     try {
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
-      for (const [scope, { key }] of Object.entries(SCOPES)) if (key === 'place') drop.run(scope);
+      for (const scope of scopesOf('place')) drop.run(scope);
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
     } finally {

@@ -1,5 +1,5 @@
 import ts from 'typescript';
-import { SCOPES } from '../../src/state/scopes.ts';
+import { scopesOf } from '../../src/state/scopes.ts';
 import { everyNode, type TypedSource, textsOfType, whereIs } from './typed-source.ts';
 
 const METHODS = ['get', 'read', 'entries', 'set'];
@@ -33,7 +33,7 @@ export function stateScopes(source: TypedSource): Record<string, string> {
     });
   }
   // A purge forgets what is kept by place.
-  for (const [scope, { key }] of Object.entries(SCOPES)) if (key === 'place') note(scope, 'scrub');
+  for (const scope of scopesOf('place')) note(scope, 'scrub');
   return Object.fromEntries(
     [...found].map(([scope, { keys, uses }]) => [
       scope,

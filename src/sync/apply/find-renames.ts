@@ -2,8 +2,7 @@ import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { SAMPLE_SIZE } from '../plan/generation.ts';
 import { concernsOnly } from './failure-scope.ts';
-import { moveCoverage } from './memory/covered-uids.ts';
-import { moveProof } from './memory/proof.ts';
+import { renameFolder } from './memory/rename-folder.ts';
 import type { PassContext } from './pass-context.ts';
 import type { KnownFolder, OriginPage } from './ports.ts';
 import { newestPage } from './walk/walk.ts';
@@ -39,8 +38,7 @@ export async function findRenames(
     if (renamed === undefined) continue;
     const at = { ...key, folder: renamed.folder };
     ctx.committer.addFact({ fact: 'folder-renamed', ...at, to: folder.path });
-    moveCoverage(ctx.memory, at, folder.path, renamed.generation);
-    moveProof(ctx.memory, at, folder.path);
+    renameFolder(ctx.memory, at, folder.path, renamed.generation);
   }
   await ctx.committer.flush();
   return pages;

@@ -195,7 +195,12 @@ export type Memory = Pick<StateFile, 'get' | 'set'>;
 
 /** A place as one string, for keys of memory. */
 export function placeKey(place: Place): string {
-  return `${folderKey(place)}/${place.generation}/${place.uid}`;
+  return `${generationKey(place, place.generation)}/${place.uid}`;
+}
+
+/** A folder's generation as one string. */
+export function generationKey(at: FolderKey, generation: number): string {
+  return `${folderKey(at)}/${generation}`;
 }
 
 /** A folder as one string; JSON, because a path may hold any character. */

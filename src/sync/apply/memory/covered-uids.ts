@@ -2,7 +2,7 @@ import type { FolderKey } from '../../../mail/words.ts';
 import type { Coverage } from '../../plan/coverage.ts';
 import { addInterval, type UidInterval, type UidIntervals } from '../../plan/uid-intervals.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, type Memory } from '../ports.ts';
+import { generationKey, type Memory } from '../ports.ts';
 
 /** Scope of memory: the covered uid intervals of each folder's generation. */
 const COVERAGE = 'coverage';
@@ -23,15 +23,6 @@ export function rememberCoverage(
 ): void {
   if (!coverage.takeDirty()) return;
   memory.set(COVERAGE, generationKey(at, generation), pairsOf(coverage.durable));
-}
-
-/** Moves what is remembered of a folder to the path it was renamed to. */
-export function moveCoverage(memory: Memory, at: FolderKey, to: string, generation: number): void {
-  const from = generationKey(at, generation);
-  const kept = memory.get(COVERAGE, from);
-  if (kept === undefined) return;
-  memory.set(COVERAGE, generationKey({ ...at, folder: to }, generation), kept);
-  memory.set(COVERAGE, from, null);
 }
 
 /**
@@ -61,10 +52,6 @@ export async function rememberSwept(
   await ctx.committer.flush();
   const uids = addInterval(recalledSweep(ctx, at, generation), answered);
   ctx.memory.set(SWEPT, generationKey(at, generation), { since: sweptSince, uids: pairsOf(uids) });
-}
-
-function generationKey(at: FolderKey, generation: number): string {
-  return `${folderKey(at)}/${generation}`;
 }
 
 function pairsOf(intervals: UidIntervals): number[][] {

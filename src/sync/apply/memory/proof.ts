@@ -114,14 +114,6 @@ export function recalledProof(
   };
 }
 
-/** Moves what is remembered of a folder to the path it was renamed to. */
-export function moveProof(memory: Memory, at: FolderKey, to: string): void {
-  const kept = memory.get(SCOPE, folderKey(at));
-  if (kept === undefined) return;
-  memory.set(SCOPE, folderKey({ ...at, folder: to }), kept);
-  memory.set(SCOPE, folderKey(at), null);
-}
-
 function numberIn(value: object, field: string, otherwise: number): number {
   const found: unknown = Reflect.get(value, field);
   return typeof found === 'number' ? found : otherwise;
