@@ -12,6 +12,8 @@ export interface AttachmentLimits {
   readonly entries: number;
   /** Pages of a PDF that are looked at. */
   readonly pages: number;
+  /** Bytes that the streams of one page of a PDF may unpack to, all together. */
+  readonly pageBytes: number;
   /** UTF-16 units of text kept. */
   readonly chars: number;
   /** V8's heap in the worker, MiB. */
@@ -32,6 +34,7 @@ export const ATTACHMENT_LIMITS: AttachmentLimits = {
   inflatedBytes: 64 * MiB,
   entries: 10_000,
   pages: 2000,
+  pageBytes: 16 * MiB,
   chars: CHARS_PER_ATTACHMENT,
   oldGenerationMb: 96,
   youngGenerationMb: 16,

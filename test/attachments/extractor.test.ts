@@ -112,9 +112,22 @@ describe('reading attachments in a thread', () => {
     const before = process.memoryUsage.rss();
     const reader = extractor({ growthBytes: 150 * 1024 * 1024 });
     const outcome = await reader.extract(job(pdf(['x'], '', bomb), 'pdf'));
-    expect(outcome).toEqual({ status: 'failed', reason: 'memory' });
+    expect(outcome).toEqual({ status: 'failed', reason: 'bomb' });
     expect(process.memoryUsage.rss() - before).toBeLessThan(600 * 1024 * 1024);
     expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
+  });
+
+  test('a PDF page of more text than is kept, in many pieces, is cut', async () => {
+    const lines = Array.from(
+      { length: 20_000 },
+      (_, n) => `1 0 0 1 9 ${700 - (n % 30) * 20} Tm (line) Tj`,
+    );
+    const content = deflateSync(`BT /F1 12 Tf ${lines.join('\n')} ET`);
+    const outcome = await extractor({ chars: 1000 }).extract(
+      job(pdf(['', ''], '', content), 'pdf'),
+    );
+    const text = 'line\n'.repeat(200).trim();
+    expect(outcome).toEqual({ status: 'done', text, truncated: true });
   });
 
   test('a source that fails is told, and the next attachment is read', async () => {
