@@ -113,6 +113,15 @@ describe('the pool', () => {
   });
 });
 
+describe('HTML of hundreds of thousands of tags', () => {
+  it('is flattened within half of the memory that a worker has', async () => {
+    const html = `${'<div>'.repeat(400_000)}words`;
+    const extractor = pool({ limits: { oldGenerationMb: 48 } });
+    const source = mail({ Subject: 'deep', 'Content-Type': 'text/html' }, html);
+    expect(await extract(extractor, source)).toMatchObject({ status: 'parsed', body: 'words' });
+  });
+});
+
 describe('a message that ends its worker', () => {
   const others = Array.from({ length: 40 }, (_, n) => letter(n));
   const expectOthersWhole = (results: readonly Extraction[]) => {
