@@ -19,6 +19,8 @@ export interface AttachmentLimits {
   /** V8's heap in the worker, MiB. */
   readonly oldGenerationMb: number;
   readonly youngGenerationMb: number;
+  /** Bytes of heap and buffers above which the worker is replaced when its attachment is done. */
+  readonly wornBytes: number;
   /**
    * Bytes by which the whole process may grow while an attachment is read. Buffers lie outside of V8's heap, so
    * its limits do not hold a PDF whose streams unpack without end.
@@ -38,5 +40,6 @@ export const ATTACHMENT_LIMITS: AttachmentLimits = {
   chars: CHARS_PER_ATTACHMENT,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
+  wornBytes: 64 * MiB,
   growthBytes: 160 * MiB,
 };
