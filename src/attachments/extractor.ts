@@ -22,7 +22,7 @@ export interface AttachmentExtractorOptions {
 /** Bytes of a source given to the worker at once. */
 const PIECE = 256 * 1024;
 /** How often the process's memory is looked at while an attachment is read. */
-const WATCH_MS = 40;
+const WATCH_MS = 10;
 
 /** Reads attachments in one worker thread, which is started when first needed and replaced when it had to be ended. */
 export function openAttachmentExtractor(
@@ -36,6 +36,8 @@ export function openAttachmentExtractor(
   let closed = false;
   const run = async (job: AttachmentJob): Promise<AttachmentOutcome> => {
     if (closed) throw extractorClosed();
+    // Two threads at once would take the memory of two.
+    if (thread?.ended === true) await thread.end();
     if (thread === null || thread.ended) thread = new AttachmentThread(workerFile, limits, memory);
     return await thread.run(job);
   };
@@ -126,7 +128,10 @@ class AttachmentThread {
       this.waiting = null;
     } else if (message.kind === 'next') {
       this.feed().catch((error: unknown) => this.abandon(error));
-    } else this.settle(({ resolve }) => resolve(message.outcome));
+    } else {
+      this.settle(({ resolve }) => resolve(message.outcome));
+      if (message.worn) void this.end();
+    }
   }
 
   private async feed(): Promise<void> {

@@ -12,11 +12,15 @@ export interface AttachmentLimits {
   readonly entries: number;
   /** Pages of a PDF that are looked at. */
   readonly pages: number;
+  /** Bytes that the streams of one page of a PDF may unpack to, all together. */
+  readonly pageBytes: number;
   /** UTF-16 units of text kept. */
   readonly chars: number;
   /** V8's heap in the worker, MiB. */
   readonly oldGenerationMb: number;
   readonly youngGenerationMb: number;
+  /** Bytes of heap and buffers above which the worker is replaced when its attachment is done. */
+  readonly wornBytes: number;
   /**
    * Bytes by which the whole process may grow while an attachment is read. Buffers lie outside of V8's heap, so
    * its limits do not hold a PDF whose streams unpack without end.
@@ -32,8 +36,10 @@ export const ATTACHMENT_LIMITS: AttachmentLimits = {
   inflatedBytes: 64 * MiB,
   entries: 10_000,
   pages: 2000,
+  pageBytes: 16 * MiB,
   chars: CHARS_PER_ATTACHMENT,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
+  wornBytes: 64 * MiB,
   growthBytes: 160 * MiB,
 };

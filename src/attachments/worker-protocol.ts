@@ -16,4 +16,5 @@ export type FromWorker =
   | { readonly kind: 'ready' }
   /** Asks for the next piece of the source. */
   | { readonly kind: 'next' }
-  | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome };
+  /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */
+  | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };

@@ -4,6 +4,7 @@ import { isListed } from '../mime/leaf-content.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
 import type { TakeLeaf } from '../mime/part-tree.ts';
 import { parseTree } from '../mime/part-tree.ts';
+import { isWorn } from '../mime/worn-thread.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import { documentText } from './document-text.ts';
 import { strayErrors } from './stray-errors.ts';
@@ -34,9 +35,15 @@ function serve(port: MessagePort): void {
       void read(message, pieces())
         // Parsers fail in ways they do not report; which is of no use to anybody but their authors.
         .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
-        .then((outcome) => send({ kind: 'outcome', outcome }));
+        .then((outcome) => send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
   });
   send({ kind: 'ready' });
+}
+
+/** Returns whether this thread should not read another attachment; see `pdfText` for bombs. */
+function isSpent(outcome: AttachmentOutcome): boolean {
+  const bomb = outcome.status === 'failed' && outcome.reason === 'bomb';
+  return bomb || isWorn(limits.wornBytes);
 }
 
 type Job = Extract<ToWorker, { kind: 'job' }>;

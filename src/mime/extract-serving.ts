@@ -3,7 +3,8 @@ import { extractHeaders, extractMessage } from './extract-message.ts';
 import type { Extraction } from './extraction.ts';
 import { emptyExtraction } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
-import type { ExtractWorkerData, GroupedJob, JobGroup } from './worker-protocol.ts';
+import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
+import { isWorn } from './worn-thread.ts';
 
 /** Answers job groups on a port, one message after the other, telling in `current` which one it is on. */
 export function serveExtraction(port: MessagePort, data: ExtractWorkerData): void {
@@ -18,7 +19,8 @@ export function serveExtraction(port: MessagePort, data: ExtractWorkerData): voi
         results.push({ seq: job.seq, extraction: await extractJob(group, job, data.limits) });
       }
       Atomics.store(current, 0, 0);
-      port.postMessage({ results });
+      const worn = isWorn(data.limits.wornBytes);
+      port.postMessage({ results, worn } satisfies GroupResults);
     });
   });
 }

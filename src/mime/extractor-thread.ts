@@ -52,6 +52,7 @@ export class ExtractorThread {
   private watched = { seq: 0, since: 0 };
   private doom: UnparsedReason | null = null;
   private cause: unknown = null;
+  private worn = false;
   private ending = false;
 
   constructor(
@@ -89,7 +90,7 @@ export class ExtractorThread {
   }
 
   hasRoomFor(job: PendingJob): boolean {
-    if (this.doom !== null || this.ending) return false;
+    if (this.doom !== null || this.ending || this.worn) return false;
     if (this.groups === 0) return true;
     // Large messages wait for an idle thread, so that at most one a thread is held in memory twice.
     return this.groups < GROUPS_AHEAD && this.bytes + job.source.byteLength <= 2 * GROUP_BYTES;
@@ -121,6 +122,12 @@ export class ExtractorThread {
     }
   }
 
+  /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
+  async retire(): Promise<void> {
+    this.worn = true;
+    await this.worker.terminate();
+  }
+
   async end(): Promise<void> {
     this.ending = true;
     await this.worker.terminate();
@@ -148,8 +155,9 @@ export class ExtractorThread {
     else this.worker.postMessage(group);
   }
 
-  private receive({ results }: GroupResults): void {
+  private receive({ results, worn }: GroupResults): void {
     this.groups--;
+    this.worn ||= worn;
     for (const { seq, extraction } of results) {
       const job = this.outstanding.get(seq);
       if (job === undefined) continue;
@@ -159,7 +167,8 @@ export class ExtractorThread {
     }
     // An idle thread does not keep the process alive.
     if (this.groups === 0) this.worker.unref();
-    this.events.ready();
+    if (this.groups === 0 && this.worn) void this.retire();
+    else this.events.ready();
   }
 
   private exited(): void {

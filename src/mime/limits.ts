@@ -32,6 +32,8 @@ export interface MimeLimits {
   /** V8's heap in one worker, MiB: old generation, and young generation (three semi-spaces). */
   readonly oldGenerationMb: number;
   readonly youngGenerationMb: number;
+  /** Bytes of heap and buffers above which a worker is replaced when its messages are done. */
+  readonly wornBytes: number;
 }
 
 const MiB = 1024 * 1024;
@@ -53,4 +55,5 @@ export const DEFAULT_LIMITS: MimeLimits = {
   addressChars: 256 * 1024,
   oldGenerationMb: 96,
   youngGenerationMb: 16,
+  wornBytes: 64 * MiB,
 };

@@ -31,6 +31,8 @@ export interface JobGroup {
 
 export interface GroupResults {
   readonly results: readonly { readonly seq: number; readonly extraction: Extraction }[];
+  /** True when the worker holds so much memory that it should be replaced. */
+  readonly worn: boolean;
 }
 
 /** A worker that reads one message, which it asks for piece by piece, and then is done. */

@@ -43,14 +43,26 @@ export function pdf(pages: readonly string[], extra = '', compressed?: Buffer): 
     const plain = Buffer.from(`BT /F1 12 Tf 72 720 Td (${shown}) Tj ET`, 'latin1');
     const content = compressed ?? plain;
     const filter = compressed === undefined ? '' : '/Filter /FlateDecode ';
-    objects.push(
-      Buffer.concat([
-        Buffer.from(`<< ${filter}/Length ${content.length} >>\nstream\n`),
-        content,
-        Buffer.from('\nendstream'),
-      ]),
-    );
+    objects.push(pdfStream(filter, content));
   }
+  return pdfOf(objects);
+}
+
+/**
+ * A stream of a PDF.
+ *
+ * @param entries those of its dictionary but the length
+ */
+export function pdfStream(entries: string, content: Buffer): Buffer {
+  return Buffer.concat([
+    Buffer.from(`<< ${entries}/Length ${content.length} >>\nstream\n`),
+    content,
+    Buffer.from('\nendstream'),
+  ]);
+}
+
+/** A PDF of these objects, numbered from 1; the first is its catalog. */
+export function pdfOf(objects: readonly (string | Buffer)[]): Buffer {
   const pieces: Buffer[] = [Buffer.from('%PDF-1.4\n')];
   const offsets: number[] = [];
   let at = pieces[0]?.length ?? 0;

@@ -3,10 +3,11 @@ import { deflateSync } from 'node:zlib';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { AttachmentExtractor, AttachmentJob } from '../../src/attachments/attachment-text.ts';
 import { openAttachmentExtractor } from '../../src/attachments/extractor.ts';
-import type { AttachmentLimits } from '../../src/attachments/limits.ts';
+import { ATTACHMENT_LIMITS, type AttachmentLimits } from '../../src/attachments/limits.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { attached, multipart, text } from '../mime/compose.ts';
+import { threadsOf } from '../mime/started-threads.ts';
 import { docx, pdf } from './documents.ts';
 
 let workerFile: URL;
@@ -112,9 +113,49 @@ describe('reading attachments in a thread', () => {
     const before = process.memoryUsage.rss();
     const reader = extractor({ growthBytes: 150 * 1024 * 1024 });
     const outcome = await reader.extract(job(pdf(['x'], '', bomb), 'pdf'));
-    expect(outcome).toEqual({ status: 'failed', reason: 'memory' });
+    expect(outcome).toEqual({ status: 'failed', reason: 'bomb' });
     expect(process.memoryUsage.rss() - before).toBeLessThan(600 * 1024 * 1024);
     expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
+  });
+
+  test('a PDF page of more text than is kept, in many pieces, is cut', async () => {
+    const lines = Array.from(
+      { length: 20_000 },
+      (_, n) => `1 0 0 1 9 ${700 - (n % 30) * 20} Tm (line) Tj`,
+    );
+    const content = deflateSync(`BT /F1 12 Tf ${lines.join('\n')} ET`);
+    const outcome = await extractor({ chars: 1000 }).extract(
+      job(pdf(['', ''], '', content), 'pdf'),
+    );
+    const text = 'line\n'.repeat(200).trim();
+    expect(outcome).toEqual({ status: 'done', text, truncated: true });
+  });
+
+  test('a thread that grew is replaced when its attachment is done', async () => {
+    const document = job(pdf(['words']), 'pdf');
+    const words = { status: 'done', text: 'words', truncated: false };
+    for (const [wornBytes, threads] of [
+      [ATTACHMENT_LIMITS.wornBytes, 1],
+      [1, 3],
+    ] as const) {
+      const started = await threadsOf(async () => {
+        const reader = extractor({ wornBytes });
+        for (let n = 0; n < 3; n += 1) expect(await reader.extract(document)).toEqual(words);
+        await reader.close();
+      });
+      expect(started).toBe(threads);
+    }
+  });
+
+  test('a thread is replaced after a bomb', async () => {
+    const bomb = job(pdf(['x'], '', deflateSync(Buffer.alloc(100_000, ' '))), 'pdf');
+    const started = await threadsOf(async () => {
+      const reader = extractor({ pageBytes: 65_536 });
+      for (let n = 0; n < 2; n += 1)
+        expect(await reader.extract(bomb)).toEqual({ status: 'failed', reason: 'bomb' });
+      await reader.close();
+    });
+    expect(started).toBe(2);
   });
 
   test('a source that fails is told, and the next attachment is read', async () => {

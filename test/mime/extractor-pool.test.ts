@@ -7,6 +7,7 @@ import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
 import { buildWorker } from './built-worker.ts';
 import { attached, mail, multipart, text } from './compose.ts';
+import { threadsOf } from './started-threads.ts';
 
 let workerFile: URL;
 const open: Extractor[] = [];
@@ -110,6 +111,58 @@ describe('the pool', () => {
     ]);
     expect(poisoned).toMatchObject({ status: 'unparsed', reason, subject: 'poison' });
     expect(healthy).toMatchObject({ status: 'parsed', subject: 'letter 2' });
+  });
+});
+
+describe('HTML of hundreds of thousands of tags', () => {
+  it('is flattened within half of the memory that a worker has', async () => {
+    const html = `${'<div>'.repeat(400_000)}words`;
+    const extractor = pool({ limits: { oldGenerationMb: 48 } });
+    const source = mail({ Subject: 'deep', 'Content-Type': 'text/html' }, html);
+    expect(await extract(extractor, source)).toMatchObject({ status: 'parsed', body: 'words' });
+  });
+});
+
+describe('a worker that grew', () => {
+  it('is replaced when its messages are done, and no other is', async () => {
+    const sources = Array.from({ length: 40 }, (_, n) => letter(n));
+    for (const [wornBytes, threads] of [
+      [DEFAULT_LIMITS.wornBytes, 1],
+      // Messages travel in groups of 16, two of them ahead.
+      [1, 2],
+    ] as const) {
+      const started = await threadsOf(async () => {
+        const extractor = pool({ limits: { wornBytes } });
+        const results = await Promise.all(sources.map((source) => extract(extractor, source)));
+        expect(results.map(({ subject }) => subject)).toEqual(sources.map((_, n) => `letter ${n}`));
+        await extractor.close();
+      });
+      expect(started).toBe(threads);
+    }
+  });
+});
+
+describe('a pool at rest', () => {
+  it('ends idle workers only, and starts others for the next work', async () => {
+    const started = await threadsOf(async () => {
+      const extractor = pool();
+      const results = Promise.all([letter(0), letter(1)].map((s) => extract(extractor, s)));
+      await extractor.rest();
+      expect((await results).map(({ subject }) => subject)).toEqual(['letter 0', 'letter 1']);
+      await extractor.rest();
+      const later = [
+        extract(extractor, letter(2)),
+        extractor.rest(),
+        extract(extractor, letter(3)),
+      ];
+      expect(await Promise.all(later)).toMatchObject([
+        { subject: 'letter 2' },
+        undefined,
+        { subject: 'letter 3' },
+      ]);
+      await extractor.close();
+    });
+    expect(started).toBe(2);
   });
 });
 

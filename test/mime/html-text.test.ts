@@ -83,6 +83,15 @@ describe('htmlText', () => {
     expect(htmlText(html, 'short', { ...ALL, tags: 3 })).toMatchObject({ text: 'a\nc', tags: 0 });
   });
 
+  it('flattens megabytes of it as it flattens each of its lines', () => {
+    const line = (i: number) => `<p class="p${i}">w${i} <<b>x</b> 1 < 2<!-- ${i} --> &lt;y</p>`;
+    const flat = (html: string) => htmlText(html, 'short', { ...ALL, tags: 0 }).text;
+    const numbers = Array.from({ length: 20_000 }, (_, i) => i);
+    expect(flat(numbers.map(line).join('')).split(/\n+/)).toEqual(
+      numbers.map((i) => flat(line(i))),
+    );
+  });
+
   it('keeps words where a tag stands within a tag', () => {
     const html = `first ${'<<b>b>word<<b>/x> '.repeat(20_000)}last`;
     const words = convert(html).split(/[^a-z]+/);
