@@ -36,7 +36,7 @@ export async function syncAccounts(
     extractor,
     progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
   });
-  const attachments = attachmentReading(writer, indexing);
+  const attachments = attachmentReading(writer, indexing, () => extractor.rest());
   try {
     return await makePass(writer, settings, {
       accounts,

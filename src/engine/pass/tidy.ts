@@ -9,7 +9,7 @@ import type { Writer } from '../archive/writer.ts';
 /** Reads the text of attachments when messages themselves are searchable. */
 export interface AttachmentReading {
   /**
-   * Goes on where it stopped, for `forMs` milliseconds and the attachment it is on then; resolves with how many
+   * Continues where it stopped, for `forMs` milliseconds and the attachment it is on then; resolves with how many
    * attachments are left.
    */
   read(options: {
@@ -20,10 +20,15 @@ export interface AttachmentReading {
   close(): Promise<void>;
 }
 
-/** For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read. */
+/**
+ * For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read.
+ *
+ * @param makeRoom frees memory before attachments are read; a daemon, which expects mail any moment, leaves it out
+ */
 export function attachmentReading(
   { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
   indexer: Pick<Indexer, 'all'>,
+  makeRoom?: () => Promise<void>,
 ): AttachmentReading {
   const extractor = openAttachmentExtractor();
   return {
@@ -34,6 +39,7 @@ export function attachmentReading(
         sources,
         extractor,
         index: (stopped) => indexer.all(stopped),
+        ...(makeRoom === undefined ? {} : { makeRoom }),
         signal,
         goOn: () => now() < until,
       });
