@@ -63,12 +63,12 @@ export interface Copied {
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Brings the log of another folder to the commits of this one, safely beside a writer here: whole segments under
- * temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
+ * Brings the log of another folder to the commits of this one, safely while a writer runs here: complete segments
+ * under temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
  *
  * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed then
  * @throws `log-damaged` for a damaged segment here; `disk-full` and its like: what was copied stays, and the same
- *   command goes on
+ *   command continues from there
  */
 export async function copyLog(options: CopyOptions): Promise<Copied> {
   const { from, to, signal, forget, progress } = options;

@@ -132,10 +132,10 @@ function keep(reason: KeepReason): Verdict {
 
 /** Clocks of two machines may differ by so much. */
 const CLOCK_SLACK_MS = 5 * 60_000;
-/** Nothing was committed for so long: more likely the clock is wrong, and else a sync has to look first. */
+/** With no commit for this long the clock is probably wrong; if it is right, a sync has to run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
-/** Whether a clock can be believed beside the time of the last commit. */
+/** Compares a clock with the time of the last commit; undefined when the clock is plausible. */
 export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
   if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;

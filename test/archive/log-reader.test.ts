@@ -109,7 +109,7 @@ test('a reader that is open while segments are sealed and dropped reads on', asy
   expect(reader.readMessage(hash('sha256', first ?? ''))).toEqual(first);
   await sealSegment({ dir: DIR, segment: 1, files: disk.files });
   disk.delete(hotPath());
-  // The file that is open still serves; a reader that opens it anew has to look at the folder again.
+  // The open file still serves; a reader that reopens it has to list the folder again.
   expect(reader.readMessage(hash('sha256', second ?? ''))).toEqual(second);
   reader.refresh();
   for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);

@@ -57,7 +57,7 @@ test('cut at any byte of the last batch, exactly the committed state is left', a
   }
 });
 
-test('what was cut off is put aside, durably, before it is cut, and the log goes on', async () => {
+test('a torn tail is put aside, durably, before it is cut, and the log continues', async () => {
   const { known, committed, whole, format } = await sample();
   const disk = diskWith(whole.subarray(0, committed.length + 700), format);
   const { writer } = await reopen(disk);
@@ -235,7 +235,7 @@ describe('FORMAT', () => {
     );
   });
 
-  test('missing beside a log is damage; missing without one is no archive', async () => {
+  test('missing next to a log is damage; missing without one is no archive', async () => {
     const { whole } = await sample();
     const disk = new SimulatedDisk();
     disk.put(hotPath(), whole);

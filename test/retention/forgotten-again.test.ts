@@ -173,7 +173,7 @@ describe('forgotten mail is not stored again', () => {
     await expectKeptAway(1, 1);
   });
 
-  test('delivered again beside where it was', async () => {
+  test('delivered again next to where it was', async () => {
     await withForgotten();
     box('INBOX').deliver(SECRET);
     box('INBOX.Other').deliver(SECRET);

@@ -136,7 +136,7 @@ test('nothing goes from a mailbox that no account lists, nor by a clock that is 
   expect([behind.code, behind.stderr]).toMatchObject([4, expect.stringContaining('is behind')]);
 });
 
-test('a daemon takes it out by the clock, and goes on; without a schedule it never does', async () => {
+test('a daemon prunes by the clock, and keeps running; without a schedule it never does', async () => {
   const never = { sync: NEVER, sweep: NEVER, verify: NEVER };
   // Nobody answers there: what is pruned was known before.
   const accounts = [{ name: 'main', baseUrl: 'http://127.0.0.1:1', token: 'secret' }];

@@ -25,7 +25,7 @@ export class BadSectors {
     this.#sectors.clear();
   }
 
-  /** From the front; sectors beside each other are one stretch. */
+  /** In order of offset; adjacent sectors form one stretch. */
   stretches(): BadStretch[] {
     const found: { offset: number; end: number }[] = [];
     for (const sector of [...this.#sectors].sort((a, b) => a - b)) {

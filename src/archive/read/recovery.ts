@@ -20,7 +20,7 @@ export interface TornTail {
   readonly file: string;
 }
 
-/** Where the writer goes on. */
+/** Where the writer continues. */
 export interface SegmentEnd {
   readonly chain: ChainState;
   /** Time of the last commit in the segment, or 0 when it has none. */

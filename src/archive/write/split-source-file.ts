@@ -93,7 +93,7 @@ class WindowSplitter {
   readonly #builder: RecipeBuilder;
   /** Undefined when nothing is to be decoded. */
   readonly #judged: number | undefined;
-  /** The shape of the run that goes on: the window then begins at a line end. */
+  /** The shape of a run that continues into the next window, which then begins at a line end. */
   #open: LineShape | undefined;
   /** True when a run may start at the first byte of the window. */
   #startsHere = true;
