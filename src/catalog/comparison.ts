@@ -278,7 +278,7 @@ function rowOf(text: string | undefined, file: string): Row | undefined {
     // Written by SQLite from values of these types.
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
-    // Bytes in the place of text, which SQLite took for JSON of its own and wrote as they are.
+    // Bytes instead of text, which SQLite took for its own JSON and wrote unchanged.
     throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
   }
 }

@@ -60,7 +60,7 @@ const WITHOUT_BYTES = query()((db) =>
     .orderBy('hash'),
 );
 
-/** What the log implies: rows folded anew, in a database that no archive has. */
+/** What the log implies: rows folded from it into a temporary database, which belongs to no archive. */
 export interface ImpliedCatalog extends Concerns {
   readonly locator: Locator;
   reached(): Reached;
@@ -89,7 +89,7 @@ export interface StoredMessage {
 export interface ComparedCatalog extends Concerns {
   readonly locator: Locator;
   reached(): Reached;
-  /** From here on everything is read as it is now, whatever a writer does beside it. */
+  /** Fixes the state that is read to the present one, whatever a writer does from here on. */
   freeze(): void;
   /** Segments with messages in them, in order. */
   segments(): StoredSegment[];

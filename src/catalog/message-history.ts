@@ -5,7 +5,7 @@ import { isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import { query } from './query.ts';
 
-/** Something that happened to a message at a place. `detail` holds what the fact says beside it. */
+/** Something that happened to a message at a place. `detail` holds the remaining fields of the fact. */
 export interface HistoryLine {
   readonly time: string | null;
   readonly commit: number;

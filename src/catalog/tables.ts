@@ -36,7 +36,7 @@ interface MetaTable {
   commit_number: number;
   commit_hash: Buffer;
   commit_time: number;
-  /** Facts about places that nobody had told of: only a damaged log has them. */
+  /** Facts that name unknown places; only a damaged log has them. */
   orphans: number;
   messages: number;
   message_bytes: number;
@@ -212,7 +212,7 @@ interface EventsTable {
   generation: number;
   uid: number;
   event: string;
-  /** Canonical JSON of what the fact says beside its place. */
+  /** Canonical JSON of the fact without its place. */
   detail: string;
 }
 

@@ -24,7 +24,7 @@ export interface FoldLogOptions {
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
   readonly progress?: (progress: FoldProgress) => void;
-  /** Told of each damaged place. Throw in it to stop there; what was read before is folded. */
+  /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
 

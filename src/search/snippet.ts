@@ -158,7 +158,7 @@ function wordsIn(text: string): string[] {
   return words;
 }
 
-/** The first word at or after a position. A word of ASCII, with none but ASCII beside it, is found without `WORD`. */
+/** Returns the first word at or after a position. An ASCII word between ASCII characters is found without `WORD`. */
 function nextWord(text: string, from: number): Range | undefined {
   let start = from;
   while (isAsciiSign(text.charCodeAt(start))) start += 1;

@@ -10,11 +10,11 @@ import {
   type Side,
 } from './sql.ts';
 
-/** A conjunct with what its walk follows, and its bounds drawn in to where hits can be. */
+/** A conjunct with what its walk follows, and its bounds narrowed to where hits can be. */
 export interface Drive {
   readonly conjunct: Conjunct;
   readonly driver: Driver;
-  /** Where the walk is to stop and choose anew: it goes no further than `low` (newest first) or `high`. */
+  /** Where the walk is to stop and choose again: it goes no further than `low` (newest first) or `high`. */
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
 
