@@ -42,7 +42,7 @@ export type Finding =
       readonly key: Readonly<Record<string, string | number | null>>;
       readonly message: ConcernedMessage | null;
     }
-  /** The catalog's file is damaged; `rebuild` makes it anew. */
+  /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
   /** A commit that was vouched for is not in the log: it ends before it, or has another in its place. */
   | {

@@ -127,8 +127,8 @@ export function openGrown(dir: string, findings: Findings): Grown {
 }
 
 /**
- * A catalog that is asked what is concerned, as long as it can be read. Trouble of its own ends that: it is kept in
- * `trouble` for whoever judges the catalog, and what is told of the log goes on without names.
+ * A catalog that names what a finding concerns, as long as it can be read. An error of its own ends that: it is kept
+ * in `trouble` for whoever judges the catalog, and later findings about the log carry no names.
  */
 export class Witness implements Concerns {
   trouble: CatalogTrouble | undefined;

@@ -157,7 +157,7 @@ class Thread {
   }
 }
 
-/** Beside the bundle that runs, or in dist/ when the sources run as they are. */
+/** Returns the worker next to the running bundle, or the one in dist/ when the sources run unbundled. */
 function verifyWorkerFile(): URL {
   const sources = import.meta.url.endsWith('.ts');
   return new URL(sources ? '../../dist/verify-worker.js' : './verify-worker.js', import.meta.url);

@@ -74,7 +74,7 @@ export interface Verification extends LogTotals {
 
 /**
  * Reads the archive and compares it with itself: the log with its checks, every message with its id, and the catalog
- * with what the log implies. Changes nothing, and works beside a writer.
+ * with what the log implies. Changes nothing, and works while a writer runs.
  *
  * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown, nor
  *   what keeps the catalog from being read.

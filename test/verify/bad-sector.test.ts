@@ -70,7 +70,7 @@ test.each([true, false])(
           now: () => START,
           signal,
         });
-        // Where the last commit is lost, nobody can tell that the next segment follows: it is written anew as well.
+        // Where the last commit is lost, nothing shows that the next segment follows: it is rewritten as well.
         expect(mended.map((it) => it.segment)).toContain(1);
         const after = await verifyArchive({ ...options, full: true, signal });
         expect(after).toMatchObject({ messages: 12, rebuilt: 12 });

@@ -88,7 +88,7 @@ test('any page of the catalog that was lost is found, and never as an error of t
   expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
 }, 120_000);
 
-test('a catalog with any damage keeps nobody from being told of the log', async () => {
+test('damage of the log is reported whatever the damage of the catalog', async () => {
   const seed = Number(process.env.MAILKEEP_SEED ?? Date.now() % 1_000_000);
   console.log(`damaged catalogs: MAILKEEP_SEED=${seed}`);
   const random = seeded('damaged catalogs', seed);
@@ -115,7 +115,7 @@ test('a catalog with any damage keeps nobody from being told of the log', async 
   }
 }, 120_000);
 
-test('what is no file in the place of the catalog keeps nobody from being told of the log', async () => {
+test('damage of the log is reported when something else than a file is at the path of the catalog', async () => {
   const aside = `${file}.aside`;
   renameSync(file, aside);
   try {
@@ -143,7 +143,7 @@ test('what is no file in the place of the catalog keeps nobody from being told o
   }
 }, 60_000);
 
-/** In the place of the catalog, what nobody can read, while this runs. */
+/** Puts something unreadable at the catalog's path while `act` runs. */
 async function withUnreadable(act: () => Promise<void>): Promise<void> {
   const aside = `${file}.aside`;
   renameSync(file, aside);
@@ -156,7 +156,7 @@ async function withUnreadable(act: () => Promise<void>): Promise<void> {
   }
 }
 
-test('a catalog that cannot be read keeps nobody from being told of the log, and is not called damaged', () =>
+test('with an unreadable catalog damage of the log is reported, and the catalog is not called damaged', () =>
   withUnreadable(async () => {
     const unread = { catalog: 'unreadable', catalogError: 'ELOOP' };
     expect(await verified(archive.dir)).toMatchObject({
@@ -296,7 +296,7 @@ test('damage that is met only when a missing message is to be named is told as w
 });
 
 test.skipIf(process.platform !== 'linux')(
-  'a catalog that the disk does not give back is damage as well, and made anew',
+  'a catalog that the disk cannot read is damage as well, and is rebuilt',
   async () => {
     const aside = `${file}.aside`;
     renameSync(file, aside);
@@ -327,7 +327,7 @@ function readFirstByte(from: string): void {
 }
 
 test.skipIf(process.platform !== 'linux')(
-  'a repair puts aside as it is what cannot be copied in the place of the catalog',
+  'a repair puts aside unchanged what cannot be copied at the path of the catalog',
   async () => {
     const aside = `${file}.aside`;
     renameSync(file, aside);
@@ -360,7 +360,7 @@ test.skipIf(process.platform !== 'linux')(
 );
 
 test.skipIf(process.platform === 'win32')(
-  'a catalog that may not be read is put aside as it is when it is made anew',
+  'a catalog that may not be read is put aside unchanged when it is rebuilt',
   async () => {
     const { geteuid, seteuid } = process;
     const kept = `${file}.before-repair-1`;
@@ -385,7 +385,7 @@ test.skipIf(process.platform === 'win32')(
   },
 );
 
-test('a rebuild makes any damaged catalog anew', async () => {
+test('a rebuild replaces any damaged catalog', async () => {
   for (let at = 0; at < whole.length; at += page) {
     overwrite(at, Buffer.alloc(page, 0xa5));
     await rebuilt();

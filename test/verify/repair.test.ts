@@ -72,7 +72,7 @@ describe('without help from elsewhere', () => {
         expect(before.found, `byte ${at}`).toBeGreaterThan(0);
         expect(mended, `byte ${at}`).toHaveLength(1);
         expect(await verified(dir)).toMatchObject({ found: 0, catalog: 'equal' });
-        // Nothing is deleted: the damaged file is beside.
+        // Nothing is deleted: the damaged file is kept.
         expect(readdirSync(join(dir, 'log'))).toContain(`${file}.damaged`);
       }
     },

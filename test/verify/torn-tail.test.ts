@@ -84,7 +84,7 @@ test('nor is one whose commit came to the disk before its middle, for a catalog 
     rmSync(join(dir, 'catalog.sqlite'));
     expect(await verified(dir)).toMatchObject({ ...SOUND, catalog: 'missing' });
     expect(await rebuilt(dir)).toMatchObject({ commits: 1, damage: [] });
-    // A writer goes on behind it.
+    // A writer continues after it.
     const aside: TornTail[] = [];
     const writer = await openLogWriter({
       dir,

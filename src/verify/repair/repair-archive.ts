@@ -113,8 +113,8 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
 
 /**
- * Finds damaged and missing bytes again, accepts them only when their hash is right, and records what was found
- * nowhere. Nothing is deleted. The catalog is left as it is: the caller makes it anew.
+ * Recovers damaged and missing bytes, accepts them only when their hash is right, and records what cannot be
+ * recovered. Deletes nothing. Leaves the catalog as it is: the caller rebuilds it.
  *
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
  * @throws `disk-full` and the other errors of writing: what was mended before is whole, and it can be done again
