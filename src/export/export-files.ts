@@ -6,7 +6,7 @@ import { realFiles } from '../archive/files/real-files.ts';
 import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 
-/** What an export asks of the disk beside what the archive does. */
+/** What an export needs from the disk in addition to what the archive needs. */
 export interface ExportFiles extends FileLayer {
   /** What a path leads to, links followed; `other` is a pipe, a socket or a device, which may not end. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
@@ -84,7 +84,7 @@ function failureOf(file: string, error: unknown): unknown {
 
 const BUFFERED_BYTES = 1024 * 1024;
 
-/** A file that is written from front to back, under a temporary name beside its final one. */
+/** A file that is written from front to back, under a temporary name next to its final one. */
 export class NewFile {
   /** Bytes so far. */
   size = 0;

@@ -14,7 +14,7 @@ export interface ExportSelection {
   readonly docids?: readonly number[] | null;
   readonly mailbox: string | null;
   readonly folder: string | null;
-  /** Ended places in the place of current ones. */
+  /** Exports ended places instead of current ones. */
   readonly deleted: boolean;
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
@@ -75,7 +75,7 @@ export interface ExportResult {
   readonly failures: readonly ExportFailure[];
   /** Path of the manifest; within the file for a zip. */
   readonly manifest: string;
-  /** True when the signal ended it early: the same export run again goes on. */
+  /** True when the signal stopped it early: running the same export again continues it. */
   readonly interrupted: boolean;
 }
 

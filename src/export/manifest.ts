@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { ExportFormat } from './format.ts';
 
-/** Beside the exported folders, and the last entry of a zip. */
+/** Next to the exported folders, and the last entry of a zip. */
 export const MANIFEST_NAME = 'mailkeep-export.json';
-/** Stands beside the manifest while an export is under way, and after one that was interrupted. */
+/** Stands next to the manifest while an export is running, and after one that was interrupted. */
 export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';

@@ -18,8 +18,8 @@ const MOST_FAILURES = 10_000;
  * quarantine is named and the others are exported. Memory does not grow with the number or the size of messages.
  *
  * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was
- *   written; export-disk-full, export-write-failed: what has its final name is whole, and the same export run
- *   again goes on
+ *   written; export-disk-full, export-write-failed: what has its final name is complete, and running the same
+ *   export again continues it
  */
 export async function runExport(options: ExportOptions): Promise<ExportResult> {
   const files = options.files ?? realExportFiles;

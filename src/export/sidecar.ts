@@ -12,7 +12,7 @@ interface SidecarPlace {
   readonly endedAt: string | null;
 }
 
-/** What the archive knows of an exported place and its message, beside the bytes. */
+/** What the archive knows about an exported place and its message, apart from the bytes. */
 export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox'> {
   readonly id: string;
   readonly places: readonly SidecarPlace[];

@@ -9,7 +9,7 @@ import { type FolderTarget, fileLines, lookAtFolder, manifestEvents } from './ta
 import { FileWriter } from './write-files.ts';
 import { MboxWriter } from './write-mbox.ts';
 
-/** Where the sidecars of a folder go: beside its mbox, or beside `cur/` and `new/`. */
+/** Returns where the sidecars of a folder go: next to its mbox, or next to `cur/` and `new/`. */
 export function folderSidecarPath(messagePath: string): string {
   return messagePath.endsWith('.mbox')
     ? messagePath.replace(/\.mbox$/, '.json')

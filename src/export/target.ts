@@ -44,7 +44,7 @@ export async function lookAtFolder(files: ExportFiles, folder: string): Promise<
   });
 }
 
-/** Takes away what killed runs left of a zip beside its final name. */
+/** Removes temporary files that killed runs left next to a zip. */
 export async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   const folder = path.dirname(zip);
   if (files.kindOf(folder) !== 'folder') return;

@@ -12,7 +12,7 @@ const WIDTH = 8;
 interface FileWriterDeps {
   readonly folder: ExportFolder;
   readonly plan: ExportPlan;
-  /** Where an unfinished file of this path (relative) lies; by default beside it. */
+  /** Where the unfinished file for this path (relative) lies; by default next to it. */
   readonly temporaryIn?: (path: string) => string;
   /** Called before the first file of each folder is written. */
   readonly prepare?: (folder: string) => void;

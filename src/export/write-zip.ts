@@ -86,8 +86,8 @@ const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
 /**
- * A moment whose local time is UTC. A zip has local times beside those in UTC, and the same archive shall give the
- * same bytes in every time zone.
+ * A moment whose local time is UTC. A zip has local times as well as UTC times, and the same archive must produce
+ * the same bytes in every time zone.
  */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
@@ -106,7 +106,7 @@ export class ZipWriter implements FormatWriter {
   readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
-  /** Those who wait for a turn or for the end: they are told of a failure. */
+  /** Callers that wait for a turn or for the end: a failure is passed to each. */
   readonly #waiting = new Set<(error: unknown) => void>();
 
   constructor(deps: ZipWriterDeps) {

@@ -128,7 +128,7 @@ describe('an export as .eml files', () => {
     expect(await check(to)).toMatchObject({ sound: true, found: 0, messages: letters.length + 2 });
   });
 
-  it('writes places, flags and history beside each message', async () => {
+  it('writes places, flags and history next to each message', async () => {
     const to = fresh();
     await runExport({ ...exporting(archive, to, 'eml'), sidecar: true });
     const [name, bytes] = messages(to, /late.*\.json$|Letter.*\.json$/)[0] ?? ['', Buffer.alloc(0)];
@@ -139,7 +139,7 @@ describe('an export as .eml files', () => {
     expect(await check(to)).toMatchObject({ sound: true, found: 0 });
   });
 
-  it('writes anew what was changed, and touches no folder of somebody else', async () => {
+  it('rewrites what was changed, and touches no folder of somebody else', async () => {
     const to = fresh();
     await runExport(exporting(archive, to, 'eml'));
     const [name = ''] = messages(to, /\.eml$/)[0] ?? [];

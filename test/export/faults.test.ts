@@ -81,7 +81,7 @@ describe.each(['eml', 'mbox', 'maildir', 'zip'] as const)('%s', (format) => {
     }
   });
 
-  it('no room at any write: says so, leaves nothing half-written, and goes on when there is room', async () => {
+  it('no room at any write: reports it, leaves nothing half-written, and resumes when there is room', async () => {
     const undisturbed = new SimulatedDisk();
     await exportTo(undisturbed, format);
     let failures = 0;

@@ -100,7 +100,7 @@ describe('a manifest of somebody else, with the right hash', () => {
   });
 });
 
-describe('a pipe in the place of a file is not waited for', { timeout: 60_000 }, () => {
+describe('a pipe instead of a file is not waited for', { timeout: 60_000 }, () => {
   const pipe = (file: string): void => {
     rmSync(file, { force: true });
     execFileSync('mkfifo', [file]);

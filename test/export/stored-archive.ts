@@ -29,7 +29,7 @@ type InMailbox<F> = F extends { readonly mailbox: string } ? Omit<F, 'host' | 'm
 /** A fact without the mailbox it is about. */
 type Told = InMailbox<Extract<Fact, { fact: 'ended' | 'folder-gone' | 'folder-renamed' }>>;
 
-/** A real log with a catalog beside it, written as a sync writes them. */
+/** A real log with its catalog, written as a sync writes them. */
 export class StoredArchive {
   readonly dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-export-'));
   readonly #uids = new Map<string, number>();

@@ -106,7 +106,7 @@ describe('an import', () => {
     archive.remove();
   });
 
-  it('that is interrupted goes on, and leaves the files alone', async () => {
+  it('that is interrupted resumes, and leaves the files alone', async () => {
     const folder = path.join(work, 'many');
     mkdirSync(folder);
     for (let i = 0; i < 300; i += 1)
