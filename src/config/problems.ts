@@ -80,7 +80,7 @@ function plainHttp(raw: unknown): ConfigProblem[] {
       return {
         path: pathText(path),
         found: describe(text, path),
-        expected: 'https, since this host is not this machine (or "insecure": true beside it)',
+        expected: 'https, since this host is not this machine (or "insecure": true next to it)',
       };
     });
   });
