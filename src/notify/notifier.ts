@@ -134,7 +134,7 @@ export interface NotifierOptions extends Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Told of every attempt. */
+  /** Called after every attempt. */
   readonly onSent: (
     channel: Channel,
     event: NotificationMessage['event'],

@@ -54,7 +54,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
   }
 }
 
-/** Reads the state beside a writer or without one; undefined where there is none that can be read. */
+/** Opens the state for reading, with or without a writer; undefined where there is none that can be read. */
 export function readState(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
   if (!isFile(file)) return undefined;
@@ -77,8 +77,8 @@ export function hasState(dataDir: string): boolean {
 }
 
 /**
- * Opens the state beside a writer, to remember something of one's own: a file that is there and can be written.
- * Undefined otherwise; nothing is made, mended or put aside, which is the writer's to do.
+ * Opens the state while another process may be its writer, to store something of one's own: only a file that exists
+ * and can be written. Undefined otherwise; creating, mending and putting aside are left to the writer.
  */
 export function openStateBeside(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
@@ -99,8 +99,8 @@ export function openStateBeside(dataDir: string): StateFile | undefined {
 }
 
 /**
- * Writes the state anew without what was deleted from it: SQLite leaves that in free pages. The caller holds the
- * archive's lock. Files that were put aside as unreadable go.
+ * Rewrites the state without what was deleted from it: SQLite leaves that in free pages. The caller holds the
+ * archive's lock. Files that were put aside as unreadable are removed.
  *
  * Scopes whose keys are places are forgotten, since these may be places of what was forgotten; they are learned again.
  */

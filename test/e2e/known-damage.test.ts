@@ -44,7 +44,7 @@ const shown = {
   sync: z.object({ damage: known.nullable() }),
 };
 
-/** Everything that shows the health of the archive beside a running daemon. `from`: notifications seen before. */
+/** Collects everything that shows the archive's health while a daemon runs. `from`: notifications seen before. */
 async function everywhere(from: number) {
   const daemon = new RunningDaemon(place);
   running = daemon;
