@@ -1,5 +1,10 @@
 import { basename } from 'node:path';
-import { createAnew, type FileLayer, readFully, writeAll } from '../archive/files/file-layer.ts';
+import {
+  createOrReplace,
+  type FileLayer,
+  readFully,
+  writeAll,
+} from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import {
   formatPath,
@@ -38,8 +43,8 @@ export interface CopyOptions {
   readonly files?: FileLayer;
   readonly signal: AbortSignal;
   /**
-   * Called before a payload that was purged here is taken out there: it may have been copied elsewhere in that folder,
-   * such as its text into a catalog. Once the payload is gone nothing tells any more that there was something to forget.
+   * Called before a payload that was purged here is removed there: it may have been copied elsewhere in that folder,
+   * such as its text into a catalog. Once the payload is gone, nothing shows that there was something to forget.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
@@ -251,7 +256,7 @@ async function copyFile(
   const length = source.sealed === undefined ? soundLength(source) : source.file.size();
   try {
     await writing(temporary, length, async () => {
-      const target = await createAnew(files, temporary);
+      const target = await createOrReplace(files, temporary);
       try {
         const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
         for (let at = 0; at < length; ) {

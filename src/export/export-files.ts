@@ -1,7 +1,12 @@
 import { lstatSync, statSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import path from 'node:path';
-import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/files/file-layer.ts';
+import {
+  createOrReplace,
+  type FileLayer,
+  type LogFile,
+  writeAll,
+} from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
@@ -48,7 +53,7 @@ export function temporaryName(pid: number, number: number): string {
 
 const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 
-/** The process that a name of an unfinished file tells, or undefined for any other name. */
+/** Returns the process id in the name of an unfinished file, or undefined for any other name. */
 export function writerOf(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
@@ -103,7 +108,7 @@ export class NewFile {
   }
 
   static async create(files: ExportFiles, temporary: string): Promise<NewFile> {
-    return new NewFile(files, temporary, await createAnew(files, temporary));
+    return new NewFile(files, temporary, await createOrReplace(files, temporary));
   }
 
   /** The bytes must not change afterwards. */

@@ -81,7 +81,7 @@ export interface ExportResult {
 
 /** Where an export goes: a folder or a zip file. */
 export interface ExportTarget {
-  /** Tells the plan what an earlier export has. */
+  /** Adds what an earlier export has to the plan. */
   recall(plan: ExportPlan): Promise<void>;
   /** Begins to write: from here on unfinished files may be left by a kill. */
   begin(plan: ExportPlan): Promise<FormatWriter>;

@@ -98,7 +98,7 @@ export interface ManifestParts {
 export function* manifestText({ head, entries, files, missing }: ManifestParts) {
   const digest = createHash('sha256');
   let text = `${JSON.stringify(head).slice(0, -1)},\n`;
-  const told = function* (): Generator<string> {
+  const flush = function* (): Generator<string> {
     digest.update(text);
     yield text;
     text = '';
@@ -114,10 +114,10 @@ export function* manifestText({ head, entries, files, missing }: ManifestParts) 
     for (const item of items) {
       text += `${first ? '' : ','}\n${JSON.stringify(item)}`;
       first = false;
-      if (text.length > 65_536) yield* told();
+      if (text.length > 65_536) yield* flush();
     }
     text += '\n],\n';
   }
-  yield* told();
+  yield* flush();
   yield `"sha256":"${digest.digest('hex')}"}\n`;
 }

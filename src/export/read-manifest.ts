@@ -23,7 +23,7 @@ export class ManifestDamaged extends Error {}
 const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
 
 /**
- * Reads a manifest back, line by line. What it tells is proven only when it ends without an error: its last line
+ * Reads a manifest back, line by line. Its content is proven only when it ends without an error: its last line
  * has the hash of all others.
  *
  * @throws ManifestDamaged

@@ -31,11 +31,11 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
     const run = new ExportRun(options, plan, writer);
     try {
       const finished = await run.all();
-      if (finished) mindSum(planned, run.counts(), plan);
+      if (finished) checkAllCounted(planned, run.counts(), plan);
       if (finished) await target.finish(writer, plan, headOf(options, planned));
       else await target.discard(writer);
     } catch (error) {
-      // The first failure is the one to tell.
+      // The first failure is the one to report.
       await target.discard(writer).catch(() => {});
       throw error;
     }
@@ -67,7 +67,7 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
  * Every place of the selection has to be accounted for, by what was counted and by what the plan has, before a manifest
  * says that this is all.
  */
-function mindSum(
+function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
   { exported, there, damaged, purged }: ReturnType<ExportRun['counts']>,
   plan: ExportPlan,

@@ -1,7 +1,7 @@
 import type { HistoryLine } from '../catalog/message-history.ts';
 import type { ManifestEntry } from './manifest.ts';
 
-/** A place that a message has or had, as its history tells. */
+/** A place that a message has or had, according to its history. */
 interface SidecarPlace {
   readonly mailbox: string;
   readonly folder: string;

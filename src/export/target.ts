@@ -57,7 +57,7 @@ export async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   }
 }
 
-/** Everything a manifest file tells; proven only when it ends. @throws export-manifest-damaged, export-format-differs */
+/** Yields everything in a manifest; proven only when it ends. @throws export-manifest-damaged, export-format-differs */
 export async function* manifestEvents(
   file: string,
   lines: AsyncIterable<string> | Iterable<string>,

@@ -73,12 +73,12 @@ export class FileWriter implements FormatWriter {
   #prepare(path: string): Promise<void> {
     const known = this.#prepared.get(path);
     if (known !== undefined) return known;
-    const preparing = this.#prepareAnew(path);
+    const preparing = this.#prepareFolder(path);
     this.#prepared.set(path, preparing);
     return preparing;
   }
 
-  async #prepareAnew(path: string): Promise<void> {
+  async #prepareFolder(path: string): Promise<void> {
     const { folder, prepare, resumed, temporaryIn } = this.#deps;
     await writing(folder.absolute(path), async () => {
       folder.makeFolder(path);

@@ -34,7 +34,7 @@ const X_STATUS = [
   ['\\deleted', 'D'],
 ] as const;
 
-/** Header lines that tell a message's flags; keywords that are no single word are left out. */
+/** Returns the header lines for a message's flags; keywords that are not a single word are left out. */
 export function statusHeaders(flags: readonly string[], lineEnd: string): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   const letters = (table: readonly (readonly [string, string])[]): string =>

@@ -103,7 +103,7 @@ test('a bit flipped anywhere in what the catalog knows cuts nothing', async () =
 
 test('a bit flipped anywhere before the last commit cuts nothing, with no catalog to ask', async () => {
   const { known, whole, format } = await sample();
-  // The last record is the commit itself: damage in it cannot be told from a torn write without the catalog.
+  // The last record is the commit itself: damage in it cannot be distinguished from a torn write without the catalog.
   const commit = known.batches[3]?.records.at(-1)?.position.offset ?? 0;
   await fc.assert(
     fc.asyncProperty(fc.nat({ max: commit - 1 }), fc.nat({ max: 7 }), async (at, bit) => {

@@ -62,7 +62,7 @@ export function openIfFile(files: FileLayer, path: string): LogFile | undefined 
 }
 
 /** Creates a file, in place of what unfinished work may have left under its name. */
-export async function createAnew(files: FileLayer, path: string): Promise<LogFile> {
+export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');
   } catch (error) {
@@ -114,7 +114,7 @@ export async function replaceFile(
 ): Promise<void> {
   const temporary = temporaryPath(path);
   try {
-    const file = await createAnew(files, temporary);
+    const file = await createOrReplace(files, temporary);
     try {
       await writeAll(file, bytes, 0);
       await file.datasync();

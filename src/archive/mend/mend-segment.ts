@@ -1,5 +1,5 @@
 import { logDamaged } from '../../errors/archive.ts';
-import { createAnew, type FileLayer, writeAll } from '../files/file-layer.ts';
+import { createOrReplace, type FileLayer, writeAll } from '../files/file-layer.ts';
 import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import {
   type CommitRecord,
@@ -66,7 +66,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const temporary = temporaryPath(path);
   try {
     const whole = await writing(temporary, 0, async () => {
-      const target = await createAnew(files, temporary);
+      const target = await createOrReplace(files, temporary);
       try {
         const header: SegmentHeader = { ...first.header, generation };
         await writeAll(target, encodeSegmentHeader(header), 0);
@@ -146,8 +146,8 @@ interface PurgedRecords {
 }
 
 /**
- * What any of the files says was purged: its footer by ordinals, its records by their hashes. Facts are told by ordinals
- * and by their batches only: two of the same bytes may speak of two messages.
+ * Returns what any of the files marks as purged: its footer by ordinals, its records by their hashes. Facts are
+ * identified by ordinals and by their batches only: two facts of the same bytes may be about two messages.
  */
 function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
   const ordinals = new Set(known);

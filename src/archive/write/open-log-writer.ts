@@ -73,11 +73,11 @@ export interface LogWriterOptions {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly files?: FileLayer;
-  /** The commit that the catalog has reached, where there is a catalog. A log that ends before it is damage. */
+  /** The commit that the catalog has reached, if there is a catalog. A log that ends before it is damaged. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Told when bytes of a write that was cut off were put aside. */
+  /** Called when the bytes of a torn write were put aside. */
   readonly onTail?: (tail: TornTail) => void;
-  /** A batch begins in a new segment once the present one has this many bytes; about 64 MiB if not said. */
+  /** A batch begins in a new segment once the present one has this many bytes; default about 64 MiB. */
   readonly segmentBytes?: number;
 }
 

@@ -17,7 +17,7 @@ export interface SplitSource {
 export function splitSource(raw: Buffer, id: MessageId): SplitSource {
   const blobs = new Map<BlobHash, Buffer>();
   const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
-  const runs = tellRuns(raw, builder);
+  const runs = addRuns(raw, builder);
   const payload = messagePayload(builder, id, raw.length);
   if (runs === 0 && blobs.size === 0) return { payload, blobs };
   return givesBack(payload, blobs, raw) ? { payload, blobs } : keepLiteral(raw, id);
@@ -30,23 +30,23 @@ export function messagePayload(builder: RecipeBuilder, id: MessageId, size: numb
   return Buffer.concat([line, ...literal]);
 }
 
-function tellRuns(raw: Buffer, builder: RecipeBuilder): number {
+function addRuns(raw: Buffer, builder: RecipeBuilder): number {
   const finder = new RunFinder(raw, true);
   let runs = 0;
-  let told = 0;
-  for (let start = finder.next(0); start !== -1; start = finder.next(told)) {
+  let added = 0;
+  for (let start = finder.next(0); start !== -1; start = finder.next(added)) {
     const first = firstLine(raw, start, true);
     if (first === undefined || first === 'more') continue;
     const run = readRun(raw, start, first, true);
     if (run.length < MIN_DECODED_BYTES) continue;
-    builder.literal(raw.subarray(told, start));
+    builder.literal(raw.subarray(added, start));
     builder.beginRun(first);
     for (const piece of run.pieces) builder.run(piece);
     builder.endRun();
-    told = run.end;
+    added = run.end;
     runs += 1;
   }
-  builder.literal(raw.subarray(told));
+  builder.literal(raw.subarray(added));
   return runs;
 }
 
