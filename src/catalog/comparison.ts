@@ -256,11 +256,11 @@ function* walk(
     const [wanted, found] = [rowOf(a, file), rowOf(b, file)];
     const order =
       wanted === undefined ? 1 : found === undefined ? -1 : keyOrder(wanted, found, compared.keys);
-    if (order < 0 && wanted !== undefined) yield told(compared, 'lacking', wanted);
-    if (order > 0 && found !== undefined) yield told(compared, 'surplus', found);
+    if (order < 0 && wanted !== undefined) yield differenceOf(compared, 'lacking', wanted);
+    if (order > 0 && found !== undefined) yield differenceOf(compared, 'surplus', found);
     if (order === 0 && wanted !== undefined && found !== undefined) {
       const columns = compared.columns.filter((_, i) => wanted[i] !== found[i]);
-      if (columns.length > 0) yield told(compared, 'different', found, columns);
+      if (columns.length > 0) yield differenceOf(compared, 'different', found, columns);
     }
     if (order <= 0) a = next(ours);
     if (order >= 0) b = next(theirs);
@@ -292,7 +292,7 @@ function keyOrder(a: Row, b: Row, keys: number): number {
   return 0;
 }
 
-function told(
+function differenceOf(
   { table, columns, keys }: Compared,
   difference: RowDifference['difference'],
   row: Row,

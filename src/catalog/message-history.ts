@@ -103,7 +103,7 @@ export function history(
     });
     const steps: Step[] = [
       ...intervalSteps([...spans, last], places).map(said),
-      // The intervals tell of these two already.
+      // The intervals already include these two.
       ...events.filter(({ event }) => event !== 'appeared' && event !== 'reopened'),
       ...connection
         .statement(QUARANTINED)

@@ -118,8 +118,8 @@ function connect(file: string, readonly: boolean): Connection {
 }
 
 /**
- * The system's reason why a file cannot be read: SQLite tells only that it cannot be opened. Asked without opening it:
- * closing it again would take away the locks of this process's connections.
+ * Returns the system's reason why a file cannot be read: SQLite reports only that it cannot be opened. It does not open
+ * the file: closing it again would release the locks of this process's connections.
  */
 function whyNot(file: string): string | undefined {
   try {

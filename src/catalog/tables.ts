@@ -1,7 +1,7 @@
 import type { Generated } from 'kysely';
 
 /**
- * The rows of the catalog, as the migrations make them; docs/catalog.md tells what they are for. Hashes are
+ * The rows of the catalog, as the migrations create them; docs/catalog.md explains their purpose. Hashes are
  * BLOBs, references are integers, commits are commit numbers, dates are milliseconds since the epoch, and
  * truth values are 0 and 1.
  */

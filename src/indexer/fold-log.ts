@@ -34,7 +34,7 @@ const RECORDS = 20_000;
 
 /**
  * Folds the log into a catalog from the commit the catalog has reached. Stops at the end of the log or, between
- * two transactions, when aborted. Damage is told; the batches behind it are folded all the same, as far as they
+ * two transactions, when aborted. Damage is reported; the batches behind it are still folded, as far as they
  * can be read.
  */
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {

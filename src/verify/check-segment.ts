@@ -19,7 +19,7 @@ const RECORDS = 1_000;
 const CHARACTERS = 8 * 1024 * 1024;
 
 /**
- * Reads a segment's file whole and checks all that can be told from it alone: header, record headers, CRCs, and with
+ * Reads a segment's whole file and checks all that it shows by itself: header, record headers, CRCs, and with
  * `full` every SHA-256, the footer against the records, and every message whose bytes are there or in `blobs`.
  */
 export function* checkSegment(

@@ -130,7 +130,7 @@ function pemKey(text: string): string | undefined {
     const key = createPublicKey(text);
     return key.asymmetricKeyType === 'ed25519' ? rawOf(key) : undefined;
   } catch {
-    // No key: told by the caller.
+    // No key: the caller reports it.
     return undefined;
   }
 }

@@ -84,7 +84,7 @@ const MOST_NAMED = 100;
 
 type Asked = readonly (Concerns | undefined)[];
 
-/** The messages that the first of the catalogs that can tell places in a damaged stretch. */
+/** Returns the messages in a damaged stretch, according to the first catalog that knows. */
 export function concernedIn(asked: Asked, damage: SegmentDamage): ConcernedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];

@@ -103,7 +103,7 @@ export interface Grown {
   readonly reached: ReturnType<ComparedCatalog['reached']> | undefined;
 }
 
-/** The catalog to look at; what keeps it from being read is told, and damage is a finding. */
+/** Opens the catalog to check; returns what keeps it from being read, and adds damage to the findings. */
 export function openGrown(dir: string, findings: Findings): Grown {
   const without = (state: CatalogState, unread: string | null = null) => ({
     catalog: undefined,
@@ -178,7 +178,7 @@ const UNREADABLE: ReadonlySet<string> = new Set<CatalogCode>([
   'catalog-disk-full',
 ]);
 
-/** The catalog's own trouble that an error tells of; other errors go on. */
+/** Returns the catalog's own trouble that an error stands for; rethrows other errors. */
 export function troubleOf(error: unknown): CatalogTrouble {
   if (!(error instanceof MailkeepError)) throw error;
   const detail = String(error.facts.reason ?? error.code);

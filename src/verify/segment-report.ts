@@ -26,10 +26,10 @@ export interface MessagesJob {
   readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
 
-/** A damaged stretch, and which records of the segment stand in it where the file's footer can tell. */
+/** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
 export interface SegmentDamage extends LogDamage {
   readonly generation: number;
-  /** First and last ordinal; absent where offsets are those of generation 1, or nobody can tell. */
+  /** First and last ordinal; absent where offsets are those of generation 1, or where they are unknown. */
   readonly ordinals?: readonly [number, number];
 }
 

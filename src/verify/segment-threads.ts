@@ -51,7 +51,7 @@ export function checkerOnThreads(
     width: threads,
     check(job) {
       const reports = new Readable({ objectMode: true, read() {} });
-      // Whoever takes the reports is told; until then it must not count as unhandled.
+      // The consumer of the reports gets the error; until then it must not count as unhandled.
       reports.on('error', () => undefined);
       pool
         .run({ what: 'segment', job }, (report) => reports.push(report))

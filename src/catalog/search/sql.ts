@@ -334,7 +334,7 @@ function openAt(commit: number, condition: string): string {
   return `(EXISTS (SELECT 1 FROM places q WHERE ${within} AND (q.to_commit IS NULL OR q.to_commit > ${commit})${condition}) OR EXISTS (SELECT 1 FROM spans q WHERE ${within} AND q.to_commit > ${commit}${condition}))`;
 }
 
-/** It held at one of the places that were the last to end by a commit; `resumed` tells when a place came back. */
+/** The condition held at one of the places that ended last by a commit; `resumed` is when a place came back. */
 function lastWas(commit: number, condition: string): string {
   const closed = (table: string) =>
     `SELECT folder_id, flag_set, to_commit FROM ${table} WHERE docid = m.docid AND to_commit <= ${commit}`;

@@ -113,7 +113,7 @@ async function mendOne(
   }
 }
 
-/** The commit that a segment begins behind, as far as what is here tells. */
+/** Returns the commit that a segment follows, as far as the files here show it. */
 function startOf(
   files: FileLayer,
   dir: string,

@@ -58,7 +58,7 @@ export async function forgottenIn(files: FileLayer, dirs: readonly string[]): Pr
   };
 }
 
-/** A folder whose FORMAT is damaged tells nothing: what its files themselves mark as purged is known without it. */
+/** Reads nothing from a folder whose FORMAT is damaged: what its files mark as purged is known without it. */
 async function* readable(
   files: FileLayer,
   dir: string,
