@@ -23,7 +23,7 @@ export interface Page<T> {
   readonly items: readonly T[];
   readonly page: number;
   readonly perPage: number;
-  /** Items of the whole collection, as the service counts them. Only this tells the end: a page can be short. */
+  /** Items of the whole collection, as the service counts them. Only this marks the end: a page can be short. */
   readonly total: number;
 }
 

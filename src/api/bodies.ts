@@ -127,7 +127,7 @@ export class SpoolTaker implements BodyTaker {
     await rm(path, { force: true }).catch(() => {});
   }
 
-  /** Writes what has come until nothing is left. A failure is told at once, so that no more is sent. */
+  /** Writes the chunks that have arrived until none is left. A failure is passed on at once, so that no more is sent. */
   async #drain(): Promise<void> {
     try {
       this.#file ??= this.#create();

@@ -43,7 +43,7 @@ export interface ImportResult {
   readonly known: number;
   /** Messages that were forgotten or pruned on purpose: they do not come back. */
   readonly forgotten: number;
-  /** Files that are no mail, as far as their names and first bytes tell. */
+  /** Files that are not mail, judging by their names and first bytes. */
   readonly passedOver: number;
   /** Manifests of exports that the files lie in; those that are damaged were not used. */
   readonly manifests: readonly { readonly path: string; readonly used: boolean }[];

@@ -26,7 +26,7 @@ const EARLIEST = 0;
 const LATEST = 7_258_118_400_000;
 
 /**
- * The time a Date, Received or "From " line tells, in milliseconds since the epoch. Never depends on the
+ * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Never depends on the
  * machine's zone (which Date.parse does for a text without one): no zone means UTC.
  *
  * @returns null where no plausible time is found

@@ -29,7 +29,7 @@ const EVERY_MS = 60_000;
 export class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
-  /** How many to tell of now; 0 for none. */
+  /** Counts a refusal and returns how many to report now; 0 for none. */
   note(reason: RefusalReason, now: number): number {
     const known = this.#since.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {

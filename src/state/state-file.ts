@@ -80,7 +80,7 @@ export function hasState(dataDir: string): boolean {
  * Opens the state while another process may be its writer, to store something of one's own: only a file that exists
  * and can be written. Undefined otherwise; creating, mending and putting aside are left to the writer.
  */
-export function openStateBeside(dataDir: string): StateFile | undefined {
+export function openExistingState(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
   if (!isFile(file)) return undefined;
   let database: Database.Database | undefined;

@@ -44,7 +44,7 @@ const ID = hash('sha256', SECRET);
 const signal = new AbortController().signal;
 
 /** In a new file, from the log as it is now. */
-async function catalogAnew(): Promise<void> {
+async function rebuildCatalog(): Promise<void> {
   const { dir } = archive;
   for (const suffix of ['', '-wal', '-shm'])
     rmSync(`${catalogFile(dir)}${suffix}`, { force: true });
@@ -82,7 +82,7 @@ async function forget(id: string): Promise<void> {
     await log.close();
     catalog.close();
   }
-  await catalogAnew();
+  await rebuildCatalog();
 }
 
 /** Every file as it lies there, every payload of the log and every packed text of the catalog. */
@@ -144,7 +144,7 @@ async function expectKeptAway(first: number, shown: number): Promise<void> {
   const grown = await archive.reading((catalog) =>
     catalog.folders.all().map(({ id }) => catalog.folders.counts(id)),
   );
-  await catalogAnew();
+  await rebuildCatalog();
   expect(
     await archive.reading((catalog) =>
       catalog.folders.all().map(({ id }) => catalog.folders.counts(id)),

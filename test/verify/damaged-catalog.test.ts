@@ -24,7 +24,7 @@ import { MailkeepError, rethrown, thrownBy } from '../../src/errors/mailkeep-err
 import { recalledVerification } from '../../src/health/verification.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
-import { openStateBeside } from '../../src/state/state-file.ts';
+import { openExistingState } from '../../src/state/state-file.ts';
 import { checkerOnThreads, type SegmentChecker } from '../../src/verify/segment-threads.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { seeded } from '../bench/seeded.ts';
@@ -175,7 +175,7 @@ test('with an unreadable catalog damage of the log is reported, and the catalog 
     expect(json.code).toBe(EXIT.failures);
     expect(JSON.parse(json.stdout)).toMatchObject({ ok: false, found: 0, ...unread });
     expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'catalog-io' } });
-    const state = openStateBeside(archive.dir);
+    const state = openExistingState(archive.dir);
     expect(recalledVerification(state)).toBeNull();
     state?.close();
     const segment = join(archive.dir, 'log', readdirSync(join(archive.dir, 'log'))[0] ?? '');
