@@ -87,7 +87,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
-  // Looked at once each: folders of many segments are long. Whatever is written looks again.
+  // Listed once: folders of many segments are long. Every write lists again.
   const theirs = listSegments(files, to);
   refuseStrangers(files, to, theirs, from, states);
   await tidy(files, to);
@@ -98,7 +98,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     const there = segmentState(files, to, segment, theirs);
     const behind = isBehind(here, there);
     if (behind) {
-      // Of a segment that cannot be read there, nobody knows what was purged there before.
+      // If the segment cannot be read there, it is unknown what was purged there before.
       if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
       bytes += await transfer(files, from, to, segment, here);
       written += 1;
@@ -141,7 +141,7 @@ async function tidy(files: FileLayer, to: string): Promise<void> {
   }
 }
 
-/** Looks at everything there before anything is changed. */
+/** Checks everything there before anything is changed. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
@@ -168,7 +168,7 @@ function refuseStrangers(
       throw copyError('copy-ahead', facts);
     if (!holds(files, from, segment, here, there.end)) throw copyError('copy-diverged', facts);
   }
-  // With one segment that is of this archive, the others there are its own, damaged; with none, nobody knows.
+  // If one segment belongs to this archive, the others there are its own, damaged; if none does, that is unknown.
   if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
@@ -208,7 +208,7 @@ function isBehind(here: SegmentState, there: SegmentState | undefined): boolean 
   );
 }
 
-/** Puts the segment there as it is here, up to the commit that was looked at; returns the bytes of its file. */
+/** Copies the segment as it is here, up to the commit that was checked; returns the bytes of its file. */
 async function transfer(
   files: FileLayer,
   from: string,

@@ -18,8 +18,8 @@ import type { MessageId } from '../mail/words.ts';
 import type { Survey } from './survey.ts';
 
 /**
- * A purge that was decided: durable before the log says so, and gone when nothing of it is left to do. It holds
- * numbers and hashes only.
+ * A purge that was decided: durable before the log records it, and removed when all of it is done. It holds only
+ * numbers and hashes.
  */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
@@ -89,7 +89,7 @@ function isEntry(value: unknown): value is [number, number[]] {
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
- * Writes down what goes and then says so in the log, with one commit: from then on it is decided, and
+ * Writes down what is to be removed and then records it in the log, with one commit: from then on it is decided, and
  * `compactPurged` has to be called until it returns.
  *
  * @param facts one a message, without the blobs that the survey found

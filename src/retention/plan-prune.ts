@@ -5,7 +5,7 @@ export interface Policy {
   readonly endedAfterDays: number | null;
   /** For messages that only ever stood in folders of drafts. */
   readonly draftsAfterDays: number | null;
-  /** The first that fits a place counts, in place of `endedAfterDays`. Names may contain `*`. */
+  /** The first that matches a place applies instead of `endedAfterDays`. Names may contain `*`. */
   readonly rules: readonly {
     readonly mailbox?: string | undefined;
     readonly folder?: string | undefined;
@@ -55,7 +55,7 @@ export type Verdict =
   | { readonly prune: false; readonly reason: KeepReason };
 
 export const DAY_MS = 86_400_000;
-/** A second look at least this much later has to agree that something is gone. */
+/** A second check at least this much later has to confirm that something is gone. */
 export const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
 /**

@@ -61,7 +61,7 @@ export function openIfFile(files: FileLayer, path: string): LogFile | undefined 
   }
 }
 
-/** Creates a file, in place of what unfinished work may have left under its name. */
+/** Creates a file and replaces what unfinished work may have left under its name. */
 export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');

@@ -37,9 +37,9 @@ export interface MendOptions {
   readonly isForgotten?: IsForgotten;
   /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
   readonly purged?: ReadonlySet<number>;
-  /** Where the segment ends, and nowhere else: what the next one's header says. */
+  /** Where the segment ends, exactly: taken from the header of the next one. */
   readonly end?: ChainState | undefined;
-  /** A commit that somebody has seen: the segment holds it, or begins behind it. Number 0 for none. */
+  /** A commit that a catalog or checkpoint has seen: the segment holds it, or begins after it. Number 0 for none. */
   readonly reach: ChainState | undefined;
 }
 

@@ -50,9 +50,9 @@ export type ScanEvent =
 export interface ScanOptions {
   readonly dir: string;
   readonly files?: FileLayer;
-  /** The commit behind which to begin: older segments are not read. */
+  /** The commit after which to begin: older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
-  /** The highest number of a commit that somebody has seen: where it is wrong it is damage, and no torn tail. */
+  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, not a torn tail. */
   readonly seen?: number | undefined;
 }
 

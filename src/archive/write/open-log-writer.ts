@@ -136,7 +136,7 @@ async function beginLog(
   // The folders themselves have to outlive a power cut, too.
   await syncing(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
-    // The folder above may be somebody else's, who does not let us look.
+    // The parent folder may belong to another user and be unreadable.
     if (errnoName(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
   });
   return new LogWriter(settings, { archiveId, hot, chain, time: 0 });
@@ -162,7 +162,7 @@ async function continueLog(
     time: end.time > 0 ? end.time : timeBefore(end),
   });
   if (name.generation > 1) {
-    // The last segment is sealed: somebody removed the one that was begun after it.
+    // The last segment is sealed: the one that was begun after it has been removed.
     const end = findEnd(opened, expected);
     const hot = await createSegment(files, dir, archiveId, segment + 1, end.chain);
     return new LogWriter(settings, { ...startAt(end), hot });

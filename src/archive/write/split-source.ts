@@ -10,9 +10,9 @@ export interface SplitSource {
 }
 
 /**
- * Splits a raw source that lies in memory: runs of base64 lines are decoded into blobs, the rest stays literal. It does
- * not look at MIME at all: nested, truncated or mislabelled messages are the same to it. What comes out has been
- * read back, rebuilt and compared with the source byte for byte.
+ * Splits a raw source in memory: runs of base64 lines are decoded into blobs, the rest stays literal. It ignores
+ * MIME: nested, truncated or mislabelled messages make no difference. The result has been read back, rebuilt and
+ * compared with the source byte for byte.
  */
 export function splitSource(raw: Buffer, id: MessageId): SplitSource {
   const blobs = new Map<BlobHash, Buffer>();
