@@ -65,7 +65,7 @@ export class Docids {
 
   constructor(private readonly connection: Connection) {}
 
-  /** The first docid at or above `base` that no message has and nobody was given. */
+  /** Returns the first docid at or above `base` that no message has and no caller was given. */
   next(base: number): number {
     let docid = this.#next.get(base) ?? base;
     docid = this.#firstFree(docid);
@@ -88,7 +88,7 @@ export class Docids {
 
   #firstFree(from: number): number {
     let docid = from;
-    // Most are free at once: look at one row before reading a stretch of them.
+    // Most are free at once: check one row before reading a stretch of them.
     for (let limit = 1; ; limit = CHUNK) {
       const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit });
       for (const row of taken) {
@@ -216,7 +216,7 @@ export interface Catalog {
   explainSearch(request: SearchRequest): SearchPlan;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId): MessageId[];
-  /** Everything that happened to a message, oldest first; empty when nobody knows it. */
+  /** Everything that happened to a message, oldest first; empty for an unknown message. */
   history(id: MessageId): HistoryLine[];
   close(): void;
 }

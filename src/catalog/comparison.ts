@@ -197,8 +197,8 @@ function select(
 }
 
 /**
- * A column of bytes in hex. SQLite keeps text in it as well, which one flipped bit makes of bytes and which nobody finds
- * who looks for bytes: the same hex would hide it.
+ * Returns SQL for a column of bytes in hex. SQLite keeps text in it as well: one flipped bit turns bytes into text, and
+ * a lookup by bytes then misses the row. The same hex would hide that.
  */
 function bytes(column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
@@ -217,7 +217,7 @@ function nameOf(field: string): string {
  * flat. Both must have reached the same commit; each is read in whatever transaction its connection is in.
  *
  * @param implied folded from the log
- * @param grown the catalog that is looked at
+ * @param grown the catalog that is checked
  * @throws `catalog-damaged`
  */
 export function* compareRows(

@@ -73,7 +73,7 @@ interface Step {
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-/** Everything that happened to a message, in the order of commits; empty for a docid nobody has. */
+/** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. */
 export function history(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,

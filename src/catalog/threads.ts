@@ -172,7 +172,7 @@ export function threadNaming(connection: Connection, messageId: string): number 
 }
 
 function memberOf({ docid, id, messageId, references, subject }: ThreadedMessage): Member {
-  // Without a Message-ID nobody can name the message: its own id stands in.
+  // Without a Message-ID no other message can name this one: its own id stands in.
   const node = messageId === null ? hash47(id) : threadNode(messageId);
   const { base, reply } = baseSubject(subject);
   const named =

@@ -27,8 +27,8 @@ const WORD = once(
 );
 
 /**
- * The words and phrases of a query that a text may show, where they are looked for in one of these fields: those of
- * a message's body if not said. What is excluded is not looked for.
+ * Returns the words and phrases of a query that a text may show, if the query searches one of these fields for them:
+ * by default those of a message's body. Leaves out what the query excludes.
  */
 export function soughtWords(
   node: SearchNode,

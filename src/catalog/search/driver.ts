@@ -27,7 +27,7 @@ export interface Drive {
 const TEXT_ALONE = 16;
 /** Where the text has more hits by this factor, the index is asked about each candidate. */
 const SIDE_ALONE = 64;
-/** Candidates of each side that are looked at to choose between them. */
+/** Candidates of each side that are sampled to choose between them. */
 const SAMPLE = 32;
 /** Candidates of a side that are put on one list. */
 const LISTED = 100_000;
