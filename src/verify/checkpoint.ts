@@ -66,7 +66,7 @@ export function signCheckpoint(head: LogHead, key: KeyObject, now: number): Chec
 }
 
 /**
- * Reads a checkpoint and checks its signature. Fields that it does not know are not looked at.
+ * Reads a checkpoint and checks its signature. Ignores unknown fields.
  *
  * @throws `checkpoint-unreadable`, `checkpoint-forged`
  */

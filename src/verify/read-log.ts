@@ -9,7 +9,7 @@ import { unpackBatches } from './packed-batches.ts';
 import type { SegmentDamage, SegmentReport } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
 
-/** A commit that somebody vouches for. */
+/** A commit that the catalog or a checkpoint vouches for. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
   /** Which archive it is of, where that is known. */

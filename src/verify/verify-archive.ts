@@ -141,11 +141,11 @@ class Verifying {
         ...vouched,
       ],
       listener: {
-        // Behind the log, so that a thread looks at the catalog's file while this one compares its rows.
+        // After the log, so that a thread checks the catalog's file while this one compares its rows.
         handedOut: () => {
           if (!full || catalog === undefined) return;
           structure = checker.structure(dir);
-          // Its failure is met when it is asked for; until then it must not count as unhandled.
+          // Its failure is handled when it is awaited; until then it must not count as unhandled.
           structure.catch(() => undefined);
         },
         batches: (batches) => this.#fold(batches),

@@ -96,8 +96,8 @@ export interface Repaired {
     readonly from: 'copy' | 'origin';
   }[];
   /**
-   * Found nowhere. Recorded as missing until somebody brings them, unless something was skipped: it may hold them, and
-   * the next repair looks there.
+   * Not recoverable. Recorded as missing until they are found, unless something was skipped: it may hold them, and the
+   * next repair searches there.
    */
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
   /** Copies that cannot be read. Nothing was taken from them. */
@@ -192,18 +192,18 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-/** What earlier repairs recorded as missing: it is not said twice. */
+/** Returns what earlier repairs recorded as missing, so that it is not recorded twice. */
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
-  const said = new Set<string>();
+  const known = new Set<string>();
   for await (const event of scanLog({ dir, files })) {
     if (event.what !== 'batch') continue;
     for (const record of event.batch.records) {
       if (record.kind === 'fact' && record.fact.fact === 'missing') {
-        said.add(`${record.fact.kind} ${record.fact.hash}`);
+        known.add(`${record.fact.kind} ${record.fact.hash}`);
       }
     }
   }
-  return said;
+  return known;
 }
 
 /** @param declare record what is found nowhere as missing, except what is recorded already; null: record nothing */
