@@ -46,7 +46,7 @@ export function aboveMissing(files: ExportFiles, folder: string): string[] {
   return above;
 }
 
-/** Names of unfinished files: the process that writes them is in them, so that nobody takes away another's. */
+/** Returns the name of an unfinished file: it contains the writing process, so that no other removes the file. */
 export function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
 }

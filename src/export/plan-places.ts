@@ -13,7 +13,7 @@ export interface NamedFolder extends MailboxKey {
   readonly path: string;
   /** What parts the levels of the path; empty where there are none. */
   readonly delimiter: string;
-  /** How many folders that were met before have this path as well; none if not said. */
+  /** How many folders that were met before have the same path; default 0. */
   readonly namesake?: number;
 }
 

@@ -23,11 +23,11 @@ export interface FolderTarget {
 }
 
 /**
- * Looks at the folder that an export is to go to. Nothing is changed.
+ * Inspects the folder that an export is to go to. Changes nothing.
  *
- * @throws export-target-foreign when it holds anything else, export-write-failed when it cannot be looked at
+ * @throws export-target-foreign when it holds anything else, export-write-failed when it cannot be read
  */
-export async function lookAtFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
+export async function inspectFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
   return await writing(folder, async () => {
     const kind = files.kindOf(folder);
     if (kind === undefined) return { finished: false, unfinished: false };
