@@ -68,7 +68,7 @@ export interface SpoolOptions extends CallOptions {
 
 /** A 202: the service took the request and finishes it later. It is never sent again. */
 export class Accepted {
-  /** What the service said with it, undecoded. */
+  /** Body of the answer, undecoded. */
   constructor(readonly body: unknown) {}
 }
 

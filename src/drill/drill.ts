@@ -16,7 +16,7 @@ import type { MessageId } from '../mail/words.ts';
 import { readHeaderBlock } from '../mime/header-block.ts';
 import { createWorkFolder } from './work-folder.ts';
 
-/** Bytes of a message that are looked at for its header. */
+/** Bytes of a message that are read for its header. */
 export const HEAD_BYTES = 1024 * 1024;
 
 /** Fields of a header in order, `name: value`, white space made one space. */

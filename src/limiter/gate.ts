@@ -104,7 +104,7 @@ export class Gate {
     return Math.max(leftOf(this.#shared.pause.until, now), leftOf(this.#state.holdUntil, now));
   }
 
-  /** Passes at once where nobody waits: the time of passing, else null (then `enter`). */
+  /** Passes at once if nothing waits: returns the time of passing, else null (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
     const now = this.#clock.now();

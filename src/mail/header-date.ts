@@ -21,7 +21,7 @@ const DATE_TIME =
 const CTIME =
   /([a-z]{3})[ \t]+(\d{1,2})[ \t]+(\d{1,2}):(\d{2})(?::(\d{2}))?[ \t]+(?:([a-z]{3,4})[ \t]+)?(\d{4})/i;
 
-/** 1970-01-01 to 2200-01-01: a received date outside of it is somebody's broken clock. */
+/** 1970-01-01 to 2200-01-01: a received date outside of it comes from a broken clock. */
 const EARLIEST = 0;
 const LATEST = 7_258_118_400_000;
 

@@ -19,7 +19,7 @@ export interface MboxRange {
 }
 
 const CHUNK_BYTES = 1 << 20;
-/** Of a long line only its beginning is looked at. */
+/** Only this many bytes of a long line are checked. */
 const LINE_BYTES = 4096;
 const LF = 10;
 const CR = 13;

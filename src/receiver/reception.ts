@@ -177,7 +177,7 @@ export class Reception {
       if (errnoOf(error) === undefined && !request.signal.aborted) throw error;
       return this.#refuse('broken');
     }
-    // The secret said which mailbox it is: that much is worth knowing even when the rest is too long.
+    // The secret identifies the mailbox: that much is worth knowing even when the rest is too long.
     onHint(hintOf(webhook, body, now()));
     if (body === null) return this.#refuse('too-large');
     log({ event: 'delivery', webhook: webhook.id, bytes: body.length });

@@ -34,9 +34,9 @@ export function stateFile(dataDir: string): string {
 
 /**
  * Opens the state for the writer of the archive. A file that SQLite cannot read is moved aside and a new one
- * begun: nothing in it is needed, but somebody may want to look at it.
+ * begun: nothing in it is needed, but the user may want to inspect it.
  *
- * @param movedAside hears where the damaged file went
+ * @param movedAside called with the path that the damaged file was moved to
  * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` when the disk is the trouble, not the content
  */
 export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
@@ -86,7 +86,7 @@ export function openExistingState(dataDir: string): StateFile | undefined {
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { fileMustExist: true, timeout: BUSY_TIMEOUT });
-    // A file system that is read-only says so at the first write only.
+    // A read-only file system fails only at the first write.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
     if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
   } catch (error) {
@@ -153,7 +153,7 @@ function begin(database: Database.Database): void {
   })();
 }
 
-/** SQLite would wait for a pipe's other end for ever. False as well below a file, or where nobody may look. */
+/** Refuses pipes, whose other end SQLite would await for ever. False also below a file or an unreadable folder. */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
