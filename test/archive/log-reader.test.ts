@@ -115,7 +115,7 @@ test('a reader that is open while segments are sealed and dropped reads on', asy
   for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
 });
 
-test('a reader that looked at the folder before a file was replaced looks again', async () => {
+test('a reader that listed the folder before a file was replaced lists it again', async () => {
   const { disk, known, writer, raws } = await sample();
   await writeBatches(writer, known, 1, 301);
   const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });

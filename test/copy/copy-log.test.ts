@@ -179,7 +179,7 @@ describe('a folder is refused, and left as it is,', () => {
     await untouched(disk, 'copy-other-archive');
   });
 
-  test('when nothing there tells whose log it holds', async () => {
+  test('when nothing there shows whose log it holds', async () => {
     const { disk } = await grown();
     const writer = await openOn(disk.files, { dir: TO });
     await writeBatches(writer, new Positions(), 1);

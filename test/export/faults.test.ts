@@ -132,7 +132,7 @@ describe.each(['eml', 'mbox', 'maildir', 'zip'] as const)('%s', (format) => {
 });
 
 it.each(['eml', 'mbox', 'maildir', 'zip'] as const)(
-  'a folder that cannot be made is told with the reason of the system (%s)',
+  'a folder that cannot be made is reported with the reason of the system (%s)',
   async (format) => {
     const files = filesOf(new SimulatedDisk());
     const refusing = {

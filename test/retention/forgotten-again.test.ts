@@ -242,7 +242,7 @@ test('taken for another message with the same listing, it is found out and not s
   await archive.sync(origin);
   await forget(ID);
   await archive.sync(origin);
-  // The twin goes for good, and the forgotten one moves: what is listed cannot tell them apart.
+  // The twin goes for good, and the forgotten one moves: the listing cannot distinguish them.
   box('INBOX').messages.delete(5);
   move('INBOX', 'INBOX.Other', [4]);
   const before = fetched();
@@ -258,15 +258,15 @@ test('taken for another message with the same listing, it is found out and not s
   expect(after.certificates.every(({ complete }) => complete)).toBe(true);
 });
 
-test('in quarantine before it could be recognised: it is told, and forgetting it again removes that', async () => {
+test('in quarantine before it could be recognised: it is reported, and forgetting it again removes that', async () => {
   await withForgotten();
   move('INBOX', 'INBOX.Other', [6]);
   origin.source$ = ({ raw }) => (raw.equals(SECRET) ? raw.subarray(0, 300) : raw);
   await archive.sync(origin);
   expect(everything().includes(WORD)).toBe(true);
   origin.source$ = ({ raw }) => raw;
-  const told = await archive.sync(origin);
-  expect(told.failures.map(({ code, facts }) => [code, facts])).toEqual([
+  const result = await archive.sync(origin);
+  expect(result.failures.map(({ code, facts }) => [code, facts])).toEqual([
     ['sync.forgotten-in-quarantine', { id: ID }],
   ]);
   await forget(ID);

@@ -163,12 +163,12 @@ test('with an unreadable catalog damage of the log is reported, and the catalog 
       ...unread,
       ...{ messages: 8, rebuilt: 8, found: 0, findings: [] },
     });
-    const told = await ran(['verify', '--data', archive.dir]);
-    expect(told).toMatchObject({ code: EXIT.failures });
-    expect(told.stdout).toContain('The catalog could not be read and was not compared.');
-    expect(told.stdout).toContain('The log is as it was written.');
-    expect(told.stdout).not.toMatch(/Everything|DAMAGED/);
-    expect(told.stderr).toContain(
+    const output = await ran(['verify', '--data', archive.dir]);
+    expect(output).toMatchObject({ code: EXIT.failures });
+    expect(output.stdout).toContain('The catalog could not be read and was not compared.');
+    expect(output.stdout).toContain('The log is as it was written.');
+    expect(output.stdout).not.toMatch(/Everything|DAMAGED/);
+    expect(output.stderr).toContain(
       `The catalog ${file} cannot be read or written: too many links (ELOOP).`,
     );
     const json = await ran(['verify', '--quick', '--json', '--data', archive.dir]);
@@ -191,7 +191,7 @@ test('with an unreadable catalog damage of the log is reported, and the catalog 
   }));
 
 test.skipIf(process.platform === 'win32')(
-  'a catalog that another user may not read is told with the reason of the system',
+  'a catalog that another user may not read is reported with the reason of the system',
   async () => {
     const { geteuid, seteuid } = process;
     const other = new GrownArchive();
@@ -204,7 +204,7 @@ test.skipIf(process.platform === 'win32')(
       if (isRoot) seteuid?.(65_534);
       expect(await verified(other.dir)).toMatchObject({
         catalog: 'unreadable',
-        // The system tells what keeps the real user away, who is root still.
+        // The system reports what denies access to the real user, who is still root.
         catalogError: isRoot ? 'SQLITE_CANTOPEN' : 'EACCES',
         ...{ messages: 1, rebuilt: 1, found: 0 },
       });
@@ -265,7 +265,7 @@ test('a row that has no hash where one should be is damage, wherever it is met',
   }
 });
 
-test('damage that is met only when a missing message is to be named is told as well', async () => {
+test('damage that is found only while naming a missing message is reported as well', async () => {
   const other = new GrownArchive();
   try {
     const lost = sampleMail(1);
@@ -335,10 +335,10 @@ test.skipIf(process.platform !== 'linux')(
       for (const put of [() => execFileSync('mkfifo', [file]), () => mkdirSync(file)]) {
         put();
         const kept = `${file}.before-repair-1`;
-        const told = await ran(['verify', '--repair', '--data', archive.dir]);
-        expect(told, told.stdout).toMatchObject({ code: EXIT.done });
-        expect(told.stdout).toContain('The catalog was rebuilt.');
-        expect(told.stdout).toContain(`(not a file); what is left of it: ${kept}`);
+        const output = await ran(['verify', '--repair', '--data', archive.dir]);
+        expect(output, output.stdout).toMatchObject({ code: EXIT.done });
+        expect(output.stdout).toContain('The catalog was rebuilt.');
+        expect(output.stdout).toContain(`(not a file); what is left of it: ${kept}`);
         expect(lstatSync(kept).isFile()).toBe(false);
         expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
         rmSync(kept, { recursive: true });
@@ -346,9 +346,9 @@ test.skipIf(process.platform !== 'linux')(
       }
       // Nothing is known to be lost: what cannot be read goes.
       symlinkSync('catalog.sqlite', file);
-      const told = await ran(['verify', '--repair', '--json', '--data', archive.dir]);
-      expect(told).toMatchObject({ code: EXIT.done, stderr: '' });
-      expect(JSON.parse(told.stdout)).toMatchObject({
+      const output = await ran(['verify', '--repair', '--json', '--data', archive.dir]);
+      expect(output).toMatchObject({ code: EXIT.done, stderr: '' });
+      expect(JSON.parse(output.stdout)).toMatchObject({
         ...{ ok: true, catalogRebuilt: true, unreadCatalog: null, catalog: 'equal' },
       });
     } finally {

@@ -75,9 +75,9 @@ test('nor is one whose commit came to the disk before its middle, for a catalog 
   await inCopy(earlier, async (dir) => {
     tear(dir, 0);
     for (const full of [true, false]) {
-      const { rebuilt: messages, ...told } = await verified(dir, { full });
-      expect({ ...told, rebuilt: full ? messages : 3 }).toMatchObject(SOUND);
-      expect(told.tail).toMatchObject({ segment: 1 });
+      const { rebuilt: messages, ...rest } = await verified(dir, { full });
+      expect({ ...rest, rebuilt: full ? messages : 3 }).toMatchObject(SOUND);
+      expect(rest.tail).toMatchObject({ segment: 1 });
     }
     expect(await rebuilt(dir)).toMatchObject({ commits: 1, damage: [] });
     expect(await verified(dir)).toMatchObject(SOUND);

@@ -81,7 +81,7 @@ describe('a message record', () => {
   });
 
   test.each(['labels', 'subject'])(
-    '%s that is nested without an end is told and left out',
+    '%s that is nested without an end is reported and left out',
     (name) => {
       const nested = (depth: number): unknown =>
         JSON.parse(`${'['.repeat(depth)}1${']'.repeat(depth)}`);

@@ -23,7 +23,7 @@ export interface Left {
   /** What there was before the run, and after all of it. */
   readonly atStart: FolderTree;
   readonly atEnd: FolderTree;
-  /** Whether the command is to be run again, or only what is there looked at. */
+  /** Whether the command is to be run again, or only its remains checked. */
   readonly goesOn: boolean;
   /** The last change before it, for messages of failures. */
   readonly last: DiskChange;
