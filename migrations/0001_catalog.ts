@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/** The catalog's first shape. Why each index is there is told in docs/catalog.md. */
+/** This migration creates the catalog's first shape. docs/catalog.md explains why each index exists. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
 }

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely';
 
 /**
- * Threads, and the texts for snippets a message at a time in place of blocks of many. Both come of extraction,
- * so every message is due again: the next pass indexes it anew, and until then it is found as before. And an
- * index for flags that few messages have.
+ * This migration adds threads, stores the texts for snippets per message instead of in blocks of many, and adds an
+ * index for flags that few messages have. Threads and texts come from extraction, so every message is due again: the
+ * next pass reindexes it, and until then searches find it as before.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db);

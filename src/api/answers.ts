@@ -23,7 +23,7 @@ export interface Page<T> {
   readonly items: readonly T[];
   readonly page: number;
   readonly perPage: number;
-  /** Items of the whole collection, as the service counts them. Only this tells the end: a page can be short. */
+  /** Items of the whole collection, as the service counts them. Only this marks the end: a page can be short. */
   readonly total: number;
 }
 
@@ -86,7 +86,7 @@ function field(operation: Operation, json: unknown, name: string): unknown {
   return Object.getOwnPropertyDescriptor(json, name)?.value;
 }
 
-/** Bytes as they came, with what the service said of them. A file is the receiver's to delete. */
+/** Bytes as they came, with the length and type that the service announced. The receiver deletes a file. */
 export type Bytes = Body & { readonly contentLength: number | null; readonly contentType: string };
 
 /**

@@ -127,7 +127,7 @@ export class SpoolTaker implements BodyTaker {
     await rm(path, { force: true }).catch(() => {});
   }
 
-  /** Writes what has come until nothing is left. A failure is told at once, so that no more is sent. */
+  /** Writes the chunks that have arrived until none is left. A failure is passed on at once, so that no more is sent. */
   async #drain(): Promise<void> {
     try {
       this.#file ??= this.#create();
@@ -136,7 +136,7 @@ export class SpoolTaker implements BodyTaker {
         const bytes = Buffer.concat(this.#chunks);
         this.#chunks = [];
         this.#file.hash.update(bytes);
-        // writeFile on a handle goes on where the last one ended, and until every byte is out.
+        // writeFile on a handle continues where the last call ended, and writes every byte.
         await file.writeFile(bytes);
         this.#unwritten -= bytes.length;
         this.#resume();

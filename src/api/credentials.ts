@@ -23,7 +23,7 @@ export class Credentials {
     return this.#token ?? this.#readOnce();
   }
 
-  /** The token to use after `refused` was: read again, unless somebody else did so meanwhile. Null when it is the same. */
+  /** Returns the token to use after `refused` was refused: read again, unless another call has done so; null if the same. */
   async after(refused: string): Promise<string | null> {
     if (this.#token === refused) this.#token = undefined;
     const token = await this.token();

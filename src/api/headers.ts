@@ -11,7 +11,7 @@ export function contentLengthOf(headers: IncomingHttpHeaders): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** True for a body that was packed although nobody asked for that. */
+/** Returns true for a body that was encoded although the request did not ask for that. */
 export function isEncoded(headers: IncomingHttpHeaders): boolean {
   const coding = headers['content-encoding'];
   return coding !== undefined && coding !== '' && coding.toLowerCase() !== 'identity';

@@ -22,8 +22,8 @@ export interface Timeouts {
   /** Silence within the answer. */
   readonly idle: number;
   /**
-   * For the whole answer, beside the time its bytes need at `SLOWEST_BYTES_PER_MS`: what drips for ever is
-   * stopped, and a large source over a thin line is not.
+   * For the whole answer, in addition to the time its bytes need at `SLOWEST_BYTES_PER_MS`: an answer that drips
+   * for ever is stopped, a large source over a slow line is not.
    */
   readonly total: number;
 }

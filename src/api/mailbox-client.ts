@@ -228,8 +228,8 @@ export class MailboxClient {
   }
 
   /**
-   * The raw source, whole as far as HTTP can tell: of type `message/rfc822` and as long as announced. Above the
-   * limit for memory it comes as a file of mode 0600, which is the caller's to delete.
+   * Returns the raw source, complete as far as HTTP shows it: of type `message/rfc822` and as long as announced. Above
+   * the limit for memory it comes as a file of mode 0600, which the caller deletes.
    *
    * @throws origin.not-mail for anything of another type, origin.too-large, spool-failed
    */

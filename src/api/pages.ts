@@ -4,9 +4,9 @@ import { MOST_PAGES } from './limits.ts';
 import { tooLarge } from './transport-errors.ts';
 
 /**
- * Every page of a collection, the first to the last, one request each, as they are asked for. Pages are offsets
- * into a set that may change meanwhile: an item can come twice or not at all when it does. A short page is not
- * the end; only the service's own total tells it.
+ * Yields every page of a collection, the first to the last, one request each, on demand. Pages are offsets into a
+ * set that may change meanwhile: an item can then come twice or not at all. A short page is not the end; only the
+ * service's own total marks it.
  *
  * @throws origin.too-large when a total would take more pages than any real collection has
  */

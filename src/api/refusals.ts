@@ -14,8 +14,8 @@ const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
 const PASSING = new Set([408, 425, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529]);
 
 /**
- * Names what an answer that is no success says. A web page in place of the error envelope is none of the
- * service's: a portal or a proxy must not be taken for a refused token or a missing mailbox.
+ * Returns the error for an answer that is not a success. A web page instead of the error envelope does not come from
+ * the service: a portal or a proxy must not be taken for a refused token or a missing mailbox.
  */
 export function refusalOf(operation: Operation, host: string, reply: Reply, now: number): Error {
   const { status } = reply;

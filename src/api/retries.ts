@@ -63,7 +63,7 @@ export async function withRetries<T>(
       const refusedByRate = error.code === 'origin.rate-limited';
       if (!refusedByRate) failures += 1;
       const wait = waitOf(retries, operation, error, failures);
-      if (failures >= policy.attempts || wait > left) throw told(gate, error);
+      if (failures >= policy.attempts || wait > left) throw withHostWait(gate, error);
       // Without a limit of its own, a 429 waits at the gate, as everybody behind it does.
       if (wait > 0 && !(refusedByRate && !operation.ownLimit)) await sleep(clock, wait, signal);
     }
@@ -116,8 +116,8 @@ function waitOf(
   return Math.max(asked ?? 0, retries.random() * bound);
 }
 
-/** A rate-limited failure tells how long the host still wants to be left alone, as far as the gate knows. */
-function told(gate: Gate, error: MailkeepError): Error {
+/** Adds to a rate-limited failure how long the host still has to be left alone, as far as the gate knows. */
+function withHostWait(gate: Gate, error: MailkeepError): Error {
   if (!(error instanceof OriginRefusal) || error.code !== 'origin.rate-limited') return error;
   const { operation, host, status, code } = error.facts;
   const facts = {

@@ -34,15 +34,15 @@ export interface ClientOptions {
   readonly insecure?: boolean;
   /** The limiter of the process. Without one the client makes its own from the two numbers below. */
   readonly limiter?: Limiter;
-  /** Names the token at the limiter without being it; clients with the same label and host share a gate. */
+  /** Stands for the token at the limiter without containing it; clients with the same label and host share a gate. */
   readonly label?: string;
-  /** Ceiling; 60 when left out. Has no effect beside `limiter`. */
+  /** Ceiling; 60 when left out. Has no effect when `limiter` is given. */
   readonly requestsPerMinute?: number;
-  /** Requests in flight at once; 4 when left out. Has no effect beside `limiter`. */
+  /** Requests in flight at once; 4 when left out. Has no effect when `limiter` is given. */
   readonly concurrency?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly retries?: Partial<RetryPolicy>;
-  /** Told of every request that was sent, whatever became of it. */
+  /** Called for every request that was sent, whatever its outcome. */
   readonly onRequest?: (report: RequestReport) => void;
   readonly userAgent?: string;
   /** For tests: time and chance. */
@@ -50,7 +50,7 @@ export interface ClientOptions {
   readonly random?: () => number;
 }
 
-/** What a single call may say beside its parameters. */
+/** Options of a single call, in addition to its parameters. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Who goes first when requests must wait; `new-mail` when left out. */
@@ -68,7 +68,7 @@ export interface SpoolOptions extends CallOptions {
 
 /** A 202: the service took the request and finishes it later. It is never sent again. */
 export class Accepted {
-  /** What the service said with it, undecoded. */
+  /** Body of the answer, undecoded. */
   constructor(readonly body: unknown) {}
 }
 

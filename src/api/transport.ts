@@ -105,9 +105,9 @@ interface Settings {
 }
 
 /**
- * Follows one request through undici's handler interface. It is used instead of `request()` because it tells
- * when a request begins to be written (so that a write that never left may be sent again), and because the
- * ceiling stops a body while it comes.
+ * Follows one request through undici's handler interface. It is used instead of `request()` because it shows
+ * when undici begins to write a request (so that a write that never left may be sent again), and because the
+ * ceiling stops a body while it arrives.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #settings: Settings;

@@ -65,7 +65,7 @@ export class Docids {
 
   constructor(private readonly connection: Connection) {}
 
-  /** The first docid at or above `base` that no message has and nobody was given. */
+  /** Returns the first docid at or above `base` that no message has and no caller was given. */
   next(base: number): number {
     let docid = this.#next.get(base) ?? base;
     docid = this.#firstFree(docid);
@@ -88,7 +88,7 @@ export class Docids {
 
   #firstFree(from: number): number {
     let docid = from;
-    // Most are free at once: look at one row before reading a stretch of them.
+    // Most are free at once: check one row before reading a stretch of them.
     for (let limit = 1; ; limit = CHUNK) {
       const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit });
       for (const row of taken) {
@@ -181,11 +181,11 @@ export function totals(connection: Connection): Totals {
   };
 }
 
-/** The catalog as everybody may read it, on one connection. Close it when done. */
+/** The catalog for reading, on one connection. Close it when done. */
 export interface Catalog {
   /** The commit it has reached; number 0 and an empty hash before the first. */
   reached(): Reached;
-  /** Facts about places that no fact told of: more than none only when the log was damaged. */
+  /** Facts that name unknown places; non-zero only if the log is damaged. */
   orphans(): number;
   readonly folders: FolderQueries;
   readonly places: PlaceQueries;
@@ -216,7 +216,7 @@ export interface Catalog {
   explainSearch(request: SearchRequest): SearchPlan;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId): MessageId[];
-  /** Everything that happened to a message, oldest first; empty when nobody knows it. */
+  /** Everything that happened to a message, oldest first; empty for an unknown message. */
   history(id: MessageId): HistoryLine[];
   close(): void;
 }
@@ -242,12 +242,12 @@ export interface WritableCatalog extends Catalog {
   docidFor(base: number): number;
   /** Makes durable what was written so far. Otherwise a power cut may take the last of it, which the log has. */
   makeDurable(): void;
-  /** Moves what is in the write-ahead log into the database file; false when a reader keeps it from doing so wholly. */
+  /** Moves the write-ahead log into the database file; false when a reader prevents it from moving all of it. */
   checkpoint(): boolean;
   /**
-   * Writes the whole database anew without its gaps: after a first sync, a rebuild, an import. Newest-first
-   * work fills pages by half, and merging the index leaves free ones, so this about halves a fresh catalog.
-   * Takes seconds for hundreds of megabytes, and as much room again while it runs.
+   * Rewrites the whole database without its gaps: after a first sync, a rebuild, an import. Newest-first
+   * work leaves pages half full, and merging the index leaves free ones, so this about halves a fresh catalog.
+   * Takes seconds for hundreds of megabytes, and needs the same room again while it runs.
    *
    * @throws `catalog-busy` while another connection reads
    */
@@ -297,7 +297,7 @@ export async function openCatalog(
 }
 
 /**
- * Opens the catalog for reading only, with or without a writer beside it.
+ * Opens the catalog for reading only, whether or not a writer has it open.
  *
  * @throws see `openForReading`
  */

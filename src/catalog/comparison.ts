@@ -197,8 +197,8 @@ function select(
 }
 
 /**
- * A column of bytes in hex. SQLite keeps text in it as well, which one flipped bit makes of bytes and which nobody finds
- * who looks for bytes: the same hex would hide it.
+ * Returns SQL for a column of bytes in hex. SQLite keeps text in it as well: one flipped bit turns bytes into text, and
+ * a lookup by bytes then misses the row. The same hex would hide that.
  */
 function bytes(column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
@@ -217,7 +217,7 @@ function nameOf(field: string): string {
  * flat. Both must have reached the same commit; each is read in whatever transaction its connection is in.
  *
  * @param implied folded from the log
- * @param grown the catalog that is looked at
+ * @param grown the catalog that is checked
  * @throws `catalog-damaged`
  */
 export function* compareRows(
@@ -256,11 +256,11 @@ function* walk(
     const [wanted, found] = [rowOf(a, file), rowOf(b, file)];
     const order =
       wanted === undefined ? 1 : found === undefined ? -1 : keyOrder(wanted, found, compared.keys);
-    if (order < 0 && wanted !== undefined) yield told(compared, 'lacking', wanted);
-    if (order > 0 && found !== undefined) yield told(compared, 'surplus', found);
+    if (order < 0 && wanted !== undefined) yield differenceOf(compared, 'lacking', wanted);
+    if (order > 0 && found !== undefined) yield differenceOf(compared, 'surplus', found);
     if (order === 0 && wanted !== undefined && found !== undefined) {
       const columns = compared.columns.filter((_, i) => wanted[i] !== found[i]);
-      if (columns.length > 0) yield told(compared, 'different', found, columns);
+      if (columns.length > 0) yield differenceOf(compared, 'different', found, columns);
     }
     if (order <= 0) a = next(ours);
     if (order >= 0) b = next(theirs);
@@ -278,7 +278,7 @@ function rowOf(text: string | undefined, file: string): Row | undefined {
     // Written by SQLite from values of these types.
     return text === undefined ? undefined : (JSON.parse(text) as Row);
   } catch (error) {
-    // Bytes in the place of text, which SQLite took for JSON of its own and wrote as they are.
+    // Bytes instead of text, which SQLite took for its own JSON and wrote unchanged.
     throw catalogError('catalog-damaged', { file, reason: 'bytes where text should be' }, error);
   }
 }
@@ -292,7 +292,7 @@ function keyOrder(a: Row, b: Row, keys: number): number {
   return 0;
 }
 
-function told(
+function differenceOf(
   { table, columns, keys }: Compared,
   difference: RowDifference['difference'],
   row: Row,

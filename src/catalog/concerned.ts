@@ -17,7 +17,7 @@ export interface ConcernedMessage {
 }
 
 /** Nobody needs to read more places of one message. */
-const PLACES_TOLD = 3;
+const PLACES_SHOWN = 3;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select(['id', 'subject']).where('docid', '=', p.docid),
@@ -105,7 +105,7 @@ export function messageByDocid(
 ): ConcernedMessage | undefined {
   const row = connection.statement(MESSAGE).get({ docid });
   if (row === undefined) return undefined;
-  const places = connection.statement(PLACES).all({ docid, limit: PLACES_TOLD });
+  const places = connection.statement(PLACES).all({ docid, limit: PLACES_SHOWN });
   return {
     id: connection.hex(row.id),
     subject: row.subject,
@@ -118,7 +118,7 @@ export function messageById(connection: Connection, id: MessageId): ConcernedMes
   return docid === null ? undefined : messageByDocid(connection, docid);
 }
 
-/** A place as people know it, where no message can be told. */
+/** Returns a place as people know it, for use when the message is unknown. */
 export function messageAtPlace(
   connection: Connection,
   folder: number,

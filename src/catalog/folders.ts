@@ -188,7 +188,7 @@ const CERTIFICATE = query<{ folder: number }>()((db, p) =>
 
 export interface FolderQueries {
   mailboxes(): KnownMailbox[];
-  /** One of them, without a look at the others: there may be a thousand, and each asks. */
+  /** Returns one of them without reading the others: there may be a thousand, and a caller asks for each. */
   mailbox(key: MailboxKey): KnownMailbox | undefined;
   /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
   all(options?: { readonly mailbox?: MailboxKey; readonly gone?: boolean }): KnownFolder[];

@@ -60,7 +60,7 @@ const WITHOUT_BYTES = query()((db) =>
     .orderBy('hash'),
 );
 
-/** What the log implies: rows folded anew, in a database that no archive has. */
+/** What the log implies: rows folded from it into a temporary database, which belongs to no archive. */
 export interface ImpliedCatalog extends Concerns {
   readonly locator: Locator;
   reached(): Reached;
@@ -68,7 +68,7 @@ export interface ImpliedCatalog extends Concerns {
   fold(batches: readonly CommittedBatch[], acrossGap: boolean): void;
   /** Messages and blobs that facts name and of which no readable record has the bytes. */
   withoutBytes(): IterableIterator<SpannedRecord>;
-  /** What is different in the catalog that is looked at, or contradicts itself there; both must have reached the same commit. */
+  /** Yields what differs in the checked catalog, or contradicts itself there; both must have reached the same commit. */
   differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined>;
   close(): void;
 }
@@ -89,7 +89,7 @@ export interface StoredMessage {
 export interface ComparedCatalog extends Concerns {
   readonly locator: Locator;
   reached(): Reached;
-  /** From here on everything is read as it is now, whatever a writer does beside it. */
+  /** Fixes the state that is read to the present one, whatever a writer does from here on. */
   freeze(): void;
   /** Segments with messages in them, in order. */
   segments(): StoredSegment[];
@@ -112,7 +112,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     // Rows arrive in the order of their hashes: what does not fit is written and read again and again. KiB.
     connection.db.pragma('cache_size = -65536');
     for (const index of UNUSED) connection.db.exec(`DROP INDEX IF EXISTS ${index}`);
-    // One transaction without an end: ending one looks at every page that was written in it.
+    // One transaction that never ends: ending one visits every page that was written in it.
     connection.db.exec('BEGIN');
   });
   const fold = new Fold(connection);

@@ -82,8 +82,8 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Looks for rows of a catalog's index that contradict others of it: threads without their messages, texts that nobody
- * has, messages that are said to be indexed and are not.
+ * Searches a catalog's index for rows that contradict each other: threads without their messages, texts without a
+ * message, messages that are marked as indexed and are not.
  *
  * What indexing writes follows from the log as well, but only by parsing every message with the version of the
  * extractor that did it, which is a rebuild; so these rows are not compared with the log, but with each other.

@@ -5,7 +5,7 @@ import { isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import { query } from './query.ts';
 
-/** Something that happened to a message at a place. `detail` holds what the fact says beside it. */
+/** Something that happened to a message at a place. `detail` holds the remaining fields of the fact. */
 export interface HistoryLine {
   readonly time: string | null;
   readonly commit: number;
@@ -73,7 +73,7 @@ interface Step {
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-/** Everything that happened to a message, in the order of commits; empty for a docid nobody has. */
+/** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. */
 export function history(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
@@ -103,7 +103,7 @@ export function history(
     });
     const steps: Step[] = [
       ...intervalSteps([...spans, last], places).map(said),
-      // The intervals tell of these two already.
+      // The intervals already include these two.
       ...events.filter(({ event }) => event !== 'appeared' && event !== 'reopened'),
       ...connection
         .statement(QUARANTINED)

@@ -11,7 +11,7 @@ export interface FoundMessage {
   readonly size: number;
 }
 
-/** What the listing told of a message, spelled as `list` and `search` spell it. */
+/** The listing's fields of a message, spelled as `list` and `search` spell them. */
 export interface MessageSummary {
   readonly size: number;
   readonly date: string | null;

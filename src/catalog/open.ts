@@ -7,7 +7,7 @@ import { Connection, translate } from './connection.ts';
 import { makePrivateFile } from './private-file.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from './version.ts';
 
-/** The catalog's file in a data directory; SQLite puts `-wal` and `-shm` beside it while it is open. */
+/** Returns the path of the catalog in a data directory; SQLite puts `-wal` and `-shm` next to it while it is open. */
 export function catalogFile(dataDir: string): string {
   return join(dataDir, 'catalog.sqlite');
 }
@@ -52,9 +52,9 @@ export async function openForWriting(file: string): Promise<Connection> {
 }
 
 /**
- * Opens the database for reading, beside a writer or without one, and changes nothing. In a directory that
- * cannot be written SQLite has no room for its `-shm` file; where no writer left one behind, the database is
- * read from memory instead, which then sees what was checkpointed and no more.
+ * Opens the database for reading, with or without a writer, and changes nothing. In a directory that cannot be
+ * written SQLite cannot create its `-shm` file; unless a writer left one behind, the database is read from memory
+ * instead, which shows only what was checkpointed.
  *
  * @throws `catalog-missing`, `catalog-version` (naming the remedy), `catalog-damaged`, `catalog-io`
  */
@@ -118,8 +118,8 @@ function connect(file: string, readonly: boolean): Connection {
 }
 
 /**
- * The system's reason why a file cannot be read: SQLite tells only that it cannot be opened. Asked without opening it:
- * closing it again would take away the locks of this process's connections.
+ * Returns the system's reason why a file cannot be read: SQLite reports only that it cannot be opened. It does not open
+ * the file: closing it again would release the locks of this process's connections.
  */
 function whyNot(file: string): string | undefined {
   try {

@@ -21,7 +21,7 @@ export function makePrivateFile(file: string): void {
   closeSync(made);
 }
 
-/** Undefined where nothing is, or where it cannot be told. */
+/** Returns undefined where nothing exists, or where that cannot be determined. */
 function statOf(file: string): Stats | undefined {
   try {
     return statSync(file, { throwIfNoEntry: false });

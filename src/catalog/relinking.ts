@@ -11,7 +11,7 @@ export interface PlacedMessage {
   /** Bytes of the raw source. */
   readonly size: number;
   readonly fingerprint: string;
-  /** Of the message's first listing: what tells whether a uid still shows the same message. */
+  /** From the message's first listing: shows whether a uid still names the same message. */
   readonly messageId: string | null;
   /** Received date, milliseconds since the epoch; null where the listing's could not be read. */
   readonly date: number | null;

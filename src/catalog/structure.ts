@@ -1,7 +1,7 @@
 import { catalogFile, openForReading } from './open.ts';
 
-/** Complaints that are told; a file that is damaged has more than anybody reads. */
-const MOST_TOLD = 20;
+/** The most complaints that are reported; a damaged file has more than anybody reads. */
+const MOST_REPORTED = 20;
 
 /**
  * What SQLite itself finds wrong in an archive's catalog; empty when it is sound. Takes as long as reading the file, on
@@ -13,7 +13,7 @@ export function wrongStructure(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
     return connection.guard(() => {
-      const sql = `PRAGMA quick_check(${MOST_TOLD})`;
+      const sql = `PRAGMA quick_check(${MOST_REPORTED})`;
       const rows = connection.db.prepare<unknown[], string>(sql).pluck().all();
       return rows.filter((row) => row !== 'ok');
     });

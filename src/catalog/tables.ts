@@ -1,7 +1,7 @@
 import type { Generated } from 'kysely';
 
 /**
- * The rows of the catalog, as the migrations make them; docs/catalog.md tells what they are for. Hashes are
+ * The rows of the catalog, as the migrations create them; docs/catalog.md explains their purpose. Hashes are
  * BLOBs, references are integers, commits are commit numbers, dates are milliseconds since the epoch, and
  * truth values are 0 and 1.
  */
@@ -36,7 +36,7 @@ interface MetaTable {
   commit_number: number;
   commit_hash: Buffer;
   commit_time: number;
-  /** Facts about places that nobody had told of: only a damaged log has them. */
+  /** Facts that name unknown places; only a damaged log has them. */
   orphans: number;
   messages: number;
   message_bytes: number;
@@ -212,7 +212,7 @@ interface EventsTable {
   generation: number;
   uid: number;
   event: string;
-  /** Canonical JSON of what the fact says beside its place. */
+  /** Canonical JSON of the fact without its place. */
   detail: string;
 }
 

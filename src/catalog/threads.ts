@@ -135,8 +135,8 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
 }
 
 /**
- * Takes messages that are purged, or change, out of their threads, which may fall apart: all at once, since each
- * thread is worked out anew as a whole, once however many leave it.
+ * Removes messages that are purged, or change, from their threads, which may split: all at once, since each
+ * thread is recomputed as a whole, once however many messages leave it.
  */
 export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
   const threads = new Set<number>();
@@ -172,7 +172,7 @@ export function threadNaming(connection: Connection, messageId: string): number 
 }
 
 function memberOf({ docid, id, messageId, references, subject }: ThreadedMessage): Member {
-  // Without a Message-ID nobody can name the message: its own id stands in.
+  // Without a Message-ID no other message can name this one: its own id stands in.
   const node = messageId === null ? hash47(id) : threadNode(messageId);
   const { base, reply } = baseSubject(subject);
   const named =
@@ -245,7 +245,7 @@ function threadAt(connection: Connection, docid: number): number {
   return connection.statement(MEMBER).get({ docid })?.thread ?? 0;
 }
 
-/** Works some threads out anew: every edge of their members leads to another of their members. */
+/** Recomputes some threads: every edge of their members leads to another of their members. */
 function settle(connection: Connection, threads: ReadonlySet<number>): void {
   const members = [...threads].flatMap((thread) => connection.statement(MEMBERS).all({ thread }));
   for (const member of members)

@@ -29,7 +29,7 @@ export function locateCodec(
   return codecIn(file);
 }
 
-/** Whether a file that nobody named is the configuration of the archive in `dataDir`. */
+/** Returns whether a file that the user did not name is the configuration of the archive in `dataDir`. */
 function isConfigOf(file: string, dataDir: string, surroundings: Surroundings): boolean {
   try {
     return locateDataDir({ data: undefined, config: file }, surroundings) === dataDir;

@@ -8,9 +8,9 @@ import { configFolder } from './piped.ts';
 export const DEFAULT_DATA_DIR = 'data';
 
 /**
- * The archive's folder for commands that only read: `--data`, else the config file's `dataDir`, else
- * `./data`. Of a config file nothing but that one field is looked at, so that reading works while the rest
- * is wrong, and without loading the validation.
+ * Returns the archive's folder for commands that only read: `--data`, else the config file's `dataDir`, else
+ * `./data`. Reads only that field of a config file, so that reading works while the rest is wrong, and without
+ * loading the validation.
  */
 export function locateDataDir(
   options: { readonly data: string | undefined; readonly config: string | undefined },

@@ -8,7 +8,7 @@ import { pipedText } from './piped.ts';
 const LONGEST_CONFIG = 1024 * 1024;
 
 /**
- * The parsed JSON of a config file, unchecked. A pipe that somebody named is read to its end.
+ * Returns the parsed JSON of a config file, unchecked. A pipe that the user named is read to its end.
  *
  * @throws config-unreadable, config-not-json
  */

@@ -4,8 +4,8 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\r\n]*/y;
 
 /**
- * Where a text stops being JSON: the offset of the first token that cannot stand there, or undefined when
- * the text is JSON after all. The built-in parser tells this for some errors only, and quotes the text
+ * Returns where a text stops being JSON: the offset of the first token that cannot stand there, or undefined when
+ * the text is JSON after all. The built-in parser reports this for some errors only, and quotes the text
  * (and with it secrets) for the others.
  */
 export function jsonErrorOffset(text: string): number | undefined {

@@ -14,7 +14,7 @@ export interface ConfigWarning {
 }
 
 /**
- * Reads, checks and freezes the configuration. Every problem of the file is told at once.
+ * Reads, checks and freezes the configuration. Reports every problem of the file at once.
  *
  * @param file absolute path
  * @throws config-unreadable, config-not-json, config-invalid

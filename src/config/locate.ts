@@ -26,7 +26,7 @@ export function configPlaces({ cwd, env }: Surroundings): string[] {
  * The config file in force: `--config`, `MAILKEEP_CONFIG`, then the usual places. One that is named must
  * exist, and may be a pipe; without any, undefined.
  *
- * @throws config-not-found when the named file is not there, config-unreadable when nobody may look
+ * @throws config-not-found when the named file does not exist, config-unreadable when access is denied
  */
 export function locateConfig(
   named: string | undefined,
@@ -41,7 +41,7 @@ export function locateConfig(
   return configPlaces(surroundings).find((file) => existsSync(file));
 }
 
-/** Returns whether a file that somebody named is there. @throws config-unreadable where the system does not let us look */
+/** Returns whether a file that the user named exists. @throws config-unreadable where the system denies access */
 function namedExists(file: string): boolean {
   // It may be gone once it was read.
   if (isPiped(file)) return true;

@@ -12,12 +12,12 @@ const CHUNK = 65_536;
 /** Paths of what is open in this process. No folder of the user's is next to them. */
 const STREAM = /^\/dev\/(?:stdin|fd\/\d+)$|^\/proc\/(?:self|\d+)\/fd\/\d+$/;
 
-/** Notes that somebody named a pipe as the config file: only then is it worth waiting for whoever writes to it. */
+/** Notes that the user named a pipe as the config file: only then is it worth waiting for its writer. */
 export function notePipe(file: string): void {
   if (!pipes.has(file)) pipes.set(file, null);
 }
 
-/** Returns whether a config file is a pipe that somebody named. */
+/** Returns whether a config file is a pipe that the user named. */
 export function isPiped(file: string): boolean {
   return pipes.has(file);
 }

@@ -56,8 +56,8 @@ const withUrl = {
 };
 
 /**
- * What a single field cannot know: http outside this machine, two accounts of one name, webhook and health
- * on one port. Reads the raw file, so that these are told together with wrong fields.
+ * Returns problems that no single field shows: http outside this machine, two accounts of one name, webhook and health
+ * on one port. Reads the raw file, so that these are reported together with wrong fields.
  */
 export function crossProblems(raw: unknown): ConfigProblem[] {
   return [...plainHttp(raw), ...repeatedNames(raw), ...sharedPort(raw)];
@@ -80,7 +80,7 @@ function plainHttp(raw: unknown): ConfigProblem[] {
       return {
         path: pathText(path),
         found: describe(text, path),
-        expected: 'https, since this host is not this machine (or "insecure": true beside it)',
+        expected: 'https, since this host is not this machine (or "insecure": true next to it)',
       };
     });
   });

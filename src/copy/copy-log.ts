@@ -1,5 +1,10 @@
 import { basename } from 'node:path';
-import { createAnew, type FileLayer, readFully, writeAll } from '../archive/files/file-layer.ts';
+import {
+  createOrReplace,
+  type FileLayer,
+  readFully,
+  writeAll,
+} from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import {
   formatPath,
@@ -38,8 +43,8 @@ export interface CopyOptions {
   readonly files?: FileLayer;
   readonly signal: AbortSignal;
   /**
-   * Called before a payload that was purged here is taken out there: it may have been copied elsewhere in that folder,
-   * such as its text into a catalog. Once the payload is gone nothing tells any more that there was something to forget.
+   * Called before a payload that was purged here is removed there: it may have been copied elsewhere in that folder,
+   * such as its text into a catalog. Once the payload is gone, nothing shows that there was something to forget.
    */
   readonly forget: () => Promise<void>;
   readonly progress?: (done: { readonly segments: number; readonly of: number }) => void;
@@ -63,12 +68,12 @@ export interface Copied {
 const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Brings the log of another folder to the commits of this one, safely beside a writer here: whole segments under
- * temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
+ * Brings the log of another folder to the commits of this one, safely while a writer runs here: complete segments
+ * under temporary names, read back and verified before they get their own. Nothing there becomes shorter or older.
  *
  * @throws `copy-other-archive`, `copy-unreadable`, `copy-ahead`, `copy-diverged`: nothing was changed then
  * @throws `log-damaged` for a damaged segment here; `disk-full` and its like: what was copied stays, and the same
- *   command goes on
+ *   command continues from there
  */
 export async function copyLog(options: CopyOptions): Promise<Copied> {
   const { from, to, signal, forget, progress } = options;
@@ -82,7 +87,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
-  // Looked at once each: folders of many segments are long. Whatever is written looks again.
+  // Listed once: folders of many segments are long. Every write lists again.
   const theirs = listSegments(files, to);
   refuseStrangers(files, to, theirs, from, states);
   await tidy(files, to);
@@ -93,7 +98,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     const there = segmentState(files, to, segment, theirs);
     const behind = isBehind(here, there);
     if (behind) {
-      // Of a segment that cannot be read there, nobody knows what was purged there before.
+      // If the segment cannot be read there, it is unknown what was purged there before.
       if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
       bytes += await transfer(files, from, to, segment, here);
       written += 1;
@@ -136,7 +141,7 @@ async function tidy(files: FileLayer, to: string): Promise<void> {
   }
 }
 
-/** Looks at everything there before anything is changed. */
+/** Checks everything there before anything is changed. */
 function refuseStrangers(
   files: FileLayer,
   to: string,
@@ -163,7 +168,7 @@ function refuseStrangers(
       throw copyError('copy-ahead', facts);
     if (!holds(files, from, segment, here, there.end)) throw copyError('copy-diverged', facts);
   }
-  // With one segment that is of this archive, the others there are its own, damaged; with none, nobody knows.
+  // If one segment belongs to this archive, the others there are its own, damaged; if none does, that is unknown.
   if (unreadable !== undefined && !known) throw copyError('copy-unreadable', { to });
   if (unreadable !== undefined && !states.has(unreadable))
     throw copyError('copy-unreadable', { to });
@@ -203,7 +208,7 @@ function isBehind(here: SegmentState, there: SegmentState | undefined): boolean 
   );
 }
 
-/** Puts the segment there as it is here, up to the commit that was looked at; returns the bytes of its file. */
+/** Copies the segment as it is here, up to the commit that was checked; returns the bytes of its file. */
 async function transfer(
   files: FileLayer,
   from: string,
@@ -251,7 +256,7 @@ async function copyFile(
   const length = source.sealed === undefined ? soundLength(source) : source.file.size();
   try {
     await writing(temporary, length, async () => {
-      const target = await createAnew(files, temporary);
+      const target = await createOrReplace(files, temporary);
       try {
         const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
         for (let at = 0; at < length; ) {

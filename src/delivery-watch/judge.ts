@@ -1,6 +1,6 @@
 import { isSameAddress } from './delivery-address.ts';
 
-/** A delivery as the service's log tells of it. Times in milliseconds since the epoch. */
+/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
 export interface LoggedDelivery {
   readonly at: number;
   /** Address of the mailbox. */

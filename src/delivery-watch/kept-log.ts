@@ -26,14 +26,14 @@ export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string):
   return shape.safeParse(memory.get(SCOPE, account)).data ?? [];
 }
 
-/** Adds what the service tells now; of a delivery that is told again, the later word counts. */
+/** Adds what the service lists now; of a delivery that is listed again, the later entry counts. */
 export function keepDeliveries(
   memory: LogMemory,
   account: string,
-  told: readonly LoggedDelivery[],
+  logged: readonly LoggedDelivery[],
 ): LoggedDelivery[] {
   const before = keptDeliveries(memory, account);
-  const kept = mergedDeliveries(before, told);
+  const kept = mergedDeliveries(before, logged);
   if (JSON.stringify(kept) !== JSON.stringify(before)) memory.set(SCOPE, account, kept);
   return kept;
 }
@@ -47,7 +47,7 @@ export function mergedDeliveries(
   return [...all.values()].sort((a, b) => b.at - a.at).slice(0, MOST);
 }
 
-/** What tells one entry of the log from the others: it has no id of its own. */
+/** Returns a key that distinguishes one entry of the log from the others: it has no id of its own. */
 export function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
 }

@@ -47,10 +47,10 @@ export async function watchDeliveries(options: WatchOptions): Promise<WebhookFin
   const ids = own.map(({ id }) => id);
   const listed = await listing.webhooks(platform, orderId, ids, now(), signal);
   const before = keptDeliveries(memory, account);
-  const told = await loggedDeliveries(platform, orderId, before, now(), signal);
-  const kept = keepDeliveries(memory, account, told);
+  const logged = await loggedDeliveries(platform, orderId, before, now(), signal);
+  const kept = keepDeliveries(memory, account, logged);
   const known = new Set(before.map(deliveryKey));
-  const fresh = told.filter((delivery) => !known.has(deliveryKey(delivery)));
+  const fresh = logged.filter((delivery) => !known.has(deliveryKey(delivery)));
   if (fresh.length > 0) onNew?.(fresh);
   return judgeWebhooks(own, listed, kept, now());
 }
@@ -70,7 +70,7 @@ export async function loggedDeliveries(
 ): Promise<LoggedDelivery[]> {
   const levelAt = levelWith(before, now);
   const most = before.length === 0 ? FIRST_ENTRIES : MOST_ENTRIES;
-  const told: LoggedDelivery[] = [];
+  const logged: LoggedDelivery[] = [];
   let read = 0;
   let newestFirst = true;
   for await (const record of platform.eachDeliveryLog(orderId, {
@@ -80,15 +80,15 @@ export async function loggedDeliveries(
     read += 1;
     const entry = entryOf(record);
     if (entry !== null) {
-      newestFirst &&= entry.at <= (told.at(-1)?.at ?? Number.POSITIVE_INFINITY);
-      told.push(entry);
+      newestFirst &&= entry.at <= (logged.at(-1)?.at ?? Number.POSITIVE_INFINITY);
+      logged.push(entry);
     }
     if (read >= most) break;
     // The order of entries is not documented: only one that was seen is relied on.
-    const isLevel = newestFirst && (told.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
+    const isLevel = newestFirst && (logged.at(-1)?.at ?? Number.POSITIVE_INFINITY) < levelAt;
     if (read % ENTRIES_A_PAGE === 0 && isLevel) break;
   }
-  return told;
+  return logged;
 }
 
 /** Entries older than this are known and do not change any more; milliseconds since the epoch. */
@@ -101,7 +101,7 @@ function levelWith(before: readonly LoggedDelivery[], now: number): number {
   return Math.min(newest, ...open.map(({ at }) => at));
 }
 
-/** Null for an entry whose time cannot be read: it could not be told from others. */
+/** Null for an entry whose time cannot be read: it could not be distinguished from others. */
 function entryOf(record: DeliveryLogRecord): LoggedDelivery | null {
   const at = Date.parse(record.created_at);
   if (Number.isNaN(at)) return null;

@@ -48,7 +48,7 @@ export function makeFolders(folder: string, mode: number): void {
   }
 }
 
-/** A folder above may be somebody else's, who does not let us look; and some systems cannot sync a folder. */
+/** A parent folder may belong to another user and be unreadable; and some systems cannot sync a folder. */
 const NOT_SYNCED = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EISDIR']);
 
 /**

@@ -16,7 +16,7 @@ import type { MessageId } from '../mail/words.ts';
 import { readHeaderBlock } from '../mime/header-block.ts';
 import { createWorkFolder } from './work-folder.ts';
 
-/** Bytes of a message that are looked at for its header. */
+/** Bytes of a message that are read for its header. */
 export const HEAD_BYTES = 1024 * 1024;
 
 /** Fields of a header in order, `name: value`, white space made one space. */
@@ -37,8 +37,8 @@ export async function parserFields(head: Buffer): Promise<Fields> {
   const lines = await new Promise<readonly { readonly line: string }[]>((resolve, reject) => {
     const parser = new MailParser();
     let found: readonly { readonly line: string }[] = [];
-    parser.on('headerLines', (told) => {
-      found = told;
+    parser.on('headerLines', (headerLines) => {
+      found = headerLines;
     });
     parser.on('data', (data) => {
       if (data.type !== 'attachment') return;
@@ -239,16 +239,16 @@ class Drill {
     const [stored, exported] = [await this.#stored(id), await read(createReadStream(file))];
     this.#files += 1;
     this.#bytes += exported.size;
-    const told = (kind: 'bytes' | 'headers' | 'lost') =>
+    const report = (kind: 'bytes' | 'headers' | 'lost') =>
       this.#findings.push({ kind, id, path: entry.path });
-    if (stored === undefined) return void told('lost');
+    if (stored === undefined) return void report('lost');
     const same = stored.hash === exported.hash && stored.hash === id && exported.size === size;
-    if (!same) return void told('bytes');
+    if (!same) return void report('bytes');
     const ours = ownFields(stored.head);
     if (ours === undefined) return;
     const theirs = await parserFields(exported.head);
     this.#compared.add(id);
-    if (JSON.stringify(ours) !== JSON.stringify(theirs)) told('headers');
+    if (JSON.stringify(ours) !== JSON.stringify(theirs)) report('headers');
   }
 
   async #stored(id: MessageId): Promise<ReadBack | undefined> {

@@ -120,7 +120,7 @@ class Check {
     const { at } = this.#options;
     const manifest = path.join(at, MANIFEST_NAME);
     const unfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
-    if (unfinished) this.#tell({ kind: 'unfinished', path: UNFINISHED_NAME });
+    if (unfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
     if (this.#files.kindOf(manifest) !== 'file') {
       if (!unfinished) throw exportMissing(at);
       return;
@@ -147,18 +147,18 @@ class Check {
       for (const name of zip.names()) {
         const sidecar = this.#listed.has(mark(name.replace(/\.json$/, '.eml')));
         if (name !== MANIFEST_NAME && !sidecar && !this.#listed.has(mark(name))) {
-          this.#tell({ kind: 'unlisted', path: name });
+          this.#report({ kind: 'unlisted', path: name });
         }
       }
     } catch (error) {
       if (!(error instanceof ZipUnreadable)) throw error;
-      this.#tell({ kind: 'unreadable', path: path.basename(at) });
+      this.#report({ kind: 'unreadable', path: path.basename(at) });
     } finally {
       zip?.close();
     }
   }
 
-  /** Each function gives the hash of what is there: null for nothing, undefined for what was told already. */
+  /** Each function returns the hash of what is there: null for nothing, undefined for what was already reported. */
   async #compare(
     file: string,
     lines: AsyncIterable<string>,
@@ -190,13 +190,13 @@ class Check {
       }
     } catch (error) {
       if (!hasCode(error, 'export-manifest-damaged')) throw error;
-      this.#tell({ kind: 'manifest', path: MANIFEST_NAME });
+      this.#report({ kind: 'manifest', path: MANIFEST_NAME });
     }
   }
 
   #judge(found: string | null, wanted: string, about: Omit<ExportFinding, 'kind'>): void {
-    if (found === null) this.#tell({ kind: 'missing', ...about });
-    else if (found !== wanted) this.#tell({ kind: 'changed', ...about });
+    if (found === null) this.#report({ kind: 'missing', ...about });
+    else if (found !== wanted) this.#report({ kind: 'changed', ...about });
   }
 
   async #folderEntry(entry: ManifestEntry): Promise<string | null> {
@@ -242,7 +242,7 @@ class Check {
       else if (at !== MANIFEST_NAME && at !== UNFINISHED_NAME && !this.#listed.has(mark(at))) {
         // Hidden files are the system's or a mail program's; unfinished ones go with the next run.
         if (name.startsWith('.') && writerOf(name) === undefined) continue;
-        this.#tell({ kind: 'unlisted', path: at });
+        this.#report({ kind: 'unlisted', path: at });
       }
     }
   }
@@ -251,7 +251,7 @@ class Check {
     return relative === '' ? this.#options.at : path.join(this.#options.at, ...relative.split('/'));
   }
 
-  #tell(finding: ExportFinding): void {
+  #report(finding: ExportFinding): void {
     this.#found += 1;
     if (EXPORT_DAMAGE.has(finding.kind)) this.#damage += 1;
     if (this.#findings.length < MOST_FINDINGS) this.#findings.push(finding);
@@ -262,7 +262,7 @@ function mark(relative: string): string {
   return createHash('sha256').update(uniquePart(relative)).digest('hex').slice(0, 16);
 }
 
-/** What cannot be read has no hash: it is told as changed. */
+/** Returns no hash for what cannot be read: it is reported as changed. */
 async function readable(act: () => Promise<string | null>): Promise<string | null> {
   try {
     return await act();

@@ -1,12 +1,17 @@
 import { lstatSync, statSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import path from 'node:path';
-import { createAnew, type FileLayer, type LogFile, writeAll } from '../archive/files/file-layer.ts';
+import {
+  createOrReplace,
+  type FileLayer,
+  type LogFile,
+  writeAll,
+} from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import { exportDiskFull, exportTargetLinked, exportWriteFailed } from '../errors/export.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 
-/** What an export asks of the disk beside what the archive does. */
+/** What an export needs from the disk in addition to what the archive needs. */
 export interface ExportFiles extends FileLayer {
   /** What a path leads to, links followed; `other` is a pipe, a socket or a device, which may not end. */
   kindOf(path: string): 'file' | 'folder' | 'other' | undefined;
@@ -41,14 +46,14 @@ export function aboveMissing(files: ExportFiles, folder: string): string[] {
   return above;
 }
 
-/** Names of unfinished files: the process that writes them is in them, so that nobody takes away another's. */
+/** Returns the name of an unfinished file: it contains the writing process, so that no other removes the file. */
 export function temporaryName(pid: number, number: number): string {
   return `.mailkeep-${pid}-${number}.tmp`;
 }
 
 const TEMPORARY = /^\.mailkeep-(\d+)-\d+\.tmp$/;
 
-/** The process that a name of an unfinished file tells, or undefined for any other name. */
+/** Returns the process id in the name of an unfinished file, or undefined for any other name. */
 export function writerOf(name: string): number | undefined {
   const pid = TEMPORARY.exec(name)?.[1];
   return pid === undefined ? undefined : Number(pid);
@@ -84,7 +89,7 @@ function failureOf(file: string, error: unknown): unknown {
 
 const BUFFERED_BYTES = 1024 * 1024;
 
-/** A file that is written from front to back, under a temporary name beside its final one. */
+/** A file that is written from front to back, under a temporary name next to its final one. */
 export class NewFile {
   /** Bytes so far. */
   size = 0;
@@ -103,7 +108,7 @@ export class NewFile {
   }
 
   static async create(files: ExportFiles, temporary: string): Promise<NewFile> {
-    return new NewFile(files, temporary, await createAnew(files, temporary));
+    return new NewFile(files, temporary, await createOrReplace(files, temporary));
   }
 
   /** The bytes must not change afterwards. */

@@ -14,7 +14,7 @@ export interface ExportSelection {
   readonly docids?: readonly number[] | null;
   readonly mailbox: string | null;
   readonly folder: string | null;
-  /** Ended places in the place of current ones. */
+  /** Exports ended places instead of current ones. */
   readonly deleted: boolean;
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
@@ -75,13 +75,13 @@ export interface ExportResult {
   readonly failures: readonly ExportFailure[];
   /** Path of the manifest; within the file for a zip. */
   readonly manifest: string;
-  /** True when the signal ended it early: the same export run again goes on. */
+  /** True when the signal stopped it early: running the same export again continues it. */
   readonly interrupted: boolean;
 }
 
 /** Where an export goes: a folder or a zip file. */
 export interface ExportTarget {
-  /** Tells the plan what an earlier export has. */
+  /** Adds what an earlier export has to the plan. */
   recall(plan: ExportPlan): Promise<void>;
   /** Begins to write: from here on unfinished files may be left by a kill. */
   begin(plan: ExportPlan): Promise<FormatWriter>;

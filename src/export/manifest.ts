@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { ExportFormat } from './format.ts';
 
-/** Beside the exported folders, and the last entry of a zip. */
+/** Next to the exported folders, and the last entry of a zip. */
 export const MANIFEST_NAME = 'mailkeep-export.json';
-/** Stands beside the manifest while an export is under way, and after one that was interrupted. */
+/** Stands next to the manifest while an export is running, and after one that was interrupted. */
 export const UNFINISHED_NAME = 'mailkeep-export.unfinished.json';
 
 export const MANIFEST_VERSION = 'export 1';
@@ -98,7 +98,7 @@ export interface ManifestParts {
 export function* manifestText({ head, entries, files, missing }: ManifestParts) {
   const digest = createHash('sha256');
   let text = `${JSON.stringify(head).slice(0, -1)},\n`;
-  const told = function* (): Generator<string> {
+  const flush = function* (): Generator<string> {
     digest.update(text);
     yield text;
     text = '';
@@ -114,10 +114,10 @@ export function* manifestText({ head, entries, files, missing }: ManifestParts) 
     for (const item of items) {
       text += `${first ? '' : ','}\n${JSON.stringify(item)}`;
       first = false;
-      if (text.length > 65_536) yield* told();
+      if (text.length > 65_536) yield* flush();
     }
     text += '\n],\n';
   }
-  yield* told();
+  yield* flush();
   yield `"sha256":"${digest.digest('hex')}"}\n`;
 }

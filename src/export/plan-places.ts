@@ -13,7 +13,7 @@ export interface NamedFolder extends MailboxKey {
   readonly path: string;
   /** What parts the levels of the path; empty where there are none. */
   readonly delimiter: string;
-  /** How many folders that were met before have this path as well; none if not said. */
+  /** How many folders that were met before have the same path; default 0. */
   readonly namesake?: number;
 }
 
@@ -23,8 +23,8 @@ const MOST_LEVELS = 8;
 const MAILDIR_BYTES = 200;
 
 /**
- * Where folders go below the export's own folder. Told all folders in the order in which the archive met them,
- * it gives the same paths in every export, whatever is exported.
+ * Where folders go below the export's own folder. Given all folders in the order in which the archive met them,
+ * it assigns the same paths in every export, whatever is exported.
  */
 export class FolderPaths {
   readonly #format: 'nested' | 'maildir';
@@ -158,7 +158,7 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
   for (const { line, folder: named, generation, docid } of listed) {
     const { id } = line;
     if (id === null) {
-      // Nobody can tell whether a message without bytes would be found.
+      // Without bytes it is unknown whether the query would find a message.
       if (isNarrowed) continue;
       places += 1;
       quarantined += 1;

@@ -35,8 +35,8 @@ interface Row {
 }
 
 /**
- * What an export consists of, in a temporary database of SQLite's own that nobody else sees and that goes with the
- * process: so neither a mailbox nor an earlier manifest of any size has to fit into memory.
+ * What an export consists of, in a temporary database that SQLite keeps private and removes with the process: so
+ * neither a mailbox nor an earlier manifest of any size has to fit into memory.
  */
 export class ExportPlan {
   readonly #db = new Database('');

@@ -23,7 +23,7 @@ export class ManifestDamaged extends Error {}
 const EVENT_OF = { entries: 'entry', files: 'file', missing: 'missing' } as const;
 
 /**
- * Reads a manifest back, line by line. What it tells is proven only when it ends without an error: its last line
+ * Reads a manifest back, line by line. Its content is proven only when it ends without an error: its last line
  * has the hash of all others.
  *
  * @throws ManifestDamaged
@@ -71,8 +71,8 @@ function itemOf(list: keyof typeof EVENT_OF, line: string): ManifestEvent {
 }
 
 /*
- * A manifest is proven by a hash that anybody can compute: its lines may be of somebody's own making. What is shown,
- * put into a database or read by has the types that it says.
+ * A manifest is proven by a hash that anybody can compute: its lines may be forged. Fields that are shown, stored in a
+ * database or used for reading are therefore checked for their types.
  */
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -142,7 +142,7 @@ function isMoment(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value));
 }
 
-/** Somebody else's manifest must not lead out of its folder. */
+/** Returns whether a path stays inside its folder: a foreign manifest must not lead out of it. */
 function isInside(path: string): boolean {
   return !path
     .split('/')

@@ -18,8 +18,8 @@ const MOST_FAILURES = 10_000;
  * quarantine is named and the others are exported. Memory does not grow with the number or the size of messages.
  *
  * @throws export-target-foreign, export-format-differs, export-manifest-damaged, export-changed: nothing was
- *   written; export-disk-full, export-write-failed: what has its final name is whole, and the same export run
- *   again goes on
+ *   written; export-disk-full, export-write-failed: what has its final name is complete, and running the same
+ *   export again continues it
  */
 export async function runExport(options: ExportOptions): Promise<ExportResult> {
   const files = options.files ?? realExportFiles;
@@ -31,11 +31,11 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
     const run = new ExportRun(options, plan, writer);
     try {
       const finished = await run.all();
-      if (finished) mindSum(planned, run.counts(), plan);
+      if (finished) checkAllCounted(planned, run.counts(), plan);
       if (finished) await target.finish(writer, plan, headOf(options, planned));
       else await target.discard(writer);
     } catch (error) {
-      // The first failure is the one to tell.
+      // The first failure is the one to report.
       await target.discard(writer).catch(() => {});
       throw error;
     }
@@ -67,7 +67,7 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
  * Every place of the selection has to be accounted for, by what was counted and by what the plan has, before a manifest
  * says that this is all.
  */
-function mindSum(
+function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
   { exported, there, damaged, purged }: ReturnType<ExportRun['counts']>,
   plan: ExportPlan,

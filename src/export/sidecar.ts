@@ -1,7 +1,7 @@
 import type { HistoryLine } from '../catalog/message-history.ts';
 import type { ManifestEntry } from './manifest.ts';
 
-/** A place that a message has or had, as its history tells. */
+/** A place that a message has or had, according to its history. */
 interface SidecarPlace {
   readonly mailbox: string;
   readonly folder: string;
@@ -12,7 +12,7 @@ interface SidecarPlace {
   readonly endedAt: string | null;
 }
 
-/** What the archive knows of an exported place and its message, beside the bytes. */
+/** What the archive knows about an exported place and its message, apart from the bytes. */
 export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox'> {
   readonly id: string;
   readonly places: readonly SidecarPlace[];

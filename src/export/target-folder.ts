@@ -5,11 +5,11 @@ import type { ExportOptions, ExportTarget } from './export-options.ts';
 import { MANIFEST_NAME, type ManifestEntry, manifestText, UNFINISHED_NAME } from './manifest.ts';
 import type { ExportPlan } from './plan.ts';
 import { type Sidecar, sidecarOf, sidecarsText, sidecarText } from './sidecar.ts';
-import { type FolderTarget, fileLines, lookAtFolder, manifestEvents } from './target.ts';
+import { type FolderTarget, fileLines, inspectFolder, manifestEvents } from './target.ts';
 import { FileWriter } from './write-files.ts';
 import { MboxWriter } from './write-mbox.ts';
 
-/** Where the sidecars of a folder go: beside its mbox, or beside `cur/` and `new/`. */
+/** Returns where the sidecars of a folder go: next to its mbox, or next to `cur/` and `new/`. */
 export function folderSidecarPath(messagePath: string): string {
   return messagePath.endsWith('.mbox')
     ? messagePath.replace(/\.mbox$/, '.json')
@@ -59,7 +59,7 @@ export function openFolderTarget(options: ExportOptions, files: ExportFiles): Ex
   return {
     manifest,
     async recall(plan) {
-      found = await lookAtFolder(files, to);
+      found = await inspectFolder(files, to);
       if (!found.finished) return;
       for await (const event of manifestEvents(manifest, fileLines(files, manifest), format)) {
         if (event.what === 'entry') plan.addEarlier(event.entry);

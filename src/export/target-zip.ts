@@ -11,8 +11,8 @@ import { linesOf, manifestEvents, sweepZip } from './target.ts';
 import { ZipWriter } from './write-zip.ts';
 
 /**
- * An export into a zip file. The file appears under its name only when it is whole, in the place of the one before:
- * with `incremental` that one's messages come first.
+ * Opens an export into a zip file. The file appears under its name only when it is complete, and replaces the earlier
+ * one: with `incremental` the messages of the earlier one come first.
  */
 export function openZipTarget(options: ExportOptions, files: ExportFiles): ExportTarget {
   const { to, catalog, sources, incremental, sidecar } = options;

@@ -23,11 +23,11 @@ export interface FolderTarget {
 }
 
 /**
- * Looks at the folder that an export is to go to. Nothing is changed.
+ * Inspects the folder that an export is to go to. Changes nothing.
  *
- * @throws export-target-foreign when it holds anything else, export-write-failed when it cannot be looked at
+ * @throws export-target-foreign when it holds anything else, export-write-failed when it cannot be read
  */
-export async function lookAtFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
+export async function inspectFolder(files: ExportFiles, folder: string): Promise<FolderTarget> {
   return await writing(folder, async () => {
     const kind = files.kindOf(folder);
     if (kind === undefined) return { finished: false, unfinished: false };
@@ -44,7 +44,7 @@ export async function lookAtFolder(files: ExportFiles, folder: string): Promise<
   });
 }
 
-/** Takes away what killed runs left of a zip beside its final name. */
+/** Removes temporary files that killed runs left next to a zip. */
 export async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   const folder = path.dirname(zip);
   if (files.kindOf(folder) !== 'folder') return;
@@ -57,7 +57,7 @@ export async function sweepZip(files: ExportFiles, zip: string): Promise<void> {
   }
 }
 
-/** Everything a manifest file tells; proven only when it ends. @throws export-manifest-damaged, export-format-differs */
+/** Yields everything in a manifest; proven only when it ends. @throws export-manifest-damaged, export-format-differs */
 export async function* manifestEvents(
   file: string,
   lines: AsyncIterable<string> | Iterable<string>,

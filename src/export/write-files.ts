@@ -12,7 +12,7 @@ const WIDTH = 8;
 interface FileWriterDeps {
   readonly folder: ExportFolder;
   readonly plan: ExportPlan;
-  /** Where an unfinished file of this path (relative) lies; by default beside it. */
+  /** Where the unfinished file for this path (relative) lies; by default next to it. */
   readonly temporaryIn?: (path: string) => string;
   /** Called before the first file of each folder is written. */
   readonly prepare?: (folder: string) => void;
@@ -73,12 +73,12 @@ export class FileWriter implements FormatWriter {
   #prepare(path: string): Promise<void> {
     const known = this.#prepared.get(path);
     if (known !== undefined) return known;
-    const preparing = this.#prepareAnew(path);
+    const preparing = this.#prepareFolder(path);
     this.#prepared.set(path, preparing);
     return preparing;
   }
 
-  async #prepareAnew(path: string): Promise<void> {
+  async #prepareFolder(path: string): Promise<void> {
     const { folder, prepare, resumed, temporaryIn } = this.#deps;
     await writing(folder.absolute(path), async () => {
       folder.makeFolder(path);

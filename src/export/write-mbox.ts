@@ -34,7 +34,7 @@ const X_STATUS = [
   ['\\deleted', 'D'],
 ] as const;
 
-/** Header lines that tell a message's flags; keywords that are no single word are left out. */
+/** Returns the header lines for a message's flags; keywords that are not a single word are left out. */
 export function statusHeaders(flags: readonly string[], lineEnd: string): string {
   const set = new Set(flags.map((flag) => flag.toLowerCase()));
   const letters = (table: readonly (readonly [string, string])[]): string =>
@@ -70,7 +70,7 @@ interface MboxWriterDeps {
   readonly plan: ExportPlan;
   /** True to write Status, X-Status and X-Keywords before each source: it is not bit-exact then. */
   readonly statusHeaders: boolean;
-  /** True when new messages go behind those of the earlier export, false when mboxes are made anew. */
+  /** True when new messages are appended to those of the earlier export, false when mboxes are rewritten. */
   readonly incremental: boolean;
   readonly resumed: boolean;
 }
@@ -103,7 +103,7 @@ export class MboxWriter implements FormatWriter {
     return 'written' as const;
   }
 
-  /** The bytes of earlier messages stay where they are in an mbox that grows; one made anew has none of them. */
+  /** The bytes of earlier messages stay where they are in an mbox that grows; a rewritten one has none of them. */
   async keep(rank: number, entry: ManifestEntry): Promise<void> {
     const { plan, incremental } = this.#deps;
     if (!plan.hasDue(entry.path) && this.#open?.relative !== entry.path) return;

@@ -81,13 +81,13 @@ interface ZipWriterDeps {
   readonly sidecar: (entry: ManifestEntry) => string | null;
 }
 
-/** What DOS can tell: a day inside at either end, so that no time zone leads out of it. */
+/** The range of DOS times, less a day at either end, so that no time zone leads out of it. */
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
 /**
- * A moment whose local time is UTC. A zip has local times beside those in UTC, and the same archive shall give the
- * same bytes in every time zone.
+ * A moment whose local time is UTC. A zip has local times as well as UTC times, and the same archive must produce
+ * the same bytes in every time zone.
  */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
@@ -106,7 +106,7 @@ export class ZipWriter implements FormatWriter {
   readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
-  /** Those who wait for a turn or for the end: they are told of a failure. */
+  /** Callers that wait for a turn or for the end: a failure is passed to each. */
   readonly #waiting = new Set<(error: unknown) => void>();
 
   constructor(deps: ZipWriterDeps) {
@@ -184,21 +184,21 @@ export class ZipWriter implements FormatWriter {
 
   #fail(error: unknown): void {
     this.#failure ??= { error };
-    for (const tell of this.#waiting) tell(error);
+    for (const reject of this.#waiting) reject(error);
   }
 
   /** A race against one promise of failure would keep something of every wait until the end. */
   async #unlessFailed(wait: (resolve: () => void) => void): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
-    let tell: ((error: unknown) => void) | undefined;
+    let rejectWait: ((error: unknown) => void) | undefined;
     try {
       await new Promise<void>((resolve, reject) => {
-        tell = reject;
+        rejectWait = reject;
         this.#waiting.add(reject);
         wait(resolve);
       });
     } finally {
-      if (tell !== undefined) this.#waiting.delete(tell);
+      if (rejectWait !== undefined) this.#waiting.delete(rejectWait);
     }
   }
 

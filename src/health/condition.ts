@@ -37,7 +37,7 @@ export interface Condition {
   readonly stale?: readonly string[];
 }
 
-/** What the daemon tells of itself while it runs. */
+/** What the daemon reports about itself while it runs. */
 export class DaemonState {
   readonly #startedAt: number;
   readonly #runs = new Map<string, LastRun>();

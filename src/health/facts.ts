@@ -92,9 +92,9 @@ export interface KnownFinding {
 }
 
 /**
- * Mailboxes that were not wholly compared with the origin since `since` (milliseconds since the epoch), or never.
- * Imported ones have no origin, and those that the configuration leaves out are not looked at: they are as fresh as
- * they will ever be.
+ * Returns the mailboxes that were not completely compared with the origin since `since` (milliseconds since the epoch),
+ * or never. Imported ones have no origin, and those that the configuration excludes are not synced: they are as fresh
+ * as they will ever be.
  *
  * @param mailboxes `provenAt` in milliseconds or in ISO 8601
  */

@@ -7,7 +7,7 @@ import {
 } from './facts.ts';
 import type { RunReport } from './fullness.ts';
 
-/** A request to the service, as far as metrics tell of it. */
+/** A request to the service, as far as metrics show it. */
 export interface CountedRequest {
   readonly account: string;
   readonly surface: string;
@@ -120,7 +120,7 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** The text format of Prometheus. With addresses, one metric more tells which mailbox has which. */
+  /** Returns the text format of Prometheus. With addresses, one more metric shows which mailbox has which. */
   async text(withAddresses: boolean): Promise<string> {
     const text = await this.#registry.metrics();
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;

@@ -9,10 +9,11 @@ const FIELD_CHARS = 64 * 1024;
 const MOST_ADDRESSES = 1000;
 
 /**
- * The listing that a service would show of a source, as far as its header tells. Never throws on malformed mail.
+ * Returns the listing that a service would show for a source, as far as its header allows. Never throws on malformed
+ * mail.
  *
  * @param head the source, or its beginning
- * @param known what the place it lies at tells: its received date (milliseconds since the epoch, or null) and flags
+ * @param known what its place shows: its received date (milliseconds since the epoch, or null) and flags
  */
 export function listingOf(
   head: Buffer,
@@ -20,7 +21,7 @@ export function listingOf(
     readonly uid: number;
     readonly size: number;
     readonly received: number | null;
-    /** When the file was written: for sources that tell no date at all. */
+    /** When the file was written: for sources without any date. */
     readonly modified: number;
     readonly flags: readonly string[];
   },

@@ -77,7 +77,7 @@ export class Manifests {
   *unmet(): Generator<string> {
     for (const { path, index, parts } of this.#folders.values()) {
       const root = path.slice(0, -MANIFEST_NAME.length);
-      // What lies in another part that was imported is not told twice.
+      // What lies in another part that was imported is not listed twice.
       const outermost = [...parts].filter((part) => !isWithin(part, parts));
       for (const part of outermost) for (const at of index?.unmet(part) ?? []) yield `${root}${at}`;
     }

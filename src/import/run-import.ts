@@ -43,7 +43,7 @@ export interface ImportResult {
   readonly known: number;
   /** Messages that were forgotten or pruned on purpose: they do not come back. */
   readonly forgotten: number;
-  /** Files that are no mail, as far as their names and first bytes tell. */
+  /** Files that are not mail, judging by their names and first bytes. */
   readonly passedOver: number;
   /** Manifests of exports that the files lie in; those that are damaged were not used. */
   readonly manifests: readonly { readonly path: string; readonly used: boolean }[];
@@ -54,10 +54,10 @@ export interface ImportResult {
 const MOST_FAILURES = 10_000;
 
 /**
- * Brings mail from files into the archive, as a mailbox of its own. Bytes stay as they are. A message that its
- * folder has, or ever had, is not added again, so an import that was interrupted goes on when it is run again.
- * One that cannot be read is named, and the others are imported. What the manifest of an export says of a message is
- * used if the bytes are those that it lists.
+ * Imports mail from files into the archive, as a mailbox of its own. Bytes stay unchanged. A message that its
+ * folder has, or ever had, is not added again, so running an interrupted import again continues it.
+ * A message that cannot be read is named, and the others are imported. What an export's manifest records about a
+ * message is used if the bytes match its entry.
  *
  * @throws import-unreadable, import-no-mail, import-manifest-damaged (for a zip) for a path that was named, import-name-taken; what the log's writer and the fold throw
  */

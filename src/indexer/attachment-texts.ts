@@ -43,9 +43,9 @@ export interface AttachmentReadingOptions {
 const BATCH = 64;
 
 /**
- * Reads the text of attachments that nobody has read yet, each distinct one once, and indexes the messages that have
- * them. For when messages themselves are searchable: at the end of a pass, or in idle time. An attachment that cannot
- * be read is put down as failed and not tried again by this version.
+ * Reads the text of attachments that have not been read yet, each distinct one once, and indexes the messages that have
+ * them. Call it when the messages themselves are searchable: at the end of a pass, or in idle time. An attachment that
+ * cannot be read is recorded as failed and not tried again by this version.
  *
  * @returns how many were read, failures among them, and how many are left
  * @throws what the store throws; what `sources` throws other than damage or purges; `mime-worker-failed`

@@ -24,7 +24,7 @@ export interface FoldLogOptions {
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
   readonly progress?: (progress: FoldProgress) => void;
-  /** Told of each damaged place. Throw in it to stop there; what was read before is folded. */
+  /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
 
@@ -34,7 +34,7 @@ const RECORDS = 20_000;
 
 /**
  * Folds the log into a catalog from the commit the catalog has reached. Stops at the end of the log or, between
- * two transactions, when aborted. Damage is told; the batches behind it are folded all the same, as far as they
+ * two transactions, when aborted. Damage is reported; the batches behind it are still folded, as far as they
  * can be read.
  */
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {

@@ -1,7 +1,7 @@
 import type { IndexingResult, IndexPendingOptions } from './index-pending.ts';
 import { indexPending } from './index-pending.ts';
 
-/** Makes stored messages searchable, a few at a time beside other work or all at once. */
+/** Makes stored messages searchable, a few at a time during other work or all at once. */
 export interface Indexer {
   /** Indexes at most `limit` messages, newest first; resolves with how many are left. */
   some(limit: number, signal: AbortSignal): Promise<number>;

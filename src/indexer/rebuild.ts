@@ -34,9 +34,9 @@ export interface RebuildOptions {
   /** Without it the text of attachments waits for the next pass. */
   readonly attachments?: AttachmentExtractor;
   readonly signal: AbortSignal;
-  /** The highest number of a commit that the old catalog has seen: what is wrong up to it is damage of the log. */
+  /** The highest commit number that the old catalog has seen: errors up to it are damage of the log. */
   readonly seen?: number | undefined;
-  /** The old catalog goes on under this name: from a damaged log it may know what the log has lost. */
+  /** The old catalog is kept under this name: it may know what a damaged log has lost. */
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
   readonly onIndex?: (progress: IndexingProgress) => void;
@@ -56,8 +56,8 @@ export interface RebuildResult extends FoldProgress {
 }
 
 /**
- * Makes the catalog anew from the log, texts included, beside the old one, and puts it in its place when it is
- * whole. Works with a damaged log, of which it folds what can be read.
+ * Rebuilds the catalog from the log, texts included, in a file next to the old one, and replaces the old one when it
+ * is complete. Works with a damaged log, of which it folds what can be read.
  *
  * @throws `rebuild-interrupted` when aborted, `catalog-disk-full`, `catalog-io`: then, as after any error, the old catalog
  *   is as it was, or where it was to be kept
@@ -144,10 +144,10 @@ async function attachmentsRead(
 }
 
 /**
- * Puts the new database in the place of the old one. Where the old one has no write-ahead log, as after every orderly
- * end, one rename does it, and there is a catalog at any moment. Otherwise the database goes before its log: SQLite
- * drops a log without a database, but would replay one that lies beside a database it does not belong to. A crash
- * in between leaves no catalog, which opening makes anew from the log.
+ * Replaces the old database with the new one. Where the old one has no write-ahead log, as after every orderly exit,
+ * one rename does it, and a catalog exists at any moment. Otherwise the database is removed before its log: SQLite
+ * drops a log without a database, but would replay one that lies next to a database it does not belong to. A crash
+ * in between leaves no catalog, and opening then rebuilds it from the log.
  */
 async function swap(fresh: string, file: string): Promise<void> {
   const log = `${file}-wal`;
@@ -159,8 +159,8 @@ async function swap(fresh: string, file: string): Promise<void> {
 }
 
 /**
- * Durable before the old one goes: it may be the only one that knows what the log has lost. What cannot be copied, as
- * when the disk does not give it back, is moved: whatever is left of it goes on under the new name.
+ * Keeps the old catalog under a new name, durably, before it is replaced: only it may know what the log has lost. A
+ * file that cannot be copied, for instance because the disk cannot read it, is moved with whatever is left of it.
  *
  * @returns why it was moved, an errno or `not a file`; null for a copy
  */

@@ -37,8 +37,8 @@ export interface SharedPause {
   readonly gates: Set<Gate>;
 }
 
-/** Shorter waits are pacing, and not worth telling. */
-const TELL_FROM_MS = 1000;
+/** Shorter waits are pacing, and not worth reporting. */
+const REPORT_FROM_MS = 1000;
 
 interface Waiter {
   readonly go: (startedAt: number) => void;
@@ -104,7 +104,7 @@ export class Gate {
     return Math.max(leftOf(this.#shared.pause.until, now), leftOf(this.#state.holdUntil, now));
   }
 
-  /** Passes at once where nobody waits: the time of passing, else null (then `enter`). */
+  /** Passes at once if nothing waits: returns the time of passing, else null (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
     const now = this.#clock.now();
@@ -192,7 +192,7 @@ export class Gate {
   }
 
   #wait(now: number, ms: number, reason: WaitReason): number {
-    if (ms >= TELL_FROM_MS && (reason !== 'rate' || this.#lines.size > 0)) {
+    if (ms >= REPORT_FROM_MS && (reason !== 'rate' || this.#lines.size > 0)) {
       this.#onWait?.({ host: this.#host, until: now + ms, reason });
     }
     return Math.max(1, Math.ceil(ms));

@@ -32,7 +32,7 @@ export class Limiter {
     readonly policy: PacePolicy;
     readonly clock?: Clock;
     readonly store?: LimiterStore;
-    /** Told when a wait of a second or more begins. */
+    /** Called when a wait of a second or more begins. */
     readonly onWait?: (wait: Wait) => void;
   }) {
     const { requestsPerMinute, concurrency } = options.policy;

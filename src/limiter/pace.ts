@@ -64,17 +64,17 @@ export type Decision =
 const MINUTE_MS = 60_000;
 /**
  * Added to the minute when pacing. It absorbs requests that travel at different speeds, and, where requests
- * are closer together than timers can tell, lets the pace catch up on that much lateness.
+ * are closer together than timers can resolve, lets the pace catch up on that much lateness.
  */
 const SLACK_MS = 100;
 /** A host may not make us wait longer than this, whatever its Retry-After says. */
 export const LONGEST_HOLD_MS = 3_600_000;
 /** Without a Retry-After: the first wait after a 429; it doubles with each further one. */
 const FIRST_HOLD_MS = 5_000;
-/** A Retry-After this long tells of a limit counted by the minute, a shorter one of a limit by the second. */
+/** A Retry-After this long indicates a limit counted by the minute, a shorter one a limit by the second. */
 const MINUTE_WINDOW_HINT_MS = 10_000;
-/** Fewer requests a minute than this tell nothing about a limit: one refusal of a lone request is not a reason to creep. */
-const TELLING_RATE = 20;
+/** Fewer requests a minute than this show nothing about a limit: the refusal of a lone request is no reason to creep. */
+const CONCLUSIVE_RATE = 20;
 const DECREASE = 0.5;
 const GAIN_SHARE = 0.05;
 const LARGEST_BURST = 10;
@@ -191,7 +191,7 @@ export function learn(
     asked !== null && asked >= MINUTE_WINDOW_HINT_MS
       ? recent(state.minute, MINUTE_MS, now)
       : Math.max(recent(state.minute, MINUTE_MS, now), recent(state.second, 1000, now) * 60);
-  const before = Math.min(rateOf(state, policy), Math.max(sent, TELLING_RATE));
+  const before = Math.min(rateOf(state, policy), Math.max(sent, CONCLUSIVE_RATE));
   const refusals = state.refusals + 1;
   const byItself = Math.min(LONGEST_HOLD_MS, FIRST_HOLD_MS * 2 ** Math.min(refusals - 1, 20));
   return hold(

@@ -14,7 +14,7 @@ export interface ConnectionLimits {
 /**
  * Bounds the connections of a server without turning away new ones while old ones do nothing. A connection is idle
  * while no complete request header has come on it, or after its last answer. Where there are too many, the oldest idle
- * one is closed: half-sent requests of a stranger push out each other, and nobody who sends a whole request.
+ * one is closed: a stranger's half-sent requests push out each other, and never a client that sends a whole request.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
@@ -83,7 +83,7 @@ export class Connections {
 
 /** What a client may cost. Whoever sends or reads slower than this is cut off. */
 export interface ListenerLimits {
-  /** Until the last header has come: nobody has shown a secret before. */
+  /** Until the last header has come: before that no client has shown a secret. */
   readonly headersMs: number;
   /** Until the last byte of the body has come. */
   readonly requestMs: number;

@@ -50,7 +50,7 @@ const REPLY = new RegExp(
 const LEADING_BLOB = new RegExp(`^${BLOB}`, 'u');
 const TRAILER = /\s*\(fwd\)$/i;
 const WRAPPED = /^\[fwd:(.*)\]$/i;
-/** A subject of more is cut before it is looked at. */
+/** A longer subject is cut before it is parsed. Code units. */
 const LONGEST = 1_000;
 
 export function baseSubject(subject: string): BaseSubject {

@@ -5,16 +5,15 @@ const RESERVED =
   /^(?:con|prn|aux|nul|clock\$|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])[ ]*(?:\.|$)/i;
 
 /**
- * Code units of a name that are looked at: more than any system takes, and little enough that mail cannot make work of
- * them.
+ * Code units of a name that are read: more than any system accepts, and few enough that mail cannot cause much work
+ * with them.
  */
 export const NAME_LENGTH = 1_024;
 
 /**
- * One component of a path that any system takes: one line in Unicode's composed form, without separators, controls,
- * characters that Windows refuses or that change the direction of text; not hidden, no device, and without blanks
- * or dots at its end. Of a text longer than 1,024 code units only those are looked at. Empty where nothing but such
- * things was given.
+ * Returns one component of a path that any system accepts: one line in Unicode's composed form, without separators,
+ * controls, characters that Windows refuses or that change the direction of text; not hidden, no device, and without
+ * blanks or dots at its end. Of a longer text only the first 1,024 code units are read. Empty if nothing remains.
  */
 export function harmlessName(text: string): string {
   const line = withoutBareEnd(

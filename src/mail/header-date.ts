@@ -21,12 +21,12 @@ const DATE_TIME =
 const CTIME =
   /([a-z]{3})[ \t]+(\d{1,2})[ \t]+(\d{1,2}):(\d{2})(?::(\d{2}))?[ \t]+(?:([a-z]{3,4})[ \t]+)?(\d{4})/i;
 
-/** 1970-01-01 to 2200-01-01: a received date outside of it is somebody's broken clock. */
+/** 1970-01-01 to 2200-01-01: a received date outside of it comes from a broken clock. */
 const EARLIEST = 0;
 const LATEST = 7_258_118_400_000;
 
 /**
- * The time a Date, Received or "From " line tells, in milliseconds since the epoch. Never depends on the
+ * Returns the time in a Date, Received or "From " line, in milliseconds since the epoch. Never depends on the
  * machine's zone (which Date.parse does for a text without one): no zone means UTC.
  *
  * @returns null where no plausible time is found

@@ -59,7 +59,7 @@ export interface ListedAttachment {
 
 /**
  * A message as a listing of the origin shows it, decoded leniently: a field that is missing is null or empty.
- * `extra` holds every field of the record that has no name here, so that nothing the service said is lost.
+ * `extra` holds every field of the record that has no name here, so that nothing the service sent is lost.
  */
 export interface Listing {
   readonly uid: number;

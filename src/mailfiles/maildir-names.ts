@@ -12,7 +12,7 @@ const LETTERS: readonly (readonly [letter: string, flag: string])[] = [
   ['T', '\\Deleted'],
 ];
 
-/** The flags that the info part of a name tells, in the order of its letters. */
+/** Returns the flags in the info part of a name, in the order of its letters. */
 export function flagsFromName(name: string): string[] {
   const letters = /[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? '';
   return [...letters].flatMap((letter) => LETTERS.find(([known]) => known === letter)?.[1] ?? []);

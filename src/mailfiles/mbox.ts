@@ -19,7 +19,7 @@ export interface MboxRange {
 }
 
 const CHUNK_BYTES = 1 << 20;
-/** Of a long line only its beginning is looked at. */
+/** Only this many bytes of a long line are checked. */
 const LINE_BYTES = 4096;
 const LF = 10;
 const CR = 13;
@@ -135,7 +135,7 @@ export class LineQuotes {
       bytes = Buffer.concat([this.#held, piece]);
       this.#held = Buffer.alloc(0);
     }
-    let told = 0;
+    let yielded = 0;
     let at = 0;
     while (at < bytes.length) {
       if (this.#atLineStart) {
@@ -144,17 +144,17 @@ export class LineQuotes {
           // It does not matter which `>` is put or taken: all but the one to take are settled, however many come.
           const letters = afterQuotes(bytes, at);
           const settled = this.#change === 1 ? letters : Math.max(at, letters - 1);
-          if (settled > told) yield bytes.subarray(told, settled);
+          if (settled > yielded) yield bytes.subarray(yielded, settled);
           this.#held = Buffer.from(bytes.subarray(settled));
           return;
         }
         if (kind === 'from' && this.#change === 1) {
-          yield bytes.subarray(told, at);
+          yield bytes.subarray(yielded, at);
           yield QUOTE;
-          told = at;
+          yielded = at;
         } else if (kind === 'from' && bytes[at] === GREATER) {
-          yield bytes.subarray(told, at);
-          told = at + 1;
+          yield bytes.subarray(yielded, at);
+          yielded = at + 1;
         }
         this.#atLineStart = false;
       }
@@ -163,7 +163,7 @@ export class LineQuotes {
       at = lf + 1;
       this.#atLineStart = true;
     }
-    if (bytes.length > told) yield bytes.subarray(told);
+    if (bytes.length > yielded) yield bytes.subarray(yielded);
   }
 
   /** What was held back at the end of the message. */

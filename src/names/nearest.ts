@@ -2,8 +2,8 @@
 const LONGEST = 200;
 
 /**
- * The candidate a typing mistake was probably meant to be: the nearest by edits, at most a third of the
- * word's length away (one edit for short words), or the only one that goes on from it.
+ * Returns the candidate that a mistyped word was probably meant to be: the nearest by edits, at most a third of the
+ * word's length away (one edit for short words), or the only one that the word is a prefix of.
  */
 export function nearest(found: string, candidates: readonly string[]): string | null {
   if (found.length > LONGEST) return null;

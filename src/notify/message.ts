@@ -4,8 +4,8 @@ import type { Notice, Trouble } from './plan.ts';
 /** What a notification says; as JSON on standard input of the command, and in the body of the POST. */
 export interface NotificationMessage {
   /**
-   * `failing` when anything does, `warning` when nothing fails yet, `recovered` when all that is told works again, `alive`
-   * for a sign of life.
+   * `failing` when anything does, `warning` when nothing fails yet, `recovered` when everything that is reported works
+   * again, `alive` for a sign of life.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive';
   /** True while nothing is known not to work. */
@@ -31,7 +31,7 @@ export interface MessageItem {
   readonly since: string;
   /** ISO 8601: null while it fails. */
   readonly until: string | null;
-  /** It was told before, and is still so. */
+  /** It was reported before, and still fails. */
   readonly reminder: boolean;
 }
 

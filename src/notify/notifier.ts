@@ -5,7 +5,7 @@ import { following } from '../limiter/on-abort.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { messageOf, type NotificationMessage, type Surroundings } from './message.ts';
 import { type Observation, observationsOf, type Subject, subjectKey } from './observation.ts';
-import { allWell, due, observe, type Told, toldIn, tried } from './plan.ts';
+import { allWell, due, observe, type Reported, readReported, tried } from './plan.ts';
 
 /** How a notification went; the reason holds a code, a status or a signal, and no text of anybody's. */
 export type Outcome = { readonly sent: true } | { readonly sent: false; readonly reason: string };
@@ -134,7 +134,7 @@ export interface NotifierOptions extends Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Told of every attempt. */
+  /** Called after every attempt. */
   readonly onSent: (
     channel: Channel,
     event: NotificationMessage['event'],
@@ -153,8 +153,8 @@ const TIMEOUT_MS = 30_000;
 const ALIVE_EVERY_MS = 60_000;
 
 /**
- * Tells somebody when something stops working and when it works again, over each channel that is configured. It takes
- * note at once and sends behind, one thing at a time.
+ * Notifies somebody when something stops working and when it works again, over each configured channel. It records
+ * observations at once and sends in the background, one notification at a time.
  */
 export class Notifier {
   readonly #stopping = new AbortController();
@@ -222,12 +222,12 @@ export class Notifier {
   }
 }
 
-/** One channel: what it was told, and what is under way to it. */
+/** One channel: what was reported to it, and what is being sent. */
 class Sender {
   readonly #channel: Channel;
   readonly #options: NotifierOptions;
   readonly #send: (message: NotificationMessage) => Promise<Outcome>;
-  #told: Told;
+  #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
   #sending: Promise<void> | null = null;
@@ -240,16 +240,16 @@ class Sender {
     this.#channel = channel;
     this.#options = options;
     this.#send = send;
-    this.#told = toldIn(options.memory.get(SCOPE, channel));
+    this.#reported = readReported(options.memory.get(SCOPE, channel));
   }
 
   observe(observations: readonly Observation[]): void {
-    this.#keep(observe(this.#told, observations, this.#options.now()));
+    this.#keep(observe(this.#reported, observations, this.#options.now()));
     this.#next();
   }
 
   settle(subject: Subject, code: string): void {
-    const known = this.#told.troubles[subjectKey(subject)];
+    const known = this.#reported.troubles[subjectKey(subject)];
     if (known?.failure.code === code) this.observe([{ subject, failure: null }]);
   }
 
@@ -257,7 +257,7 @@ class Sender {
   alive(): void {
     const now = this.#options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
-    if (this.#channel !== 'url' || lately || !allWell(this.#told)) return;
+    if (this.#channel !== 'url' || lately || !allWell(this.#reported)) return;
     this.#aliveDue = true;
     this.#next();
   }
@@ -266,16 +266,16 @@ class Sender {
     while (this.#sending !== null) await this.#sending;
   }
 
-  #keep(told: Told): void {
-    if (JSON.stringify(told) === JSON.stringify(this.#told)) return;
-    this.#told = told;
-    this.#options.memory.set(SCOPE, this.#channel, told);
+  #keep(reported: Reported): void {
+    if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
+    this.#reported = reported;
+    this.#options.memory.set(SCOPE, this.#channel, reported);
   }
 
   #next(): void {
     if (this.#sending !== null) return;
     const { now, onError } = this.#options;
-    const notice = due(this.#told, now());
+    const notice = due(this.#reported, now());
     if (notice === null && !this.#aliveDue) return;
     this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
       .catch(onError)
@@ -287,11 +287,11 @@ class Sender {
 
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
     const { now, onSent } = this.#options;
-    const message = messageOf(notice, allWell(this.#told), now(), this.#options);
+    const message = messageOf(notice, allWell(this.#reported), now(), this.#options);
     // Noted before it is sent: a mistake of ours must not send it for ever.
-    this.#keep(tried(this.#told, notice, false, now()));
+    this.#keep(tried(this.#reported, notice, false, now()));
     const outcome = await this.#send(message);
-    this.#keep(tried(this.#told, notice, outcome.sent, now()));
+    this.#keep(tried(this.#reported, notice, outcome.sent, now()));
     onSent(this.#channel, message.event, outcome);
   }
 

@@ -9,7 +9,7 @@ export interface Subject {
   readonly kind: (typeof SUBJECT_KINDS)[number];
   /** Name, address, id or kind of run. */
   readonly name: string;
-  /** Tells it from others that may have the same name, now or one day; where there is none, the name does. */
+  /** Distinguishes it from others that may have the same name, now or one day; without an id, the name does. */
   readonly id?: string | undefined;
 }
 
@@ -45,7 +45,7 @@ export function observationsOf(report: RunReport): Observation[] {
   return [...found.values()];
 }
 
-/** True for what is a warning: everything works so far, and it is told once. */
+/** Returns true for a warning: everything works so far, and it is reported once. */
 export function isWarning({ kind }: Subject): boolean {
   return kind === 'quota';
 }

@@ -9,48 +9,48 @@ import {
   subjectKey,
 } from './observation.ts';
 
-/** What is remembered of a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
+/** What is stored about a subject that does not work, or did not until lately. Times in milliseconds since the epoch. */
 export interface Trouble {
   readonly subject: Subject;
   readonly failure: Failure;
   readonly since: number;
-  /** When it was found not to work last. */
+  /** When it was last found not to work. */
   readonly seenAt: number;
   /** Since when it works again; null while it does not. */
   readonly wellSince: number | null;
-  /** When the failure was told last; null while it was not, and once its recovery was. */
+  /** When the failure was last reported; null before that, and once its recovery was reported. */
   readonly toldAt: number | null;
   /** It failed again soon after it had worked. */
   readonly flapping: boolean;
 }
 
-/** What one channel was told: the troubles by subject, and when something was last sent, or tried to be. */
-export interface Told {
+/** What was reported to one channel: the troubles by subject, and when sending was last tried. */
+export interface Reported {
   readonly troubles: Readonly<Record<string, Trouble>>;
   readonly triedAt: number | null;
 }
 
-export const NOTHING_TOLD: Told = { troubles: {}, triedAt: null };
+export const NOTHING_REPORTED: Reported = { troubles: {}, triedAt: null };
 
-/** What is to be told now, all of it in one notification. */
+/** What to report now, all of it in one notification. */
 export interface Notice {
   readonly failing: readonly Trouble[];
-  /** Told before, and still so a day later. */
+  /** Reported before, and still so a day later. */
   readonly still: readonly Trouble[];
   readonly recovered: readonly Trouble[];
 }
 
-/** What mends itself while nobody looks is not worth a notification. */
+/** A failure that clears by itself within this time is not worth a notification. */
 const PATIENCE_MS = 15 * 60_000;
-/** What fails again this soon had not really recovered, and has to last as long before it is told again. */
+/** What fails again this soon had not really recovered, and has to last as long before it is reported again. */
 const FLAPPING_MS = 60 * 60_000;
-/** Notifications are at least this far apart; what happens in between is told together. */
+/** Notifications are at least this far apart; what happens in between is reported together. */
 const SPACING_MS = 5 * 60_000;
 const REMIND_MS = 24 * 60 * 60_000;
-/** Subjects that nothing looks at any more, such as mailboxes that went. */
+/** For subjects that are no longer observed, such as removed mailboxes. */
 const FORGET_MS = 30 * REMIND_MS;
 
-/** Families that no waiting mends: somebody has to act. */
+/** Families that waiting does not fix: somebody has to act. */
 const AT_ONCE: ReadonlySet<ErrorFamily> = new Set([
   'auth',
   'config',
@@ -60,9 +60,13 @@ const AT_ONCE: ReadonlySet<ErrorFamily> = new Set([
   'held',
 ]);
 
-/** Takes note of how things were found to be. */
-export function observe(told: Told, observations: readonly Observation[], now: number): Told {
-  const troubles = new Map(Object.entries(told.troubles));
+/** Returns what is stored about a channel after some observations. */
+export function observe(
+  reported: Reported,
+  observations: readonly Observation[],
+  now: number,
+): Reported {
+  const troubles = new Map(Object.entries(reported.troubles));
   for (const { subject, failure } of observations) {
     const key = subjectKey(subject);
     const known = troubles.get(key);
@@ -70,7 +74,7 @@ export function observe(told: Told, observations: readonly Observation[], now: n
     else if (known?.wellSince === null) troubles.set(key, { ...known, wellSince: now });
   }
   for (const [key, trouble] of troubles) if (isOver(trouble, now)) troubles.delete(key);
-  return { ...told, troubles: Object.fromEntries(troubles) };
+  return { ...reported, troubles: Object.fromEntries(troubles) };
 }
 
 function failed(
@@ -82,7 +86,7 @@ function failed(
   const begun = { subject, failure, since: now, seenAt: now, wellSince: null, toldAt: null };
   if (known === undefined) return { ...begun, flapping: false };
   if (known.wellSince !== null && known.toldAt === null) return { ...begun, flapping: true };
-  // It has become something that somebody must act on.
+  // It has become a failure that somebody must act on.
   const worse = AT_ONCE.has(failure.family) && !AT_ONCE.has(known.failure.family);
   return {
     ...known,
@@ -102,8 +106,8 @@ function isOver({ wellSince, toldAt, seenAt }: Trouble, now: number): boolean {
   return wellSince !== null && toldAt === null && Math.abs(now - wellSince) >= FLAPPING_MS;
 }
 
-/** What is due to be told; null for nothing. */
-export function due({ troubles, triedAt }: Told, now: number): Notice | null {
+/** Returns what is due to be reported; null for nothing. */
+export function due({ troubles, triedAt }: Reported, now: number): Notice | null {
   if (triedAt !== null && Math.abs(now - triedAt) < SPACING_MS) return null;
   const all = Object.values(troubles);
   const failing = all.filter((trouble) => isRipe(trouble, now));
@@ -122,10 +126,10 @@ function isRipe({ since, wellSince, toldAt, flapping, failure }: Trouble, now: n
   return AT_ONCE.has(failure.family) || now - since >= PATIENCE_MS;
 }
 
-/** Takes note that a notice was told, or, where `sent` is false, that it could not be: it is due again later. */
-export function tried(told: Told, notice: Notice, sent: boolean, now: number): Told {
-  if (!sent) return { ...told, triedAt: now };
-  const troubles = new Map(Object.entries(told.troubles));
+/** Records that a notice was sent, or, if `sent` is false, that it could not be: it is due again later. */
+export function tried(reported: Reported, notice: Notice, sent: boolean, now: number): Reported {
+  if (!sent) return { ...reported, triedAt: now };
+  const troubles = new Map(Object.entries(reported.troubles));
   const mark = (trouble: Trouble, toldAt: number | null): void => {
     const key = subjectKey(trouble.subject);
     // Things may have changed while the notice was under way.
@@ -138,14 +142,14 @@ export function tried(told: Told, notice: Notice, sent: boolean, now: number): T
 }
 
 /** True while nothing is known not to work; warnings apart. */
-export function allWell({ troubles }: Told): boolean {
+export function allWell({ troubles }: Reported): boolean {
   return Object.values(troubles).every(
     ({ subject, wellSince }) => wellSince !== null || isWarning(subject),
   );
 }
 
 const family = z.enum(ERROR_FAMILIES);
-const told = z.object({
+const reportedSchema = z.object({
   troubles: z.record(
     z.string(),
     z.object({
@@ -165,7 +169,7 @@ const told = z.object({
   triedAt: z.number().nullable(),
 });
 
-/** Reads back what a channel was told; nothing where it is not that: at worst something is told twice. */
-export function toldIn(value: unknown): Told {
-  return told.safeParse(value).data ?? NOTHING_TOLD;
+/** Reads back what was reported to a channel; nothing if it has another shape: at worst a report is repeated. */
+export function readReported(value: unknown): Reported {
+  return reportedSchema.safeParse(value).data ?? NOTHING_REPORTED;
 }

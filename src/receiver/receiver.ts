@@ -11,7 +11,7 @@ export interface ReceiverOptions extends ReceptionPorts {
    * none of them explains.
    */
   readonly secrets: () => Promise<readonly KnownWebhook[]>;
-  /** Under which address the service reaches this, where the configuration says so. */
+  /** Address under which the service reaches this receiver, if configured. */
   readonly publicUrl?: string | null;
   readonly limits?: Partial<ReceptionLimits & ListenerLimits>;
 }

@@ -29,7 +29,7 @@ const EVERY_MS = 60_000;
 export class RefusalTally {
   readonly #since = new Map<RefusalReason, { at: number; times: number }>();
 
-  /** How many to tell of now; 0 for none. */
+  /** Counts a refusal and returns how many to report now; 0 for none. */
   note(reason: RefusalReason, now: number): number {
     const known = this.#since.get(reason);
     if (known !== undefined && now - known.at < EVERY_MS && now >= known.at) {
@@ -177,7 +177,7 @@ export class Reception {
       if (errnoOf(error) === undefined && !request.signal.aborted) throw error;
       return this.#refuse('broken');
     }
-    // The secret said which mailbox it is: that much is worth knowing even when the rest is too long.
+    // The secret identifies the mailbox: that much is worth knowing even when the rest is too long.
     onHint(hintOf(webhook, body, now()));
     if (body === null) return this.#refuse('too-large');
     log({ event: 'delivery', webhook: webhook.id, bytes: body.length });

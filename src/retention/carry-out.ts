@@ -18,8 +18,8 @@ import type { MessageId } from '../mail/words.ts';
 import type { Survey } from './survey.ts';
 
 /**
- * A purge that was decided: durable before the log says so, and gone when nothing of it is left to do. It holds
- * numbers and hashes only.
+ * A purge that was decided: durable before the log records it, and removed when all of it is done. It holds only
+ * numbers and hashes.
  */
 export interface PurgeWork {
   readonly reason: 'forgotten' | 'pruned';
@@ -89,7 +89,7 @@ function isEntry(value: unknown): value is [number, number[]] {
 export type PurgedFact = Extract<Fact, { fact: 'purged' }>;
 
 /**
- * Writes down what goes and then says so in the log, with one commit: from then on it is decided, and
+ * Writes down what is to be removed and then records it in the log, with one commit: from then on it is decided, and
  * `compactPurged` has to be called until it returns.
  *
  * @param facts one a message, without the blobs that the survey found
@@ -141,13 +141,13 @@ export async function decidedPurge(files: FileLayer, dir: string): Promise<Purge
 }
 
 export interface Compacted {
-  /** Segments that were written anew, and bytes of their files before and after. */
+  /** Segments that were rewritten, and bytes of their files before and after. */
   readonly segments: number;
   readonly bytesBefore: number;
   readonly bytesAfter: number;
 }
 
-/** Segments written anew before the files they replace go: room for these is needed at a time. */
+/** Segments rewritten before the files they replace are removed: this many need room at a time. */
 const DROP_EVERY = 4;
 
 /** What a purge writes with. */
@@ -160,12 +160,12 @@ export interface PurgeWriter {
 }
 
 /**
- * Writes every segment anew that has something of a decided purge, and removes the files before. The last segment comes
- * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while. The same
- * catalog from the commit of the purge on, that is: a power cut must not bring back one that has not reached it, whose
- * rows would be of facts that are gone.
+ * Rewrites every segment that holds data of a decided purge, and removes the earlier files. The last segment comes
+ * first: so a fact never outlives those it builds on, and the log implies the same catalog all the while. This holds
+ * for catalogs that have reached the commit of the purge: a power cut must not bring back an earlier one, whose rows
+ * would come from facts that are gone.
  *
- * @throws `disk-full` and the other errors of writing, `log-damaged`, `purge-interrupted`: the same call goes on
+ * @throws `disk-full` and the other errors of writing, `log-damaged`, `purge-interrupted`: the same call resumes
  */
 export async function compactPurged(
   files: FileLayer,
@@ -198,8 +198,8 @@ export function endPurge(files: FileLayer, dir: string): Promise<void> {
 }
 
 /**
- * Removes what lies beside the log and may have bytes of what was forgotten: tails that were put aside and files that a
- * repair replaced. The log is whole, or nothing could have been forgotten: nobody needs them.
+ * Removes files next to the log that may hold bytes of what was forgotten: tails that were put aside and files that a
+ * repair replaced. Nobody needs them: the log is complete, or nothing could have been forgotten.
  */
 export async function dropAsides(files: FileLayer, dir: string): Promise<void> {
   const folder = logFolder(dir);

@@ -75,7 +75,7 @@ export function planPrune(policy: Policy, known: Known): PrunePlan {
   return { prune, byReason, kept, left };
 }
 
-/** What the log is told about a message that goes. */
+/** Returns the fact that records a message's removal in the log. */
 export function purgedFact(
   message: MessageId,
   reason: PurgedFact['reason'],

@@ -5,7 +5,7 @@ export interface Policy {
   readonly endedAfterDays: number | null;
   /** For messages that only ever stood in folders of drafts. */
   readonly draftsAfterDays: number | null;
-  /** The first that fits a place counts, in place of `endedAfterDays`. Names may contain `*`. */
+  /** The first that matches a place applies instead of `endedAfterDays`. Names may contain `*`. */
   readonly rules: readonly {
     readonly mailbox?: string | undefined;
     readonly folder?: string | undefined;
@@ -55,7 +55,7 @@ export type Verdict =
   | { readonly prune: false; readonly reason: KeepReason };
 
 export const DAY_MS = 86_400_000;
-/** A second look at least this much later has to agree that something is gone. */
+/** A second check at least this much later has to confirm that something is gone. */
 export const CONFIRM_AFTER_MS = 7 * DAY_MS;
 
 /**
@@ -132,10 +132,10 @@ function keep(reason: KeepReason): Verdict {
 
 /** Clocks of two machines may differ by so much. */
 const CLOCK_SLACK_MS = 5 * 60_000;
-/** Nothing was committed for so long: more likely the clock is wrong, and else a sync has to look first. */
+/** With no commit for this long the clock is probably wrong; if it is right, a sync has to run first. */
 export const CLOCK_AHEAD_MS = 30 * DAY_MS;
 
-/** Whether a clock can be believed beside the time of the last commit. */
+/** Compares a clock with the time of the last commit; undefined when the clock is plausible. */
 export function clockTrouble(now: number, lastCommit: number): 'behind' | 'ahead' | undefined {
   if (now < lastCommit - CLOCK_SLACK_MS) return 'behind';
   return now > lastCommit + CLOCK_AHEAD_MS ? 'ahead' : undefined;

@@ -5,10 +5,10 @@ import { PlaceStory } from './place-story.ts';
 import { type RecordAt, walkLog } from './walk-log.ts';
 
 /**
- * Tells which folder a path meant at each moment of the log. Facts name folders by the path they had then; a rename
- * moves a folder's places to another path, and what stood there before is another folder.
+ * Determines which folder a path meant at each moment of the log. Facts name folders by the path they had then; a
+ * rename moves a folder's places to another path, and what was there before is another folder.
  *
- * A key depends on nothing but the renames told until then: two readings of a log, which ask about other places, give
+ * A key depends only on the renames noted until then: two readings of a log that ask about different places give
  * the same keys.
  */
 export class FolderIdentities {
@@ -17,8 +17,8 @@ export class FolderIdentities {
   /** How often a folder was renamed away from a path: the next one of that name is another. */
   readonly #left = new Map<string, number>();
 
-  /** To be told every fact in the order of the log. */
-  tell(fact: Fact): void {
+  /** Notes a fact; call it for every fact, in the order of the log. */
+  note(fact: Fact): void {
     if (fact.fact !== 'folder-renamed') return;
     const { host, mailbox, folder, to } = fact;
     const from = text(host, mailbox, folder);
@@ -100,7 +100,7 @@ export async function surveyPurge(
       }
     } else {
       const { fact } = record;
-      folders.tell(fact);
+      folders.note(fact);
       if (!('uid' in fact)) continue;
       const key = folders.keyOf(fact);
       if (first.places.has(key)) {
@@ -161,7 +161,7 @@ async function concerned(
     }
     if (record.kind !== 'fact') continue;
     const { fact } = record;
-    folders.tell(fact);
+    folders.note(fact);
     if (fact.fact === 'quarantined' && fact.kept !== undefined) {
       const key = folders.keyOf(fact);
       kept.set(key, (kept.get(key) ?? new Set()).add(fact.kept));

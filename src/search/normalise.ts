@@ -34,7 +34,7 @@ export function foldLetters(text: string): string {
  */
 export function foldWord(word: string): string {
   if (isAscii(word)) return word.toLowerCase();
-  // Lower case in JavaScript looks at neighbours: a capital sigma at the end of a word becomes the final one.
+  // Lower case in JavaScript depends on neighbours: a capital sigma at the end of a word becomes the final one.
   return foldLetters(word)
     .toLowerCase()
     .normalize('NFC')

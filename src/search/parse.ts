@@ -79,7 +79,7 @@ class Parser {
       alternatives += 1;
       const token = this.#peek();
       if (this.#at === before) {
-        // Nothing at all stands here: fine in an empty query, wrong beside an OR.
+        // An operand is missing: fine in an empty query, wrong next to an OR.
         const or = alternatives > 1 ? this.tokens[this.#at - 1] : isOr(token) ? token : undefined;
         if (or !== undefined) throw this.#wrong('search-missing-operand', or);
       }

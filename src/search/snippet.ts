@@ -27,8 +27,8 @@ const WORD = once(
 );
 
 /**
- * The words and phrases of a query that a text may show, where they are looked for in one of these fields: those of
- * a message's body if not said. What is excluded is not looked for.
+ * Returns the words and phrases of a query that a text may show, if the query searches one of these fields for them:
+ * by default those of a message's body. Leaves out what the query excludes.
  */
 export function soughtWords(
   node: SearchNode,
@@ -158,7 +158,7 @@ function wordsIn(text: string): string[] {
   return words;
 }
 
-/** The first word at or after a position. A word of ASCII, with none but ASCII beside it, is found without `WORD`. */
+/** Returns the first word at or after a position. An ASCII word between ASCII characters is found without `WORD`. */
 function nextWord(text: string, from: number): Range | undefined {
   let start = from;
   while (isAsciiSign(text.charCodeAt(start))) start += 1;

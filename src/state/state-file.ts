@@ -34,9 +34,9 @@ export function stateFile(dataDir: string): string {
 
 /**
  * Opens the state for the writer of the archive. A file that SQLite cannot read is moved aside and a new one
- * begun: nothing in it is needed, but somebody may want to look at it.
+ * begun: nothing in it is needed, but the user may want to inspect it.
  *
- * @param movedAside hears where the damaged file went
+ * @param movedAside called with the path that the damaged file was moved to
  * @throws `catalog-io`, `catalog-disk-full`, `catalog-busy` when the disk is the trouble, not the content
  */
 export function openState(dataDir: string, movedAside?: (file: string) => void): StateFile {
@@ -54,7 +54,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
   }
 }
 
-/** Reads the state beside a writer or without one; undefined where there is none that can be read. */
+/** Opens the state for reading, with or without a writer; undefined where there is none that can be read. */
 export function readState(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
   if (!isFile(file)) return undefined;
@@ -77,16 +77,16 @@ export function hasState(dataDir: string): boolean {
 }
 
 /**
- * Opens the state beside a writer, to remember something of one's own: a file that is there and can be written.
- * Undefined otherwise; nothing is made, mended or put aside, which is the writer's to do.
+ * Opens the state while another process may be its writer, to store something of one's own: only a file that exists
+ * and can be written. Undefined otherwise; creating, mending and putting aside are left to the writer.
  */
-export function openStateBeside(dataDir: string): StateFile | undefined {
+export function openExistingState(dataDir: string): StateFile | undefined {
   const file = stateFile(dataDir);
   if (!isFile(file)) return undefined;
   let database: Database.Database | undefined;
   try {
     database = new Database(file, { fileMustExist: true, timeout: BUSY_TIMEOUT });
-    // A file system that is read-only says so at the first write only.
+    // A read-only file system fails only at the first write.
     database.exec('BEGIN IMMEDIATE; ROLLBACK');
     if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
   } catch (error) {
@@ -99,8 +99,8 @@ export function openStateBeside(dataDir: string): StateFile | undefined {
 }
 
 /**
- * Writes the state anew without what was deleted from it: SQLite leaves that in free pages. The caller holds the
- * archive's lock. Files that were put aside as unreadable go.
+ * Rewrites the state without what was deleted from it: SQLite leaves that in free pages. The caller holds the
+ * archive's lock. Files that were put aside as unreadable are removed.
  *
  * Scopes whose keys are places are forgotten, since these may be places of what was forgotten; they are learned again.
  */
@@ -153,7 +153,7 @@ function begin(database: Database.Database): void {
   })();
 }
 
-/** SQLite would wait for a pipe's other end for ever. False as well below a file, or where nobody may look. */
+/** Refuses pipes, whose other end SQLite would await for ever. False also below a file or an unreadable folder. */
 function isFile(file: string): boolean {
   return existsSync(file) && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }

@@ -7,8 +7,8 @@ import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash } from '../mail/words.ts';
 
 /**
- * Finds blobs by what an archive's catalog says of where they are. That is a hint and nothing more: the bytes are taken
- * when they have the hash, and whoever finds nothing here waits until the log itself has told where they are.
+ * Finds blobs at the positions in an archive's catalog. A position is only a hint: the bytes are used if they have the
+ * hash, and a caller that finds nothing here waits until the log itself has shown where they are.
  */
 export class BlobsByCatalog {
   #opened: { readonly catalog: ComparedCatalog; readonly reader: LogReader } | undefined;
@@ -21,7 +21,7 @@ export class BlobsByCatalog {
 
   /** @throws system errors of reading the log */
   find(hash: BlobHash): Buffer | undefined {
-    if (!this.#isTold(hash)) return undefined;
+    if (!this.#hasPosition(hash)) return undefined;
     try {
       return this.#opened?.reader.readBlob(hash);
     } catch (error) {
@@ -36,7 +36,7 @@ export class BlobsByCatalog {
     this.#opened = undefined;
   }
 
-  #isTold(hash: BlobHash): boolean {
+  #hasPosition(hash: BlobHash): boolean {
     if (this.#useless) return false;
     try {
       this.#opened ??= this.#open();

@@ -13,13 +13,13 @@ import { PackedBatches } from './packed-batches.ts';
 import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
-/** Records handed on together, at least: enough for one transaction of the fold, which goes on beside. */
+/** Records handed on together, at least: enough for one transaction of the fold, which runs meanwhile. */
 const RECORDS = 1_000;
-/** Characters handed on together, at least, however few records they are: what a text can hold has an end. */
+/** Characters handed on together, at least, however few records they are: the length of a string is limited. */
 const CHARACTERS = 8 * 1024 * 1024;
 
 /**
- * Reads a segment's file whole and checks all that can be told from it alone: header, record headers, CRCs, and with
+ * Reads a segment's whole file and checks all that it shows by itself: header, record headers, CRCs, and with
  * `full` every SHA-256, the footer against the records, and every message whose bytes are there or in `blobs`.
  */
 export function* checkSegment(
@@ -88,7 +88,7 @@ function* check(
   let step = walk.next();
   for (; step.done !== true; step = walk.next()) {
     const item = step.value;
-    // Zeros in the place of what the disk does not give back may have been commits.
+    // Zeros that replace what the disk cannot read may have been commits.
     const tail =
       item.what === 'remainder' &&
       isWritten &&

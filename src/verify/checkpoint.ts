@@ -66,7 +66,7 @@ export function signCheckpoint(head: LogHead, key: KeyObject, now: number): Chec
 }
 
 /**
- * Reads a checkpoint and checks its signature. Fields that it does not know are not looked at.
+ * Reads a checkpoint and checks its signature. Ignores unknown fields.
  *
  * @throws `checkpoint-unreadable`, `checkpoint-forged`
  */
@@ -130,7 +130,7 @@ function pemKey(text: string): string | undefined {
     const key = createPublicKey(text);
     return key.asymmetricKeyType === 'ed25519' ? rawOf(key) : undefined;
   } catch {
-    // No key: told by the caller.
+    // No key: the caller reports it.
     return undefined;
   }
 }

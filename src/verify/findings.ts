@@ -42,7 +42,7 @@ export type Finding =
       readonly key: Readonly<Record<string, string | number | null>>;
       readonly message: ConcernedMessage | null;
     }
-  /** The catalog's file is damaged; `rebuild` makes it anew. */
+  /** The catalog's file is damaged; `rebuild` recreates it. */
   | { readonly what: 'catalog-file'; readonly detail: string }
   /** A commit that was vouched for is not in the log: it ends before it, or has another in its place. */
   | {
@@ -84,7 +84,7 @@ const MOST_NAMED = 100;
 
 type Asked = readonly (Concerns | undefined)[];
 
-/** The messages that the first of the catalogs that can tell places in a damaged stretch. */
+/** Returns the messages in a damaged stretch, according to the first catalog that knows. */
 export function concernedIn(asked: Asked, damage: SegmentDamage): ConcernedMessage[] {
   const span = spanOf(damage);
   if (span === undefined) return [];

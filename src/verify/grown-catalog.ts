@@ -103,7 +103,7 @@ export interface Grown {
   readonly reached: ReturnType<ComparedCatalog['reached']> | undefined;
 }
 
-/** The catalog to look at; what keeps it from being read is told, and damage is a finding. */
+/** Opens the catalog to check; returns what keeps it from being read, and adds damage to the findings. */
 export function openGrown(dir: string, findings: Findings): Grown {
   const without = (state: CatalogState, unread: string | null = null) => ({
     catalog: undefined,
@@ -127,8 +127,8 @@ export function openGrown(dir: string, findings: Findings): Grown {
 }
 
 /**
- * A catalog that is asked what is concerned, as long as it can be read. Trouble of its own ends that: it is kept in
- * `trouble` for whoever judges the catalog, and what is told of the log goes on without names.
+ * A catalog that names what a finding concerns, as long as it can be read. An error of its own ends that: it is kept
+ * in `trouble` for whoever judges the catalog, and later findings about the log carry no names.
  */
 export class Witness implements Concerns {
   trouble: CatalogTrouble | undefined;
@@ -178,7 +178,7 @@ const UNREADABLE: ReadonlySet<string> = new Set<CatalogCode>([
   'catalog-disk-full',
 ]);
 
-/** The catalog's own trouble that an error tells of; other errors go on. */
+/** Returns the catalog's own trouble that an error stands for; rethrows other errors. */
 export function troubleOf(error: unknown): CatalogTrouble {
   if (!(error instanceof MailkeepError)) throw error;
   const detail = String(error.facts.reason ?? error.code);

@@ -14,13 +14,13 @@ import type { Meaning } from './packed-batches.ts';
 import type { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentReport } from './segment-report.ts';
 
-type Told = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
+type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;
 
 /** Rebuilds and hashes messages while their records pass by, as far as their blobs passed by lately or are found. */
 export class MessageCheck {
   count = 0;
   rawBytes = 0;
-  #told: Told[] = [];
+  #outcomes: Outcome[] = [];
   #before = { count: 0, rawBytes: 0 };
 
   constructor(
@@ -57,16 +57,16 @@ export class MessageCheck {
   }
 
   /** What was found out since it was last asked. */
-  taken(): readonly Told[] {
-    const told = this.#told;
-    this.#told = [];
+  taken(): readonly Outcome[] {
+    const outcomes = this.#outcomes;
+    this.#outcomes = [];
     this.#before = { count: this.count, rawBytes: this.rawBytes };
-    return told;
+    return outcomes;
   }
 
   /** Forgets what passed by since it was last asked: no commit made that a part of the archive. */
   drop(): void {
-    this.#told = [];
+    this.#outcomes = [];
     this.count = this.#before.count;
     this.rawBytes = this.#before.rawBytes;
   }
@@ -79,15 +79,15 @@ export class MessageCheck {
       parts.reduce((sum, part) => sum + blobBytesOf(part), 0),
     );
     if (blobs === undefined) {
-      this.#told.push({ what: 'deferred', message: id, blobs: needed });
+      this.#outcomes.push({ what: 'deferred', message: id, blobs: needed });
       return;
     }
     try {
       if (sourceHash(message, size, blobs) === id) return;
-      this.#told.push({ what: 'unsound', message: id, reason: 'hash' });
+      this.#outcomes.push({ what: 'unsound', message: id, reason: 'hash' });
     } catch (error) {
       if (!(error instanceof RecipeMismatch)) throw error;
-      this.#told.push({ what: 'unsound', message: id, reason: 'recipe' });
+      this.#outcomes.push({ what: 'unsound', message: id, reason: 'recipe' });
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { CommittedBatch, FoldedRecord } from '../archive/format/records.ts';
 import type { ReadBatch } from '../archive/read/segment-batches.ts';
 
-/** What a record means to the catalog; a fact as the text of its JSON, which was looked at already. */
+/** What a record means to the catalog; a fact as the text of its JSON, which was already checked. */
 export type Meaning =
   | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
   | { readonly kind: 'message'; readonly id: string; readonly size: number }

@@ -9,14 +9,14 @@ import { unpackBatches } from './packed-batches.ts';
 import type { SegmentDamage, SegmentReport } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
 
-/** A commit that somebody vouches for. */
+/** A commit that the catalog or a checkpoint vouches for. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
   readonly by: 'catalog' | 'checkpoint';
   /** Which archive it is of, where that is known. */
   readonly archiveId?: string;
 }
 
-/** What reading the log tells, in its order. */
+/** Receives what reading the log finds, in the order of the log. */
 export interface LogListener {
   batches(batches: readonly CommittedBatch[]): void;
   damage(damage: SegmentDamage): void;
@@ -56,8 +56,8 @@ export interface LogTotals {
 }
 
 /**
- * Reads every file of the log, several segments at a time, and tells what is in them in the order of the log. Changes
- * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next time.
+ * Reads every file of the log, several segments at a time, and reports their content in the order of the log. Changes
+ * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next run.
  */
 export async function readLog(options: {
   readonly dir: string;
@@ -87,7 +87,7 @@ export async function readLog(options: {
   };
   for (const [index, segment] of segments.entries()) {
     signal.throwIfAborted();
-    // One more than are read at a time, so that no thread waits while this one takes what it was told.
+    // One more than are read at a time, so that no thread waits while this one handles the reports.
     for (let ahead = 0; ahead <= checker.width; ahead += 1) start(index + ahead);
     if (index + checker.width >= segments.length - 1) handOut();
     reading.begin(segment);
@@ -186,12 +186,12 @@ class Reading {
 
   finish(): LogTotals {
     const lastNumber = this.#last?.number ?? 0;
-    const tell = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
+    const report = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
       const other = commit.archiveId !== undefined && commit.archiveId !== this.#archiveId;
       this.#listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
     };
-    for (const commit of this.#diverged) tell(commit, 'diverged');
-    for (const commit of this.#vouched.keys()) tell(commit, 'ends-early');
+    for (const commit of this.#diverged) report(commit, 'diverged');
+    for (const commit of this.#vouched.keys()) report(commit, 'ends-early');
     return {
       archiveId: this.#archiveId,
       last: this.#last,
@@ -212,7 +212,7 @@ class Reading {
     }
   }
 
-  /** Told before any batch of the segment: behind a gap they have to be folded as such. */
+  /** Called before any batch of the segment: behind a gap they have to be folded as such. */
   #begin(report: Extract<SegmentReport, { what: 'begin' }>): void {
     const { before, generation, archiveId } = report;
     this.#generation = generation;

@@ -7,7 +7,7 @@ import type { MessagesJob } from './segment-report.ts';
 
 /**
  * Rebuilds and hashes messages, one after the other, streamed, and returns those that are not what they should be.
- * Why is for whoever reads them again to tell.
+ * The caller reads these again to find the reason.
  *
  * @throws system errors of reading
  */

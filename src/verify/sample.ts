@@ -11,7 +11,7 @@ export interface SegmentCheckup {
   readonly at: number;
   /** Ordinals below were verified at least once. */
   readonly covered: number;
-  /** Where the round that is under way goes on; 0 when none is. */
+  /** Where the current round continues; 0 when there is none. */
   readonly next: number;
 }
 

@@ -8,11 +8,11 @@ import type { BlobHash, MessageId } from '../mail/words.ts';
 export interface SegmentJob {
   readonly dir: string;
   readonly segment: number;
-  /** This generation; the one in force where it is not said. */
+  /** The generation to read; default the one in force. */
   readonly generation?: number;
-  /** The last segment of the log: what follows its last commit is unfinished work and no damage. */
+  /** True for the last segment of the log: what follows its last commit is unfinished work, not damage. */
   readonly last: boolean;
-  /** The highest number of a commit that somebody has seen: what is wrong up to it is damage, wherever it is. */
+  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, wherever they are. */
   readonly seen: number;
   /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
   readonly full: boolean;
@@ -21,15 +21,15 @@ export interface SegmentJob {
 /** Messages to be rebuilt from wherever their bytes are. Plain data, like the other. */
 export interface MessagesJob {
   readonly dir: string;
-  /** Undefined where nobody knows where one is: it fails. */
+  /** Undefined where a message's position is unknown: it fails. */
   readonly messages: ReadonlyMap<MessageId, Position | undefined>;
   readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
 
-/** A damaged stretch, and which records of the segment stand in it where the file's footer can tell. */
+/** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
 export interface SegmentDamage extends LogDamage {
   readonly generation: number;
-  /** First and last ordinal; absent where offsets are those of generation 1, or nobody can tell. */
+  /** First and last ordinal; absent where offsets are those of generation 1, or where they are unknown. */
   readonly ordinals?: readonly [number, number];
 }
 

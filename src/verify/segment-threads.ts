@@ -51,7 +51,7 @@ export function checkerOnThreads(
     width: threads,
     check(job) {
       const reports = new Readable({ objectMode: true, read() {} });
-      // Whoever takes the reports is told; until then it must not count as unhandled.
+      // The consumer of the reports gets the error; until then it must not count as unhandled.
       reports.on('error', () => undefined);
       pool
         .run({ what: 'segment', job }, (report) => reports.push(report))
@@ -157,7 +157,7 @@ class Thread {
   }
 }
 
-/** Beside the bundle that runs, or in dist/ when the sources run as they are. */
+/** Returns the worker next to the running bundle, or the one in dist/ when the sources run unbundled. */
 function verifyWorkerFile(): URL {
   const sources = import.meta.url.endsWith('.ts');
   return new URL(sources ? '../../dist/verify-worker.js' : './verify-worker.js', import.meta.url);

@@ -74,7 +74,7 @@ export interface Verification extends LogTotals {
 
 /**
  * Reads the archive and compares it with itself: the log with its checks, every message with its id, and the catalog
- * with what the log implies. Changes nothing, and works beside a writer.
+ * with what the log implies. Changes nothing, and works while a writer runs.
  *
  * @throws `archive-missing`, `archive-format-newer`; AbortError; system errors of reading. Damage is never thrown, nor
  *   what keeps the catalog from being read.
@@ -141,11 +141,11 @@ class Verifying {
         ...vouched,
       ],
       listener: {
-        // Behind the log, so that a thread looks at the catalog's file while this one compares its rows.
+        // After the log, so that a thread checks the catalog's file while this one compares its rows.
         handedOut: () => {
           if (!full || catalog === undefined) return;
           structure = checker.structure(dir);
-          // Its failure is met when it is asked for; until then it must not count as unhandled.
+          // Its failure is handled when it is awaited; until then it must not count as unhandled.
           structure.catch(() => undefined);
         },
         batches: (batches) => this.#fold(batches),
@@ -169,12 +169,12 @@ class Verifying {
       const messages = this.findings.keeps ? this.#concernedIn(damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
-    // Threads rebuild while this one compares; what they found is told first.
+    // Threads rebuild while this one compares; their findings come first.
     const rebuilding = this.#rebuildDeferred(signal);
     rebuilding.catch(() => undefined);
     const rows = new Findings();
     const compared = await this.#compareRows(totals, rows, signal).finally(() => rebuilding);
-    this.#tellMissing();
+    this.#reportMissing();
     const state = await this.#judged(compared, rows, structure);
     const rebuilt = full ? totals.messages - this.#unsound.size : 0;
     const { kept, count } = this.findings;
@@ -201,7 +201,7 @@ class Verifying {
 
   /** Messages that need bytes from elsewhere in the log. */
   async #rebuildDeferred(signal: AbortSignal): Promise<void> {
-    for (const [id, reason] of this.#unsound) this.#tellMessage(id, reason, null);
+    for (const [id, reason] of this.#unsound) this.#reportMessage(id, reason, null);
     const failed = await this.#notRebuilt(signal);
     if (failed.length === 0) return;
     const reader = openLogReader({
@@ -217,7 +217,7 @@ class Verifying {
         } catch (error) {
           if (!(error instanceof MailkeepError)) throw error;
           this.#unsound.set(id, 'hash');
-          this.#tell(messageFinding(error, id, this.#concerns()));
+          this.#report(messageFinding(error, id, this.#concerns()));
         }
       }
     } finally {
@@ -225,7 +225,7 @@ class Verifying {
     }
   }
 
-  /** Of the messages that were put off, those that the checker cannot make whole: these are read again to tell why. */
+  /** Returns the deferred messages that the checker cannot rebuild: these are read again to find the reason. */
   async #notRebuilt(signal: AbortSignal): Promise<readonly MessageId[]> {
     const { checker } = this.options;
     const failed: MessageId[] = [];
@@ -265,12 +265,16 @@ class Verifying {
     return this.#beyond.over(this.implied.locator);
   }
 
-  #tellMessage(id: MessageId, reason: Extract<Finding, { what: 'message' }>['reason'], blob: null) {
+  #reportMessage(
+    id: MessageId,
+    reason: Extract<Finding, { what: 'message' }>['reason'],
+    blob: null,
+  ) {
     const message = this.#named(id);
-    this.#tell({ what: 'message', message, reason, blob });
+    this.#report({ what: 'message', message, reason, blob });
   }
 
-  #tell(finding: Finding): void {
+  #report(finding: Finding): void {
     this.findings.add(finding);
   }
 
@@ -286,11 +290,11 @@ class Verifying {
     return { id, subject: null, places: [] };
   }
 
-  #tellMissing(): void {
+  #reportMissing(): void {
     for (const { kind, hash } of this.implied.withoutBytes()) {
       if (this.#beyond.has(kind, hash)) continue;
       const message = kind === 'message' && this.findings.keeps ? this.#named(hash) : null;
-      this.#tell({ what: 'missing', kind, hash, message });
+      this.#report({ what: 'missing', kind, hash, message });
     }
   }
 
@@ -346,7 +350,7 @@ class Verifying {
     const met = this.#witness?.trouble;
     const troubles = damaged || met === undefined ? inFile : [...inFile, met];
     const damage = troubles.filter(({ state }) => state === 'damaged');
-    for (const { detail } of damage) this.#tell({ what: 'catalog-file', detail });
+    for (const { detail } of damage) this.#report({ what: 'catalog-file', detail });
     if (damage.length > 0) return 'damaged';
     this.findings.take(rows);
     const [unread] = troubles;

@@ -17,7 +17,7 @@ export type DeliveryBody = z.output<typeof deliveryBody>;
 /** What a delivery hints at: never data to store. */
 export interface DeliveryHint {
   readonly event: string | null;
-  /** Address or resource id of the mailbox; null when the delivery does not tell. */
+  /** Address or resource id of the mailbox; null when the delivery does not name it. */
   readonly mailbox: string | null;
   readonly folder: string | null;
   readonly uid: number | null;

@@ -38,8 +38,8 @@ const NO_ADDRESSES: readonly Address[] = Object.freeze([]);
 const NO_ATTACHMENTS: readonly ListedAttachment[] = Object.freeze([]);
 
 /**
- * Decodes one message record leniently: only `uid` must be there; a field that is missing or null is null or
- * empty; a field nobody named goes to `extra`. So does, as it came, one of a wrong type, which counts as missing:
+ * Decodes one message record leniently: only `uid` is required; a field that is missing or null is null or
+ * empty; an unknown field goes to `extra`. So does, unchanged, one of a wrong type, which counts as missing:
  * a message that is listed oddly must not hide the others of its page.
  *
  * @param path where the record stands in the answer, such as `data[3]`, for the error
@@ -173,7 +173,7 @@ function attachments(at: At, value: unknown): readonly ListedAttachment[] {
   });
 }
 
-/** The fields nobody named. `defineProperty` because a field may be called `__proto__`. */
+/** Returns the unknown fields. `defineProperty` because a field may be called `__proto__`. */
 function unnamed(record: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   let extra: Record<string, unknown> | undefined;
   for (const name in record) {

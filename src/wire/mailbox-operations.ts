@@ -74,7 +74,7 @@ export const MAILBOX_OPERATIONS = {
     success: [204],
     errors: [401, 403, 422, 429, 500, 502, 504],
     ownLimit: true,
-    summary: 'Tell the service how its interface does, at most once in ten seconds',
+    summary: 'Send feedback about the interface to the service, at most once in ten seconds',
   },
   getQuota: {
     ...defaults,

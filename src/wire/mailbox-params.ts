@@ -11,7 +11,7 @@ export const mailbox: Param = {
   type: 'string',
   required: true,
   minLength: 1,
-  help: 'resource id of the mailbox, as getCurrentAccount tells it',
+  help: 'resource id of the mailbox, as getCurrentAccount returns it',
 };
 export const folder: Param = {
   name: 'folder',
@@ -35,7 +35,7 @@ export const attachmentId: Param = {
   type: 'string',
   required: true,
   minLength: 1,
-  help: 'id of the attachment, as the message tells it',
+  help: 'id of the attachment, as the message lists it',
 };
 export const webhookId: Param = {
   name: 'webhookId',

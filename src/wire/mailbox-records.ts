@@ -114,7 +114,7 @@ export const webhookRecord = z.looseObject({
 });
 export type WebhookRecord = z.output<typeof webhookRecord>;
 
-/** Creating a webhook or its secret anew is the only time the secret is shown. */
+/** The answer to creating a webhook, or a new secret for it: the only one that shows the secret. */
 export const webhookWithSecretRecord = webhookRecord.extend({ secret: z.string().min(1) });
 export type WebhookWithSecretRecord = z.output<typeof webhookWithSecretRecord>;
 
@@ -125,7 +125,7 @@ export const webhookTestRecord = z.looseObject({
 });
 export type WebhookTestRecord = z.output<typeof webhookTestRecord>;
 
-/** Beside `data` of a collection. `total` alone tells the end: pages can be short. */
+/** Stands next to `data` of a collection. Only `total` marks the end: pages can be short. */
 export const mailboxPagination = z.looseObject({
   page: z.int().min(1),
   perPage: z.int().min(1),

@@ -4,8 +4,8 @@ import { WEBHOOK_EVENTS, WEBHOOK_STATUSES } from './mailbox-records.ts';
 import { parseUidSet } from './uid-set.ts';
 
 /**
- * Request bodies of the mailbox surface, with the bounds the interface gives. Fields nobody named are dropped
- * here, so that a service may take them lightly; a client refuses them before it sends (`encodeBody`).
+ * Request bodies of the mailbox surface, with the bounds the interface gives. Unknown fields are dropped here, so
+ * that a service may ignore them; a client refuses them before it sends (`encodeBody`).
  */
 
 export const feedbackRequest = z.object({

@@ -21,9 +21,9 @@ export interface Operation {
   readonly read: boolean;
   /** Removes something for good, or makes a secret useless. */
   readonly destructive: boolean;
-  /** What it does beside its purpose. */
+  /** What it does in addition to its purpose. */
   readonly sideEffect: 'marks-seen' | null;
-  /** Its 429 speaks of a limit of its own, and tells nothing about the rate of requests. */
+  /** Its 429 is about a limit of its own, and says nothing about the rate of requests. */
   readonly ownLimit: boolean;
   readonly summary: string;
 }

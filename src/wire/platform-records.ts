@@ -69,7 +69,7 @@ export const platformMailboxRecord = z.looseObject({
 });
 export type PlatformMailboxRecord = z.output<typeof platformMailboxRecord>;
 
-/** There is no last page and no next link: `total` tells the end. */
+/** There is no last page and no next link: `total` marks the end. */
 export const platformMeta = z.looseObject({
   current_page: z.int().min(1),
   per_page: z.int().min(1),

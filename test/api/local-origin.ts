@@ -13,7 +13,7 @@ export interface Seen {
 
 export type Answer = (request: Seen, response: ServerResponse) => void | Promise<void>;
 
-/** A real HTTP server on this machine that does what each test tells it; it ends with the test. */
+/** A real HTTP server on this machine that behaves as each test defines; it stops with the test. */
 export interface LocalOrigin {
   readonly url: string;
   readonly seen: Seen[];

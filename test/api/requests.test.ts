@@ -37,7 +37,7 @@ describe('a base address', () => {
     expect(error.facts.problem).toBe(problem);
   });
 
-  test('of plain http beyond this machine is taken only when told so', () => {
+  test('of plain http beyond this machine is accepted only when configured', () => {
     expect(readBaseUrl('http://mail.example.org', true).host).toBe('mail.example.org');
   });
 
@@ -132,7 +132,7 @@ describe('pages', () => {
     expect(origin.seen).toHaveLength(2);
   });
 
-  test('go on past one that is short or empty: only the total tells the end', async () => {
+  test('continue past one that is short or empty: only the total marks the end', async () => {
     const pagination = { perPage: 2, total: 5, totalPages: 3 };
     const origin = await startOrigin([
       json(200, { data: [{ uid: 1 }], pagination: { page: 1, ...pagination } }),

@@ -2,7 +2,7 @@ import type { SimulatedDisk, Survives } from './simulated-disk.ts';
 
 /** How a process ends at some act, and the disk that the next one finds. */
 export interface Ending {
-  /** Tells it in a failure. */
+  /** Names it in a failure. */
   readonly name: string;
   after(disk: SimulatedDisk): SimulatedDisk;
 }

@@ -28,7 +28,7 @@ function sampleBatch(writer: LogWriter, n: number) {
   return fill(writer.newBatch(), [sampleMail(n), sampleMail(n + 1)], new Positions(), n);
 }
 
-test('a write that takes less than it was given goes on where it stopped', async () => {
+test('a write that takes less than it was given continues where it stopped', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.integer({ min: 1, max: 3000 }), { minLength: 1 }),
@@ -124,7 +124,7 @@ test('a new segment is begun over what an attempt has left that could not be tid
   expect(await soundBatches(disk.files)).toEqual(known.batches);
 });
 
-test('a full disk: the writer goes on once there is room', async () => {
+test('a full disk: the writer resumes once there is room', async () => {
   const disk = new SimulatedDisk();
   const writer = await openOn(disk.files);
   const known = new Positions();

@@ -59,9 +59,9 @@ test('a message of 100 MB never lies in memory whole', async () => {
   });
   const run = promisify(execFile);
   const { stdout } = await run(process.execPath, [script, join(top, 'archive'), source]);
-  const told: unknown = JSON.parse(stdout);
-  expect(told).toMatchObject({ id, size, streamed: id, blobs: 25 });
-  const { baseline, peak, sideCommits } = Object(told);
+  const figures: unknown = JSON.parse(stdout);
+  expect(figures).toMatchObject({ id, size, streamed: id, blobs: 25 });
+  const { baseline, peak, sideCommits } = Object(figures);
   expect(sideCommits).toBeGreaterThan(8);
   // Windows, chunks, a batch on its way to the disk, and what the collector has not come round to: it does not grow
   // with the message. The source alone is more than 98 MiB, its attachment another 70.

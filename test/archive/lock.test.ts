@@ -88,7 +88,7 @@ describe('a note that somebody left does not lie', () => {
   const unknown = { pid: null, command: null, since: null, host: null };
   const since = '2026-01-02T03:04:05.000Z';
   /** A holder that writes no note, and a note of another process. */
-  const inUseBeside = (note: (own: Record<string, unknown>) => object | string) => {
+  const inUseAlongside = (note: (own: Record<string, unknown>) => object | string) => {
     const dir = folder();
     const lock = acquireLock(dir);
     try {
@@ -109,24 +109,24 @@ describe('a note that somebody left does not lie', () => {
 
   test('of a process that has ended', () => {
     const { pid } = spawnSync(process.execPath, ['-e', '']);
-    const { dir, facts } = inUseBeside((own) => ({ ...own, pid, since }));
+    const { dir, facts } = inUseAlongside((own) => ({ ...own, pid, since }));
     expect(facts).toEqual({ dir, ...unknown });
   });
 
   test.runIf(process.platform === 'linux')('of one whose id another process has now', () => {
-    const { dir, facts } = inUseBeside((own) => ({ ...own, started: 'another boot 17', since }));
+    const { dir, facts } = inUseAlongside((own) => ({ ...own, started: 'another boot 17', since }));
     expect(facts).toEqual({ dir, ...unknown });
   });
 
   test('of another machine: it is said to be of there', () => {
-    const { dir, facts } = inUseBeside((own) => ({ ...own, host: 'elsewhere', pid: 7, since }));
+    const { dir, facts } = inUseAlongside((own) => ({ ...own, host: 'elsewhere', pid: 7, since }));
     expect(facts).toEqual({ dir, pid: 7, command: '', since, host: 'elsewhere' });
   });
 
   test.each(['', '{"pid":', '[]', '{"pid":-1}', `{"pid":1,"command":"${'x'.repeat(9_000)}"}`])(
     'of no use: %.20s',
     (text) => {
-      const { dir, facts } = inUseBeside(() => text);
+      const { dir, facts } = inUseAlongside(() => text);
       expect(facts).toEqual({ dir, ...unknown });
     },
   );

@@ -109,13 +109,13 @@ test('a reader that is open while segments are sealed and dropped reads on', asy
   expect(reader.readMessage(hash('sha256', first ?? ''))).toEqual(first);
   await sealSegment({ dir: DIR, segment: 1, files: disk.files });
   disk.delete(hotPath());
-  // The file that is open still serves; a reader that opens it anew has to look at the folder again.
+  // The open file still serves; a reader that reopens it has to list the folder again.
   expect(reader.readMessage(hash('sha256', second ?? ''))).toEqual(second);
   reader.refresh();
   for (const raw of raws) expect(reader.readMessage(hash('sha256', raw))).toEqual(raw);
 });
 
-test('a reader that looked at the folder before a file was replaced looks again', async () => {
+test('a reader that listed the folder before a file was replaced lists it again', async () => {
   const { disk, known, writer, raws } = await sample();
   await writeBatches(writer, known, 1, 301);
   const reader = openLogReader({ dir: DIR, locator: known, files: disk.files });

@@ -109,7 +109,7 @@ test('time never goes back, over a new opening and a new segment too', async () 
   expect(await commitTime(again)).toBe(6000);
 });
 
-test('a full segment is followed by another, and the chain goes on', async () => {
+test('a full segment is followed by another, and the chain continues', async () => {
   const disk = new SimulatedDisk();
   const writer = await openOn(disk.files, { segmentBytes: 10_000 });
   const known = new Positions();

@@ -140,7 +140,7 @@ test('a torn tail on a real disk is put aside', async () => {
   expect(statSync(path).size).toBe(64);
 });
 
-test('free room is told', async () => {
+test('free room is reported', async () => {
   expect(await freeBytes(top)).toBeGreaterThan(0);
   await expect(freeBytes(join(top, 'nowhere'))).rejects.toMatchObject({ code: 'ENOENT' });
 });

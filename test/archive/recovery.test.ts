@@ -57,7 +57,7 @@ test('cut at any byte of the last batch, exactly the committed state is left', a
   }
 });
 
-test('what was cut off is put aside, durably, before it is cut, and the log goes on', async () => {
+test('a torn tail is put aside, durably, before it is cut, and the log continues', async () => {
   const { known, committed, whole, format } = await sample();
   const disk = diskWith(whole.subarray(0, committed.length + 700), format);
   const { writer } = await reopen(disk);
@@ -103,7 +103,7 @@ test('a bit flipped anywhere in what the catalog knows cuts nothing', async () =
 
 test('a bit flipped anywhere before the last commit cuts nothing, with no catalog to ask', async () => {
   const { known, whole, format } = await sample();
-  // The last record is the commit itself: damage in it cannot be told from a torn write without the catalog.
+  // The last record is the commit itself: damage in it cannot be distinguished from a torn write without the catalog.
   const commit = known.batches[3]?.records.at(-1)?.position.offset ?? 0;
   await fc.assert(
     fc.asyncProperty(fc.nat({ max: commit - 1 }), fc.nat({ max: 7 }), async (at, bit) => {
@@ -235,7 +235,7 @@ describe('FORMAT', () => {
     );
   });
 
-  test('missing beside a log is damage; missing without one is no archive', async () => {
+  test('missing next to a log is damage; missing without one is no archive', async () => {
     const { whole } = await sample();
     const disk = new SimulatedDisk();
     disk.put(hotPath(), whole);

@@ -32,7 +32,7 @@ async function closed() {
   const large = [
     mailWithAttachment(noise(300_000)),
     mailWithAttachment(Buffer.alloc(300_000, 'compressible ')),
-    Buffer.from(`Subject: long\r\n\r\n${'a long text goes on and on\r\n'.repeat(5000)}`),
+    Buffer.from(`Subject: long\r\n\r\n${'a long text runs on and on\r\n'.repeat(5000)}`),
   ];
   known.fold(await writer.commit(fill(writer.newBatch(), large, known, 900)));
   await writer.rollIfLarger(0);
@@ -142,7 +142,7 @@ describe.each<ArchiveCodec>(['zstd', 'zlib'])('with %s,', (codec) => {
     120_000 + CUTS * 30_000,
   );
 
-  test('no room at any write of sealing: a clear error, nothing changes, and it goes on when there is room', async () => {
+  test('no room at any write of sealing: a clear error, nothing changes, and it resumes when there is room', async () => {
     for (let k = 0; ; k += 1) {
       const { disk, known, raws } = await closed();
       let writes = 0;

@@ -191,7 +191,7 @@ export class SimulatedDisk {
     return this.leftByPowerCut(survives);
   }
 
-  /** What a power cut would leave at this moment; this disk goes on. */
+  /** Returns what a power cut would leave at this moment; this disk keeps running. */
   leftByPowerCut(survives: Survives): SimulatedDisk {
     const next = new SimulatedDisk();
     next.now = this.now;

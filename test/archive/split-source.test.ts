@@ -143,7 +143,7 @@ describe('what would not come back stays as it is', () => {
     expect(blobs.map((blob) => blob.length)).toEqual([decoded]);
   });
 
-  test('padding in the middle ends the run; what goes on behind it is left alone', () => {
+  test('padding in the middle ends the run; what follows it is left alone', () => {
     const padded = base64Lines(noise(57 * 40 - 1), 76, '\r\n');
     const { blobs } = roundTrip(Buffer.from(`\r\n\r\n${padded}\r\n${padded}`, 'latin1'));
     expect(blobs.map((blob) => blob.length)).toEqual([57 * 40 - 1]);

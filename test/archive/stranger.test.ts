@@ -62,7 +62,7 @@ describe.skipIf(absent('python3')).each(ways)('a stranger with $name reads, of $
     const raws = await writeBatches(writer, known, 10);
     const large = [
       mailWithAttachment(noise(7_000_000)),
-      Buffer.from(`Subject: long\n\n${'a long text goes on\n'.repeat(100_000)}`),
+      Buffer.from(`Subject: long\n\n${'a long text runs on\n'.repeat(100_000)}`),
     ];
     known.fold(await writer.commit(fill(writer.newBatch(), large, known, 100)));
     await writer.rollIfLarger(0);

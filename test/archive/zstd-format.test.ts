@@ -86,7 +86,7 @@ test(
         const outcome = await seal(disk, 1, 'zstd').catch((error: unknown) => error);
         let next = after(disk);
         expectFormatAllows(next, DIR);
-        // The next process goes on from what this one left, and the power fails before anything else is synced.
+        // The next process continues from what this one left, and the power fails before anything else is synced.
         await (await openOn(next.files, { expected: known.reached })).close();
         const writes = next.acts;
         for (let more = 0; ; more += 1) {

@@ -311,7 +311,7 @@ describe('folding batches', () => {
     expect(open().map((found) => found.docid)).toEqual([fact.docid, fact.docid]);
   });
 
-  test('the history of a message tells what happened at each place', () => {
+  test('the history of a message shows what happened at each place', () => {
     const moved = place(ARCHIVE, 4);
     catalog.foldBatch(history.commit([appeared(place1, 'one')]));
     catalog.foldBatch(history.commit([{ fact: 'flags', ...place1, flags: ['\\Seen'] }]));
@@ -334,10 +334,10 @@ describe('folding batches', () => {
         { fact: 'reopened', ...place1, flags: [], reason: 'answers' },
       ]),
     );
-    const told = catalog
+    const steps = catalog
       .history(sha256('one'))
       .map(({ commit, event, folder: path, uid, detail }) => [commit, event, path, uid, detail]);
-    expect(told).toEqual([
+    expect(steps).toEqual([
       [2, 'appeared', 'INBOX', 1, undefined],
       [3, 'flags', 'INBOX', 1, undefined],
       [4, 'ended', 'INBOX', 1, { reason: 'moved' }],

@@ -94,7 +94,7 @@ export function place(key: FolderKey, uid: number, generation = 1): Place {
   return { ...key, generation, uid };
 }
 
-/** A message appears; its docid is its received second's first unless told. */
+/** Adds a message; its docid defaults to the first of its received second. */
 export function appeared(
   at: Place,
   message: string,

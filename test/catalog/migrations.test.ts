@@ -41,7 +41,7 @@ async function firstVersion(dir: string): Promise<void> {
   db.close();
 }
 
-test('a catalog of the first version goes on: found as before, and indexed anew in its time', async () => {
+test('a catalog of the first version is migrated: searches find the same, and a later pass reindexes it', async () => {
   const room = temporaryDir();
   await firstVersion(room.dir);
   expect(() => openCatalogReader(room.dir)).toThrow(

@@ -7,7 +7,7 @@ export interface Asked {
   readonly word: string;
 }
 
-/** Why a message may be found by one and not by the other; each is told in docs/testing.md. */
+/** Why a message may be found by one and not by the other; docs/testing.md explains each. */
 export const REASONS: Readonly<
   Record<string, (asked: Asked, message: SearchedMessage, ours: boolean) => boolean>
 > = {

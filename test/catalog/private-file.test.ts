@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { openState, readState } from '../../src/state/state-file.ts';
 
-it('lets nobody else read the catalog, the state, or what SQLite puts beside them', async () => {
+it('lets nobody else read the catalog, the state, or what SQLite puts next to them', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'mailkeep-private-'));
   const catalog = await openCatalog(dir);
   const state = openState(dir);
@@ -20,7 +20,7 @@ it('lets nobody else read the catalog, the state, or what SQLite puts beside the
 });
 
 it.skipIf(process.platform === 'win32').each(['pipe', 'folder'])(
-  'waits for no %s in the place of a database',
+  'does not wait for a %s instead of a database',
   async (what) => {
     const dir = mkdtempSync(join(tmpdir(), 'mailkeep-private-'));
     const put = (file: string) =>

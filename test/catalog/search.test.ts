@@ -264,7 +264,7 @@ describe('searching', () => {
     ]);
     expect(uids('in:Sent')).toEqual([5]);
     expect(uids('in:inbox mailbox:you')).toEqual([]);
-    // Another mailbox holds it now: its row in the index is due again, and then tells.
+    // Another mailbox holds it now: its row in the index is due again, and then shows that.
     indexAll(() => ({ body: 'common' }));
     expect(uids('in:inbox mailbox:you')).toEqual([5]);
     expect(uids('in:INBOX is:read')).toEqual([5]);

@@ -12,7 +12,7 @@ import type { ScannedDocument } from './plain-scan.ts';
 export interface SearchedMessage extends ScannedDocument {
   readonly extraction: Extraction;
   readonly source: Buffer;
-  /** Milliseconds since the epoch; what the archive was told as the date of receipt. */
+  /** Milliseconds since the epoch; the date of receipt that the archive was given. */
   readonly date: number;
   /** Its Date header says so; otherwise it got one of ours. */
   readonly dated: boolean;
@@ -66,8 +66,8 @@ export async function indexMail(dir: string): Promise<SearchedMail> {
     const id = createHash('sha256').update(key).digest('hex');
     if (messages.has(id)) continue;
     const extraction = await extractMessage(source, false, DEFAULT_LIMITS);
-    const told = dateOf(source);
-    const date = told ?? Date.UTC(2020, 0, 1) + hash.readUInt32BE(0) * 10;
+    const headerDate = dateOf(source);
+    const date = headerDate ?? Date.UTC(2020, 0, 1) + hash.readUInt32BE(0) * 10;
     const docid = catalog.docidFor(Math.floor(date / 1000) * 64);
     const path = FOLDERS[(hash[4] ?? 0) % FOLDERS.length] ?? 'INBOX';
     const flags = FLAGS[(hash[5] ?? 0) % FLAGS.length] ?? [];
@@ -82,7 +82,7 @@ export async function indexMail(dir: string): Promise<SearchedMail> {
       docid,
       size,
       date,
-      dated: told !== undefined,
+      dated: headerDate !== undefined,
       source,
       extraction,
       ended: false,

@@ -135,7 +135,7 @@ test('every wrong field is named at once, with what was found and what belongs t
   ]);
 });
 
-test('what was probably meant is told of fields, values and addresses', () => {
+test('problems of fields, values and addresses name what was probably meant', () => {
   const { facts } = refusal({
     acounts: [],
     accounts: [{ ...account, baseUrl: '127.0.0.1:4010', folders: { includ: [] } }],

@@ -179,7 +179,7 @@ describe('a folder is refused, and left as it is,', () => {
     await untouched(disk, 'copy-other-archive');
   });
 
-  test('when nothing there tells whose log it holds', async () => {
+  test('when nothing there shows whose log it holds', async () => {
     const { disk } = await grown();
     const writer = await openOn(disk.files, { dir: TO });
     await writeBatches(writer, new Positions(), 1);
@@ -280,7 +280,7 @@ test.each<[ArchiveCodec, ArchiveCodec]>([
   120_000 + CUTS * 30_000,
 );
 
-test('no room at any write: a clear error, nothing lost, and it goes on when there is room', async () => {
+test('no room at any write: a clear error, nothing lost, and it resumes when there is room', async () => {
   for (let k = 0; ; k += 1) {
     const { disk, known } = await grown();
     let writes = 0;

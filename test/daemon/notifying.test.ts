@@ -6,7 +6,7 @@ import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
 import type { RunReport } from '../../src/health/fullness.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
-import { toldIn } from '../../src/notify/plan.ts';
+import { readReported } from '../../src/notify/plan.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
 
 let folder: string;
@@ -111,7 +111,7 @@ test('of two mailboxes with one address, what the one has left does not end the 
   for (const _ of [1, 2, 3]) notifying.onRun({ ...VERIFIED, kind: 'sync' });
   await notifying.close();
   expect(changes).toBe(1);
-  expect(Object.values(toldIn(state.get('notify', 'command')).troubles)).toMatchObject([
+  expect(Object.values(readReported(state.get('notify', 'command')).troubles)).toMatchObject([
     { subject: { kind: 'quota', name: 'ada@example.org (one.example)' }, wellSince: null },
   ]);
 });

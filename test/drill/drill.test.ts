@@ -109,9 +109,9 @@ test('damaged bytes are found, and named', async () => {
     const { findings } = await drilled({ dir, sources: reader });
     reader.close();
     expect(findings).toEqual([{ kind: 'lost', id: sha256(source), path: null }]);
-    const told = await ran(['verify', '--drill', '1000', '--data', dir]);
-    expect(told.code).toBe(3);
-    expect(told.stdout).toContain(sha256(source).slice(0, 8));
+    const report = await ran(['verify', '--drill', '1000', '--data', dir]);
+    expect(report.code).toBe(3);
+    expect(report.stdout).toContain(sha256(source).slice(0, 8));
   } finally {
     rmSync(dir, { recursive: true });
   }
@@ -199,19 +199,19 @@ test('what a killed drill left in the temporary folder is taken away, and nothin
 test('the command prints the seed, and takes it again', async () => {
   const first = await ran(['verify', '--drill', '5', '--data', archive.dir, '--json']);
   expect(first).toMatchObject({ code: 0, stderr: '' });
-  const told = JSON.parse(first.stdout);
-  expect(told).toMatchObject({ mode: 'drill', ok: true, messages: 5, findings: [] });
+  const report = JSON.parse(first.stdout);
+  expect(report).toMatchObject({ mode: 'drill', ok: true, messages: 5, findings: [] });
   const again = await ran([
     'verify',
     '--drill',
     '5',
     '--seed',
-    `${told.seed}`,
+    `${report.seed}`,
     '--data',
     archive.dir,
     '--json',
   ]);
-  expect(JSON.parse(again.stdout)).toMatchObject({ bytes: told.bytes, seed: told.seed });
+  expect(JSON.parse(again.stdout)).toMatchObject({ bytes: report.bytes, seed: report.seed });
   const wrong = await ran(['verify', '--drill', '--quick', '--data', archive.dir]);
   expect(wrong.code).toBe(2);
 });

@@ -9,22 +9,22 @@ import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
 import { type Receiver, receive } from '../sandbox/webhooks/receiver.ts';
 
 let sandbox: Sandbox;
-let told: Receiver;
+let receiver: Receiver;
 let place: Workplace;
 let running: RunningDaemon | undefined;
 beforeEach(async () => {
   sandbox = await startSandbox({ seed: 12, mail: { messages: 40 } });
-  told = await receive();
+  receiver = await receive();
   place = daemonWorkplace(sandbox, (config) => ({
     ...config,
     health: { listen: '127.0.0.1:0' },
-    notify: { url: told.url },
+    notify: { url: receiver.url },
   }));
 });
 afterEach(async () => {
   running?.child.kill('SIGKILL');
   await running?.ended;
-  await Promise.all([sandbox.close(), told.close()]);
+  await Promise.all([sandbox.close(), receiver.close()]);
   rmSync(place.folder, { recursive: true, force: true });
 });
 
@@ -44,7 +44,7 @@ const shown = {
   sync: z.object({ damage: known.nullable() }),
 };
 
-/** Everything that shows the health of the archive beside a running daemon. `from`: notifications seen before. */
+/** Collects everything that shows the archive's health while a daemon runs. `from`: notifications seen before. */
 async function everywhere(from: number) {
   const daemon = new RunningDaemon(place);
   running = daemon;
@@ -83,7 +83,7 @@ async function everywhere(from: number) {
     metric: /^mailkeep_last_verification_ok (.*)$/m.exec(scraped)?.[1],
     doctor: checks.find(({ name }) => name === 'verification')?.state,
     probes,
-    notified: told.got
+    notified: receiver.got
       .slice(from)
       .map(({ body }) => notification.parse(JSON.parse(body)))
       .filter(({ event }) => event !== 'alive')
@@ -114,7 +114,7 @@ test('status, doctor, sync, metrics, probes and notifications agree about one fl
       ['/readyz?max-age=1h', 200, null],
     ],
   };
-  expect(await everywhere(told.got.length)).toEqual({ ...sound, notified: [] });
+  expect(await everywhere(receiver.got.length)).toEqual({ ...sound, notified: [] });
 
   const folder = path.join(place.data, 'log');
   const files = readdirSync(folder).map((name) => path.join(folder, name));
@@ -127,7 +127,7 @@ test('status, doctor, sync, metrics, probes and notifications agree about one fl
   expect(verified.code).toBe(3);
   const { found } = z.object({ found: z.number() }).parse(JSON.parse(verified.stdout));
   expect(found).toBeGreaterThan(0);
-  expect(await everywhere(told.got.length)).toEqual({
+  expect(await everywhere(receiver.got.length)).toEqual({
     codes: { status: 3, doctor: 3, sync: 3, plan: 3 },
     found: { status: found, sync: found, plan: found, metrics: found },
     metric: '0',
@@ -141,7 +141,7 @@ test('status, doctor, sync, metrics, probes and notifications agree about one fl
   });
 
   expect((await verify('--repair')).code).toBe(0);
-  expect(await everywhere(told.got.length)).toEqual({
+  expect(await everywhere(receiver.got.length)).toEqual({
     ...sound,
     notified: [['recovered', 'archive-damaged']],
   });

@@ -25,8 +25,8 @@ const listed = z.object({ id: z.string() });
 
 async function idsByExport(name: string): Promise<string[]> {
   const to = path.join(place.folder, name);
-  const told = await mailkeep(['export', '--to', to, '--format', 'eml', '--data', place.data]);
-  expect(told.stderr).toBe('');
+  const output = await mailkeep(['export', '--to', to, '--format', 'eml', '--data', place.data]);
+  expect(output.stderr).toBe('');
   return readdirSync(to, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.name.endsWith('.eml'))
     .map((entry) => readFileSync(path.join(entry.parentPath, entry.name)))
@@ -60,7 +60,7 @@ test('bytes that are lost here are fetched from the mailbox again, and nothing e
     })
     .parse(JSON.parse(repaired.stdout));
   expect(missing).toEqual([]);
-  // The stretch itself stays damaged, and is told; no message needs it any more.
+  // The stretch itself stays damaged, and is reported; no message needs it any more.
   expect(repaired.code).toBe(3);
   expect(new Set(findings.map(({ what }) => what))).toEqual(new Set(['log']));
   expect(restored.length).toBeGreaterThan(0);

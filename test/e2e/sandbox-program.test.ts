@@ -72,7 +72,7 @@ function oneMessage(): string {
   return folder;
 }
 
-test('four folders are there whatever it is filled with, and it ends when it is told to', async () => {
+test('four folders exist whatever it is filled with, and it exits when asked to', async () => {
   const { mailbox, m, child, ended } = await served('--from', oneMessage());
   const { json } = await mailbox(`GET ${m}/folders`);
   expect(json).toMatchObject({
@@ -87,7 +87,7 @@ test('four folders are there whatever it is filled with, and it ends when it is 
   expect(await ended).toMatchObject({ signal: null, stderr: '' });
 });
 
-test('a webhook delivers, is tried again, and its log tells it', async () => {
+test('a webhook delivers, is retried, and its log shows it', async () => {
   const { mailbox, platform, m, first } = await served('--from', oneMessage());
   const receiver = await receive(statuses(200, 500, 200));
   onTestFinished(() => receiver.close());

@@ -87,7 +87,7 @@ describe('an export as .eml files', () => {
     expect(tree(one)).toEqual(tree(two));
   });
 
-  it('tells moments: as of the first commit, and what has ended since', async () => {
+  it('exports moments: as of the first commit, and what has ended since', async () => {
     const [then, ended] = [fresh(), fresh()];
     const of = (selection: Partial<typeof EVERYTHING>, to: string) =>
       runExport({ ...exporting(archive, to, 'eml'), selection: { ...EVERYTHING, ...selection } });
@@ -128,7 +128,7 @@ describe('an export as .eml files', () => {
     expect(await check(to)).toMatchObject({ sound: true, found: 0, messages: letters.length + 2 });
   });
 
-  it('writes places, flags and history beside each message', async () => {
+  it('writes places, flags and history next to each message', async () => {
     const to = fresh();
     await runExport({ ...exporting(archive, to, 'eml'), sidecar: true });
     const [name, bytes] = messages(to, /late.*\.json$|Letter.*\.json$/)[0] ?? ['', Buffer.alloc(0)];
@@ -139,7 +139,7 @@ describe('an export as .eml files', () => {
     expect(await check(to)).toMatchObject({ sound: true, found: 0 });
   });
 
-  it('writes anew what was changed, and touches no folder of somebody else', async () => {
+  it('rewrites what was changed, and touches no folder of somebody else', async () => {
     const to = fresh();
     await runExport(exporting(archive, to, 'eml'));
     const [name = ''] = messages(to, /\.eml$/)[0] ?? [];
@@ -173,10 +173,11 @@ describe('what an export says about itself', () => {
       writeFileSync(path.join(to, 'stranger.txt'), '');
       const { sound, findings } = await check(to);
       expect(sound).toBe(false);
-      const told = (kind: string) => findings.filter((it) => it.kind === kind).map((it) => it.path);
-      expect(new Set(told('missing'))).toEqual(new Set([gone]));
-      expect(new Set(told('changed'))).toEqual(new Set([changed]));
-      expect(told('unlisted')).toEqual(['stranger.txt']);
+      const pathsOf = (kind: string) =>
+        findings.filter((it) => it.kind === kind).map((it) => it.path);
+      expect(new Set(pathsOf('missing'))).toEqual(new Set([gone]));
+      expect(new Set(pathsOf('changed'))).toEqual(new Set([changed]));
+      expect(pathsOf('unlisted')).toEqual(['stranger.txt']);
     }
   });
 
@@ -337,7 +338,7 @@ describe('a target that somebody prepared', () => {
     },
   );
 
-  it('with a manifest that is one endless line is told as damaged', async () => {
+  it('with a manifest that is one endless line is reported as damaged', async () => {
     const to = fresh();
     mkdirSync(to);
     const manifest = path.join(to, 'mailkeep-export.json');

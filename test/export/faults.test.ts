@@ -81,7 +81,7 @@ describe.each(['eml', 'mbox', 'maildir', 'zip'] as const)('%s', (format) => {
     }
   });
 
-  it('no room at any write: says so, leaves nothing half-written, and goes on when there is room', async () => {
+  it('no room at any write: reports it, leaves nothing half-written, and resumes when there is room', async () => {
     const undisturbed = new SimulatedDisk();
     await exportTo(undisturbed, format);
     let failures = 0;
@@ -132,7 +132,7 @@ describe.each(['eml', 'mbox', 'maildir', 'zip'] as const)('%s', (format) => {
 });
 
 it.each(['eml', 'mbox', 'maildir', 'zip'] as const)(
-  'a folder that cannot be made is told with the reason of the system (%s)',
+  'a folder that cannot be made is reported with the reason of the system (%s)',
   async (format) => {
     const files = filesOf(new SimulatedDisk());
     const refusing = {

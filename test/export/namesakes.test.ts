@@ -28,12 +28,12 @@ describe('two folders with one path', () => {
     const stored = await StoredArchive.create();
     const source = Buffer.from('Subject: twice\r\n\r\nThe same in both.\r\n');
     await stored.store([{ folder: 'INBOX.Old', source, uid: 7 }]);
-    await stored.tell([
+    await stored.commitFacts([
       { fact: 'ended', folder: 'INBOX.Old', generation: 1, uid: 7, reason: 'gone' },
       { fact: 'folder-gone', folder: 'INBOX.Old' },
     ]);
     await stored.store([{ folder: 'INBOX.New', source, uid: 7 }]);
-    await stored.tell([
+    await stored.commitFacts([
       { fact: 'folder-renamed', folder: 'INBOX.New', to: 'INBOX.Old' },
       { fact: 'ended', folder: 'INBOX.Old', generation: 1, uid: 7, reason: 'gone' },
     ]);

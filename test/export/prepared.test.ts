@@ -87,7 +87,7 @@ describe('a manifest of somebody else, with the right hash', () => {
     ['inMbox', null],
     ['inMbox', { offset: -5, length: 3, added: 0, lineEndAdded: false }],
     ['inMbox', { offset: 0, length: 'x', added: 0, lineEndAdded: false }],
-  ])('is told as damaged, and nothing else, for another %s: %j', async (field, value) => {
+  ])('is reported as damaged, and nothing else, for another %s: %j', async (field, value) => {
     const to = await exported(field === 'inMbox' ? 'mbox' : 'eml');
     forge(to, withField(field, value));
     const checked = await ran(['verify', '--export', to]);
@@ -100,7 +100,7 @@ describe('a manifest of somebody else, with the right hash', () => {
   });
 });
 
-describe('a pipe in the place of a file is not waited for', { timeout: 60_000 }, () => {
+describe('a pipe instead of a file is not waited for', { timeout: 60_000 }, () => {
   const pipe = (file: string): void => {
     rmSync(file, { force: true });
     execFileSync('mkfifo', [file]);

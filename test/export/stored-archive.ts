@@ -27,9 +27,9 @@ export interface Letter {
 
 type InMailbox<F> = F extends { readonly mailbox: string } ? Omit<F, 'host' | 'mailbox'> : never;
 /** A fact without the mailbox it is about. */
-type Told = InMailbox<Extract<Fact, { fact: 'ended' | 'folder-gone' | 'folder-renamed' }>>;
+type MailboxFact = InMailbox<Extract<Fact, { fact: 'ended' | 'folder-gone' | 'folder-renamed' }>>;
 
-/** A real log with a catalog beside it, written as a sync writes them. */
+/** A real log with its catalog, written as a sync writes them. */
 export class StoredArchive {
   readonly dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-export-'));
   readonly #uids = new Map<string, number>();
@@ -140,7 +140,7 @@ export class StoredArchive {
   }
 
   /** One commit of facts about a mailbox. */
-  async tell(facts: readonly Told[], mailbox = 'anna@example.org'): Promise<void> {
+  async commitFacts(facts: readonly MailboxFact[], mailbox = 'anna@example.org'): Promise<void> {
     this.#now += 3_600_000;
     const writer = await openLogWriter({ dir: this.dir, now: () => this.#now });
     const batch = writer.newBatch();

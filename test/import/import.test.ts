@@ -106,7 +106,7 @@ describe('an import', () => {
     archive.remove();
   });
 
-  it('that is interrupted goes on, and leaves the files alone', async () => {
+  it('that is interrupted resumes, and leaves the files alone', async () => {
     const folder = path.join(work, 'many');
     mkdirSync(folder);
     for (let i = 0; i < 300; i += 1)
@@ -135,7 +135,7 @@ describe('an import', () => {
     let messages = 0;
     const result = await importing(archive, [folder], 'Backup', undefined, () => {
       messages += 1;
-      // What was there when its folder was listed is no more when it is looked at.
+      // A file that existed when its folder was listed is gone when it is read.
       if (messages === 1) rmSync(path.join(folder, 'gone'), { recursive: true });
       if (messages === 2) rmSync(path.join(folder, 'maildir/new'), { recursive: true });
       if (messages === 3) rmSync(path.join(folder, 'mbox'));

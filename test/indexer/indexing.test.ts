@@ -113,7 +113,7 @@ describe('indexing what is pending', () => {
     expect(catalog.index.pendingCount()).toBe(5);
   });
 
-  it('stops when aborted, indexes what was extracted by then, and goes on later', async () => {
+  it('stops when aborted, indexes what was extracted by then, and continues later', async () => {
     const whole = await stored(letters(1, 600));
     const stop = new AbortController();
     let read = 0;
@@ -159,7 +159,7 @@ describe('the indexer', () => {
     expect(indexer.totals()).toEqual({ indexed: 50, unparsed: 0, damaged: [] });
   });
 
-  it('goes on after a round that failed', async () => {
+  it('continues after a round that failed', async () => {
     const whole = await stored(letters(1, 5));
     let broken = true;
     const sources: SourceStore = {

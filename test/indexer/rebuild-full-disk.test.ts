@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 test.skipIf(disk === undefined)(
-  'no room at any page of a rebuild: it says so, the old catalog stays, and it goes on when there is room',
+  'no room at any page of a rebuild: it reports so, the old catalog stays, and it resumes when there is room',
   async () => {
     if (disk === undefined) return;
     const mail = new StoredMail(mkdtempSync(join(disk.dir, 'data-')));

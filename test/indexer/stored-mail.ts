@@ -41,7 +41,7 @@ export class StoredMail {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
-  /** Appends these sources; the catalog is not told. */
+  /** Appends these sources without updating the catalog. */
   async store(sources: readonly Buffer[]): Promise<CommittedBatch[]> {
     const writer = await openLogWriter({ dir: this.dir, now: () => START });
     const committed: CommittedBatch[] = [];

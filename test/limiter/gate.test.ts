@@ -151,7 +151,7 @@ describe('pauses', () => {
     expect(limiter.gate('other.example:443', 'main').tryEnter()).not.toBeNull();
   });
 
-  test('waits of a second and more are told with their reason', async () => {
+  test('waits of a second and more are reported with their reason', async () => {
     const { gate, clock, waits } = setUp(600, 1);
     expect(gate.tryEnter()).not.toBeNull();
     refuse(gate, clock, 30_000);

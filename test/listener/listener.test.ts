@@ -5,7 +5,7 @@ import { connect, Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { listenOn } from '../../src/listener/listener.ts';
 
-test('goes on listening when the system has no connection to give', async () => {
+test('keeps listening when the system has no connection to give', async () => {
   const errors: Error[] = [];
   const listener = await listenOn({
     section: 'health',

@@ -16,7 +16,7 @@ test.each([
 });
 
 test.each(['', 'yesterday', 'Mon, 05 Foo 2026 10:00:00 +0000', 'Mon, 5 Jan 1920 10:00:00 +0000'])(
-  '%j tells no time',
+  '%j contains no time',
   (text) => {
     expect(parseHeaderDate(text)).toBeNull();
   },

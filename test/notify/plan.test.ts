@@ -4,11 +4,11 @@ import type { ErrorFamily } from '../../src/errors/mailkeep-error.ts';
 import { type Observation, observationsOf } from '../../src/notify/observation.ts';
 import {
   due,
-  NOTHING_TOLD,
+  NOTHING_REPORTED,
   type Notice,
   observe,
-  type Told,
-  toldIn,
+  type Reported,
+  readReported,
   tried,
 } from '../../src/notify/plan.ts';
 
@@ -24,24 +24,24 @@ function found(name: string, family: ErrorFamily | null): Observation {
   };
 }
 
-/** A channel that is told what becomes due, unless it is broken; every minute is looked at. */
+/** A channel that gets what becomes due, unless it is broken; it is checked every minute. */
 class Channel {
-  told: Told = NOTHING_TOLD;
+  reported: Reported = NOTHING_REPORTED;
   time = START;
   broken = false;
   readonly sent: { readonly at: number; readonly notice: Notice }[] = [];
 
   see(...observations: Observation[]): void {
-    this.told = observe(this.told, observations, this.time);
+    this.reported = observe(this.reported, observations, this.time);
     this.look();
   }
 
   look(): void {
-    const notice = due(this.told, this.time);
+    const notice = due(this.reported, this.time);
     if (notice === null) return;
     // As over a restart.
-    this.told = toldIn(
-      JSON.parse(JSON.stringify(tried(this.told, notice, !this.broken, this.time))),
+    this.reported = readReported(
+      JSON.parse(JSON.stringify(tried(this.reported, notice, !this.broken, this.time))),
     );
     if (!this.broken) this.sent.push({ at: this.time - START, notice });
   }
@@ -65,7 +65,7 @@ class Channel {
   }
 }
 
-test('what somebody must act on is told at once, once, and so is its recovery', () => {
+test('what somebody must act on is reported at once, once, and so is its recovery', () => {
   const channel = new Channel();
   channel.see(found('a', 'auth'));
   for (let run = 0; run < 12; run += 1) {
@@ -78,7 +78,7 @@ test('what somebody must act on is told at once, once, and so is its recovery', 
   expect(channel.lines).toEqual(['0: a//', '60: //a']);
 });
 
-test('what mends itself within a quarter of an hour is not told', () => {
+test('what recovers within a quarter of an hour is not reported', () => {
   const channel = new Channel();
   channel.see(found('a', 'origin'));
   channel.wait(14 * MINUTE);
@@ -87,7 +87,7 @@ test('what mends itself within a quarter of an hour is not told', () => {
   expect(channel.lines).toEqual([]);
 });
 
-test('a lost network that stays lost is told after a quarter of an hour, and once a day from then on', () => {
+test('a lost network that stays lost is reported after a quarter of an hour, and once a day from then on', () => {
   const channel = new Channel();
   for (let run = 0; run <= 50 * 12; run += 1) {
     channel.see(found('a', 'origin'));
@@ -96,7 +96,7 @@ test('a lost network that stays lost is told after a quarter of an hour, and onc
   expect(channel.lines).toEqual(['15: a//', `${15 + 24 * 60}: /a/`, `${15 + 48 * 60}: /a/`]);
 });
 
-test('what comes and goes is told once an hour of it has passed, not with every change', () => {
+test('what comes and goes is reported once an hour of it has passed, not with every change', () => {
   const channel = new Channel();
   channel.see(found('a', 'auth'));
   for (let turn = 0; turn < 20; turn += 1) {
@@ -110,7 +110,7 @@ test('what comes and goes is told once an hour of it has passed, not with every 
   expect(channel.sent).toHaveLength(3);
 });
 
-test('a failure that becomes one to act on is told anew', () => {
+test('a failure that becomes one to act on is reported again', () => {
   const channel = new Channel();
   channel.see(found('a', 'origin'));
   channel.wait(20 * MINUTE);
@@ -133,7 +133,7 @@ test('a notification that could not be sent is sent later', () => {
   channel.broken = false;
   channel.wait(5 * MINUTE);
   expect(channel.sent).toHaveLength(1);
-  // What recovered before anybody heard of it is told to nobody.
+  // What recovered before anybody heard of it is not reported.
   channel.broken = true;
   channel.see(found('b', 'auth'));
   channel.wait(20 * MINUTE);
@@ -198,7 +198,7 @@ describe('whatever happens', () => {
         for (const name of ['a', 'b', 'c']) channel.see(found(name, null));
         channel.wait(2 * HOUR);
         channel.see();
-        expect(channel.told.troubles).toEqual({});
+        expect(channel.reported.troubles).toEqual({});
       }),
       { seed, numRuns: 300 },
     );
@@ -240,6 +240,6 @@ test('a run speaks of what it reached, and an interrupted one of nothing', () =>
 });
 
 test('a memory of another version is no memory', () => {
-  expect(toldIn({ troubles: [1] })).toEqual(NOTHING_TOLD);
-  expect(toldIn(undefined)).toEqual(NOTHING_TOLD);
+  expect(readReported({ troubles: [1] })).toEqual(NOTHING_REPORTED);
+  expect(readReported(undefined)).toEqual(NOTHING_REPORTED);
 });

@@ -10,10 +10,10 @@ import { subjectKey } from '../../src/notify/observation.ts';
 import {
   allWell,
   due,
-  NOTHING_TOLD,
+  NOTHING_REPORTED,
   observe,
-  type Told,
-  toldIn,
+  type Reported,
+  readReported,
   tried,
 } from '../../src/notify/plan.ts';
 import { openState } from '../../src/state/state-file.ts';
@@ -61,7 +61,7 @@ test('the quota that is nearest to its limit counts; one without a limit does no
   expect(fullnessOf([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
 });
 
-test('mailboxes with one address are told apart, and named apart only where they have to be', () => {
+test('mailboxes with one address are distinguished, and named differently only where they have to be', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-quota-'));
   const state = openState(folder);
   onTestFinished(() => {
@@ -82,7 +82,7 @@ test('mailboxes with one address are told apart, and named apart only where they
     const { resources } = quota(storage);
     state.set(QUOTA, quotaKey({ host, mailbox }), { at: 1, resources });
   }
-  // Left out by the configuration: nobody is told of it, and it makes no other ambiguous.
+  // Excluded by the configuration: it is not reported, and makes no other ambiguous.
   const unwatched = { host: 'one.example', mailbox: 'AC4' };
   state.set('unwatched', JSON.stringify(Object.values(unwatched)), true);
   expect(isUnwatchedMailbox(state, unwatched)).toBe(true);
@@ -97,8 +97,8 @@ test('mailboxes with one address are told apart, and named apart only where they
   ]);
   const observed = quotaObservations(remembered, 95);
   expect(new Set(observed.map(({ subject }) => subjectKey(subject))).size).toBe(6);
-  const told = observe(NOTHING_TOLD, observed, 1);
-  const failing = Object.values(told.troubles).map(({ failure }) => failure.message);
+  const reported = observe(NOTHING_REPORTED, observed, 1);
+  const failing = Object.values(reported.troubles).map(({ failure }) => failure.message);
   expect(failing).toEqual([
     `Mailbox ${ADDRESS} (one.example) is 97% full (storage).`,
     'Mailbox bea@example.org (AC2) is 97% full (storage).',
@@ -106,28 +106,28 @@ test('mailboxes with one address are told apart, and named apart only where they
     'Mailbox dia@example.org is 97% full (storage).',
   ]);
   // As over a restart: what was said of one does not end the warning of the other.
-  const again = observe(toldIn(JSON.parse(JSON.stringify(told))), observed, 2);
+  const again = observe(readReported(JSON.parse(JSON.stringify(reported))), observed, 2);
   expect(Object.values(again.troubles).map(({ wellSince }) => wellSince)).toEqual(
     Array.from({ length: 4 }, () => null),
   );
 });
 
-test('each crossing is told once, is no failure, and is not repeated', () => {
-  let told: Told = NOTHING_TOLD;
+test('each crossing is reported once, is no failure, and is not repeated', () => {
+  let reported: Reported = NOTHING_REPORTED;
   let time = Date.UTC(2026, 10, 20);
   const sent: string[] = [];
   const see = (percent: number | null): void => {
-    told = observe(told, percent === null ? [] : found(percent), time);
-    const notice = due(told, time);
+    reported = observe(reported, percent === null ? [] : found(percent), time);
+    const notice = due(reported, time);
     if (notice === null) return;
-    const { event, ok, summary } = messageOf(notice, allWell(told), time, {
+    const { event, ok, summary } = messageOf(notice, allWell(reported), time, {
       host: 'machine',
       version: '1',
       summarise: noticeSummary,
     });
     sent.push(`${event} ${ok} ${summary}`);
     // As over a restart.
-    told = toldIn(JSON.parse(JSON.stringify(tried(told, notice, true, time))));
+    reported = readReported(JSON.parse(JSON.stringify(tried(reported, notice, true, time))));
   };
   const days = (percent: number, count: number): void => {
     for (let day = 0; day < count; day += 1) {
@@ -153,6 +153,6 @@ test('each crossing is told once, is no failure, and is not repeated', () => {
   // Something that fails is still a failure next to it.
   const account = { kind: 'account' as const, name: 'main' };
   const failure = { family: 'auth' as const, code: 'auth.refused', message: 'Refused.' };
-  told = observe(told, [{ subject: account, failure }], time);
-  expect(allWell(told)).toBe(false);
+  reported = observe(reported, [{ subject: account, failure }], time);
+  expect(allWell(reported)).toBe(false);
 });

@@ -16,8 +16,8 @@ test('two readings agree on a folder whatever else they were asked about before'
   for (const path of ['INBOX', 'Work', 'Old']) other.keyOf(at(path));
   expect(asked.keyOf(at('Work'))).toBe(other.keyOf(at('Work')));
   for (const fact of [renamed('Work', 'Old'), renamed('INBOX', 'Work')]) {
-    asked.tell(fact);
-    other.tell(fact);
+    asked.note(fact);
+    other.note(fact);
   }
   expect(asked.keyOf(at('Work'))).toBe(other.keyOf(at('Work')));
   expect(asked.keyOf(at('INBOX'))).toBe(other.keyOf(at('INBOX')));
@@ -26,12 +26,12 @@ test('two readings agree on a folder whatever else they were asked about before'
 test('a folder keeps its key through renames, and another one of its name has another', () => {
   const folders = new FolderIdentities();
   const first = folders.keyOf(at('Work'));
-  folders.tell(renamed('Work', 'Old'));
+  folders.note(renamed('Work', 'Old'));
   expect(folders.keyOf(at('Old'))).toBe(first);
   const second = folders.keyOf(at('Work'));
   expect(second).not.toBe(first);
-  folders.tell(renamed('Work', 'Done'));
-  folders.tell(renamed('Old', 'Work'));
+  folders.note(renamed('Work', 'Done'));
+  folders.note(renamed('Old', 'Work'));
   expect([folders.keyOf(at('Work')), folders.keyOf(at('Done'))]).toEqual([first, second]);
   const third = folders.keyOf(at('Old'));
   expect([first, second]).not.toContain(third);

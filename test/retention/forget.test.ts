@@ -108,7 +108,7 @@ test('what was forgotten from quarantine leaves no listing and no kept byte, and
   expect((await run('forget', ...choice, '--yes')).code).toBe(2);
 }, 120_000);
 
-test('killed while it takes records out, or makes the catalog anew, the same command finishes', async () => {
+test('killed while it removes records, or rebuilds the catalog, the same command finishes', async () => {
   for (const [n, moment] of ['Taking', 'Rebuilding the catalog', 'Reading'].entries()) {
     const raw = readFileSync(path.join(folder, 'mail', `${10 + n}.eml`));
     const args = ['forget', hash('sha256', raw), '--yes', '--config', place.config];

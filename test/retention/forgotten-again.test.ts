@@ -44,7 +44,7 @@ const ID = hash('sha256', SECRET);
 const signal = new AbortController().signal;
 
 /** In a new file, from the log as it is now. */
-async function catalogAnew(): Promise<void> {
+async function rebuildCatalog(): Promise<void> {
   const { dir } = archive;
   for (const suffix of ['', '-wal', '-shm'])
     rmSync(`${catalogFile(dir)}${suffix}`, { force: true });
@@ -82,7 +82,7 @@ async function forget(id: string): Promise<void> {
     await log.close();
     catalog.close();
   }
-  await catalogAnew();
+  await rebuildCatalog();
 }
 
 /** Every file as it lies there, every payload of the log and every packed text of the catalog. */
@@ -144,7 +144,7 @@ async function expectKeptAway(first: number, shown: number): Promise<void> {
   const grown = await archive.reading((catalog) =>
     catalog.folders.all().map(({ id }) => catalog.folders.counts(id)),
   );
-  await catalogAnew();
+  await rebuildCatalog();
   expect(
     await archive.reading((catalog) =>
       catalog.folders.all().map(({ id }) => catalog.folders.counts(id)),
@@ -173,7 +173,7 @@ describe('forgotten mail is not stored again', () => {
     await expectKeptAway(1, 1);
   });
 
-  test('delivered again beside where it was', async () => {
+  test('delivered again next to where it was', async () => {
     await withForgotten();
     box('INBOX').deliver(SECRET);
     box('INBOX.Other').deliver(SECRET);
@@ -242,7 +242,7 @@ test('taken for another message with the same listing, it is found out and not s
   await archive.sync(origin);
   await forget(ID);
   await archive.sync(origin);
-  // The twin goes for good, and the forgotten one moves: what is listed cannot tell them apart.
+  // The twin goes for good, and the forgotten one moves: the listing cannot distinguish them.
   box('INBOX').messages.delete(5);
   move('INBOX', 'INBOX.Other', [4]);
   const before = fetched();
@@ -258,15 +258,15 @@ test('taken for another message with the same listing, it is found out and not s
   expect(after.certificates.every(({ complete }) => complete)).toBe(true);
 });
 
-test('in quarantine before it could be recognised: it is told, and forgetting it again removes that', async () => {
+test('in quarantine before it could be recognised: it is reported, and forgetting it again removes that', async () => {
   await withForgotten();
   move('INBOX', 'INBOX.Other', [6]);
   origin.source$ = ({ raw }) => (raw.equals(SECRET) ? raw.subarray(0, 300) : raw);
   await archive.sync(origin);
   expect(everything().includes(WORD)).toBe(true);
   origin.source$ = ({ raw }) => raw;
-  const told = await archive.sync(origin);
-  expect(told.failures.map(({ code, facts }) => [code, facts])).toEqual([
+  const result = await archive.sync(origin);
+  expect(result.failures.map(({ code, facts }) => [code, facts])).toEqual([
     ['sync.forgotten-in-quarantine', { id: ID }],
   ]);
   await forget(ID);

@@ -73,7 +73,7 @@ describe('a message goes', () => {
     expect(decide(lettingGo(1), { onHold: true })).toEqual({ prune: false, reason: 'hold' });
   });
 
-  test('only when a look at least seven days after the end confirmed it', () => {
+  test('only when a check at least seven days after the end confirmed it', () => {
     const confirmed = (days: number | null) =>
       decide(lettingGo(1), {
         places: [
@@ -115,7 +115,7 @@ describe('a message goes', () => {
   });
 });
 
-test('a clock is believed near the last commit only, and told which way it is off', () => {
+test('a clock is believed only near the last commit, and the result shows which way it is off', () => {
   expect(clockTrouble(NOW, NOW)).toBeUndefined();
   expect(clockTrouble(NOW - 60_000, NOW)).toBeUndefined();
   expect(clockTrouble(NOW - 10 * 60_000, NOW)).toBe('behind');

@@ -44,11 +44,11 @@ const gone = (stdout: string): unknown =>
     .list.map((one: { subject: string }) => one.subject.replace('subject', ''))
     .sort();
 
-test('it tells what may go and why the rest stays, and changes nothing', async () => {
-  const told = await run(POLICY);
-  expect(told.code).toBe(0);
-  expect(gone(told.stdout)).toEqual(['drafted', 'legal', 'old']);
-  expect(jsonLines(told.stdout)).toMatchObject([
+test('it lists what may go and why the rest stays, and changes nothing', async () => {
+  const output = await run(POLICY);
+  expect(output.code).toBe(0);
+  expect(gone(output.stdout)).toEqual(['drafted', 'legal', 'old']);
+  expect(jsonLines(output.stdout)).toMatchObject([
     {
       applied: false,
       messages: 3,
@@ -105,9 +105,9 @@ test('--apply takes it out; the chain holds, and the rest is as it was', async (
   expect(gone(wholeMailbox.stdout)).toEqual([]);
 });
 
-test('without a policy nothing goes, which is all that is told', async () => {
-  const told = await mailkeep(['prune', '--apply', '--config', configure(undefined)]);
-  expect([told.code, told.stdout.split('\n').map((line) => line.trim())]).toEqual([
+test('without a policy nothing goes, and only that is reported', async () => {
+  const output = await mailkeep(['prune', '--apply', '--config', configure(undefined)]);
+  expect([output.code, output.stdout.split('\n').map((line) => line.trim())]).toEqual([
     0,
     [
       'Pruned 0 messages, 0 B.',
@@ -136,7 +136,7 @@ test('nothing goes from a mailbox that no account lists, nor by a clock that is 
   expect([behind.code, behind.stderr]).toMatchObject([4, expect.stringContaining('is behind')]);
 });
 
-test('a daemon takes it out by the clock, and goes on; without a schedule it never does', async () => {
+test('a daemon prunes by the clock, and keeps running; without a schedule it never does', async () => {
   const never = { sync: NEVER, sweep: NEVER, verify: NEVER };
   // Nobody answers there: what is pruned was known before.
   const accounts = [{ name: 'main', baseUrl: 'http://127.0.0.1:1', token: 'secret' }];
@@ -148,7 +148,7 @@ test('a daemon takes it out by the clock, and goes on; without a schedule it nev
     expect((await daemon.status()).schedule.find(({ name }) => name === 'prune')?.nextAt).toBe(
       null,
     );
-    // What keeps it from pruning is told, and nobody's name: the query of a hold has some.
+    // The log states what prevents pruning, but no names: the query of a hold contains some.
     const schedule = { ...never, prune: EVERY_SECOND };
     const hold = [{ query: 'from:ada@example.org asof:2026-01-01' }];
     configure({ ...POLICY, hold }, { accounts, schedule });

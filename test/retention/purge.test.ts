@@ -79,7 +79,7 @@ test(
   600_000 + SEEDS * 60_000,
 );
 
-test('no room at any write: a clear error, nothing lost, and it goes on when there is room', async () => {
+test('no room at any write: a clear error, nothing lost, and it resumes when there is room', async () => {
   for (let k = 0; ; k += 1) {
     const disk = archive.fresh();
     let writes = 0;

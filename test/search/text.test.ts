@@ -231,7 +231,7 @@ test.each([
   expect(readSize(text)).toBe(bytes);
 });
 
-test('the nearest name is one mistake away, or the only one that goes on', () => {
+test('the nearest name is one mistake away, or the only one with that prefix', () => {
   const names = ['from', 'subject', 'filename', 'before'];
   expect(nearest('fron', names)).toBe('from');
   expect(nearest('form', names)).toBe('from');

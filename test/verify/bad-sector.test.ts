@@ -26,7 +26,7 @@ test.each([true, false])(
       for (let bad = 0; bad * SECTOR < size; bad += 1) {
         for (const full of [true, false]) {
           const found = await verified(archive.dir, { files: withoutSector(bad, 'whole'), full });
-          const told = found.findings.flatMap((finding) =>
+          const reported = found.findings.flatMap((finding) =>
             finding.what === 'log' && finding.reason === 'unreadable'
               ? [[finding.offset, finding.end]]
               : [],
@@ -35,10 +35,10 @@ test.each([true, false])(
             (finding) => finding.what === 'log' && finding.reason === 'segment-header',
           );
           const end = Math.min((bad + 1) * SECTOR, size);
-          expect({ bad, full, told, first }).toEqual({
+          expect({ bad, full, reported, first }).toEqual({
             bad,
             full,
-            told: bad === 0 ? [] : [[bad * SECTOR, end]],
+            reported: bad === 0 ? [] : [[bad * SECTOR, end]],
             first: bad === 0,
           });
           expect(found.tail).toBeNull();
@@ -70,7 +70,7 @@ test.each([true, false])(
           now: () => START,
           signal,
         });
-        // Where the last commit is lost, nobody can tell that the next segment follows: it is written anew as well.
+        // Where the last commit is lost, nothing shows that the next segment follows: it is rewritten as well.
         expect(mended.map((it) => it.segment)).toContain(1);
         const after = await verifyArchive({ ...options, full: true, signal });
         expect(after).toMatchObject({ messages: 12, rebuilt: 12 });
@@ -85,7 +85,7 @@ test.each([true, false])(
   },
 );
 
-test('what a bad sector took and nobody has is told, and nothing is written behind it', async () => {
+test('what a bad sector took and no copy has is reported, and nothing is written behind it', async () => {
   const archive = new GrownArchive();
   const whole = `${archive.dir}-whole`;
   try {
@@ -119,7 +119,7 @@ test('what a bad sector took and nobody has is told, and nothing is written behi
 });
 
 test.each([true, false])(
-  'nothing is copied over a bad sector: it is told as damage (sealed: %s)',
+  'nothing is copied over a bad sector: it is reported as damage (sealed: %s)',
   async (seal) => {
     const archive = new GrownArchive();
     const to = `${archive.dir}-copy`;

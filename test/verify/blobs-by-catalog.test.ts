@@ -22,7 +22,7 @@ beforeEach(async () => {
 afterEach(() => archive.remove());
 
 /** What becomes of the second segment's messages when blobs are looked for like that. */
-function told(find?: FindBlob) {
+function outcomes(find?: FindBlob) {
   const job = { dir: archive.dir, segment: 2, last: false, seen: 0, full: true };
   return [...checkSegment(realFiles, job, new RecentBlobs(find))].flatMap((report) =>
     report.what === 'deferred' || report.what === 'unsound' ? [report.what] : [],
@@ -44,9 +44,9 @@ function changeCatalog(sql: string): void {
   db.close();
 }
 
-test('a message is rebuilt with bytes of another segment as soon as the catalog tells where they are', async () => {
-  expect(told()).toEqual(['deferred']);
-  expect(byCatalog(told)).toEqual([]);
+test('a message is rebuilt with bytes of another segment as soon as the catalog has their position', async () => {
+  expect(outcomes()).toEqual(['deferred']);
+  expect(byCatalog(outcomes)).toEqual([]);
   expect(await verified(archive.dir)).toMatchObject({ messages: 12, rebuilt: 12, found: 0 });
 });
 
@@ -58,7 +58,7 @@ test.each([
   ['means another blob', () => changeCatalog('UPDATE records SET ordinal = 4, segment = 2')],
 ])('it waits for the log when the catalog %s', (_, act) => {
   act();
-  expect(byCatalog(told)).toEqual(['deferred']);
+  expect(byCatalog(outcomes)).toEqual(['deferred']);
 });
 
 test('bytes that are not those of the blob are never taken, whichever bit of the file is flipped', async () => {

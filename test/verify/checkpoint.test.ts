@@ -57,7 +57,7 @@ test('a checkpoint names the last commit, and the log still holds it when more h
   expect(proof.code).toBe(0);
 });
 
-test('a log cut at any byte before it is found, with no catalog to tell', async () => {
+test('a log cut at any byte before it is found, even without a catalog', async () => {
   const dir = join(top, 'cut');
   cpSync(archive.dir, dir, { recursive: true });
   for (const name of readdirSync(dir)) if (name.startsWith('catalog')) rmSync(join(dir, name));
@@ -82,9 +82,9 @@ test('a checkpoint of another archive, or one that was changed, proves nothing',
   const other = new GrownArchive();
   await other.grow([sampleMail(1), sampleMail(2), sampleMail(4), sampleMail(5)], false);
   await other.grow([sampleMail(7)], false);
-  const told = await ran(['verify', '--data', other.dir, '--checkpoint', statement, '--json']);
-  expect(told.code).toBe(3);
-  expect(JSON.parse(told.stdout).findings).toMatchObject([{ reason: 'other-archive' }]);
+  const output = await ran(['verify', '--data', other.dir, '--checkpoint', statement, '--json']);
+  expect(output.code).toBe(3);
+  expect(JSON.parse(output.stdout).findings).toMatchObject([{ reason: 'other-archive' }]);
   other.remove();
 
   const forged = join(top, 'forged.json');
@@ -103,9 +103,9 @@ test('with a pinned key, a statement that somebody else signed is refused', asyn
   expect(await by(publicKey)).toMatchObject({ code: 0 });
   const kept = join(top, 'key.pub');
   writeFileSync(kept, `${publicKey}\n`);
-  const told = await by(kept);
-  expect(told).toMatchObject({ code: 0 });
-  expect(told.stderr).toContain(`with key ${fingerprintOf(publicKey)}`);
+  const output = await by(kept);
+  expect(output).toMatchObject({ code: 0 });
+  expect(output.stderr).toContain(`with key ${fingerprintOf(publicKey)}`);
 
   const strange = join(top, 'strange.key');
   const signed = join(top, 'strange.json');
@@ -132,8 +132,8 @@ test('an archive without a catalog is verified and signed all the same', async (
   const dir = join(top, 'no-catalog');
   cpSync(archive.dir, dir, { recursive: true });
   for (const name of readdirSync(dir)) if (name.startsWith('catalog')) rmSync(join(dir, name));
-  const told = await ran(['verify', '--data', dir, '--json']);
-  expect(told).toMatchObject({ code: 0 });
-  expect(JSON.parse(told.stdout)).toMatchObject({ ok: true, catalog: 'missing' });
+  const output = await ran(['verify', '--data', dir, '--json']);
+  expect(output).toMatchObject({ code: 0 });
+  expect(JSON.parse(output.stdout)).toMatchObject({ ok: true, catalog: 'missing' });
   expect((await ran(['checkpoint', '--data', dir])).code).toBe(0);
 });

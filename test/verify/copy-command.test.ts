@@ -65,8 +65,8 @@ test('a purge takes the catalog of the copy with it, and those that repairs put 
     purge: ({ rawLength }) => rawLength >= 290_000,
   });
   await dropOldGenerations({ dir: archive.dir, now: Date.now() + 1e9, keepMs: 0 });
-  const told = await ran(['copy', '--data', archive.dir, '--to', to, '--json']);
-  expect(JSON.parse(told.stdout)).toMatchObject({ purged: 1, catalog: 'removed' });
+  const output = await ran(['copy', '--data', archive.dir, '--to', to, '--json']);
+  expect(JSON.parse(output.stdout)).toMatchObject({ purged: 1, catalog: 'removed' });
   expect(readdirSync(to).filter((name) => name.startsWith('catalog'))).toEqual([]);
 });
 
@@ -80,8 +80,8 @@ test('the catalog of a copy comes along, and one that is behind its log is repor
     });
     const old = readFileSync(join(copy, 'catalog.sqlite'));
     await own.grow([sampleMail(6), sampleMail(7)], false);
-    const told = await ran(['copy', '--data', own.dir, '--to', copy, '--json']);
-    expect(JSON.parse(told.stdout)).toMatchObject({ number: 2, catalog: 'updated' });
+    const output = await ran(['copy', '--data', own.dir, '--to', copy, '--json']);
+    expect(JSON.parse(output.stdout)).toMatchObject({ number: 2, catalog: 'updated' });
     const listed = await ran(['list', '--data', copy, '--json']);
     expect([listed.stdout.trim().split('\n').length, listed.stderr]).toEqual([3, '']);
     const searched = await ran(['search', 'number', '--data', copy, '--json']);

@@ -69,7 +69,7 @@ describe.each<ArchiveCodec>(['zstd', 'zlib'])('sealed with %s,', (codec) => {
     120_000 + CUTS * 30_000,
   );
 
-  test('no room at any write of mending: a clear error, and it goes on when there is room', async () => {
+  test('no room at any write of mending: a clear error, and it resumes when there is room', async () => {
     for (let k = 0; ; k += 1) {
       const { disk, known } = await damaged(codec);
       let writes = 0;

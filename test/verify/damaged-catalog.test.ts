@@ -24,7 +24,7 @@ import { MailkeepError, rethrown, thrownBy } from '../../src/errors/mailkeep-err
 import { recalledVerification } from '../../src/health/verification.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
-import { openStateBeside } from '../../src/state/state-file.ts';
+import { openExistingState } from '../../src/state/state-file.ts';
 import { checkerOnThreads, type SegmentChecker } from '../../src/verify/segment-threads.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { seeded } from '../bench/seeded.ts';
@@ -88,7 +88,7 @@ test('any page of the catalog that was lost is found, and never as an error of t
   expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
 }, 120_000);
 
-test('a catalog with any damage keeps nobody from being told of the log', async () => {
+test('damage of the log is reported whatever the damage of the catalog', async () => {
   const seed = Number(process.env.MAILKEEP_SEED ?? Date.now() % 1_000_000);
   console.log(`damaged catalogs: MAILKEEP_SEED=${seed}`);
   const random = seeded('damaged catalogs', seed);
@@ -115,7 +115,7 @@ test('a catalog with any damage keeps nobody from being told of the log', async 
   }
 }, 120_000);
 
-test('what is no file in the place of the catalog keeps nobody from being told of the log', async () => {
+test('damage of the log is reported when something else than a file is at the path of the catalog', async () => {
   const aside = `${file}.aside`;
   renameSync(file, aside);
   try {
@@ -143,7 +143,7 @@ test('what is no file in the place of the catalog keeps nobody from being told o
   }
 }, 60_000);
 
-/** In the place of the catalog, what nobody can read, while this runs. */
+/** Puts something unreadable at the catalog's path while `act` runs. */
 async function withUnreadable(act: () => Promise<void>): Promise<void> {
   const aside = `${file}.aside`;
   renameSync(file, aside);
@@ -156,26 +156,26 @@ async function withUnreadable(act: () => Promise<void>): Promise<void> {
   }
 }
 
-test('a catalog that cannot be read keeps nobody from being told of the log, and is not called damaged', () =>
+test('with an unreadable catalog damage of the log is reported, and the catalog is not called damaged', () =>
   withUnreadable(async () => {
     const unread = { catalog: 'unreadable', catalogError: 'ELOOP' };
     expect(await verified(archive.dir)).toMatchObject({
       ...unread,
       ...{ messages: 8, rebuilt: 8, found: 0, findings: [] },
     });
-    const told = await ran(['verify', '--data', archive.dir]);
-    expect(told).toMatchObject({ code: EXIT.failures });
-    expect(told.stdout).toContain('The catalog could not be read and was not compared.');
-    expect(told.stdout).toContain('The log is as it was written.');
-    expect(told.stdout).not.toMatch(/Everything|DAMAGED/);
-    expect(told.stderr).toContain(
+    const output = await ran(['verify', '--data', archive.dir]);
+    expect(output).toMatchObject({ code: EXIT.failures });
+    expect(output.stdout).toContain('The catalog could not be read and was not compared.');
+    expect(output.stdout).toContain('The log is as it was written.');
+    expect(output.stdout).not.toMatch(/Everything|DAMAGED/);
+    expect(output.stderr).toContain(
       `The catalog ${file} cannot be read or written: too many links (ELOOP).`,
     );
     const json = await ran(['verify', '--quick', '--json', '--data', archive.dir]);
     expect(json.code).toBe(EXIT.failures);
     expect(JSON.parse(json.stdout)).toMatchObject({ ok: false, found: 0, ...unread });
     expect(JSON.parse(json.stderr)).toMatchObject({ error: { code: 'catalog-io' } });
-    const state = openStateBeside(archive.dir);
+    const state = openExistingState(archive.dir);
     expect(recalledVerification(state)).toBeNull();
     state?.close();
     const segment = join(archive.dir, 'log', readdirSync(join(archive.dir, 'log'))[0] ?? '');
@@ -191,7 +191,7 @@ test('a catalog that cannot be read keeps nobody from being told of the log, and
   }));
 
 test.skipIf(process.platform === 'win32')(
-  'a catalog that another user may not read is told with the reason of the system',
+  'a catalog that another user may not read is reported with the reason of the system',
   async () => {
     const { geteuid, seteuid } = process;
     const other = new GrownArchive();
@@ -204,7 +204,7 @@ test.skipIf(process.platform === 'win32')(
       if (isRoot) seteuid?.(65_534);
       expect(await verified(other.dir)).toMatchObject({
         catalog: 'unreadable',
-        // The system tells what keeps the real user away, who is root still.
+        // The system reports what denies access to the real user, who is still root.
         catalogError: isRoot ? 'SQLITE_CANTOPEN' : 'EACCES',
         ...{ messages: 1, rebuilt: 1, found: 0 },
       });
@@ -265,7 +265,7 @@ test('a row that has no hash where one should be is damage, wherever it is met',
   }
 });
 
-test('damage that is met only when a missing message is to be named is told as well', async () => {
+test('damage that is found only while naming a missing message is reported as well', async () => {
   const other = new GrownArchive();
   try {
     const lost = sampleMail(1);
@@ -296,7 +296,7 @@ test('damage that is met only when a missing message is to be named is told as w
 });
 
 test.skipIf(process.platform !== 'linux')(
-  'a catalog that the disk does not give back is damage as well, and made anew',
+  'a catalog that the disk cannot read is damage as well, and is rebuilt',
   async () => {
     const aside = `${file}.aside`;
     renameSync(file, aside);
@@ -327,7 +327,7 @@ function readFirstByte(from: string): void {
 }
 
 test.skipIf(process.platform !== 'linux')(
-  'a repair puts aside as it is what cannot be copied in the place of the catalog',
+  'a repair puts aside unchanged what cannot be copied at the path of the catalog',
   async () => {
     const aside = `${file}.aside`;
     renameSync(file, aside);
@@ -335,10 +335,10 @@ test.skipIf(process.platform !== 'linux')(
       for (const put of [() => execFileSync('mkfifo', [file]), () => mkdirSync(file)]) {
         put();
         const kept = `${file}.before-repair-1`;
-        const told = await ran(['verify', '--repair', '--data', archive.dir]);
-        expect(told, told.stdout).toMatchObject({ code: EXIT.done });
-        expect(told.stdout).toContain('The catalog was rebuilt.');
-        expect(told.stdout).toContain(`(not a file); what is left of it: ${kept}`);
+        const output = await ran(['verify', '--repair', '--data', archive.dir]);
+        expect(output, output.stdout).toMatchObject({ code: EXIT.done });
+        expect(output.stdout).toContain('The catalog was rebuilt.');
+        expect(output.stdout).toContain(`(not a file); what is left of it: ${kept}`);
         expect(lstatSync(kept).isFile()).toBe(false);
         expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
         rmSync(kept, { recursive: true });
@@ -346,9 +346,9 @@ test.skipIf(process.platform !== 'linux')(
       }
       // Nothing is known to be lost: what cannot be read goes.
       symlinkSync('catalog.sqlite', file);
-      const told = await ran(['verify', '--repair', '--json', '--data', archive.dir]);
-      expect(told).toMatchObject({ code: EXIT.done, stderr: '' });
-      expect(JSON.parse(told.stdout)).toMatchObject({
+      const output = await ran(['verify', '--repair', '--json', '--data', archive.dir]);
+      expect(output).toMatchObject({ code: EXIT.done, stderr: '' });
+      expect(JSON.parse(output.stdout)).toMatchObject({
         ...{ ok: true, catalogRebuilt: true, unreadCatalog: null, catalog: 'equal' },
       });
     } finally {
@@ -360,7 +360,7 @@ test.skipIf(process.platform !== 'linux')(
 );
 
 test.skipIf(process.platform === 'win32')(
-  'a catalog that may not be read is put aside as it is when it is made anew',
+  'a catalog that may not be read is put aside unchanged when it is rebuilt',
   async () => {
     const { geteuid, seteuid } = process;
     const kept = `${file}.before-repair-1`;
@@ -385,7 +385,7 @@ test.skipIf(process.platform === 'win32')(
   },
 );
 
-test('a rebuild makes any damaged catalog anew', async () => {
+test('a rebuild replaces any damaged catalog', async () => {
   for (let at = 0; at < whole.length; at += page) {
     overwrite(at, Buffer.alloc(page, 0xa5));
     await rebuilt();

@@ -104,7 +104,7 @@ test(`whatever is damaged is found and never thrown, and a copy brings it back, 
         if (full || same) expect(found > 0, `${done} found (full: ${full})`).toBe(!same);
       }
       for await (const _event of scanLog({ dir }));
-      // Without a copy less comes back, and what does not is told.
+      // Without a copy less is recovered, and the rest is reported.
       const alone = random.chance(0.3);
       await repairArchive({
         dir,

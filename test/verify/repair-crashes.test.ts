@@ -81,7 +81,7 @@ async function isRepaired(disk: SimulatedDisk, moment: string): Promise<void> {
   expect(new Set(missing).size, moment).toBe(missing.length);
   expect(missing, moment).toContain(LOST);
   const names = disk.paths();
-  // Put aside; or, killed before that, an older generation beside the one that is whole.
+  // Put aside; or, killed before that, an older generation next to the complete one.
   const hot = damaged.get(`${archive.dir}/log/0000000002.1.seg`) ?? Buffer.alloc(0);
   const kept = names.filter((path) => disk.read(path).equals(hot));
   expect(kept.length, moment).toBeGreaterThan(0);
@@ -120,7 +120,7 @@ test(
   300_000 + CUTS * 60_000,
 );
 
-test('no room at any write of a repair: a clear error, and it goes on when there is room', async () => {
+test('no room at any write of a repair: a clear error, and it resumes when there is room', async () => {
   let failures = 0;
   for (let k = 0; ; k += 1) {
     const disk = fresh();

@@ -72,7 +72,7 @@ describe('without help from elsewhere', () => {
         expect(before.found, `byte ${at}`).toBeGreaterThan(0);
         expect(mended, `byte ${at}`).toHaveLength(1);
         expect(await verified(dir)).toMatchObject({ found: 0, catalog: 'equal' });
-        // Nothing is deleted: the damaged file is beside.
+        // Nothing is deleted: the damaged file is kept.
         expect(readdirSync(join(dir, 'log'))).toContain(`${file}.damaged`);
       }
     },
@@ -201,14 +201,22 @@ describe('a copy of another archive', () => {
     for (const file of [SEALED, HOT]) {
       const dir = without(damagedCopy('foreign', file, zeros(0, 64)), 'catalog');
       const before = readdirSync(join(dir, 'log'));
-      const told = await ran(['verify', '--repair', '--from', other.dir, '--data', dir, '--json']);
-      expect(told).toMatchObject({ code: 2, stdout: '' });
-      expect(JSON.parse(told.stderr).error.code).toBe('repair-other-archive');
+      const output = await ran([
+        'verify',
+        '--repair',
+        '--from',
+        other.dir,
+        '--data',
+        dir,
+        '--json',
+      ]);
+      expect(output).toMatchObject({ code: 2, stdout: '' });
+      expect(JSON.parse(output.stderr).error.code).toBe('repair-other-archive');
       expect(readdirSync(join(dir, 'log'))).toEqual(before);
     }
   });
 
-  test('is told by the catalog, or by an own checkpoint, where no segment tells it', async () => {
+  test('is recognised by the catalog, or by an own checkpoint, where no segment shows it', async () => {
     const only = (name: string): string => {
       const dir = damagedCopy(name, HOT, zeros(0, 64));
       writeFileSync(join(dir, 'log', SEALED), Buffer.alloc(200));
@@ -312,9 +320,9 @@ describe('from the origin', () => {
     const dir = damagedCopy('nowhere', SEALED, zeros(at() + 10, at() + 500));
     const wrong = { fetchAgain: async () => Buffer.from('another message') };
     expect((await repaired(dir, wrong)).missing).toMatchObject([{ kind: 'message', hash: id }]);
-    const told = await ran(['verify', '--repair', '--data', dir, '--json']);
-    expect(told.code).toBe(3);
-    const { missing, last, catalogRebuilt, findings } = JSON.parse(told.stdout);
+    const output = await ran(['verify', '--repair', '--data', dir, '--json']);
+    expect(output.code).toBe(3);
+    const { missing, last, catalogRebuilt, findings } = JSON.parse(output.stdout);
     expect(missing).toMatchObject([{ kind: 'message', hash: id }]);
     expect(catalogRebuilt).toBe(true);
     expect(last.number).toBe((archive.known.reached?.number ?? 0) + 1);
@@ -333,8 +341,8 @@ describe('from the origin', () => {
 
 test('an archive without damage is left as it is', async () => {
   const dir = damagedCopy('whole', HOT, (bytes) => bytes);
-  const told = await ran(['verify', '--repair', '--data', dir, '--json']);
-  expect(told).toMatchObject({ code: 0 });
-  expect(JSON.parse(told.stdout)).toMatchObject({ ok: true, mended: [], catalogRebuilt: false });
+  const output = await ran(['verify', '--repair', '--data', dir, '--json']);
+  expect(output).toMatchObject({ code: 0 });
+  expect(JSON.parse(output.stdout)).toMatchObject({ ok: true, mended: [], catalogRebuilt: false });
   expect(readdirSync(join(dir, 'log')).sort()).toEqual([SEALED, HOT]);
 });

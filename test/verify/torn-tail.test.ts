@@ -75,16 +75,16 @@ test('nor is one whose commit came to the disk before its middle, for a catalog 
   await inCopy(earlier, async (dir) => {
     tear(dir, 0);
     for (const full of [true, false]) {
-      const { rebuilt: messages, ...told } = await verified(dir, { full });
-      expect({ ...told, rebuilt: full ? messages : 3 }).toMatchObject(SOUND);
-      expect(told.tail).toMatchObject({ segment: 1 });
+      const { rebuilt: messages, ...rest } = await verified(dir, { full });
+      expect({ ...rest, rebuilt: full ? messages : 3 }).toMatchObject(SOUND);
+      expect(rest.tail).toMatchObject({ segment: 1 });
     }
     expect(await rebuilt(dir)).toMatchObject({ commits: 1, damage: [] });
     expect(await verified(dir)).toMatchObject(SOUND);
     rmSync(join(dir, 'catalog.sqlite'));
     expect(await verified(dir)).toMatchObject({ ...SOUND, catalog: 'missing' });
     expect(await rebuilt(dir)).toMatchObject({ commits: 1, damage: [] });
-    // A writer goes on behind it.
+    // A writer continues after it.
     const aside: TornTail[] = [];
     const writer = await openLogWriter({
       dir,

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
-test('bytes where text should be, or text where bytes should be, are told of', async () => {
+test('bytes where text should be, or text where bytes should be, are reported', async () => {
   const other = new GrownArchive();
   try {
     await other.grow([sampleMail(1), sampleMail(2), sampleMail(3)], false);

@@ -81,7 +81,7 @@ describe('a message record', () => {
   });
 
   test.each(['labels', 'subject'])(
-    '%s that is nested without an end is told and left out',
+    '%s that is nested without an end is reported and left out',
     (name) => {
       const nested = (depth: number): unknown =>
         JSON.parse(`${'['.repeat(depth)}1${']'.repeat(depth)}`);
@@ -117,7 +117,7 @@ test.each([
   { cc: [{}, { name: 1 }] },
   { attachments: [null] },
   { attachments: [{ inline: 1 }], subject: [], odd: true },
-])('%j beside what can be read is kept as it came', (odd) => {
+])('%j next to readable fields is kept as it came', (odd) => {
   const record = { uid: 7, flags: ['\\Seen'], messageId: '<a@b>', ...odd };
   const listing = decodeListing(record, 'listMessages', 'data[3]');
   const nothing = decodeListing({ uid: 7 }, 'listMessages');

@@ -11,11 +11,11 @@ export async function freeBytes(dir: string): Promise<number> {
 }
 
 /**
- * The narrow door to the disk. Everything the archive promises about power cuts and full disks is promised in terms of
- * these calls, so that a simulated disk can take their place in tests. Paths are as the caller gave them.
+ * The only access to the disk. Every promise of the archive about power cuts and full disks is made in terms of
+ * these calls, so that tests can use a simulated disk instead. Paths are as the caller gave them.
  *
  * Reading is synchronous: a record comes from the page cache in microseconds, and a trip through the thread pool costs
- * ten times that. Whatever waits for the disk (writing, syncing) is asynchronous, so that fetching goes on meanwhile.
+ * ten times that. Calls that wait for the disk (writing, syncing) are asynchronous, so that fetching continues meanwhile.
  *
  * Failures are thrown as Node's system errors, with their `code` (`ENOENT`, `ENOSPC`, …).
  */
@@ -61,8 +61,8 @@ export function openIfFile(files: FileLayer, path: string): LogFile | undefined 
   }
 }
 
-/** Creates a file, in place of what unfinished work may have left under its name. */
-export async function createAnew(files: FileLayer, path: string): Promise<LogFile> {
+/** Creates a file and replaces what unfinished work may have left under its name. */
+export async function createOrReplace(files: FileLayer, path: string): Promise<LogFile> {
   try {
     return files.open(path, 'create');
   } catch (error) {
@@ -114,7 +114,7 @@ export async function replaceFile(
 ): Promise<void> {
   const temporary = temporaryPath(path);
   try {
-    const file = await createAnew(files, temporary);
+    const file = await createOrReplace(files, temporary);
     try {
       await writeAll(file, bytes, 0);
       await file.datasync();

@@ -21,7 +21,7 @@ const ftruncateAsync = promisify(ftruncate);
 
 /** The disk itself. */
 export const realFiles: FileLayer = {
-  // In an archive or export of somebody else's making a pipe may stand for a file: it is not waited for.
+  // A foreign archive or export may have a pipe instead of a file: opening it must not wait.
   open: (path, access) =>
     realFile(
       access === 'create' ? openSync(path, 'wx+', FILE_MODE) : openRegularFile(path, access),

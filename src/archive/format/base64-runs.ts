@@ -185,7 +185,7 @@ function decodeRun(
   }
 }
 
-/** How far lines of full length go on before `limit`. Only line ends are looked at, one step a line. */
+/** Returns how far lines of full length continue before `limit`. Checks only line ends, in one step per line. */
 function fullLines(
   window: Buffer,
   from: number,

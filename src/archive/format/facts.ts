@@ -10,8 +10,8 @@ import type {
 import { isCount, isHash, isObject } from './json-shape.ts';
 
 /**
- * Everything the archive knows beside bytes is a fact: one canonical JSON object a record, one place a fact,
- * so that forgetting a place is forgetting its facts. Times are not in facts: the commit that closes the
+ * Everything the archive knows apart from bytes is a fact: one canonical JSON object per record, one place per fact,
+ * so that forgetting a place means forgetting its facts. Facts hold no times: the commit that closes the
  * batch carries the time.
  */
 export type Fact =
@@ -25,11 +25,11 @@ export type Fact =
       readonly specialUse: string | null;
       readonly generation: number;
     } & FolderKey)
-  /** A folder was renamed: its places and generations go on under the new path. */
+  /** A folder was renamed: its places and generations continue under the new path. */
   | ({ readonly fact: 'folder-renamed'; readonly to: string } & FolderKey)
-  /** A folder went: its open places have ended by facts of their own. */
+  /** A folder was removed: separate facts have ended its open places. */
   | ({ readonly fact: 'folder-gone' } & FolderKey)
-  /** The origin handed out uids anew: from here on the folder's uids belong to `generation`. */
+  /** The origin reassigned the folder's uids: from here on they belong to `generation`. */
   | ({
       readonly fact: 'generation';
       readonly generation: number;

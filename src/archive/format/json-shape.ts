@@ -8,7 +8,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** A JSON object whose fields still have to be looked at. */
+/** Returns true for a JSON object; its fields still have to be checked. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -25,7 +25,7 @@ export class BadSectors {
     this.#sectors.clear();
   }
 
-  /** From the front; sectors beside each other are one stretch. */
+  /** In order of offset; adjacent sectors form one stretch. */
   stretches(): BadStretch[] {
     const found: { offset: number; end: number }[] = [];
     for (const sector of [...this.#sectors].sort((a, b) => a - b)) {
@@ -39,9 +39,9 @@ export class BadSectors {
 }
 
 /**
- * The same files. When they are opened for reading, everything comes that the disk gives back: what it does not (EIO)
- * reads as zeros, so that the checks find what stood there, and is noted in `bad`. For those only who tell of it: zeros
- * behind the last commit that is left look like unfinished work.
+ * Returns the same files over a disk with bad sectors. Reading returns everything that the disk can read; the rest
+ * (EIO) reads as zeros, so that the checks find it, and is noted in `bad`. Use it only where bad sectors are reported:
+ * zeros behind the last remaining commit look like unfinished work.
  */
 export function filesOverBadSectors(files: FileLayer, bad = new BadSectors()): FileLayer {
   return readBy(files, (file) => {

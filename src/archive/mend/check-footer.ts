@@ -4,8 +4,9 @@ import type { Problem } from '../read/segment-batches.ts';
 import type { OpenSegment } from '../read/segment-files.ts';
 
 /**
- * Whether the containers that a sealed file's footer names are where it says: its own checks prove only that it is
- * what was written. Nothing for an unsealed file, or one whose footer is damaged, which reading the records tells.
+ * Checks that the containers which a sealed file's footer names are at its offsets: the footer's own checks prove only
+ * that it is what was written. Returns nothing for an unsealed file, or for a damaged footer, which reading the records
+ * reveals.
  */
 export function checkFooter({ file, header, sealed }: OpenSegment): Problem[] {
   if (sealed === undefined) return [];

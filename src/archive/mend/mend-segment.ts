@@ -1,5 +1,5 @@
 import { logDamaged } from '../../errors/archive.ts';
-import { createAnew, type FileLayer, writeAll } from '../files/file-layer.ts';
+import { createOrReplace, type FileLayer, writeAll } from '../files/file-layer.ts';
 import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import {
   type CommitRecord,
@@ -37,9 +37,9 @@ export interface MendOptions {
   readonly isForgotten?: IsForgotten;
   /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
   readonly purged?: ReadonlySet<number>;
-  /** Where the segment ends, and nowhere else: what the next one's header says. */
+  /** Where the segment ends, exactly: taken from the header of the next one. */
   readonly end?: ChainState | undefined;
-  /** A commit that somebody has seen: the segment holds it, or begins behind it. Number 0 for none. */
+  /** A commit that a catalog or checkpoint has seen: the segment holds it, or begins after it. Number 0 for none. */
   readonly reach: ChainState | undefined;
 }
 
@@ -66,7 +66,7 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   const temporary = temporaryPath(path);
   try {
     const whole = await writing(temporary, 0, async () => {
-      const target = await createAnew(files, temporary);
+      const target = await createOrReplace(files, temporary);
       try {
         const header: SegmentHeader = { ...first.header, generation };
         await writeAll(target, encodeSegmentHeader(header), 0);
@@ -146,8 +146,8 @@ interface PurgedRecords {
 }
 
 /**
- * What any of the files says was purged: its footer by ordinals, its records by their hashes. Facts are told by ordinals
- * and by their batches only: two of the same bytes may speak of two messages.
+ * Returns what any of the files marks as purged: its footer by ordinals, its records by their hashes. Facts are
+ * identified by ordinals and by their batches only: two facts of the same bytes may be about two messages.
  */
 function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
   const ordinals = new Set(known);

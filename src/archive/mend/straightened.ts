@@ -145,7 +145,7 @@ function straightenHeader(file: PatchedFile, name: SegmentFile): SegmentHeader |
 
 function straightenRecords(file: PatchedFile, space: RecordSpace): void {
   let from = SEGMENT_HEADER_BYTES;
-  // Behind a header that was turned back the walk begins anew: its window holds the old bytes.
+  // After a header was corrected the walk starts again, since its window holds the old bytes.
   for (let again = true; again; ) {
     again = false;
     for (const walked of walkRecords(new FileWindow(file), space, from)) {

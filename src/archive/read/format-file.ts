@@ -74,7 +74,7 @@ export function isSealedWithZstd({ file, header, sealed }: OpenSegment): boolean
 
 /**
  * Makes FORMAT allow zstd where a log holds zstd that FORMAT does not announce: a backup that was made by copying files
- * one by one may have FORMAT from before the first zstd, and segments from after it. Looks at the first and the last
+ * one by one may have FORMAT from before the first zstd, and segments from after it. Checks the first and the last
  * sealed segment, since an archive is compacted from its beginning and sealed at its end. The caller holds the archive's
  * lock.
  */
@@ -106,7 +106,7 @@ function holdsZstd(
       opened.file.close();
     }
   } catch (error) {
-    // A damaged segment keeps nobody from writing behind it; verification reports it.
+    // A damaged segment does not prevent writing after it; verification reports it.
     if (error instanceof MailkeepError && error.family === 'damage') return false;
     throw error;
   }

@@ -17,7 +17,7 @@ export interface LogHead {
 }
 
 /**
- * Reads the last segment and tells the log's last commit. Needs no lock.
+ * Reads the last segment and returns the log's last commit. Needs no lock.
  *
  * @param expected a commit that has to be there: the one that the catalog has reached
  * @throws `archive-missing` and its like; `log-damaged` when the last segment is not whole; `log-ends-early`

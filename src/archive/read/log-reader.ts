@@ -23,13 +23,13 @@ export interface LogReaderOptions {
 
 export interface ReadSource {
   readonly bytes: Buffer;
-  /** True when the source goes on behind these bytes. */
+  /** True when the source continues after these bytes. */
   readonly cut: boolean;
 }
 
 /**
- * Reads messages and blobs by their hash, beside a writer and while segments are sealed. What it returns whole has the
- * hash it was asked for by. Buffers it returns may be views of shared memory: do not write to them.
+ * Reads messages and blobs by their hash, also while a writer runs and segments are sealed. Complete bytes that it
+ * returns have the requested hash. Buffers it returns may be views of shared memory: do not write to them.
  *
  * Every method throws `bytes-unknown` when the locator has no position, `bytes-purged` when the bytes were removed on
  * purpose, and `message-damaged` or `blob-damaged` when they are not what was stored.

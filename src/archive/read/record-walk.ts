@@ -50,7 +50,7 @@ export interface WalkedRecord {
   readonly kind: 'record';
   readonly offset: number;
   readonly header: RecordHeader;
-  /** The payload as stored, a view that is valid until the walk goes on; undefined when it does not have its CRC. */
+  /** The payload as stored, a view that is valid until the next step; undefined when its CRC does not match. */
   readonly stored: Buffer | undefined;
 }
 

@@ -20,7 +20,7 @@ export interface TornTail {
   readonly file: string;
 }
 
-/** Where the writer goes on. */
+/** Where the writer continues. */
 export interface SegmentEnd {
   readonly chain: ChainState;
   /** Time of the last commit in the segment, or 0 when it has none. */
@@ -35,8 +35,8 @@ export interface SegmentEnd {
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Reads the last segment and tells its torn tail from damage. The tail is what follows the last commit that is valid
- * anywhere in the segment, and a last batch that is torn (see `batchesToTheEnd`); something wrong before that commit is
+ * Reads the last segment and distinguishes its torn tail from damage. The tail is what follows the last commit that is
+ * valid anywhere in the segment, and a last batch that is torn (see `batchesToTheEnd`); an error before that commit is
  * damage.
  *
  * @throws `log-damaged`, `log-ends-early`, `log-diverged`; nothing is changed

@@ -30,7 +30,7 @@ export interface LogDamage {
   readonly offset: number;
   readonly end: number;
   readonly reason: DamageReason;
-  /** SHA-256 of the record's payload, where the record can still be told: of a blob, its name. */
+  /** SHA-256 of the record's payload, if the record can still be identified; for a blob this is its name. */
   readonly hash?: string;
 }
 
@@ -50,16 +50,16 @@ export type ScanEvent =
 export interface ScanOptions {
   readonly dir: string;
   readonly files?: FileLayer;
-  /** The commit behind which to begin: older segments are not read. */
+  /** The commit after which to begin: older segments are not read. */
   readonly after?: ExpectedCommit | undefined;
-  /** The highest number of a commit that somebody has seen: where it is wrong it is damage, and no torn tail. */
+  /** The highest commit number that a catalog or checkpoint has seen: errors up to it are damage, not a torn tail. */
   readonly seen?: number | undefined;
 }
 
 /**
  * Reads the log in order and checks everything on the way: CRCs, the SHA-256 of every record, the chain of commits. It
- * needs no lock and changes nothing. Damage is told and then left behind: what can be read comes, each record at its
- * certain position, and the caller decides whether to go on.
+ * needs no lock and changes nothing. It reports damage and continues behind it: all readable records come, each at a
+ * position that is certain, and the caller decides whether to continue.
  *
  * With `after`, the first batch is the one behind that commit; a log that ends before it, or has another commit under
  * its number, is damage (`ends-early`, `diverged`).

@@ -21,7 +21,7 @@ export interface Problem {
   readonly reason: DamageReason;
   readonly offset: number;
   readonly end: number;
-  /** The hash in the record's header, where the record could be told but not its payload. */
+  /** The hash in the record's header, if the header could be read but not the payload. */
   readonly hash?: string;
 }
 
@@ -49,7 +49,7 @@ export interface ReadBatch<T> {
   readonly end: number;
 }
 
-/** What follows the last commit of a segment: unfinished work, or damage, as the place of the segment tells. */
+/** What follows the last commit of a segment: unfinished work or damage, depending on the segment's position. */
 export interface Remainder {
   readonly what: 'remainder';
   /** Where the last commit's record ends. */

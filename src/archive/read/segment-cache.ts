@@ -51,7 +51,7 @@ export class SegmentCache {
     () => {},
   );
 
-  /** @param listing what the folder is known to hold, for somebody who has just looked */
+  /** @param listing what the folder is known to hold, if the caller has just listed it */
   constructor(files: FileLayer, dir: string, listing?: SegmentListing) {
     this.#files = files;
     this.#dir = dir;

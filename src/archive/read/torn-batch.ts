@@ -19,10 +19,10 @@ const HOLE_BYTES = 16;
 /**
  * The batches of the segment that is written to, as `segmentBatches` gives them, with one exception, which a power cut
  * can bring about: the system may have written the end of the last batch and not its middle. That batch was never
- * acknowledged, so it belongs to the remainder, but only if it is the last, nobody has seen it, and every wrong record
+ * acknowledged, so it belongs to the remainder, but only if it is the last, lies after `seen`, and every wrong record
  * in it lies over a page (or the rest of one) that is all zeros, as unwritten pages are and flipped bits are not.
  *
- * @param seen the highest number of a commit that somebody has seen: the catalog, a checkpoint; 0 when nobody has
+ * @param seen the highest commit number that the catalog or a checkpoint has seen; 0 for none
  */
 export function* batchesToTheEnd<T>(
   segment: OpenSegment,

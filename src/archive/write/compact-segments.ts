@@ -127,7 +127,7 @@ function holdsOther({ file, header, sealed }: OpenSegment, codec: ArchiveCodec):
   return places.some((offset) => {
     const got = readFully(file, head, offset);
     const found = readRecordHeader(head.subarray(0, got), 0, header, offset)?.codec;
-    // Of a header that is damaged nobody knows; sealing notices it.
+    // A damaged header does not show its codec; sealing detects the damage.
     return found === undefined || (found !== CODEC.none && found !== CODEC[codec]);
   });
 }

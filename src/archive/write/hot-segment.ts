@@ -1,6 +1,6 @@
 import { diskFull, logSyncFailed, logWriteFailed } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { createAnew, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import { createOrReplace, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { ChainState } from '../read/segment-batches.ts';
@@ -36,7 +36,7 @@ export async function createSegment(
     previousHash: hash,
   });
   const file = await writing(temporary, header.length, async () => {
-    const created = await createAnew(files, temporary);
+    const created = await createOrReplace(files, temporary);
     try {
       await writeAll(created, header, 0);
       return created;

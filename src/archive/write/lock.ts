@@ -153,7 +153,7 @@ export interface ArchiveLock {
  * Nothing else may open the file `lock` within this process: POSIX drops a process's locks on a file when any of its
  * descriptors of it is closed.
  *
- * @throws `archive-in-use` when somebody holds it; `archive-lock-failed` when the file cannot be locked at all
+ * @throws `archive-in-use` when another process holds it; `archive-lock-failed` when the file cannot be locked at all
  */
 export function acquireLock(dir: string): ArchiveLock {
   const held = lockFile(dir);

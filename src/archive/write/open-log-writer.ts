@@ -73,11 +73,11 @@ export interface LogWriterOptions {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly files?: FileLayer;
-  /** The commit that the catalog has reached, where there is a catalog. A log that ends before it is damage. */
+  /** The commit that the catalog has reached, if there is a catalog. A log that ends before it is damaged. */
   readonly expected?: ExpectedCommit | undefined;
-  /** Told when bytes of a write that was cut off were put aside. */
+  /** Called when the bytes of a torn write were put aside. */
   readonly onTail?: (tail: TornTail) => void;
-  /** A batch begins in a new segment once the present one has this many bytes; about 64 MiB if not said. */
+  /** A batch begins in a new segment once the present one has this many bytes; default about 64 MiB. */
   readonly segmentBytes?: number;
 }
 
@@ -136,7 +136,7 @@ async function beginLog(
   // The folders themselves have to outlive a power cut, too.
   await syncing(dir, () => files.syncFolder(dir));
   await files.syncFolder(dirname(dir)).catch((error: unknown) => {
-    // The folder above may be somebody else's, who does not let us look.
+    // The parent folder may belong to another user and be unreadable.
     if (errnoName(error) !== 'EACCES') throw logSyncFailed(dirname(dir), error);
   });
   return new LogWriter(settings, { archiveId, hot, chain, time: 0 });
@@ -162,7 +162,7 @@ async function continueLog(
     time: end.time > 0 ? end.time : timeBefore(end),
   });
   if (name.generation > 1) {
-    // The last segment is sealed: somebody removed the one that was begun after it.
+    // The last segment is sealed: the one that was begun after it has been removed.
     const end = findEnd(opened, expected);
     const hot = await createSegment(files, dir, archiveId, segment + 1, end.chain);
     return new LogWriter(settings, { ...startAt(end), hot });

@@ -14,7 +14,7 @@ export interface RecipeSink {
 }
 
 /**
- * Turns a source, told piece by piece in order, into the parts of a recipe. Pieces are kept by reference until the
+ * Turns a source, added piece by piece in order, into the parts of a recipe. Pieces are kept by reference until the
  * part they belong to ends.
  */
 export class RecipeBuilder {

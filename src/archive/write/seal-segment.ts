@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../../errors/archive.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { createAnew, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import { createOrReplace, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import {
   formatPath,
@@ -66,7 +66,7 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
   try {
     if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
     const bytesAfter = await writing(temporary, source.file.size(), async () => {
-      const target = await createAnew(files, temporary);
+      const target = await createOrReplace(files, temporary);
       try {
         const length = await copyRecords(source, target, { name, codec, purge });
         await syncing(temporary, () => target.datasync());

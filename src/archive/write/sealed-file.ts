@@ -89,7 +89,7 @@ export class SealedFileWriter {
     this.#rawLengths.push(rawLength);
     if (payload !== undefined && rawLength >= LAYOUTS[this.#codec].standaloneBytes) {
       await this.#endBlock();
-      // A copy, since compression goes on while the caller reads on.
+      // A copy, since compression is still running when the caller reads the next payload.
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }

@@ -25,7 +25,7 @@ const WINDOW: WindowSize = { bytes: 1024 * 1024, judged: 256 * 1024 };
 
 export interface FileSplitSink {
   blob(hash: BlobHash, bytes: Buffer): void;
-  /** Called between windows: waits until the blobs told so far need not be held any more. */
+  /** Called between windows: waits until the blobs passed so far need no longer be held. */
   drain(): Promise<void>;
 }
 
@@ -88,12 +88,12 @@ async function split(
   return { id, size: read, payload, rebuilt: rebuilt.digest('hex') };
 }
 
-/** Tells a builder a source that comes in windows; what a window leaves undecided comes again with the next. */
+/** Passes a source that comes in windows to a builder; what a window leaves undecided comes again with the next. */
 class WindowSplitter {
   readonly #builder: RecipeBuilder;
   /** Undefined when nothing is to be decoded. */
   readonly #judged: number | undefined;
-  /** The shape of the run that goes on: the window then begins at a line end. */
+  /** The shape of a run that continues into the next window, which then begins at a line end. */
   #open: LineShape | undefined;
   /** True when a run may start at the first byte of the window. */
   #startsHere = true;
@@ -105,45 +105,45 @@ class WindowSplitter {
 
   /** Returns how many bytes of the window are settled: all of them when it is the final one. */
   take(window: Buffer, final: boolean): number {
-    let told = 0;
+    let added = 0;
     if (this.#open !== undefined) {
       const run = continueRun(window, this.#open, final);
-      this.#tellRun(this.#open, run);
+      this.#addRun(this.#open, run);
       // Without another line, the line end that the window begins with belongs to what follows.
-      told = run.end;
-      if (!run.closed) return told;
+      added = run.end;
+      if (!run.closed) return added;
     }
     const finder = new RunFinder(window, this.#startsHere);
     this.#startsHere = false;
     while (this.#judged !== undefined) {
-      const start = finder.next(told);
+      const start = finder.next(added);
       if (start === -1) break;
       if (!final && window.length - start < this.#judged) {
-        this.#literal(window, told, start);
+        this.#literal(window, added, start);
         this.#startsHere = true;
         return start;
       }
-      told = this.#tryRun(window, told, start, this.#judged, final);
-      if (this.#open !== undefined) return told;
+      added = this.#tryRun(window, added, start, this.#judged, final);
+      if (this.#open !== undefined) return added;
     }
-    const settled = final ? window.length : Math.max(told, window.length - UNPROBED_BYTES);
-    this.#literal(window, told, settled);
+    const settled = final ? window.length : Math.max(added, window.length - UNPROBED_BYTES);
+    this.#literal(window, added, settled);
     return settled;
   }
 
-  /** Tells the run at `start`, if there is one, and what lies before it; returns how far the window is told then. */
-  #tryRun(window: Buffer, told: number, start: number, longest: number, final: boolean): number {
+  /** Tells the run at `start`, if there is one, and what lies before it; returns how far the window is added then. */
+  #tryRun(window: Buffer, added: number, start: number, longest: number, final: boolean): number {
     const first = firstLine(window, start, final);
-    if (first === undefined || first === 'more' || first.lineLength > longest) return told;
+    if (first === undefined || first === 'more' || first.lineLength > longest) return added;
     const run = readRun(window, start, first, final);
-    if (run.length < MIN_DECODED_BYTES) return told;
-    this.#literal(window, told, start);
+    if (run.length < MIN_DECODED_BYTES) return added;
+    this.#literal(window, added, start);
     this.#builder.beginRun(first);
-    this.#tellRun(first, run);
+    this.#addRun(first, run);
     return run.end;
   }
 
-  #tellRun(shape: LineShape, { pieces, closed }: ReadRun): void {
+  #addRun(shape: LineShape, { pieces, closed }: ReadRun): void {
     for (const piece of pieces) this.#builder.run(piece);
     this.#open = closed ? undefined : shape;
     if (closed) this.#builder.endRun();

@@ -10,14 +10,14 @@ export interface SplitSource {
 }
 
 /**
- * Splits a raw source that lies in memory: runs of base64 lines are decoded into blobs, the rest stays literal. It does
- * not look at MIME at all: nested, truncated or mislabelled messages are the same to it. What comes out has been
- * read back, rebuilt and compared with the source byte for byte.
+ * Splits a raw source in memory: runs of base64 lines are decoded into blobs, the rest stays literal. It ignores
+ * MIME: nested, truncated or mislabelled messages make no difference. The result has been read back, rebuilt and
+ * compared with the source byte for byte.
  */
 export function splitSource(raw: Buffer, id: MessageId): SplitSource {
   const blobs = new Map<BlobHash, Buffer>();
   const builder = new RecipeBuilder({ blob: (hash, bytes) => blobs.set(hash, bytes) });
-  const runs = tellRuns(raw, builder);
+  const runs = addRuns(raw, builder);
   const payload = messagePayload(builder, id, raw.length);
   if (runs === 0 && blobs.size === 0) return { payload, blobs };
   return givesBack(payload, blobs, raw) ? { payload, blobs } : keepLiteral(raw, id);
@@ -30,23 +30,23 @@ export function messagePayload(builder: RecipeBuilder, id: MessageId, size: numb
   return Buffer.concat([line, ...literal]);
 }
 
-function tellRuns(raw: Buffer, builder: RecipeBuilder): number {
+function addRuns(raw: Buffer, builder: RecipeBuilder): number {
   const finder = new RunFinder(raw, true);
   let runs = 0;
-  let told = 0;
-  for (let start = finder.next(0); start !== -1; start = finder.next(told)) {
+  let added = 0;
+  for (let start = finder.next(0); start !== -1; start = finder.next(added)) {
     const first = firstLine(raw, start, true);
     if (first === undefined || first === 'more') continue;
     const run = readRun(raw, start, first, true);
     if (run.length < MIN_DECODED_BYTES) continue;
-    builder.literal(raw.subarray(told, start));
+    builder.literal(raw.subarray(added, start));
     builder.beginRun(first);
     for (const piece of run.pieces) builder.run(piece);
     builder.endRun();
-    told = run.end;
+    added = run.end;
     runs += 1;
   }
-  builder.literal(raw.subarray(told));
+  builder.literal(raw.subarray(added));
   return runs;
 }
 

@@ -155,7 +155,7 @@ export class Fold {
       .run({ number: commit.number, hash, time: commit.time, orphans, ...this.#messages.grown() });
   }
 
-  /** False for a fact about a place that no fact told of. */
+  /** Folds one fact; false for a fact that names an unknown place. */
   #fact(fact: Fact, commit: number, time: number): boolean {
     switch (fact.fact) {
       case 'mailbox':

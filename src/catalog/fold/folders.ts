@@ -223,7 +223,7 @@ export class FoldedFolders {
     this.connection.statement(SET_GENERATION).run({ id: folder.id, generation: fact.generation });
   }
 
-  /** The number of a live folder. One that no fact told of (a damaged log) is made up from its path. */
+  /** Returns the number of a live folder. One that no fact has named (a damaged log) is created from its path. */
   of(key: FolderKey, commit: number): number {
     return this.#known(key, commit).id;
   }

@@ -176,8 +176,8 @@ interface PlaceRow {
 }
 
 /**
- * Places in the fold. Each method returns false for a fact about a place that nobody told of, which only a
- * damaged log has; the caller counts it.
+ * Places in the fold. Each method returns false for a fact that names an unknown place, which only a damaged log
+ * has; the caller counts it.
  */
 export class FoldedPlaces {
   constructor(

@@ -129,7 +129,7 @@ export class FoldedPurges {
     }
   }
 
-  /** Works the threads of what was purged out anew, once for the batch. */
+  /** Recomputes the threads of what was purged, once for the batch. */
   finish(): void {
     leaveThreads(this.connection, this.#leaving.splice(0));
   }

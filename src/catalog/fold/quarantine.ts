@@ -69,7 +69,7 @@ const ACKNOWLEDGE = query<{ id: number }>()((db, p) =>
   db.updateTable('quarantine').set({ acknowledged: 1 }).where('id', '=', p.id),
 );
 
-/** Quarantined places in the fold; as with places, false tells of a fact about nothing known. */
+/** Quarantined places in the fold; as with places, false means that the fact names nothing known. */
 export class FoldedQuarantine {
   constructor(
     private readonly connection: Connection,

@@ -10,11 +10,11 @@ import {
   type Side,
 } from './sql.ts';
 
-/** A conjunct with what its walk follows, and its bounds drawn in to where hits can be. */
+/** A conjunct with what its walk follows, and its bounds narrowed to where hits can be. */
 export interface Drive {
   readonly conjunct: Conjunct;
   readonly driver: Driver;
-  /** Where the walk is to stop and choose anew: it goes no further than `low` (newest first) or `high`. */
+  /** Where the walk is to stop and choose again: it goes no further than `low` (newest first) or `high`. */
   readonly stretch: Pick<Conjunct, 'low' | 'high'>;
 }
 
@@ -27,7 +27,7 @@ export interface Drive {
 const TEXT_ALONE = 16;
 /** Where the text has more hits by this factor, the index is asked about each candidate. */
 const SIDE_ALONE = 64;
-/** Candidates of each side that are looked at to choose between them. */
+/** Candidates of each side that are sampled to choose between them. */
 const SAMPLE = 32;
 /** Candidates of a side that are put on one list. */
 const LISTED = 100_000;

@@ -4,7 +4,7 @@ import type { Drive } from './driver.ts';
 import { type Conjunct, starsIn } from './formula.ts';
 import { type AsOf, ranked, rankedAmong } from './sql.ts';
 
-/** Words that are ranked by: each costs a look at all its places in every hit. */
+/** The most words to rank by: each costs a visit to all its occurrences in every hit. */
 const RANKED_LIMIT = 16;
 /** Hits that are ranked, the newest: what ranking takes must not grow with the archive. */
 const RANKED_HITS = 50_000;

@@ -21,11 +21,11 @@ export interface SearchRequest {
   readonly node: SearchNode;
   readonly limit: number;
   readonly sort: 'newest' | 'oldest' | 'relevance';
-  /** What the archive had observed at this time, milliseconds since the epoch. */
+  /** Searches what the archive had observed at this time, milliseconds since the epoch. */
   readonly asOf?: number;
   /** Hosts of the configured accounts by their names in lower case, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
-  /** Goes on behind the hit with this docid; not with relevance, whose order has no such place. */
+  /** Continues after the hit with this docid; not with relevance, whose order has no such position. */
   readonly after?: number;
 }
 
@@ -111,7 +111,7 @@ export function countHitsWhile(
   });
 }
 
-/** Docids of all messages that a query finds, newest first. Reading goes on while they are taken. */
+/** Yields the docids of all messages that a query finds, newest first. Reads as the caller takes them. */
 export function* foundDocids(
   connection: Connection,
   ids: IdLookup,

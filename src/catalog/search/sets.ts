@@ -20,8 +20,8 @@ import {
 } from './sql.ts';
 
 /*
- * Statements that list the docids of one condition within a range, from whichever index has them beside each other:
- * 0.1 µs a docid, where asking each message about its places takes 3 µs. In no order, and some docids may come twice.
+ * Statements that list the docids of one condition within a range, from whichever index has them adjacent:
+ * 0.1 µs a docid, where looking up the places of each message takes 3 µs. In no order; docids may come twice.
  */
 
 /** Messages of a range from one end of it, each once and in that order. */

@@ -1,9 +1,9 @@
 import { type Conjunct, type Members, matchOf, type PlaceCondition } from './formula.ts';
 
 /**
- * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (of the
- * REALs that it makes of numbers FTS5 takes no notice). Other numbers are our own and stand in the text. Docids do
- * not, so that a search that goes on further back finds its statement prepared.
+ * SQL with its parameters: FTS5 expressions, and docids as bigints, which better-sqlite3 binds as integers (it binds
+ * numbers as REALs, which FTS5 ignores). Other numbers are our own and stand in the text. Docids do not, so that a
+ * search that continues further back finds its statement prepared.
  */
 export interface Sql {
   readonly sql: string;
@@ -94,7 +94,7 @@ function matched(
     where: [
       'msg_fts MATCH ?',
       ...within.where,
-      // The plus keeps the list from FTS5, which would begin its search anew for each of its members.
+      // The plus hides the list from FTS5, which would restart its search for each member.
       ...(among === undefined ? [] : [`+msg_fts.rowid IN (${among.sql})`]),
       ...filters,
     ].join(' AND '),
@@ -190,7 +190,7 @@ interface Source {
   readonly where: readonly string[];
 }
 
-/** Candidates of a driver. A message without a current place counts by its last one, so the ended are walked beside. */
+/** Candidates of a driver. A message without a current place counts by its last one, so ended places are walked too. */
 function sources(driver: Side, joined = true): readonly Source[] {
   const walk = (where: string): Source => ({
     from: joined ? 'places p CROSS JOIN messages m ON m.docid = p.docid' : 'places p',
@@ -334,7 +334,7 @@ function openAt(commit: number, condition: string): string {
   return `(EXISTS (SELECT 1 FROM places q WHERE ${within} AND (q.to_commit IS NULL OR q.to_commit > ${commit})${condition}) OR EXISTS (SELECT 1 FROM spans q WHERE ${within} AND q.to_commit > ${commit}${condition}))`;
 }
 
-/** It held at one of the places that were the last to end by a commit; `resumed` tells when a place came back. */
+/** The condition held at one of the places that ended last by a commit; `resumed` is when a place came back. */
 function lastWas(commit: number, condition: string): string {
   const closed = (table: string) =>
     `SELECT folder_id, flag_set, to_commit FROM ${table} WHERE docid = m.docid AND to_commit <= ${commit}`;

@@ -10,7 +10,7 @@ import {
   rememberVerification,
   type VerificationOutcome,
 } from '../../health/verification.ts';
-import { openState, openStateBeside, type StateFile, stateFile } from '../../state/state-file.ts';
+import { openExistingState, openState, type StateFile, stateFile } from '../../state/state-file.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { VouchedCommit } from '../../verify/read-log.ts';
 import { readNothing, type Verification } from '../../verify/verify-archive.ts';
@@ -77,14 +77,14 @@ export function remember(
 
 /** An archive that was copied or unpacked has no state until something is to be remembered. */
 function stateToWrite(dataDir: string, opening: Opening): StateFile {
-  const stored = openStateBeside(dataDir);
+  const stored = openExistingState(dataDir);
   if (stored !== undefined) return stored;
   try {
     accessSync(existsSync(stateFile(dataDir)) ? stateFile(dataDir) : dataDir, constants.W_OK);
     return stateOfWriter(dataDir, opening);
   } catch (error) {
     // A writer has made it by now.
-    const opened = hasCode(error, 'archive-in-use') ? openStateBeside(dataDir) : undefined;
+    const opened = hasCode(error, 'archive-in-use') ? openExistingState(dataDir) : undefined;
     if (opened !== undefined) return opened;
     const reason = errnoOf(error);
     if (error instanceof MailkeepError || reason === undefined) throw error;

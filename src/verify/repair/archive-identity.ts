@@ -13,8 +13,8 @@ import { publicKeyOf, readCheckpoint, readSigningKey } from '../checkpoint.ts';
  * checkpoints, or a copy that holds the commit which the catalog has reached. A copy's word alone is never enough: it
  * may be of another archive.
  *
- * @returns the id in hex; undefined where nothing here tells it and there is no copy to compare
- * @throws `repair-archive-unknown` where nothing here tells it, `repair-other-archive` for a copy of another archive:
+ * @returns the id in hex; undefined if nothing here shows it and there is no copy to compare
+ * @throws `repair-archive-unknown` if nothing here shows it, `repair-other-archive` for a copy of another archive:
  *   nothing was changed
  */
 export function archiveIdOf(

@@ -22,7 +22,7 @@ interface ReadableCopies {
   readonly copies: readonly string[];
   readonly skippedCopies: readonly SkippedCopy[];
   readonly skippedSegments: readonly SkippedSegment[];
-  /** Files of the copies that nobody may read. */
+  /** Files of the copies that cannot be read. */
   readonly hidden: ReadonlySet<string>;
 }
 

@@ -28,9 +28,9 @@ interface MendLogOptions {
   /** Other folders of the same archive. */
   readonly copies: readonly string[];
   readonly damaged: readonly number[];
-  /** The last commit that somebody has seen. */
+  /** The last commit that a catalog or checkpoint has seen. */
   readonly expected: ExpectedCommit | undefined;
-  /** The log ends before that commit: what follows is looked for in the copies. */
+  /** The log ends before that commit: the copies are searched for what follows. */
   readonly endsEarly?: boolean;
   /** The archive's id in hex, where it is known: files of another archive are left out. */
   readonly archiveId?: string | undefined;
@@ -113,7 +113,7 @@ async function mendOne(
   }
 }
 
-/** The commit that a segment begins behind, as far as what is here tells. */
+/** Returns the commit that a segment follows, as far as the files here show it. */
 function startOf(
   files: FileLayer,
   dir: string,
@@ -164,7 +164,7 @@ function sourcesOf(
   );
 }
 
-/** Where nobody knows the archive's id there is no copy: what is here is its own. */
+/** Returns whether a segment belongs to an archive. Without a known id there is no copy: what is here is its own. */
 function isOf({ header }: OpenSegment, archiveId: string | undefined): boolean {
   return archiveId === undefined || header.archiveId.toString('hex') === archiveId;
 }

@@ -58,7 +58,7 @@ export async function forgottenIn(files: FileLayer, dirs: readonly string[]): Pr
   };
 }
 
-/** A folder whose FORMAT is damaged tells nothing: what its files themselves mark as purged is known without it. */
+/** Reads nothing from a folder whose FORMAT is damaged: what its files mark as purged is known without it. */
 async function* readable(
   files: FileLayer,
   dir: string,
@@ -96,8 +96,8 @@ export interface Repaired {
     readonly from: 'copy' | 'origin';
   }[];
   /**
-   * Found nowhere. Recorded as missing until somebody brings them, unless something was skipped: it may hold them, and
-   * the next repair looks there.
+   * Not recoverable. Recorded as missing until they are found, unless something was skipped: it may hold them, and the
+   * next repair searches there.
    */
   readonly missing: readonly { readonly kind: 'message' | 'blob'; readonly hash: string }[];
   /** Copies that cannot be read. Nothing was taken from them. */
@@ -113,8 +113,8 @@ const BATCH_BYTES = 8 * 1024 * 1024;
 const BATCH_MESSAGES = 128;
 
 /**
- * Finds damaged and missing bytes again, accepts them only when their hash is right, and records what was found
- * nowhere. Nothing is deleted. The catalog is left as it is: the caller makes it anew.
+ * Recovers damaged and missing bytes, accepts them only when their hash is right, and records what cannot be
+ * recovered. Deletes nothing. Leaves the catalog as it is: the caller rebuilds it.
  *
  * @throws `repair-archive-unknown`, `repair-other-archive`: nothing was changed
  * @throws `disk-full` and the other errors of writing: what was mended before is whole, and it can be done again
@@ -192,18 +192,18 @@ function wantedOf({ findings }: Verification): Map<string, Wanted> {
   return wanted;
 }
 
-/** What earlier repairs recorded as missing: it is not said twice. */
+/** Returns what earlier repairs recorded as missing, so that it is not recorded twice. */
 async function declared(files: FileLayer, dir: string): Promise<Set<string>> {
-  const said = new Set<string>();
+  const known = new Set<string>();
   for await (const event of scanLog({ dir, files })) {
     if (event.what !== 'batch') continue;
     for (const record of event.batch.records) {
       if (record.kind === 'fact' && record.fact.fact === 'missing') {
-        said.add(`${record.fact.kind} ${record.fact.hash}`);
+        known.add(`${record.fact.kind} ${record.fact.hash}`);
       }
     }
   }
-  return said;
+  return known;
 }
 
 /** @param declare record what is found nowhere as missing, except what is recorded already; null: record nothing */

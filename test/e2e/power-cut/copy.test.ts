@@ -52,7 +52,7 @@ describe.skipIf(absent('strace'))('a copy that loses its power', () => {
   };
 
   test(
-    'a new one: what is there is whole, and it goes on',
+    'a new one: what is there is complete, and it resumes',
     () =>
       powerCuts(
         copying(

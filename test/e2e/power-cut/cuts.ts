@@ -23,7 +23,7 @@ export interface Left {
   /** What there was before the run, and after all of it. */
   readonly atStart: FolderTree;
   readonly atEnd: FolderTree;
-  /** Whether the command is to be run again, or only what is there looked at. */
+  /** Whether the command is to be run again, or only its remains checked. */
   readonly goesOn: boolean;
   /** The last change before it, for messages of failures. */
   readonly last: DiskChange;
@@ -37,15 +37,15 @@ export interface Left {
 }
 
 /**
- * Draws cuts of a recording: half of them at any change, and half beside those that are no mere writes, one after the
- * other, where something is made durable, named or removed. The second comes at the very end.
+ * Draws cuts of a recording: half of them at any change, and half, in turn, just before or after a change that is not
+ * a mere write, where something is made durable, named or removed. The second comes at the very end.
  */
 export function drawCuts({ changes }: Recording, count: number, seed: number): Cut[] {
   const random = randomFrom(seed, 'power cuts');
   const turning = changes.flatMap(({ what }, at) => (what === 'write' ? [] : [at, at + 1]));
-  const beside = shuffled([...new Set(turning)], random);
+  const adjacent = shuffled([...new Set(turning)], random);
   const cuts = Array.from({ length: count }, (_, n): Cut => {
-    const at = n % 2 === 0 ? beside[(n / 2) % beside.length] : random.below(changes.length + 1);
+    const at = n % 2 === 0 ? adjacent[(n / 2) % adjacent.length] : random.below(changes.length + 1);
     return {
       after: n === 1 ? changes.length : (at ?? 0),
       share: random.pick([0, 0.1, 0.5, 0.67, 0.9, 1]),

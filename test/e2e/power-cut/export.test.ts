@@ -39,7 +39,7 @@ describe.skipIf(absent('strace'))('an export that loses its power', () => {
       },
       async afterEnd(work, { atEnd }) {
         await isSound(to(work));
-        // The same files; what tells of messages may name them in another order, and when it was written.
+        // The same files; descriptions of messages may differ in their order and in the time of writing.
         const { files } = readTree(work);
         expect([...files.keys()]).toEqual([...atEnd.files.keys()]);
         const messages = [...atEnd.files].filter(([name]) => !/\.(?:json|zip)$/.test(name));

@@ -40,7 +40,7 @@ export function without(tree: FolderTree, root: string, lost: readonly string[])
   };
 }
 
-/** Puts a tree in the place of whatever is there. */
+/** Replaces whatever is there with a tree. */
 export function writeTree(root: string, { files, folders }: FolderTree): void {
   rmSync(root, { recursive: true, force: true });
   mkdirSync(root, { mode: 0o700 });

@@ -11,7 +11,7 @@ type Open = OpenFile | { readonly folder: string };
  * Carries out the calls of a recorded program on a simulated disk. Calls that could change files below `root` in a way
  * that is not followed are refused, so that nothing escapes it.
  *
- * Shared memory of SQLite (`-shm`) is left out: a machine without power forgets it, and SQLite makes it anew.
+ * SQLite's shared memory (`-shm`) is left out: a machine without power forgets it, and SQLite recreates it.
  */
 export class Replay {
   readonly disk = new SimulatedDisk();

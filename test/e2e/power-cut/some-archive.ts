@@ -50,8 +50,8 @@ export class SomeArchive {
 }
 
 /**
- * Leaves a write-ahead log beside a catalog, as a writer does that is killed. What it holds has no meaning beside any
- * other catalog: pages that are free there.
+ * Leaves a write-ahead log next to a catalog, as a killed writer does. Its content has no meaning next to any other
+ * catalog: pages that are free there.
  */
 export function killedWriter(data: string): void {
   const file = catalogFile(data);

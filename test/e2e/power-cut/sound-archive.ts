@@ -23,7 +23,7 @@ export function sound(dir: string): Promise<Verification> {
   return verifies(dir, ['equal']);
 }
 
-/** A catalog may lose what can be made anew from the log, and is never wrong. */
+/** A catalog may lose what can be rebuilt from the log, and is never wrong. */
 export function soundOrBehind(dir: string): Promise<Verification> {
   return verifies(dir, ['equal', 'behind', 'missing', 'other-version']);
 }

@@ -47,7 +47,7 @@ describe.skipIf(absent('strace'))('a sync that loses its power', () => {
   };
 
   test(
-    'the first: nothing that was committed is lost, and it goes on',
+    'the first: nothing that was committed is lost, and it resumes',
     () =>
       powerCuts({
         name: 'first sync',
