@@ -1,7 +1,4 @@
-/**
- * What programs import from the package: an archive to read, typed clients of both surfaces, and what they return and
- * throw. See docs/library.md and docs/client.md for what versions promise.
- */
+/** What programs import from the package: typed clients of both surfaces, and what they return and throw. */
 export type { Bytes, Page } from './api/answers.ts';
 export type { RequestReport } from './api/exchange.ts';
 export {
@@ -27,9 +24,6 @@ export {
   type RawAnswer,
   type SpoolOptions,
 } from './api/surface-client.ts';
-export type { ListFilter, PlaceLine } from './catalog/list.ts';
-export type { SearchLine } from './catalog/search/hit.ts';
-export { Archive, type ArchivedMailbox, type SearchOptions } from './engine/library.ts';
 export { hasCode, MailkeepError } from './errors/mailkeep-error.ts';
 export {
   type OriginAnswer,
@@ -38,9 +32,6 @@ export {
   OriginRefusal,
 } from './errors/origin.ts';
 export type { Address, ListedAttachment, Listing } from './mail/words.ts';
-export type { Finding } from './verify/findings.ts';
-export type { VerifyProgress } from './verify/read-log.ts';
-export type { Verification } from './verify/verify-archive.ts';
 export { type DeliveryHint, readDelivery } from './wire/delivery.ts';
 export type {
   AccountRecord,

@@ -26,7 +26,7 @@ export type Body = (context: CommandContext) => Promise<ExitCode>;
 
 /** A command's file: declares its arguments and options, and hands over its body when it is chosen. */
 export interface CommandFile {
-  /** Whether words of the line may begin with a minus: see `minus-words.ts`. */
+  /** Whether words of the line may begin with a minus: see `minusWords`. */
   readonly takesMinusWords?: boolean;
   define(command: Command, chosen: (body: Body) => void): void;
 }

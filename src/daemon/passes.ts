@@ -18,7 +18,7 @@ import type { Wait } from '../limiter/gate.ts';
 import type { Extractor } from '../mime/extraction.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
-import { endsOnlyTheAccount } from '../sync/apply/failure-scope.ts';
+import { concernsOneAccount } from '../sync/apply/failure-scope.ts';
 import { noteUnwatchedMailboxes } from '../sync/apply/memory/unwatched.ts';
 import type { Mirror } from '../sync/apply/ports.ts';
 import type { Wanted } from '../sync/apply/survey.ts';
@@ -193,7 +193,7 @@ export class Passes implements PassRunner {
         }),
       );
     } catch (error) {
-      if (!endsOnlyTheAccount(error)) throw error;
+      if (!concernsOneAccount(error)) throw error;
       return failedResult(mailbox.account, error, this.#options.clock.now() - startedAt);
     }
   }
@@ -331,7 +331,7 @@ function widthOf(concurrency: number, { listing }: AccountOrigin): number {
 
 /** A failure that ended a pass for its account as a whole, as a result. */
 function failedResult(account: string, error: unknown, durationMs: number): SyncResult {
-  if (!endsOnlyTheAccount(error)) throw error;
+  if (!concernsOneAccount(error)) throw error;
   const { family, code, facts } = error;
   const failure: SyncFailure = {
     account,

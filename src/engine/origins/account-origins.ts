@@ -102,11 +102,16 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     const origin = this.#surface(account);
     const { platform } = account;
     if (platform === null) return origin;
+    let listed = false;
     return {
       ...origin,
+      async mailboxes(signal) {
+        listed = true;
+        return origin.mailboxes(signal);
+      },
       async usages(mostPages, signal) {
-        // The mailboxes were listed before anybody asks for their usage.
-        if (account.order === null) await origin.mailboxes(signal);
+        // The mailboxes were listed before anybody asks for their usage; a service may name no order.
+        if (account.order === null && !listed) await this.mailboxes(signal);
         return orderUsages(platform, account.order ?? '', mostPages, signal);
       },
     };

@@ -32,6 +32,7 @@ export async function withAccounts<T>(
   { progress, request }: PassListeners,
   act: (open: OpenAccounts) => Promise<T>,
 ): Promise<T> {
+  const wanted = wantedOf(chosen, narrowing);
   const total = new Meter();
   const byAccount = new Map(chosen.map(({ name }) => [name, new Meter()]));
   const origins = new AccountOrigins({
@@ -52,7 +53,6 @@ export async function withAccounts<T>(
       request(report);
     },
   });
-  const wanted = wantedOf(chosen, narrowing);
   const accounts = origins.all().map((account) => ({
     name: account.settings.name,
     wanted: wanted(account.settings),

@@ -46,10 +46,15 @@ export function brokeWhileAnswering(error: MailkeepError): boolean {
   return error.code === 'origin.unreachable' && error.facts.sent === true;
 }
 
-/** Returns whether an error ends the pass of its account only: a wrong token or a failing service affects no other. */
+/**
+ * Returns whether an error ends the pass of its account only: a refused token or a service that fails concerns no other
+ * account. A wrong configuration concerns the command that reads it (see `concernsOneAccount`).
+ */
 export function endsOnlyTheAccount(error: unknown): error is MailkeepError {
-  return (
-    error instanceof MailkeepError &&
-    (error.family === 'auth' || error.family === 'origin' || error.family === 'config')
-  );
+  return error instanceof MailkeepError && (error.family === 'auth' || error.family === 'origin');
+}
+
+/** The same for a program that keeps running, where a token that cannot be read stops its account until it can. */
+export function concernsOneAccount(error: unknown): error is MailkeepError {
+  return endsOnlyTheAccount(error) || (error instanceof MailkeepError && error.family === 'config');
 }

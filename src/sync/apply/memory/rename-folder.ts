@@ -17,8 +17,7 @@ export function renameFolder(memory: Memory, at: FolderKey, to: string, generati
 type Moved = ScopeOf<'folder' | 'generation'>;
 
 function move(memory: Memory, scope: Moved, from: string, to: string): void {
-  const kept = memory.get(scope, from);
-  if (kept === undefined) return;
-  memory.set(scope, to, kept);
+  // What an earlier folder of the new name left is forgotten.
+  memory.set(scope, to, memory.get(scope, from) ?? null);
   memory.set(scope, from, null);
 }
