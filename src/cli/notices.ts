@@ -46,7 +46,7 @@ export interface Notices {
   readonly live: boolean;
   readonly colours: Colours;
   readonly stream: Writable & { readonly columns?: number };
-  /** A line about what goes on; silent under `--quiet` and `--json`. */
+  /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
   say(text: string): void;
   /** A line for who looks for a reason; only with `--verbose`, and silent where `say` is. */
   detail(text: string): void;

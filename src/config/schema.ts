@@ -326,7 +326,7 @@ export const configSchema = z
           expected: 'a command line, or null',
         }),
         url: z.string().refine(isPostable).nullable().default(null).meta({
-          description: 'Address that is told of failure and recovery',
+          description: 'Address that is notified of failures and recoveries',
           expected: 'an http or https address without user and password, or null',
         }),
       })

@@ -109,7 +109,7 @@ export class Accounts {
     if (account !== undefined) account.probing = false;
   }
 
-  /** Lets waiting accounts be tried at once: the configuration was read anew, or the clock cannot be trusted. */
+  /** Retries waiting accounts at once: the configuration was reloaded, or the clock cannot be trusted. */
   retryNow(): void {
     const retryAt = this.#clock.now();
     for (const account of this.#accounts.values()) {

@@ -17,7 +17,7 @@ export interface DaemonLog {
   readonly request: (report: RequestReport) => void;
   readonly wait: (wait: Wait) => void;
   readonly say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts?: object) => void;
-  /** Something that has to be mended. Only code and facts without names are told of it. */
+  /** Logs a failure that somebody has to fix: its code, and facts without names. */
   readonly fail: (level: 'error' | 'fatal', text: string, error: unknown) => void;
   /** From here on, lines below it are left out. */
   readonly setLevel: (level: Settings['log']['level']) => void;
@@ -81,7 +81,7 @@ function tell(log: Logger, event: DaemonEvent): void {
     case 'pass-finished': {
       const { account, resourceId } = event.mailbox;
       const line = { kind: event.kind, account, mailbox: resourceId, ...numbersOf(event.result) };
-      // No run speaks of a backlog: it goes on beside them.
+      // No run reports a backlog: it continues alongside them.
       if (event.kind === 'backlog') log.info(line, 'backlog finished');
       else log.debug(line, 'pass finished');
       for (const { code, family, uid } of event.result.failures) {

@@ -93,8 +93,8 @@ export class Daemon {
   }
 
   /**
-   * Takes another configuration, between two passes. `change` swaps what the passes are made with; when it throws,
-   * everything goes on as it was.
+   * Applies another configuration between two passes. `change` replaces what the passes are made with; when it throws,
+   * everything continues as it was.
    */
   async reload(
     accounts: readonly string[],
@@ -333,7 +333,7 @@ export class Daemon {
       onFatal(error);
       return;
     }
-    // Passes beside each other fail of the same disk.
+    // Concurrent passes fail because of the same disk.
     if (paused === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;

@@ -73,7 +73,7 @@ export class Dispatcher {
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Decides anew. Called after whatever may have changed the decision. */
+  /** Decides again. Called after every event that may change the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;

@@ -124,7 +124,7 @@ export interface Neighbours {
   readonly onRequest: (account: string, report: RequestReport) => void;
   /** What a run came to that is no pass. */
   readonly onRun: (report: RunReport) => void;
-  /** Goes on with another configuration, and says what of it takes effect with the next start only. */
+  /** Applies another configuration, and returns which of its changes need a restart to take effect. */
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
   ready(

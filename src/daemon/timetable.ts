@@ -123,7 +123,7 @@ export class Timetable {
   readonly #jitter: () => number;
   #seenAt: number;
 
-  /** @param jitter milliseconds to be late by, drawn anew for each time */
+  /** @param jitter milliseconds to be late by, drawn again for each time */
   constructor(entries: readonly Entry[], jitter: () => number, now: number) {
     this.#jitter = jitter;
     this.#seenAt = now;

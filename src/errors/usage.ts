@@ -27,11 +27,11 @@ export interface SearchFacts {
   readonly 'search-bad-size': At & { readonly operator: string };
   /** A quotation mark or bracket that is never closed, or a closing one that was never opened. */
   readonly 'search-unbalanced': At;
-  /** AND, OR, NOT, - or NEAR without something to stand beside. */
+  /** AND, OR, NOT, - or NEAR without an operand. */
   readonly 'search-missing-operand': At;
   /** NEAR joins words and phrases only. */
   readonly 'search-near-operand': At;
-  /** `asof:` belongs beside the rest of the query, not inside OR, NOT or brackets, and once. */
+  /** `asof:` applies to the complete query: it appears once, outside OR, NOT and brackets. */
   readonly 'search-misplaced-asof': At;
   /** So many words begin with so few letters that looking for all of them would take long. */
   readonly 'search-short-prefix': At & { readonly least: number };

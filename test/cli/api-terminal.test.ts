@@ -111,7 +111,7 @@ describe('what a service says', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('a web page in the place of an answer is exit 1 and shown nowhere', async () => {
+  test('a web page instead of an answer is exit 1 and shown nowhere', async () => {
     const { api } = await served(raw(403, '<html>Log in</html>', { 'content-type': 'text/html' }));
     const { code, stderr } = await api('getCurrentAccount');
     expect(code).toBe(1);

@@ -8,7 +8,7 @@ import { mailkeep } from './child.ts';
 
 const top = mkdtempSync(path.join(tmpdir(), 'mailkeep-places-'));
 const data = path.join(top, 'archive');
-/** But for what SQLite has beside a database while it is read. */
+/** Except for the files that SQLite keeps next to a database while it is read. */
 const own = () =>
   readdirSync(data)
     .filter((name) => !/-(?:wal|shm)$/.test(name))
@@ -49,7 +49,7 @@ test('a copy is written into its folder, and not where a link in it leads', asyn
   expect(readdirSync(to)).toEqual(['log']);
 });
 
-test('beside the archive there is room, whatever its name begins with', async () => {
+test('places next to the archive are allowed, whatever their names begin with', async () => {
   for (const name of ['archive-export', '..export', 'archive2']) {
     const to = path.join(top, name);
     mkdirSync(to);

@@ -25,7 +25,7 @@ describe.each([
       (file: string) => writeFileSync(file, readFileSync(file).fill(0xff, 4_096)),
     ],
     ['that is no database', (file: string) => writeFileSync(file, 'no database')],
-  ])('beside a state %s, with a warning', async (__, damage) => {
+  ])('with a state %s, with a warning', async (__, damage) => {
     const at = place();
     const webhooks = (...args: string[]) => mailkeep(['webhooks', ...args, '--config', at.config]);
     const { id } = await here.createHook('http://127.0.0.1:9/');

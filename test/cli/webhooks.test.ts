@@ -357,7 +357,7 @@ test('webhooks are named without guessing', async () => {
 describe('a secret that cannot be stored', () => {
   test('is found out before the webhook is created', async () => {
     const place = workplace(here.served.sandbox);
-    writeFileSync(place.data, 'a file in the place of the folder');
+    writeFileSync(place.data, 'a file instead of the folder');
     const { webhooks } = commands(place);
     const ended = await webhooks('create', '--mailbox', ADA, '--url', 'http://127.0.0.1:9/');
     expect([ended.code, ended.stdout]).toEqual([1, '']);

@@ -146,7 +146,7 @@ describe('the daemon', () => {
     });
   });
 
-  it('goes on with a pass when whoever asked for it has gone', async () => {
+  it('continues a pass when the client that asked for it has gone', async () => {
     const at = daemon();
     await at.run('sync');
     sandbox.fault({ kind: 'slow', operation: 'listFolders', overMs: 500 });

@@ -140,7 +140,7 @@ it('warns once of a mailbox that is nearly full, and calls nothing broken', asyn
 });
 
 describe('the watch over webhooks', () => {
-  it('says that one is paused, while the schedule goes on finding mail, and that it delivers again', async () => {
+  it('reports that one is paused, while the schedule still finds mail, and that it delivers again', async () => {
     const at = daemon((config) => ({
       ...config,
       accounts: config.accounts.map((account) => ({

@@ -259,7 +259,7 @@ test('a catalog that cannot be read is told, and answered without detail', async
   expect((await get('/elsewhere')).status).toBe(404);
 });
 
-test('what was asked is remembered for a while, and asked anew when the clock was set back', () => {
+test('an answer is remembered for a while, and requested again when the clock was set back', () => {
   let [time, asked] = [NOW, 0];
   const facts = new Remembered(
     1_000,

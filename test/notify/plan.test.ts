@@ -110,7 +110,7 @@ test('what comes and goes is told once an hour of it has passed, not with every 
   expect(channel.sent).toHaveLength(3);
 });
 
-test('a failure that becomes one to act on is told anew', () => {
+test('a failure that becomes one to act on is reported again', () => {
   const channel = new Channel();
   channel.see(found('a', 'origin'));
   channel.wait(20 * MINUTE);

@@ -82,7 +82,7 @@ test('mailboxes with one address are told apart, and named apart only where they
     const { resources } = quota(storage);
     state.set(QUOTA, quotaKey({ host, mailbox }), { at: 1, resources });
   }
-  // Left out by the configuration: nobody is told of it, and it makes no other ambiguous.
+  // Left out by the configuration: it is not reported, and it makes no other ambiguous.
   const unwatched = { host: 'one.example', mailbox: 'AC4' };
   state.set('unwatched', JSON.stringify(Object.values(unwatched)), true);
   expect(isUnwatchedMailbox(state, unwatched)).toBe(true);

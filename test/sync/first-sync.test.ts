@@ -123,7 +123,7 @@ describe('the first sync', () => {
     }
   });
 
-  it('goes on after an interruption at any request, and fetches nothing again that was committed', async () => {
+  it('continues after an interruption at any request, and fetches nothing again that was committed', async () => {
     for (let stopAt = 3; stopAt < 225; stopAt += 13) {
       const origin = originWith({ INBOX: 210, 'INBOX.Sent': 15 });
       const other = new Archive();

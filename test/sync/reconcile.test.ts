@@ -165,7 +165,7 @@ describe('the brake', () => {
 });
 
 describe('a renamed folder', () => {
-  it('goes on under its new name without a fetch', async () => {
+  it('continues under its new name without a fetch', async () => {
     folders({ INBOX: 10, 'INBOX.Work': 230, 'INBOX.Work.Old': 5 });
     await archive.sync(origin);
     rename('INBOX.Work', 'INBOX.Job');

@@ -186,7 +186,7 @@ describe.skipIf(!confined)('under the restrictions of the unit', () => {
     chownSync(data, NOBODY, NOBODY);
     copyFileSync(process.execPath, node);
     chmodSync(node, 0o755);
-    // Private /tmp: what the program reads has to be elsewhere, here beside the data.
+    // Private /tmp: what the program reads has to be elsewhere, here next to the data.
     const accounts = [
       { name: 'main', baseUrl: sandbox.mailboxUrl, token: { credential: 'token' } },
     ];

@@ -32,7 +32,7 @@ const SHORT = 12;
  *
  * @throws usage-invalid, usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen, operation-needs-yes,
  *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command goes on
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   mindChoice(options);

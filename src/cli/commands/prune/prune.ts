@@ -98,7 +98,7 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
  * `mailkeep prune`: tells what may go, or lets go of it.
  *
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command goes on
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
 export async function prune(
   context: CommandContext,

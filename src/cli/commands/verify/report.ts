@@ -48,7 +48,7 @@ export function sampleReport(
   ].join('\n');
 }
 
-/** A catalog alone is made anew by a rebuild, which the line about it says. */
+/** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
 function remedy(findings: readonly Finding[]): string[] {
   return inLog(findings)
     ? ['Nothing was changed; "mailkeep verify --repair" brings back what can be found.']
