@@ -47,7 +47,8 @@ export function prepareControlPlace(
 export function findControlSocket(dataDir: string): string | null {
   const inArchive = path.join(dataDir, SOCKET);
   if (existsSync(inArchive)) {
-    if (!isOwnSocket(inArchive, dataDir)) throw daemonError('daemon-socket-foreign', { file: inArchive });
+    if (!isOwnSocket(inArchive, dataDir))
+      throw daemonError('daemon-socket-foreign', { file: inArchive });
     return inArchive;
   }
   const pointer = path.join(dataDir, POINTER);

@@ -214,14 +214,14 @@ describe('on one service', () => {
     const several = await mailkeep(['api', 'getCurrentAccount', '--config', only]);
     expect([several.code, several.stderr]).toEqual([
       2,
-      'mailkeep: The configuration has several accounts.\nSay which with --account NAME: one, two.\n',
+      'mailkeep: The configuration has several accounts.\nChoose one with --account NAME: one, two.\n',
     ]);
     const named = await mailkeep(['api', 'getCurrentAccount', '--account=two', '--config', only]);
     expect(named.code).toBe(0);
     const args = ['api', 'listMailboxes', '--account', 'one', '-p', 'orderId=OR1'];
     const lacking = await mailkeep([...args, '--config', only]);
     expect(lacking.code).toBe(2);
-    expect(lacking.stderr).toContain('account "one" has no token for that');
+    expect(lacking.stderr).toContain('account "one" has no token for it');
   });
 
   test('a refusal shows the envelope of its surface', async () => {

@@ -80,7 +80,7 @@ test('a token that is refused is exit 6, one that is missing is exit 2', async (
   expect([missing.code, missing.states.at(-1)]).toEqual([2, 'token failed']);
   const { stdout } = await mailkeep(['doctor', '--config', place.config]);
   expect(stdout).toMatch(
-    /^FAILED {2}token \(main\): There is no token: .* is not there\. Put the token there, /m,
+    /^FAILED {2}token \(main\): There is no token: .* does not exist\. Put the token there, /m,
   );
   expect(missing.checks.at(-1)?.remedy).toEqual(expect.any(String));
 });

@@ -123,6 +123,6 @@ test('a checkpoint that is not there is told from a file that is none', async ()
   });
   expect(await verify(path.join(top, 'one.eml'))).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('is no checkpoint'),
+    stderr: expect.stringContaining('is not a checkpoint'),
   });
 });

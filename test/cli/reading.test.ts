@@ -149,7 +149,7 @@ test('a query that cannot be understood is exit 2, and points at the place', asy
 
 test.each([
   ['before:01/02/2026', 'Write it as year-month-day: before:2026-03-01.'],
-  ['subject: rent', 'Write it without a blank between: from:anna, subject:"rent due".'],
+  ['subject: rent', 'Write the value without a space before it: from:anna, subject:"rent due".'],
 ])('%s is refused with a line that can be typed', async (query, hint) => {
   const { code, stderr } = await mailkeep(['search', query, '--data', work.data]);
   expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([2, hint]);

@@ -37,7 +37,7 @@ test('a wrong line is exit 2, with a sentence on stderr and nothing on stdout', 
   for (const args of [['nonsense'], ['--nonsense'], ['list', '--nonsense'], ['show']]) {
     const { code, stdout, stderr } = await ran(args);
     expect([args, code, stdout]).toEqual([args, 2, '']);
-    expect(stderr).toMatch(/^mailkeep: \S.*\n"mailkeep.* --help" shows what can be typed\.\n$/);
+    expect(stderr).toMatch(/^mailkeep: \S.*\n"mailkeep.* --help" shows the usage\.\n$/);
   }
 });
 
@@ -102,7 +102,7 @@ test('with --json, before or after, the error is one object on stderr', async ()
       error: {
         code: 'usage-invalid',
         message: expect.stringContaining('--nonsense'),
-        hint: '"mailkeep list --help" shows what can be typed.',
+        hint: '"mailkeep list --help" shows the usage.',
       },
     });
   }

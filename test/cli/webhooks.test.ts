@@ -209,7 +209,7 @@ describe('what the daemon knows of deliveries', () => {
     const table = await webhooks('list');
     expect(table.stdout).toMatch(/^STATUS +MAILBOX .*\nfailing +ada@.*\nactive +ada@/);
     expect(table.stderr).toContain(
-      `The last 3 deliveries of webhook ${own[0]?.id} failed: new mail is found by the schedule only.`,
+      `The last 3 deliveries of webhook ${own[0]?.id} failed: only scheduled syncs find new mail.`,
     );
 
     // Without the service's log, what the daemon kept of it counts.
@@ -233,7 +233,7 @@ describe('what the daemon knows of deliveries', () => {
     expect(shown.parse(line)).toEqual({ id, status: 'active', delivery: null });
 
     await here.served.call(`DELETE ${here.served.m}/webhooks/${id}`);
-    const lost = `The service does not know webhook ${id} any more`;
+    const lost = `The service no longer has webhook ${id}`;
     expect((await webhooks('list')).stderr).toContain(lost);
     expect((await webhooks('list', '--mailbox', ADA)).stderr).toContain(lost);
     expect((await webhooks('list', '--mailbox', OFFICE)).stderr).not.toContain(lost);
@@ -294,7 +294,7 @@ test('the log tells what became of deliveries, and needs the platform surface', 
 
   const without = await commands(workplace(here.served.sandbox)).webhooks('log');
   expect([without.code, without.stdout]).toEqual([2, '']);
-  expect(without.stderr).toContain('account "main" has no token for that');
+  expect(without.stderr).toContain('account "main" has no token for it');
 });
 
 test.each(['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'])(
@@ -330,7 +330,7 @@ test('webhooks are named without guessing', async () => {
   for (const [args, words] of [
     [['delete', '', '--yes'], /no webhook whose id begins with ""/],
     [['delete', '--yes'], /name webhooks by their ids, or all of a mailbox/i],
-    [['delete', shared, '--yes'], /is the beginning of several ids/],
+    [['delete', shared, '--yes'], /Several ids begin with/],
     [['delete', first.id, '--yes', '--mailbox', OFFICE], /no webhook whose id begins/],
     [
       ['delete', 'ffffffff', '--yes'],
@@ -366,8 +366,8 @@ describe('a secret that cannot be stored', () => {
   });
 
   test.each([
-    [204, 'The webhook was deleted again.'],
-    [404, 'nobody knows its secret'],
+    [204, 'The webhook was deleted.'],
+    [404, 'its secret is lost'],
   ])('takes the webhook back when it is found out later (%d)', async (status, words) => {
     let data = '';
     const origin = await startOrigin((request, response) => {

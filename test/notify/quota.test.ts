@@ -147,7 +147,7 @@ test('each crossing is told once, is no failure, and is not repeated', () => {
   days(60, 2);
   days(98, 2);
   expect(sent.slice(1)).toEqual([
-    'recovered true mailkeep: no warning any more: quota ada@example.org',
+    'recovered true mailkeep: no longer a warning: quota ada@example.org',
     expect.stringMatching(/^warning true .* 98% full/),
   ]);
   // Something that fails is still a failure next to it.
