@@ -49,7 +49,7 @@ export async function openDaemonLog(
 
 export function daemonLog(log: Logger): DaemonLog {
   return {
-    observer: (event) => tell(log, event),
+    observer: (event) => logEvent(log, event),
     request: ({ operation, host, status, ms, bytes, key }) =>
       log.debug({ operation, mailbox: key, host, status, ms, bytes }, 'request'),
     wait: ({ host, until, reason }) => {
@@ -65,7 +65,7 @@ export function daemonLog(log: Logger): DaemonLog {
   };
 }
 
-function tell(log: Logger, event: DaemonEvent): void {
+function logEvent(log: Logger, event: DaemonEvent): void {
   switch (event.event) {
     case 'run-started':
       log.debug({ ...event.run, startedAt: undefined, mailboxes: event.mailboxes }, 'run started');
@@ -171,7 +171,7 @@ function numbersOf(result: SyncResult) {
   };
 }
 
-/** A configuration's error is told in full: it names fields of a file, and shows no values of secrets. */
+/** A configuration error is logged in full: it names fields of a file, and shows no values of secrets. */
 function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;

@@ -151,7 +151,7 @@ export class Notifying {
           log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
         } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
       },
-      onError: (error) => log.fail('error', 'a notification could not be made', error),
+      onError: (error) => log.fail('error', 'a notification could not be created', error),
     });
   }
 }

@@ -108,7 +108,7 @@ export interface AccountTrouble {
   readonly retryAt: number;
 }
 
-/** What the daemon tells those who watch it: health, metrics, notifications, the log. A listener never throws and never waits. */
+/** What the daemon reports to its listeners: health, metrics, notifications, the log. A listener never throws or waits. */
 export type DaemonEvent =
   | { readonly event: 'run-started'; readonly run: RunInfo; readonly mailboxes: number }
   | { readonly event: 'run-finished'; readonly run: RunInfo; readonly result: SyncResult }

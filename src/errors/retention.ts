@@ -2,7 +2,7 @@ import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
 
 /** Codes of pruning and forgetting, with the facts that fill their sentences. */
 export interface RetentionFacts {
-  /** The clock shows less than the last commit, or far more: what is old enough cannot be told. */
+  /** The clock shows less than the last commit, or far more: what is old enough cannot be determined. */
   readonly 'retention-clock': {
     readonly direction: 'behind' | 'ahead';
     /** ISO 8601. */

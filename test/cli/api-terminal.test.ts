@@ -11,7 +11,7 @@ import { ran } from './surface.ts';
 const TOKEN = 'mbx_0123456789abcdef';
 const EVIL = '\u001b]0;owned\u0007\u009b2J\u202egnp.exe';
 
-/** A configuration for a server that answers as a test tells it. */
+/** A configuration for a server whose answers a test decides. */
 async function served(answer: Answer) {
   const origin = await startOrigin(answer);
   const config = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-api-')), 'config.json');
@@ -60,7 +60,7 @@ describe('what a service says', () => {
     expect(stderr).toMatch(/refused the token.*\nThe service says: Revoked\.\nMake a new token/);
   });
 
-  test('422 of the platform surface is told by field', async () => {
+  test('422 of the platform surface is reported by field', async () => {
     const { api } = await served(
       json(422, {
         message: 'The url field is bad.',
@@ -88,7 +88,8 @@ describe('what a service says', () => {
     expect(text).toEqual({
       code: 0,
       stdout: '{\n  "message": "Later."\n}\n',
-      stderr: 'Accepted (202): the service finishes it later. Look again; do not send it again.\n',
+      stderr:
+        'Accepted (202): the service finishes it later. Check the result; do not send it again.\n',
     });
     expect(JSON.parse((await api(...args, '--json')).stdout)).toEqual({
       status: 202,

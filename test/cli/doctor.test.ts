@@ -57,7 +57,7 @@ test('what is in order is said in a line each, and nothing is changed', async ()
   ]);
   const { stdout } = await mailkeep(['doctor', '--config', place.config]);
   expect(stdout.trimEnd().split('\n')).toHaveLength(9);
-  // Without a bound there is none to tell.
+  // Without a bound there is none to report.
   expect(stdout).toMatch(/^ok {6}free-space: \S+ \wB are free\.$/m);
   expect(stdout).not.toContain(here.served.sandbox.tokens.mailbox);
 });

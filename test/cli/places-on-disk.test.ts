@@ -60,19 +60,22 @@ test('places next to the archive are allowed, whatever their names begin with', 
 
 test('an export from a folder or mailbox that never was is an error, and makes nothing', async () => {
   const to = path.join(top, 'never');
-  for (const [names, told] of [
+  for (const [names, sentence] of [
     [['--folder', 'Nope'], 'The archive has no folder "Nope".'],
     [['--mailbox', 'nobody'], 'The archive has no mailbox "nobody".'],
     [['--folder', 'INBXO'], 'Did you mean "INBOX"?'],
   ] as const) {
     const line = ['export', '--data', data, '--format', 'eml', '--to', to, ...names];
-    expect(await mailkeep(line)).toMatchObject({ code: 2, stderr: expect.stringContaining(told) });
+    expect(await mailkeep(line)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(sentence),
+    });
   }
   expect(readdirSync(top)).not.toContain('never');
 });
 
 test.skipIf(process.platform !== 'linux')(
-  'a place where the system makes no folder is told, and nothing turns in circles',
+  'a place where the system creates no folder is reported, without an endless loop',
   async () => {
     const nowhere = '/proc/nowhere/below';
     for (const line of [
@@ -99,7 +102,7 @@ test.skipIf(process.platform !== 'linux')(
 );
 
 test.skipIf(process.platform !== 'linux')(
-  'a configuration and units that have no place are told as well',
+  'a configuration and units that have no place are reported as well',
   async () => {
     const nowhere = '/proc/nowhere/below';
     const units = await mailkeep(['service', 'install', '--system', '--root', nowhere]);
@@ -115,7 +118,7 @@ test.skipIf(process.platform !== 'linux')(
   },
 );
 
-test('a checkpoint that is not there is told from a file that is none', async () => {
+test('a missing checkpoint is distinguished from a file that is none', async () => {
   const verify = (file: string) => mailkeep(['verify', '--data', data, '--checkpoint', file]);
   expect(await verify(path.join(top, 'gone'))).toMatchObject({
     code: 2,

@@ -63,7 +63,7 @@ test.each([
     'before:soon',
     'A date is 2026-03-01, 2026-03 or 2026; a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.',
   ],
-])('%s is told how to write it', (query, hint) => {
+])('%s is answered with how to write it', (query, hint) => {
   let thrown: unknown;
   try {
     parseQuery(query, { now: 0 });

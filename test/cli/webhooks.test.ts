@@ -260,7 +260,7 @@ describe('what the daemon knows of deliveries', () => {
   });
 });
 
-test('the log tells what became of deliveries, and needs the platform surface', async () => {
+test('the log shows the outcome of deliveries, and needs the platform surface', async () => {
   const receiver = await here.receiver(statuses(500, 200));
   await here.createHook(receiver.url);
   await here.arrive();
@@ -288,9 +288,7 @@ test('the log tells what became of deliveries, and needs the platform surface', 
     lines.slice(0, 1),
   );
   expect((await webhooks('log')).stdout).toMatch(/^TIME +OUTCOME +TRIES +TOOK +MAILBOX +URL\n/);
-  expect((await webhooks('log', '--mailbox', OFFICE)).stderr).toBe(
-    'Nothing was delivered so far.\n',
-  );
+  expect((await webhooks('log', '--mailbox', OFFICE)).stderr).toBe('Nothing was delivered yet.\n');
 
   const without = await commands(workplace(here.served.sandbox)).webhooks('log');
   expect([without.code, without.stdout]).toEqual([2, '']);

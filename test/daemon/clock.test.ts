@@ -268,7 +268,7 @@ it('owes the sweep whose survey the disk has ended', async () => {
   expect(runner.passes).toEqual(['a', 'a full']);
 });
 
-it('tells a handed-over sync what the daemon ends of', async () => {
+it('reports to a handed-over sync what ends the daemon', async () => {
   const { time, runner, daemon, fatal } = begin(['a', 'b']);
   await time.pass(MINUTE);
   runner.slow.add('b');

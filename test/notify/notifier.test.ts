@@ -175,7 +175,7 @@ test('what could not be sent is sent again later, each channel for itself', asyn
   expect(readFileSync(path.join(folder, 'ran'), 'utf8')).toBe('ran\n');
 });
 
-test('an address that is not there, and a command that fails or hangs, are told by a code', async () => {
+test('an address that does not exist, and a command that fails or hangs, are reported by a code', async () => {
   const receiver = await listening();
   await receiver.close();
   const notify = notifier({ command: 'exit 3', url: { reveal: () => receiver.url } });
@@ -211,7 +211,7 @@ test('without a channel nothing is remembered', async () => {
   expect(state.entries('notify')).toEqual([]);
 });
 
-test('an address that leads elsewhere has failed, and nothing is told to where it leads', async () => {
+test('an address that redirects has failed, and nothing is sent to the target', async () => {
   const elsewhere = await listening();
   const leads = [301, 302, 303, 307, 308];
   const leading = await listening((n, response) => {

@@ -61,7 +61,7 @@ test('the quota that is nearest to its limit counts; one without a limit does no
   expect(fullnessOf([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
 });
 
-test('mailboxes with one address are told apart, and named apart only where they have to be', () => {
+test('mailboxes with one address are distinguished, and named differently only where necessary', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-quota-'));
   const state = openState(folder);
   onTestFinished(() => {
@@ -112,7 +112,7 @@ test('mailboxes with one address are told apart, and named apart only where they
   );
 });
 
-test('each crossing is told once, is no failure, and is not repeated', () => {
+test('each crossing is reported once, is no failure, and is not repeated', () => {
   let told: Told = NOTHING_TOLD;
   let time = Date.UTC(2026, 10, 20);
   const sent: string[] = [];

@@ -130,7 +130,7 @@ describe('the brake', () => {
     await expectTrue();
   });
 
-  it('lets go at once when told to', async () => {
+  it('lets go at once on request', async () => {
     folders({ INBOX: 200 });
     await archive.sync(origin);
     for (const uid of range(1, 100)) box('INBOX').messages.delete(uid);

@@ -261,7 +261,7 @@ describe.skipIf(!confined)('under the restrictions of the unit', () => {
         schedule: { sync: '* * * * * *', verify: '*/2 * * * * *' },
         health: { listen: '127.0.0.1:0' },
         webhook: { listen: '127.0.0.1:0' },
-        // Of the refused token it is told at once.
+        // The refused token is reported at once.
         notify: { command: `cat > ${heard}` },
       }),
     );

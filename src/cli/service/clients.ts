@@ -17,7 +17,7 @@ import { readState, type StateFile } from '../../state/state-file.ts';
 import type { AccountRecord } from '../../wire/mailbox-records.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
-import { tell } from '../notices.ts';
+import { printError } from '../notices.ts';
 import { waitingText } from '../progress/progress-text.ts';
 
 /**
@@ -164,7 +164,7 @@ export async function withClients(
     if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
     const said = sentenceOf(error);
-    tell(notices.stream, globals.json, {
+    printError(notices.stream, globals.json, {
       ...said,
       hint: hintByHand(error, said.hint),
       ...(refusal === null || refusal.answer === null

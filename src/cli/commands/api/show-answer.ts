@@ -123,10 +123,12 @@ async function showObject(
     );
   }
   if (status === ACCEPTED) {
-    notices.say('Accepted (202): the service finishes it later. Look again; do not send it again.');
+    notices.say(
+      'Accepted (202): the service finishes it later. Check the result; do not send it again.',
+    );
   }
   if (status === PARTLY) {
-    notices.warn('only a part of it was done (207); the answer names what was not.');
+    notices.warn('only partly done (207); the answer names what failed.');
   }
   const page = answer.kind === 'json' ? pageNotice(operation, answer.json) : null;
   if (page !== null) notices.say(page);

@@ -143,7 +143,7 @@ async function webhookChecks(
     return [warned({ ...at, remedy })];
   }
   if (platform === null) {
-    const message = `${counted(own.length, 'webhook')}; whether they deliver is told by the platform surface only.`;
+    const message = `${counted(own.length, 'webhook')}; only the platform surface reports whether they deliver.`;
     const remedy = 'Add accounts[].platform to the configuration.';
     return [skipped({ name: 'webhook', about, message, remedy })];
   }

@@ -46,7 +46,7 @@ function fileSystemCheck(dataDir: string, allowNetwork: boolean): Check {
   const at = { name: 'file-system', about: null };
   const found = fileSystemOf(dataDir);
   if (found === null) {
-    return skipped({ ...at, message: 'The file system cannot be told on this system.' });
+    return skipped({ ...at, message: 'The file system type cannot be determined on this system.' });
   }
   const { type, mountPoint, network } = found;
   if (!network) return well({ ...at, message: `${dataDir} is on ${type} (${mountPoint}).` });
@@ -105,7 +105,7 @@ function verificationCheck(dataDir: string, now: number): Check {
     if (last.damage !== null) return failed(at.name, at.about, damageError(last.damage));
     return well({ ...at, message: `The archive was ${verifiedText(shown, now)}.` });
   } catch (error) {
-    // The state is damaged, say: what it knew of the archive's damage cannot be told.
+    // For example, the state is damaged: what it knew about the archive's damage is unknown.
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);
   } finally {

@@ -26,8 +26,8 @@ import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { oneMessage, refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
 
-/** More places than this nobody reads; the manifest and `--json` have them all. */
-const MOST_TOLD = 20;
+/** Nobody reads more places than this; the manifest and `--json` have them all. */
+const MOST_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
   quarantined: 'in quarantine: its bytes never came whole',
@@ -46,9 +46,9 @@ export function exportText(result: ExportResult): string {
       ? [`${counted(kept, 'place')} of earlier exports are there in addition to those asked for`]
       : []),
     ...(lost > 0 ? [`${counted(lost, 'place')} could not be exported:`] : []),
-    ...failures.slice(0, MOST_TOLD).map(failureText),
-    ...(failures.length > MOST_TOLD
-      ? [`  … and ${counted(lost - MOST_TOLD, 'more')}; --json and the manifest name them`]
+    ...failures.slice(0, MOST_SHOWN).map(failureText),
+    ...(failures.length > MOST_SHOWN
+      ? [`  … and ${counted(lost - MOST_SHOWN, 'more')}; --json and the manifest name them`]
       : []),
   ].join('\n');
 }

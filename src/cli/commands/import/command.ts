@@ -37,7 +37,7 @@ EXAMPLES
   mailkeep import ~/Maildir ~/saved/*.eml
   mailkeep import /media/usb/mail.zip --mailbox restored`;
 
-const MOST_TOLD = 20;
+const MOST_SHOWN = 20;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
@@ -91,10 +91,10 @@ function importText(result: ImportResult): string {
       ),
     ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
     ...failures
-      .slice(0, MOST_TOLD)
+      .slice(0, MOST_SHOWN)
       .map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
-    ...(failures.length > MOST_TOLD
-      ? [`  … and ${count(failures.length - MOST_TOLD)} more; --json names them`]
+    ...(failures.length > MOST_SHOWN
+      ? [`  … and ${count(failures.length - MOST_SHOWN)} more; --json names them`]
       : []),
   ].join('\n');
 }

@@ -95,7 +95,7 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
 }
 
 /**
- * `mailkeep prune`: tells what may go, or lets go of it.
+ * `mailkeep prune`: shows what may be removed, or removes it.
  *
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
@@ -115,7 +115,7 @@ export async function prune(
     });
     const state = readState(settings.dataDir);
     try {
-      await tell(context, plannedPrune(context, reader.catalog, state, settings.retention));
+      await printPlan(context, plannedPrune(context, reader.catalog, state, settings.retention));
       return EXIT.done;
     } finally {
       state?.close();
@@ -130,7 +130,7 @@ export async function prune(
       writer = await openWriter(context, settings.dataDir, settings.archive.codec);
     const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
     const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
-    await tell(context, plan, {
+    await printPlan(context, plan, {
       segments: (before?.segments ?? 0) + (done?.segments ?? 0),
       bytesFreed: freed(before) + freed(done),
     });
@@ -147,7 +147,7 @@ function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings
 }
 
 async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
-  context.notices.say('Reading the log for what belongs to these messages.');
+  context.notices.say('Reading the log for data of these messages.');
   await journalPrune(writer, plan, context.signal);
   return finishPurge(context, writer);
 }
@@ -156,7 +156,7 @@ function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number
   return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
 }
 
-function tell(
+function printPlan(
   { output }: CommandContext,
   plan: PrunePlan,
   done?: { readonly segments: number; readonly bytesFreed: number },

@@ -244,10 +244,10 @@ function folderRow(
     ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),
     ...(folder.unwatched ? [['unwatched'] as const] : []),
   ];
-  const told = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
+  const shown = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
   return {
     name: shownName(folder.folder),
-    facts: told.join(', '),
+    facts: shown.join(', '),
     width: displayWidth(parts.map(([text]) => text).join(', ')),
   };
 }

@@ -15,7 +15,7 @@ import {
 } from '../../../sync/result.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
-import type { Told } from '../../notices.ts';
+import type { ErrorReport } from '../../notices.ts';
 import { shownName } from '../../place-line.ts';
 
 /** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
@@ -24,7 +24,7 @@ export function exitOfSync(result: SyncResult): ExitCode {
 }
 
 /** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
-export interface Trouble extends Told {
+export interface Trouble extends ErrorReport {
   readonly exit: ExitCode;
 }
 

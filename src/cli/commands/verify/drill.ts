@@ -45,7 +45,7 @@ export async function verifyDrill(
         now,
         signal,
       }).finally(activity.stop);
-      const { at, ...told } = drilled;
+      const { at, ...rest } = drilled;
       const ok = drilled.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();
       const durationMs = now() - at;
@@ -57,7 +57,7 @@ export async function verifyDrill(
       const remembered = noting(context, reader.dataDir, 'result', (state) =>
         rememberDrill(state, outcome),
       );
-      const shown = { mode: 'drill', ok, seed, ...told, durationMs, verifiedAt, remembered };
+      const shown = { mode: 'drill', ok, seed, ...rest, durationMs, verifiedAt, remembered };
       await output.object(shown, () => drillText(drilled, seed, output.colours));
       return ok ? EXIT.done : EXIT.damage;
     } finally {

@@ -13,7 +13,7 @@ import type { CommandContext } from '../../context.ts';
 import type { Colours } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { verdict } from './report.ts';
-import { exitOfVerification, readText, tellUnread } from './verify.ts';
+import { exitOfVerification, printUnread, readText } from './verify.ts';
 
 /** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
 export async function repair(
@@ -51,7 +51,7 @@ export async function repair(
     remembered,
   };
   await output.object(result, () => repairReport(repaired, catalog, after, output.colours));
-  tellUnread(context, dataDir, after);
+  printUnread(context, dataDir, after);
   return exit;
 }
 

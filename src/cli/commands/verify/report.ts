@@ -6,8 +6,8 @@ import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { findingText } from '../../../wording/finding.ts';
 import type { Colours } from '../../output.ts';
 
-/** Findings told one by one; --json has more. */
-const MOST_TOLD = 50;
+/** Findings shown one by one; --json has more. */
+const MOST_SHOWN = 50;
 
 export function verifyReport(
   result: Verification,
@@ -61,11 +61,11 @@ function inLog(findings: readonly Finding[]): boolean {
 
 export function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
   if (found === 0) return [colours.green('Everything is as it was written.')];
-  const told = findings.slice(0, MOST_TOLD);
-  const more = found - told.length;
+  const shown = findings.slice(0, MOST_SHOWN);
+  const more = found - shown.length;
   return [
-    ...told.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
-    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json tells them.`] : []),
+    ...shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json shows them.`] : []),
     colours.red(`${counted(found, 'finding')}.`),
   ];
 }
@@ -81,7 +81,7 @@ function catalogText(state: CatalogState, logIsDamaged: boolean): string {
     case 'other-version':
       return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
     case 'different':
-      // From a damaged log a rebuild would leave out what the catalog may still tell.
+      // A rebuild from a damaged log would lose what the catalog may still know.
       return logIsDamaged
         ? 'The catalog differs from the log, which is damaged.'
         : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.';

@@ -72,7 +72,7 @@ export interface ActCommand {
 /** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
 const SHORTEST_BEGINNING = 4;
 
-/** Long enough for a hiccup; a limit on test deliveries is told rather than waited for. */
+/** Long enough for a hiccup; a limit on test deliveries is reported instead of waited for. */
 export const SHORT_PATIENCE = { budgetMs: 5_000 };
 
 /** `mailkeep webhooks test|pause|resume|delete`. */

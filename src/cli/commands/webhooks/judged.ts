@@ -128,11 +128,11 @@ async function knownDeliveries(
 ): Promise<readonly LoggedDelivery[] | null> {
   const { platform } = clients;
   if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
-  const told = await orWarning(context, 'The delivery log was not read', null, async () =>
+  const logged = await orWarning(context, 'The delivery log was not read', null, async () =>
     loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
   );
-  if (told === null) return kept.length === 0 ? null : kept;
-  return mergedDeliveries(kept, told);
+  if (logged === null) return kept.length === 0 ? null : kept;
+  return mergedDeliveries(kept, logged);
 }
 
 /** The list is worth showing without what could not be learned about it. */
