@@ -42,7 +42,7 @@ describe.each([
     const table = await webhooks('list');
     expect([table.code, table.stdout]).toEqual([0, before.stdout]);
     expect(table.stderr).toMatch(
-      /^warning: What the daemon kept of deliveries was not read\. The state .*state\.sqlite .*\.\n$/,
+      /^warning: The deliveries stored by the daemon were not read\. The state .*state\.sqlite .*\.\n$/,
     );
     const lines = await webhooks('list', '--json');
     expect(lines.code).toBe(0);

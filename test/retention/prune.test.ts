@@ -112,7 +112,7 @@ test('without a policy nothing goes, which is all that is told', async () => {
     [
       'Pruned 0 messages, 0 B.',
       'Keeps 5 messages that ended everywhere:',
-      '5      325 B  nothing lets go of them',
+      '5      325 B  no rule allows it',
       '',
     ],
   ]);

@@ -63,7 +63,7 @@ describe('what the brake holds', () => {
     expect(since).toBeGreaterThanOrEqual(before);
     expect(since).toBeLessThan(before + HOUR);
     expect(syncReport(result)).toContain(
-      '100 places at the origin = 100 stored; 100 more held by the brake (held until it is accepted, or gone at a second look)',
+      '100 places at the origin = 100 stored; 100 more held by the brake (held until accepted, or still gone at a later sync)',
     );
     const [trouble] = troublesOf(result);
     expect(trouble?.message).toMatch(

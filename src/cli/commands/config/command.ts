@@ -20,7 +20,7 @@ const PARTS = [
   ],
   [
     'show',
-    'print every field in force, without secrets',
+    'print every field in effect, without secrets',
     async () => (await import('./show.ts')).showConfig,
   ],
 ] as const;

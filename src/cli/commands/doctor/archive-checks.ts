@@ -32,7 +32,7 @@ export async function archiveChecks(
   ];
   try {
     if (!holdsArchive(dataDir, true)) {
-      const message = `There is no archive in ${dataDir} yet: the first sync makes it.`;
+      const message = `There is no archive in ${dataDir} yet: the first sync creates it.`;
       return [...checks, skipped({ name: 'lock', about: null, message })];
     }
   } catch (error) {
@@ -67,7 +67,7 @@ async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check>
   const message = `${bytes(free)} are free${until}.`;
   // A first sync, and rewriting the catalog, need room for a while.
   if (free < 2 * minFreeBytes) {
-    return warned({ ...at, message, remedy: 'Make room, or lower minFreeBytes.' });
+    return warned({ ...at, message, remedy: 'Free some space, or lower minFreeBytes.' });
   }
   return well({ ...at, message });
 }
@@ -76,7 +76,7 @@ function lockCheck(dataDir: string): Check {
   const at = { name: 'lock', about: null };
   try {
     tryLock(dataDir);
-    return well({ ...at, message: 'Nobody writes to the archive.' });
+    return well({ ...at, message: 'No process is writing to the archive.' });
   } catch (error) {
     if (hasCode(error, 'archive-in-use')) {
       const holder = noteOfHolder(dataDir);
@@ -84,7 +84,7 @@ function lockCheck(dataDir: string): Check {
         holder === null
           ? 'a daemon, or a sync'
           : holderText(holder.pid, holder.command, holder.since, holder.host);
-      return well({ ...at, message: `Another process writes to the archive: ${who}.` });
+      return well({ ...at, message: `Another process is writing to the archive: ${who}.` });
     }
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);

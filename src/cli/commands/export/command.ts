@@ -30,8 +30,8 @@ import { oneMessage, refuseUnknown, refuseUnknownChoice } from '../../unknown-na
 const MOST_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
-  quarantined: 'in quarantine: its bytes never came whole',
-  damaged: 'DAMAGED: its stored bytes are not what they were',
+  quarantined: 'in quarantine: it could not be fetched completely',
+  damaged: 'DAMAGED: its stored bytes were changed',
   purged: 'its bytes were removed on purpose',
 };
 

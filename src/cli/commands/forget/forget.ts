@@ -82,7 +82,7 @@ function checkChoice({ ids, quarantine, mailbox, folder, uid }: ForgetOptions): 
   if (quarantine ? ids.length > 0 : places) {
     throw invalid('--mailbox, --folder and --uid belong to --quarantine, which takes no ids.');
   }
-  if (quarantine && !places) throw invalid('choose by --mailbox, --folder and --uid.');
+  if (quarantine && !places) throw invalid('select with --mailbox, --folder and --uid.');
   if (!quarantine && ids.length === 0) throw invalid('name the messages by their ids.');
 }
 

@@ -54,7 +54,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 const ENDED: Readonly<Record<string, string>> = {
   missing: 'no longer at the service',
   moved: 'moved to another folder',
-  replaced: 'another message has taken its number',
+  replaced: 'another message has its uid now',
   renumbered: 'the service renumbered the folder',
   'folder-gone': 'its folder is no longer at the service',
   forgotten: 'forgotten',

@@ -52,7 +52,7 @@ function reachText(reach: readonly Reach[]): string {
     return `  ${shownName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
   });
   return [
-    `The token is good. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
+    `The token is valid. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
     ...lines,
   ].join('\n');
 }

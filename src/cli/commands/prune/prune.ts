@@ -21,11 +21,11 @@ const GOES: Readonly<Record<PruneReason, string>> = {
 
 const STAYS: Readonly<Record<KeepReason, string>> = {
   hold: 'on hold',
-  'no-rule': 'nothing lets go of them',
+  'no-rule': 'no rule allows it',
   'too-recent': 'ended too recently',
-  unreachable: 'in a mailbox that no account lists now, as far as is known',
-  'not-confirmed': 'no complete look at the folder a week after the end confirmed it',
-  'folder-reused': 'the name of their folder belongs to another folder as well',
+  unreachable: 'in a mailbox that, as far as known, no account lists',
+  'not-confirmed': 'no complete comparison of the folder a week later confirmed the deletion',
+  'folder-reused': 'another folder had the same name',
   'keep-at-least': 'among the newest of their folder (retention.keepAtLeast)',
 };
 
@@ -67,7 +67,7 @@ export function planText(plan: PrunePlan, done: Done | undefined): string {
     ...(done === undefined
       ? prune.length === 0
         ? []
-        : ['Nothing was changed; --apply removes them for good.']
+        : ['Nothing was changed; --apply removes them permanently.']
       : done.segments === 0
         ? []
         : [

@@ -161,7 +161,9 @@ function budgetLine({ gate, learnedPerMinute, heldUntil }: Budget, now: number):
           `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
         ];
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
-  return held > 0 ? [...rate, `${where}: asked to be left alone for ${span(held)} more`] : rate;
+  return held > 0
+    ? [...rate, `${where}: the service asked for a pause of ${span(held)} more`]
+    : rate;
 }
 
 function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
@@ -195,7 +197,7 @@ function mailboxLine(
     ? 'imported'
     : provenAt === null
       ? mailbox.folders.some((folder) => folder.provenAt !== null)
-        ? 'not wholly compared yet'
+        ? 'not completely compared yet'
         : 'not compared'
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;

@@ -133,7 +133,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
-    ? ' (held until it is accepted, or gone at a second look)'
+    ? ' (held until accepted, or still gone at a later sync)'
     : ' (not complete; the next sync compares it again)';
 }
 

@@ -24,7 +24,7 @@ export function verifyReport(
     ...(tail === null
       ? []
       : [
-          `Behind the last commit are ${bytes(tail.bytes)} of a write that is under way or was cut off; they are no part of the archive.`,
+          `Behind the last commit are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
         ]),
     ...(found === 0 && result.catalog === 'unreadable'
       ? ['The log is as it was written.']
@@ -41,7 +41,7 @@ export function sampleReport(
   return [
     `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
     oldest === null
-      ? 'Some messages were never verified yet.'
+      ? 'Some messages have never been verified.'
       : `Every message was verified since ${new Date(oldest).toISOString()}.`,
     ...verdict(found, findings, colours),
     ...remedy(findings),
@@ -51,7 +51,7 @@ export function sampleReport(
 /** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
 function remedy(findings: readonly Finding[]): string[] {
   return inLog(findings)
-    ? ['Nothing was changed; "mailkeep verify --repair" brings back what can be found.']
+    ? ['Nothing was changed; "mailkeep verify --repair" recovers what can be found.']
     : [];
 }
 
@@ -73,11 +73,11 @@ export function verdict(found: number, findings: readonly Finding[], colours: Co
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   switch (state) {
     case 'equal':
-      return 'The catalog says what the log says.';
+      return 'The catalog agrees with the log.';
     case 'behind':
-      return 'The catalog says what the log says, and is behind it; the next sync folds the rest.';
+      return 'The catalog agrees with the log, but is behind it; the next sync adds the rest.';
     case 'missing':
-      return 'There is no catalog to compare; "mailkeep rebuild" makes one.';
+      return 'There is no catalog to compare; "mailkeep rebuild" creates one.';
     case 'other-version':
       return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
     case 'different':

@@ -182,8 +182,8 @@ export function testText(outcome: TestOutcome | 'accepted'): string {
   const { success, httpStatus, error } = outcome;
   const status = httpStatus === null ? '' : ` with status ${httpStatus}`;
   const words = error === null || error === '' ? '' : `: ${terminalLine(error)}`;
-  if (success === null) return `sent; the service does not say what became of it${words}`;
-  return success ? `the receiver took it${status}` : `failed${status}${words}`;
+  if (success === null) return `sent; the service does not report the result${words}`;
+  return success ? `the receiver accepted it${status}` : `failed${status}${words}`;
 }
 
 function about({ id, name, mailbox, url }: Hook): string {
