@@ -57,7 +57,7 @@ describe('what a service says', () => {
     const { api } = await served(json(401, { error: 'Revoked.', code: 'ERR_X', params: {} }));
     const { code, stderr } = await api('getCurrentAccount');
     expect(code).toBe(6);
-    expect(stderr).toMatch(/refused the token.*\nThe service says: Revoked\.\nMake a new token/);
+    expect(stderr).toMatch(/refused the token.*\nThe service says: Revoked\.\nCreate a new token/);
   });
 
   test('422 of the platform surface is reported by field', async () => {
