@@ -239,7 +239,9 @@ test('a damaged state is a failed check, and verify begins a new one and says so
   expect(status.stderr).not.toContain('rebuild');
   const verified = await run('verify');
   expect(verified.code).toBe(3);
-  expect(verified.stderr).toMatch(/the state .* moved to .*"mailkeep verify" finds the damage again/);
+  expect(verified.stderr).toMatch(
+    /the state .* moved to .*"mailkeep verify" finds the damage again/,
+  );
   expect(verified.stderr).not.toContain('could not be remembered');
   expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
   damageState(place);

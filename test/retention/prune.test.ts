@@ -133,7 +133,10 @@ test('nothing goes from a mailbox that no account lists, nor by a clock that is 
   await log.commit(batch);
   await log.close();
   const behind = await run(POLICY, '--apply');
-  expect([behind.code, behind.stderr]).toMatchObject([4, expect.stringContaining('is before the last commit')]);
+  expect([behind.code, behind.stderr]).toMatchObject([
+    4,
+    expect.stringContaining('is before the last commit'),
+  ]);
 });
 
 test('a daemon takes it out by the clock, and goes on; without a schedule it never does', async () => {
