@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: installs and builds what is missing, then measures mailkeep beside mbsync with Dovecot,
+ * `npm run bench`: installs and builds what is missing, then measures mailkeep against mbsync with Dovecot,
  * notmuch and mu. Arguments go to test/bench/main.ts (`npm run bench -- --help`).
  */
 import { spawn } from 'node:child_process';

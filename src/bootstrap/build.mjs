@@ -3,7 +3,7 @@
  * - the command line, the library and the worker threads, as ES modules that share chunks; dependencies are
  *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
  *   threads of its own stays outside;
- * - the reading commands once more as one script with its compiled code beside it, and the launcher that
+ * - the reading commands once more as one script with its compiled code next to it, and the launcher that
  *   `mailkeep` is (see src/launcher/);
  * - the man page, from the help of the commands.
  *

@@ -1,7 +1,7 @@
 /**
- * `npm start`: installs and builds what is missing. With a configuration it runs the daemon on it;
- * without one it shows the program at work on generated mail: a mail service on this machine, and the real
- * commands as a user would type them. The archive of that stays in .demo/.
+ * `npm start`: installs and builds what is missing. With a configuration it runs the daemon;
+ * without one it demonstrates mailkeep on generated mail: it starts a sandbox on this machine, and runs the real
+ * commands as a user would type them. The archive stays in .demo/.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ import { needBuild, needDependencies, program, root } from './needs.mjs';
 
 /** The program as it is typed in a clone; installed, it is `mailkeep`. */
 const PROGRAM = 'node dist/mailkeep.cjs';
-/** Something in the generated mail to look for. */
+/** Queries that match the generated mail. */
 const SEARCHES = [
   ['photograph', 'from:ruth'],
   ['invoice', 'has:attachment'],
@@ -33,7 +33,7 @@ process.exitCode = config === undefined ? await demonstrate() : await mirror(con
 
 async function mirror(file) {
   print(`Configuration: ${file}`);
-  print('The daemon runs in the foreground; Ctrl-C ends it.');
+  print('The daemon runs in the foreground; press Ctrl-C to stop it.');
   return command(['daemon', '--config', file]);
 }
 
@@ -43,9 +43,7 @@ async function demonstrate() {
   const demo = path.join(root, '.demo');
   rmSync(demo, { recursive: true, force: true });
   mkdirSync(demo, { recursive: true });
-  print(
-    'No configuration yet: this shows mailkeep at work on a mail service of its own, with generated mail.',
-  );
+  print('No configuration found. Starting the sandbox, a local mail service with generated mail.');
   const sandbox = await startSandbox(['sandbox', '--port', '0', '--seed', '1']);
   try {
     const { mailboxUrl, tokens, mailboxes } = sandbox.facts;
@@ -63,7 +61,9 @@ async function demonstrate() {
       )}\n`,
       { mode: 0o600 },
     );
-    print(`It serves ${mailboxes.map(({ address }) => address).join(', ')} at ${mailboxUrl}.`);
+    print(
+      `The sandbox serves ${mailboxes.map(({ address }) => address).join(', ')} at ${mailboxUrl}.`,
+    );
     const config = path.join('.demo', 'config.json');
     for (const args of [
       ['sync', '--config', config],
@@ -78,7 +78,7 @@ async function demonstrate() {
     await sandbox.stop();
   }
   print('');
-  print('The service is stopped; the archive stays, and needs no service to be read:');
+  print('The sandbox is stopped. The archive stays, and can be read offline:');
   print(`  ${PROGRAM} search --data .demo/data ${SEARCHES[0].join(' ')}`);
   print(`  ${PROGRAM} list --data .demo/data --folder INBOX`);
   print(`  ${PROGRAM} status --data .demo/data`);
@@ -87,7 +87,7 @@ async function demonstrate() {
   return 0;
 }
 
-/** Runs one command of the program in the foreground, as a user would, and gives its exit code. */
+/** Runs one command in the foreground, as a user would, and returns its exit code. */
 async function command(args) {
   print(`\n$ mailkeep ${args.join(' ')}`);
   const child = spawn(process.execPath, [program, ...args], { cwd: root, stdio: 'inherit' });
@@ -95,7 +95,7 @@ async function command(args) {
   return signal === null ? code : 130;
 }
 
-/** Starts the local service; `facts` is the line it prints once it listens. */
+/** Starts the sandbox; `facts` is the line it prints once it listens. */
 async function startSandbox(args) {
   print(`\n$ mailkeep ${args.join(' ')} &`);
   const child = spawn(process.execPath, [program, ...args], {

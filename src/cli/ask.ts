@@ -52,7 +52,7 @@ export function terminalAsker(
   };
 }
 
-/** No token is longer; whoever pipes a file here by mistake is told so early. */
+/** No token is longer; a file piped here by mistake is refused early. */
 const LONGEST_TOKEN = 65_536;
 
 /** Everything on standard input, as one trimmed text; empty when there is nothing, or far too much. */

@@ -14,7 +14,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'daemon',
-    summary: 'keep the archive fresh: by schedules and hints',
+    summary: 'keep the archive up to date, by schedules and webhooks',
     load: () => import('./commands/daemon/command.ts'),
   },
   READING.status,
@@ -25,17 +25,17 @@ export const COMMANDS: readonly CommandEntry[] = [
   READING.history,
   {
     name: 'verify',
-    summary: 'prove that the archive is what was written to it',
+    summary: 'verify that the archive is what was written to it',
     load: () => import('./commands/verify/command.ts'),
   },
   {
     name: 'checkpoint',
-    summary: 'sign how far the log goes, to be kept elsewhere',
+    summary: 'sign a statement about the log, to keep elsewhere',
     load: () => import('./commands/checkpoint/command.ts'),
   },
   {
     name: 'copy',
-    summary: 'bring a second copy of the archive to the same commits',
+    summary: 'update a second copy of the archive',
     load: () => import('./commands/copy/command.ts'),
   },
   {
@@ -45,12 +45,12 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'import',
-    summary: 'bring mail from .eml, mbox and Maildir into the archive',
+    summary: 'import mail from .eml, mbox and Maildir',
     load: () => import('./commands/import/command.ts'),
   },
   {
     name: 'quarantine',
-    summary: 'what could not be fetched whole, and why',
+    summary: 'list what could not be fetched completely, and why',
     load: () => import('./commands/quarantine/command.ts'),
   },
   {
@@ -60,17 +60,17 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'compact',
-    summary: 'compress old segments as the configuration says now',
+    summary: 'recompress old segments as the configuration says',
     load: () => import('./commands/compact/command.ts'),
   },
   {
     name: 'prune',
-    summary: 'remove what ended long ago, as the configuration says',
+    summary: 'remove what was deleted long ago, as the configuration says',
     load: () => import('./commands/prune/command.ts'),
   },
   {
     name: 'forget',
-    summary: 'remove messages for good, with every trace of them',
+    summary: 'remove messages permanently, with every trace of them',
     load: () => import('./commands/forget/command.ts'),
   },
   {
@@ -80,7 +80,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'doctor',
-    summary: 'look at all that a sync needs, and say what to do',
+    summary: 'check everything that a sync needs',
     load: () => import('./commands/doctor/command.ts'),
   },
   {
@@ -100,12 +100,12 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'sandbox',
-    summary: 'serve a mail service with generated mail on this machine',
+    summary: 'run a local mail service with generated mail',
     load: () => import('./commands/sandbox/command.ts'),
   },
   {
     name: 'completion',
-    summary: 'print the script that lets a shell complete command lines',
+    summary: 'print a script for shell completion',
     load: () => import('./commands/completion/command.ts'),
   },
 ];

@@ -41,7 +41,7 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
         return notices.say(`The catalog caught up ${counted(event.commits, 'commit')}.`);
       case 'tail-put-aside':
         return notices.warn(
-          `the last run was cut off: ${bytes(event.bytes)} behind the last commit were put aside in ${event.file}`,
+          `the last run was interrupted: ${bytes(event.bytes)} after the last commit were moved to ${event.file}`,
         );
       case 'state-put-aside':
         return notices.alert(stateAsideWarning(event.file));
@@ -50,11 +50,11 @@ export function reportTo(notices: Notices): (event: EngineEvent) => void {
           `${REMEMBERED[event.what]} could not be remembered. ${sentenceOf(event.error).message}`,
         );
       case 'purging':
-        return notices.say(`Taking ${counted(event.messages, 'message')} out of the log.`);
+        return notices.say(`Removing ${counted(event.messages, 'message')} from the log.`);
       case 'rebuilding-catalog':
         return notices.say(
           event.because === 'purge'
-            ? 'Rebuilding the catalog: its index would keep the words.'
+            ? 'Rebuilding the catalog to remove the words from its index.'
             : 'Rebuilding the catalog.',
         );
       case 'not-fetched': {
@@ -79,7 +79,7 @@ export function warningText({ file, mode }: ConfigWarning): string {
 function stateAsideWarning(file: string): Warning {
   return {
     code: 'state-put-aside',
-    message: `the state could not be read and was put aside as ${file}. A new one was begun; the archive is not affected.`,
-    hint: 'Damage that verifications had found is known only there: "mailkeep verify" finds it again. So are saved searches.',
+    message: `the state could not be read and was moved to ${file}. A new one was created; the archive is not affected.`,
+    hint: 'Only the old one has known damage and saved searches: "mailkeep verify" finds the damage again.',
   };
 }

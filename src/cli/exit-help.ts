@@ -1,12 +1,12 @@
 import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
 
-/** What codes mean for every command that has them, where it says nothing of its own. */
+/** Meanings of codes for commands without a more specific one. */
 const MEANINGS: Readonly<Record<ExitCode, string>> = {
   [EXIT.done]: 'done',
   [EXIT.failures]: 'failed; the reason is printed',
   [EXIT.usage]: 'wrong usage or configuration',
   [EXIT.damage]: 'damage found in the archive',
-  [EXIT.held]: 'held by the brake: too much is gone at the service at once',
+  [EXIT.held]: 'held by the brake: too much disappeared at the service at once',
   [EXIT.inUse]: 'the archive is in use by another process',
   [EXIT.refused]: 'the service refused the token',
   [EXIT.interrupted]: 'interrupted',
@@ -18,7 +18,7 @@ type Meanings = Partial<Readonly<Record<ExitCode, string>>>;
 const ANY: Meanings = { 0: MEANINGS[0], 1: MEANINGS[1], 2: MEANINGS[2], 130: MEANINGS[130] };
 const READS: Meanings = {
   ...ANY,
-  1: 'the archive cannot be read, or the result not written',
+  1: 'the archive cannot be read, or the result cannot be written',
   2: 'wrong usage, or no archive',
   3: 'the archive or its catalog is damaged',
 };
@@ -28,19 +28,19 @@ const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
 /** The exit codes of each command, with what they mean there. */
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
-  init: { ...ASKS, 1: 'the service cannot be reached, or a file not written' },
-  sync: { ...MAY_HOLD, 1: 'some of it failed; what failed is named' },
+  init: { ...ASKS, 1: 'the service cannot be reached, or a file cannot be written' },
+  sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
   daemon: { ...WRITES, 0: 'stopped by a signal' },
   status: {
     ...READS,
     1: 'a mailbox is older than --max-age, or the archive cannot be read',
     3: 'a verification found damage, or the catalog is damaged',
   },
-  search: { ...READS, 0: 'done, also where nothing is found' },
-  list: { ...READS, 0: 'done, also where nothing is listed' },
+  search: { ...READS, 0: 'done, even if nothing is found' },
+  list: { ...READS, 0: 'done, even if nothing is listed' },
   show: {
     ...READS,
-    1: 'the message cannot be parsed within its limits, or the result not written',
+    1: 'the message cannot be parsed within the limits, or the result cannot be written',
     2: 'wrong usage, or no such message',
     3: 'the message or the catalog is damaged',
   },
@@ -54,7 +54,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   verify: {
     ...WRITES,
     ...ASKS,
-    1: 'something cannot be read, or the service has other mail (--origin)',
+    1: 'something cannot be read, or the service differs (--origin)',
     3: 'damage found, and not all of it repaired',
     5: 'the archive is in use, with --repair and --origin',
     6: 'the service refused the token, with --repair and --origin',
@@ -63,13 +63,13 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   copy: { ...WRITES, 5: 'the archive or its copy is in use by another process' },
   export: {
     ...READS,
-    1: 'quarantined or purged messages are not in it, or it cannot be written',
-    3: 'damaged messages are not in it, or the catalog is damaged',
+    1: 'quarantined or purged messages are left out, or it cannot be written',
+    3: 'damaged messages are left out, or the catalog is damaged',
     130: 'interrupted; the same command continues',
   },
-  import: { ...WRITES, 1: 'some of it cannot be read; what is named, the rest is imported' },
+  import: { ...WRITES, 1: 'something cannot be read; it is named, and the rest is imported' },
   quarantine: WRITES,
-  rebuild: { ...WRITES, 3: 'damage found; the catalog has all the rest' },
+  rebuild: { ...WRITES, 3: 'damage found; the catalog contains everything else' },
   compact: WRITES,
   prune: { ...WRITES, 4: 'held: nothing was removed, and the reason is printed' },
   forget: { ...WRITES, 0: 'done, or not confirmed' },
@@ -82,7 +82,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   completion: ANY,
 };
 
-/** Returns the exit codes of a command with their meanings; all there are for a command without any of its own. */
+/** Returns the exit codes of a command with their meanings; all codes for a command that declares none. */
 export function exitCodesOf(command: string): Meanings {
   return OF_COMMAND[command] ?? MEANINGS;
 }

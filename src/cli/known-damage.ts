@@ -34,7 +34,7 @@ export function verificationLines(
     ...(found > 0
       ? [
           colours.red(
-            `${counted(found, 'finding')}: "mailkeep verify --repair" brings back what can be found.`,
+            `${counted(found, 'finding')}: "mailkeep verify --repair" recovers what can be found.`,
           ),
         ]
       : []),

@@ -13,8 +13,8 @@ export type LineFormat = (typeof LINE_FORMATS)[number];
 /** What the helps of both say about it. */
 export const FORMAT_HELP = `
 --format ids prints the full id of each message, once, for "mailkeep export --ids -". --format csv prints CSV (RFC
-4180) in UTF-8 with a header line. In it, control characters are replaced, and a text that a spreadsheet could take for
-a formula (it begins with = + - or @) has an apostrophe in front; --json has every value as it is.`;
+4180) in UTF-8 with a header line. CSV replaces control characters, and puts an apostrophe before text that a
+spreadsheet could take for a formula (it begins with = + - or @); --json prints every value unchanged.`;
 
 export function formatOption(): Option {
   return new Option('--format <format>', 'how to print: text, ids only, or CSV')

@@ -3,22 +3,22 @@ import pc from 'picocolors';
 import { jsonLine } from '../wording/amounts.ts';
 import { type Colours, type ColourWish, fitNarrow, wantsColour } from './output.ts';
 
-/** What went wrong, as people and programs are told. */
-export interface Told {
+/** An error as people and programs see it. */
+export interface ErrorReport {
   readonly code: string;
   readonly message: string;
   readonly hint: string | null;
-  /** What the service itself said, where it is shown: as it stands in JSON, and as lines. */
+  /** The service's own words, where they are shown: as in its JSON, and as lines. */
   readonly answer?: { readonly json: object; readonly lines: readonly string[] };
 }
 
-/** Tells of an error on standard error: one object with `--json`, else a sentence and what to do about it. */
-export function tell(
+/** Prints an error on standard error: one object with `--json`, otherwise a sentence and what to do about it. */
+export function printError(
   stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number },
   json: boolean,
-  told: Told,
+  report: ErrorReport,
 ): void {
-  const { code, message, hint, answer } = told;
+  const { code, message, hint, answer } = report;
   if (json) {
     const shown = answer === undefined ? {} : { answer: answer.json };
     stderr.write(`${jsonLine({ error: { code, message, hint, ...shown } })}\n`);
@@ -46,7 +46,7 @@ export interface Notices {
   readonly live: boolean;
   readonly colours: Colours;
   readonly stream: Writable & { readonly columns?: number };
-  /** A line about what goes on; silent under `--quiet` and `--json`. */
+  /** Prints a line about the work in progress; silent under `--quiet` and `--json`. */
   say(text: string): void;
   /** A line for who looks for a reason; only with `--verbose`, and silent where `say` is. */
   detail(text: string): void;

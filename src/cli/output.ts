@@ -118,7 +118,7 @@ export function streamOutput(
   return {
     json: options.json,
     interactive: terminal && !options.json,
-    // A terminal that was never told its size says 0.
+    // A terminal that was never given its size reports 0.
     columns: stream.columns || 100,
     colours: pc.createColors(!options.json && wantsColour(terminal, options)),
     object: print,

@@ -36,7 +36,7 @@ export function footerText(shown: number, all: HitCount, noun: string, more: str
   return `${count(shown)} of ${many}; more with ${more}`;
 }
 
-/** The characters of an id that people read; enough to tell the messages of one archive apart. */
+/** The characters of an id that people read; enough to distinguish the messages of one archive. */
 export const SHORT_ID = 8;
 
 export function shortId(id: string | null): string {
@@ -107,7 +107,7 @@ export function placeText(place: PlaceLine, output: Output): string {
   ].join('');
 }
 
-/** The end of a path, which tells folders apart better than their beginning. */
+/** The end of a path, which distinguishes folders better than their beginning. */
 function tailColumns(path: string, columns: number): string {
   if (displayWidth(path) <= columns) return path;
   // No character takes less than one column, but for marks that join the one before.

@@ -33,11 +33,11 @@ ENVIRONMENT
   MAILKEEP_DATA                 folder of the archive, unless --data is given; overrides the configuration
   MAILKEEP_PAGER, PAGER         pager of show; "cat" or nothing for none
   MAILKEEP_NETWORK_FILE_SYSTEM  "allow": write to an archive on a network file system
-  MAILKEEP_DEBUG                any text: print the stack of an error
+  MAILKEEP_DEBUG                any text: print stack traces of errors
   NO_COLOR                      any text: print no colors
   FORCE_COLOR                   any text: print colors, also to files and pipes; 0: none
-  XDG_CONFIG_HOME               where mailkeep/config.json is looked for, instead of ~/.config
-  XDG_CACHE_HOME                where compiled code of mailkeep is kept, instead of ~/.cache
+  XDG_CONFIG_HOME               where to look for mailkeep/config.json, instead of ~/.config
+  XDG_CACHE_HOME                where to keep mailkeep's compiled code, instead of ~/.cache
 ${EXIT_STATUS_HELP}`;
 
 /**
@@ -68,7 +68,7 @@ export async function parseCommandLine(
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', TOP_HELP)
     .exitOverride()
-    // Suggestions are made in one place, for names of every kind.
+    // Suggestions for names of every kind are made in one place.
     .showSuggestionAfterError(false)
     .configureOutput({
       writeOut: (text) => {
@@ -128,7 +128,7 @@ function withoutCommand(command: Command): Error {
   return usageError('usage-no-command', { help: command.helpInformation().trimEnd() });
 }
 
-/** What the parser refused, with what was probably meant: a command, an option or one of its values. */
+/** Returns what the parser refused, with what was probably meant: a command, an option or one of its values. */
 function problemText(message: string, command: Command, program: Command): string {
   const stray = /^error: too many arguments .*: ([^,]+)\.$/.exec(message)?.[1];
   const what =
@@ -176,12 +176,12 @@ function globalsOf(program: Command): Globals {
   };
 }
 
-/** Returns whether errors are wanted as JSON, also where the command line as a whole cannot be parsed. */
+/** Returns whether errors are wanted as JSON, even if the command line cannot be parsed. */
 export function wantsJson(args: readonly string[]): boolean {
   return has(args, '--json');
 }
 
-/** Returns whether colours are refused, also where the command line as a whole cannot be parsed. */
+/** Returns whether colours are refused, even if the command line cannot be parsed. */
 export function refusesColour(args: readonly string[]): boolean {
   return has(args, '--no-color');
 }

@@ -38,7 +38,7 @@ export async function runProcess(commands: readonly CommandEntry[]): Promise<voi
   };
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);
-  // Nobody listens any more: there is no one to tell, and no reason to fail.
+  // Nobody reads the output any more: there is nothing to report, and no reason to fail.
   process.stderr.on('error', () => {});
 
   const args = process.argv.slice(2);

@@ -6,7 +6,7 @@ import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { reportTo, WORDS } from './engine-events.ts';
-import { streamNotices, tell } from './notices.ts';
+import { printError, streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
 import type { CommandEntry } from './reading-commands.ts';
@@ -63,7 +63,7 @@ export async function run(
     // Whoever read our output had enough.
     if (error instanceof OutputClosed) return ended;
     if (isAbort(error)) {
-      tell(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
+      printError(stderr, json, { code: 'interrupted', message: 'Interrupted.', hint: null });
       return EXIT.interrupted;
     }
     return combinedExit([ended, reported(error, json, { stderr, env, verbose })]);
@@ -86,7 +86,7 @@ export function reported(
   json: boolean,
   { stderr, env, verbose = false }: Pick<Surface, 'stderr' | 'env'> & { verbose?: boolean },
 ): ExitCode {
-  tell(stderr, json, sentenceOf(error));
+  printError(stderr, json, sentenceOf(error));
   if (debugging(env) || (verbose && !json)) stderr.write(`${terminalSafe(stackOf(error))}\n`);
   return exitOf(error);
 }

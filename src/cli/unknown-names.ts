@@ -42,7 +42,7 @@ export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: strin
   return { id, reason, time: time === null ? null : new Date(time).toISOString() };
 }
 
-/** As much of the id as tells it apart, and what people know the message by. */
+/** As much of the id as makes it unique, and what people know the message by. */
 function candidate(
   catalog: Reader['catalog'],
   id: MessageId,

@@ -6,7 +6,7 @@ import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from './rate.ts
 
 /**
  * The one source of the configuration: validation, defaults and the JSON Schema of editors are derived
- * from it. `expected` in the metadata is what an error says belongs in the field.
+ * from it. `expected` in the metadata is what an error names as the expected value of the field.
  */
 declare module 'zod' {
   interface GlobalMeta {
@@ -77,10 +77,7 @@ const selection = (what: string) =>
   z
     .strictObject({
       include: patterns(`${what} to mirror; * stands for any text`, ['*']),
-      exclude: patterns(
-        `${what} to leave out; excluding ends nothing that is already archived`,
-        [],
-      ),
+      exclude: patterns(`${what} to leave out; what is already archived stays as it is`, []),
     })
     .prefault({})
     .meta({ expected: 'an object with include and exclude' });
@@ -128,7 +125,7 @@ const accountSchema = z
       .string()
       .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/)
       .meta({
-        description: 'A short name of your own for this account',
+        description: 'A short name for this account',
         expected: 'a name of 1 to 64 letters, digits, dots, dashes and underscores',
       }),
     baseUrl: serviceUrl('Address of the mailbox surface of the service'),
@@ -161,19 +158,19 @@ export const configSchema = z
       expected: 'the path of a folder',
     }),
     accounts: z.array(accountSchema).min(1).meta({
-      description: 'The tokens to mirror with, and what each may see',
+      description: 'The accounts to mirror: one for each token',
       expected: 'a list of at least one account',
     }),
     archive: z
       .strictObject({
         codec: z.enum(['zstd', 'zlib']).default('zstd').meta({
           description:
-            'What closed segments of the log are compressed with; zlib keeps an archive readable for mailkeep versions without zstd',
+            'Compression of closed log segments; zlib keeps an archive readable for mailkeep versions without zstd',
           expected: '"zstd" or "zlib"',
         }),
         compact: z.boolean().default(false).meta({
           description:
-            'Lets the daemon rewrite closed segments that another codec compressed, one at a time, when nothing else is to be done',
+            'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
           expected: 'true or false',
         }),
       })
@@ -189,7 +186,7 @@ export const configSchema = z
           .default(DEFAULT_REQUESTS_PER_MINUTE)
           .meta({
             description:
-              'The most requests a minute for each token and host; the service may slow it further',
+              'Most requests a minute for each token and host; the service may slow mailkeep down further',
             expected: 'a number above 0, at most 10000000',
           }),
         concurrency: wholeNumber(1, 256, 'Requests in flight at once').default(4),
@@ -205,7 +202,7 @@ export const configSchema = z
         }),
         first: z.enum(['recent', 'small', 'folders']).default('recent').meta({
           description:
-            'What of a large backlog comes before the rest, over all folders: recent is mail of the last year, small are messages below 100 kB, folders fetches one folder after the other. Needs the order newest',
+            'What to fetch first from a large backlog, over all folders: recent is mail of the last year, small is messages below 100 kB, folders fetches one folder after the other. Needs the order newest',
           expected: '"recent", "small" or "folders"',
         }),
       })
@@ -217,7 +214,7 @@ export const configSchema = z
         sweep: cronField('When it compares every message and flag').default('0 3 * * *'),
         verify: cronField('When it re-reads and hashes the archive').default('0 4 * * 0'),
         prune: cronField(
-          'When it removes for good what retention lets go of; null never does, and "mailkeep prune" stays a matter of your hand',
+          'When it permanently removes what retention allows; with null, only "mailkeep prune" run by hand does',
         )
           .nullable()
           .default(null),
@@ -239,10 +236,10 @@ export const configSchema = z
         minMessages: wholeNumber(
           1,
           1_000_000_000,
-          'Folders that held fewer messages are not braked by share',
+          'Folders with fewer messages are not held by share',
         ).default(50),
         confirmAfter: duration(
-          'A second look at least this much later may end what was held',
+          'A sync at least this much later may confirm the deletions that were held',
         ).default('6h'),
       })
       .prefault({})
@@ -250,10 +247,10 @@ export const configSchema = z
     retention: z
       .strictObject({
         endedAfterDays: days(
-          'prune may remove what ended this many days ago; null keeps everything',
+          'prune may remove messages deleted at the service this many days ago; null keeps everything',
         ).default(null),
         draftsAfterDays: days(
-          'The same for messages that only ever stood in a folder of drafts: versions of what was written',
+          'The same for messages that were only ever in a drafts folder: earlier versions of a message',
         ).default(null),
         rules: z
           .array(
@@ -261,20 +258,20 @@ export const configSchema = z
               .strictObject({
                 mailbox: namePattern.optional(),
                 folder: namePattern.optional(),
-                endedAfterDays: days('As above, for what this rule names; null keeps it'),
+                endedAfterDays: days('As above, for what this rule selects; null keeps it'),
               })
               .meta({ expected: 'an object with mailbox, folder and endedAfterDays' }),
           )
           .default([])
           .meta({
             description:
-              'Mailboxes and folders with days of their own; the first rule that fits counts',
+              'Mailboxes and folders with their own number of days; the first matching rule applies',
             expected: 'a list of objects with mailbox, folder and endedAfterDays',
           }),
         keepAtLeast: wholeNumber(
           0,
           1_000_000_000,
-          'The newest ended messages of each folder that stay, however long ago they ended',
+          'How many of the newest deleted messages of each folder stay, however old',
         ).default(0),
         hold: z
           .array(
@@ -287,7 +284,7 @@ export const configSchema = z
           )
           .default([])
           .meta({
-            description: 'Legal hold: what a query finds, and whole mailboxes, that nothing prunes',
+            description: 'Legal hold: queries and mailboxes whose messages are never pruned',
             expected: 'a list of objects with query or mailbox',
           }),
       })
@@ -301,7 +298,7 @@ export const configSchema = z
           '127.0.0.1:8025',
         ),
         publicUrl: z.string().refine(isWebUrl).nullable().default(null).meta({
-          description: 'The address under which the service reaches it',
+          description: 'The address at which the service reaches it',
           expected: 'an https address, or null',
         }),
       })
@@ -322,11 +319,11 @@ export const configSchema = z
     notify: z
       .strictObject({
         command: z.string().min(1).nullable().default(null).meta({
-          description: 'Command that is run on failure and on recovery',
+          description: 'Command to run on failure and on recovery',
           expected: 'a command line, or null',
         }),
         url: z.string().refine(isPostable).nullable().default(null).meta({
-          description: 'Address that is notified of failure and recovery',
+          description: 'Address that is notified of failures and recoveries',
           expected: 'an http or https address without user and password, or null',
         }),
       })
@@ -337,7 +334,7 @@ export const configSchema = z
         warnPercent: wholeNumber(
           1,
           100,
-          'A mailbox that uses so much of its quota at the service is notified, once; null never is',
+          'Notify once when a mailbox has used this share of its quota at the service; null never does',
         )
           .nullable()
           .default(95)
@@ -348,7 +345,7 @@ export const configSchema = z
     minFreeBytes: wholeNumber(
       0,
       Number.MAX_SAFE_INTEGER,
-      'Fetching stops before the disk has less than this left, in bytes',
+      'Free disk space below which fetching stops, in bytes',
     ).default(1_073_741_824),
     log: z
       .strictObject({
@@ -356,7 +353,7 @@ export const configSchema = z
           .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
           .default('info')
           .meta({
-            description: 'How much is logged',
+            description: 'Least severe level to log',
             expected: 'one of trace, debug, info, warn, error, fatal, silent',
           }),
       })

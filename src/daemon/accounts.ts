@@ -89,7 +89,7 @@ export class Accounts {
     this.#observer({ event: 'account-recovered', account: name, afterMs });
   }
 
-  /** Accounts that are to be tried again now: their time has come, or their token has changed. Each is told once, until `probed`. */
+  /** Accounts to retry now: their time has come, or their token has changed. Each is returned once, until `probed`. */
   due(tokenMark: (account: string) => string | null): string[] {
     const now = this.#clock.now();
     const names: string[] = [];
@@ -109,7 +109,7 @@ export class Accounts {
     if (account !== undefined) account.probing = false;
   }
 
-  /** Lets waiting accounts be tried at once: the configuration was read anew, or the clock cannot be trusted. */
+  /** Retries waiting accounts at once: the configuration was reloaded, or the clock cannot be trusted. */
   retryNow(): void {
     const retryAt = this.#clock.now();
     for (const account of this.#accounts.values()) {

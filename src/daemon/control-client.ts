@@ -28,7 +28,7 @@ export async function askStatus(socket: string): Promise<DaemonStatus | null> {
 }
 
 /**
- * Has the daemon make a pass, or plan one. Aborting the signal leaves; the daemon goes on.
+ * Has the daemon make a pass, or plan one. Aborting the signal disconnects; the daemon continues.
  *
  * @returns null when no daemon answers
  * @throws what went wrong in the daemon, as it was there; `daemon-stopped` when it ended meanwhile;

@@ -26,11 +26,11 @@ export function prepareControlPlace(
   dataDir: string,
   env: Readonly<Record<string, string | undefined>>,
 ): ControlPlace {
-  const beside = path.join(dataDir, SOCKET);
+  const inArchive = path.join(dataDir, SOCKET);
   const pointer = path.join(dataDir, POINTER);
-  rmSync(beside, { force: true });
+  rmSync(inArchive, { force: true });
   rmSync(pointer, { force: true });
-  if (fits(beside)) return { socket: beside, pointer: null };
+  if (fits(inArchive)) return { socket: inArchive, pointer: null };
   const name = `${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
   const socket = path.join(privateFolder(env), name);
   rmSync(socket, { force: true });
@@ -40,15 +40,16 @@ export function prepareControlPlace(
 
 /**
  * The control socket of an archive, or null when no daemon has left one. What comes with an archive that somebody else
- * packed is not followed: a socket is the user's own, and where it is not beside the archive, in a private folder.
+ * packed is not followed: a socket is the user's own, and where it is not in the archive's folder, in a private folder.
  *
  * @throws daemon-socket-foreign
  */
 export function findControlSocket(dataDir: string): string | null {
-  const beside = path.join(dataDir, SOCKET);
-  if (existsSync(beside)) {
-    if (!isOwnSocket(beside, dataDir)) throw daemonError('daemon-socket-foreign', { file: beside });
-    return beside;
+  const inArchive = path.join(dataDir, SOCKET);
+  if (existsSync(inArchive)) {
+    if (!isOwnSocket(inArchive, dataDir))
+      throw daemonError('daemon-socket-foreign', { file: inArchive });
+    return inArchive;
   }
   const pointer = path.join(dataDir, POINTER);
   if (!existsSync(pointer)) return null;
@@ -72,7 +73,7 @@ function isPrivateFolder(stat: Stats, dataDir: string | null): boolean {
   return stat.isDirectory() && isOwn(stat, dataDir) && (stat.mode & 0o077) === 0;
 }
 
-/** Root may look after the archive of another user, whose daemon it then asks. */
+/** Root may maintain the archive of another user; it then asks that user's daemon. */
 function isOwn({ uid }: Stats, dataDir: string | null): boolean {
   const own = userInfo().uid;
   // Where users have no numbers, -1.

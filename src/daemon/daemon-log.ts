@@ -17,7 +17,7 @@ export interface DaemonLog {
   readonly request: (report: RequestReport) => void;
   readonly wait: (wait: Wait) => void;
   readonly say: (level: 'debug' | 'info' | 'warn' | 'error', text: string, facts?: object) => void;
-  /** Something that has to be mended. Only code and facts without names are told of it. */
+  /** Logs a failure that somebody has to fix: its code, and facts without names. */
   readonly fail: (level: 'error' | 'fatal', text: string, error: unknown) => void;
   /** From here on, lines below it are left out. */
   readonly setLevel: (level: Settings['log']['level']) => void;
@@ -49,7 +49,7 @@ export async function openDaemonLog(
 
 export function daemonLog(log: Logger): DaemonLog {
   return {
-    observer: (event) => tell(log, event),
+    observer: (event) => logEvent(log, event),
     request: ({ operation, host, status, ms, bytes, key }) =>
       log.debug({ operation, mailbox: key, host, status, ms, bytes }, 'request'),
     wait: ({ host, until, reason }) => {
@@ -65,7 +65,7 @@ export function daemonLog(log: Logger): DaemonLog {
   };
 }
 
-function tell(log: Logger, event: DaemonEvent): void {
+function logEvent(log: Logger, event: DaemonEvent): void {
   switch (event.event) {
     case 'run-started':
       log.debug({ ...event.run, startedAt: undefined, mailboxes: event.mailboxes }, 'run started');
@@ -81,7 +81,7 @@ function tell(log: Logger, event: DaemonEvent): void {
     case 'pass-finished': {
       const { account, resourceId } = event.mailbox;
       const line = { kind: event.kind, account, mailbox: resourceId, ...numbersOf(event.result) };
-      // No run speaks of a backlog: it goes on beside them.
+      // No run reports a backlog: it continues alongside them.
       if (event.kind === 'backlog') log.info(line, 'backlog finished');
       else log.debug(line, 'pass finished');
       for (const { code, family, uid } of event.result.failures) {
@@ -171,7 +171,7 @@ function numbersOf(result: SyncResult) {
   };
 }
 
-/** A configuration's error is told in full: it names fields of a file, and shows no values of secrets. */
+/** A configuration error is logged in full: it names fields of a file, and shows no values of secrets. */
 function errorFacts(error: unknown): object {
   if (error instanceof MailkeepError) {
     const { code, family } = error;

@@ -66,7 +66,7 @@ export class Daemon {
       () => this.#turn.share(() => options.runner.tidy(this.#stopping.signal)),
       () => clock.monotonic(),
     );
-    this.#accounts = new Accounts(clock, (event) => this.#tell(event), random);
+    this.#accounts = new Accounts(clock, (event) => this.#report(event), random);
     this.#accounts.set(options.accounts);
     this.#dispatcher = new Dispatcher({
       runner: options.runner,
@@ -93,8 +93,8 @@ export class Daemon {
   }
 
   /**
-   * Takes another configuration, between two passes. `change` swaps what the passes are made with; when it throws,
-   * everything goes on as it was.
+   * Applies another configuration between two passes. `change` replaces what the passes are made with; when it throws,
+   * everything continues as it was.
    */
   async reload(
     accounts: readonly string[],
@@ -143,11 +143,11 @@ export class Daemon {
   hint(hint: Hint): void {
     const mailbox = hintedMailbox(hint, this.#accounts.mailboxes(hint.account));
     if (mailbox === undefined) {
-      this.#tell({ event: 'hint-unknown' });
+      this.#report({ event: 'hint-unknown' });
       return;
     }
-    const told = { account: mailbox.account, mailbox: mailbox.resourceId };
-    this.#tell({ event: 'hint', ...told, uids: hint.uid === undefined ? 0 : 1 });
+    const where = { account: mailbox.account, mailbox: mailbox.resourceId };
+    this.#report({ event: 'hint', ...where, uids: hint.uid === undefined ? 0 : 1 });
     if (hint.uid !== undefined) this.#awaited.add(mailbox, hint.uid);
     if (!this.#dispatcher.isExpected(mailbox)) this.#look(mailbox);
   }
@@ -165,7 +165,7 @@ export class Daemon {
     if (chosen.length === 0) return;
     const run = this.#openRun('hint', account);
     run.begin();
-    this.#tell({ event: 'run-started', run: run.info, mailboxes: chosen.length });
+    this.#report({ event: 'run-started', run: run.info, mailboxes: chosen.length });
     this.#dispatcher.addFirst(chosen, 'sync', LOOK, run);
     run.end();
     this.#dispatcher.weigh();
@@ -186,7 +186,7 @@ export class Daemon {
     const { clock, runner, begun, chores } = this.#options;
     this.#cancelWake?.();
     const now = clock.now();
-    this.#mindJumps(now);
+    this.#detectClockJumps(now);
     for (const name of this.#timetable.due(now)) {
       begun(name, now);
       if (name === 'verify' || name === 'prune') {
@@ -208,10 +208,10 @@ export class Daemon {
   }
 
   /** After a sleep or a change of the time nothing that was reckoned in it holds. */
-  #mindJumps(now: number): void {
+  #detectClockJumps(now: number): void {
     const ms = this.#jumps.look(now, this.#options.clock.monotonic());
     if (ms === null) return;
-    this.#tell({ event: 'clock-jumped', ms });
+    this.#report({ event: 'clock-jumped', ms });
     this.#accounts.retryNow();
   }
 
@@ -220,7 +220,7 @@ export class Daemon {
     if (kind === 'sweep') this.#accounts.oweSweep(account);
     if (!this.#accounts.isOpen(account)) return;
     if (!this.#accounts.open(account, kind)) {
-      this.#tell({ event: 'skipped', kind, account });
+      this.#report({ event: 'skipped', kind, account });
       return;
     }
     const run = this.#openRun(kind, account);
@@ -250,7 +250,7 @@ export class Daemon {
     try {
       const mailboxes = await this.#survey(run, account, fresh);
       const chosen = mailboxes.filter(wanted);
-      this.#tell({ event: 'run-started', run: run.info, mailboxes: chosen.length });
+      this.#report({ event: 'run-started', run: run.info, mailboxes: chosen.length });
       for (const mailbox of chosen) this.#dispatcher.add(mailbox, run.info.kind, aim, run);
     } catch (error) {
       run.fail([archiveFailure(account, error)]);
@@ -288,7 +288,7 @@ export class Daemon {
     return true;
   }
 
-  /** One request tells whether an account is back; when it is, a run makes up for what was missed. */
+  /** One request shows whether an account is back; if so, a run makes up for what was missed. */
   async #probe(account: string): Promise<void> {
     try {
       const { mailboxes, result } = await this.#ask(account, true);
@@ -302,14 +302,14 @@ export class Daemon {
   }
 
   #passed(mailbox: WatchedMailbox, kind: RunKind, result: SyncResult): void {
-    this.#tell({ event: 'pass-finished', kind, mailbox, result });
+    this.#report({ event: 'pass-finished', kind, mailbox, result });
     this.#noted(mailbox.account, result);
     if (result.mailboxes.some(({ added }) => added > 0)) this.#tidying.note();
     const { runner } = this.#options;
     const { againMs, unseen } = this.#awaited.settle(mailbox, (uid) => runner.has(mailbox, uid));
     if (unseen > 0) {
       const { account, resourceId } = mailbox;
-      this.#tell({ event: 'hint-unseen', account, mailbox: resourceId });
+      this.#report({ event: 'hint-unseen', account, mailbox: resourceId });
     }
     if (againMs !== null) this.#timers.after(againMs, () => this.#look(mailbox));
   }
@@ -333,11 +333,11 @@ export class Daemon {
       onFatal(error);
       return;
     }
-    // Passes beside each other fail of the same disk.
+    // Concurrent passes fail because of the same disk.
     if (paused === undefined) return;
     this.#diskWaits = true;
     const retryAt = clock.now() + DISK_WAIT_MS;
-    this.#tell({ event: 'archive-failed', code: error.code, retryAt });
+    this.#report({ event: 'archive-failed', code: error.code, retryAt });
     this.#errand(
       paused.then(() => {
         this.#timers.after(DISK_WAIT_MS, () => {
@@ -377,7 +377,7 @@ export class Daemon {
     const info: RunInfo = { id: this.#nextRun, kind, account, startedAt: clock.now() };
     this.#nextRun += 1;
     const run = new Run(info, () => clock.now(), progress);
-    void run.done.then((result) => this.#tell({ event: 'run-finished', run: info, result }));
+    void run.done.then((result) => this.#report({ event: 'run-finished', run: info, result }));
     return run;
   }
 
@@ -390,7 +390,7 @@ export class Daemon {
     void errand.finally(() => this.#errands.delete(errand));
   }
 
-  #tell(event: DaemonEvent): void {
+  #report(event: DaemonEvent): void {
     this.#options.observer(event);
   }
 }

@@ -73,7 +73,7 @@ export class Dispatcher {
     return this.#waiting.some((task) => task.rank === 'hint' && mailboxKey(task.mailbox) === key);
   }
 
-  /** Decides anew. Called after whatever may have changed the decision. */
+  /** Decides again. Called after every event that may change the decision. */
   weigh(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -155,7 +155,7 @@ export class Dispatcher {
     this.weigh();
   }
 
-  /** Interrupts all passes for good. Runs that wait never end: whoever waits for one is told by other means. */
+  /** Interrupts all passes permanently. Waiting runs never end: whoever waits for one learns it by other means. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.pause();
@@ -192,7 +192,7 @@ export class Dispatcher {
           if (event.event === 'stored') {
             pass.stored = { messages: event.messages, bytes: event.bytes };
           }
-          for (const run of task.runs) run.tell(event);
+          for (const run of task.runs) run.report(event);
         },
       });
       this.#underway.delete(mailboxKey(task.mailbox));
@@ -251,10 +251,10 @@ function laneOf(kind: RunKind): Lane | undefined {
   return kind === 'hint' || kind === 'sweep' ? kind : undefined;
 }
 
-function settle(task: Task, tell: (run: Run) => void): void {
+function settle(task: Task, report: (run: Run) => void): void {
   for (const run of [...task.runs]) {
     task.runs.delete(run);
-    tell(run);
+    report(run);
     run.end();
   }
 }

@@ -124,7 +124,7 @@ export interface Neighbours {
   readonly onRequest: (account: string, report: RequestReport) => void;
   /** What a run came to that is no pass. */
   readonly onRun: (report: RunReport) => void;
-  /** Goes on with another configuration, and says what of it takes effect with the next start only. */
+  /** Applies another configuration, and returns which of its changes need a restart to take effect. */
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
   ready(
@@ -150,7 +150,7 @@ export async function openNeighbours(options: {
   const facts = (): ArchiveFacts => known.get();
   const metrics = new Metrics({ version: packageJson.version, now, facts });
   const manager = serviceManager(env, (reason) =>
-    log.say('warn', 'the service manager could not be told', { reason }),
+    log.say('warn', 'the service manager could not be notified', { reason }),
   );
   const notifying = new Notifying(settings.notify, {
     memory: writer.state,
@@ -259,7 +259,7 @@ export async function openNeighbours(options: {
       settings = changed;
       for (const listener of ['webhook', 'health'] as const) {
         if (!isDeepStrictEqual(old[listener], changed[listener])) {
-          log.say('warn', `another ${listener} takes effect with the next start only`);
+          log.say('warn', `another ${listener} takes effect only after a restart`);
         }
       }
       await notifying.configure(changed.notify);

@@ -117,7 +117,7 @@ export class Notifying {
     if (!this.#closed) this.#notifier.observe(observations);
   }
 
-  /** Goes on with other addresses. What was told is remembered by channel, and not told again. */
+  /** Continues with other addresses. What was reported is remembered by channel, and not reported again. */
   async configure(settings: Settings['notify']): Promise<void> {
     // The threshold may be another, and so may the channels.
     this.#quotaAt.clear();
@@ -151,7 +151,7 @@ export class Notifying {
           log.say('warn', 'a notification could not be sent', { ...line, reason: outcome.reason });
         } else log.say(event === 'alive' ? 'debug' : 'info', 'notified', line);
       },
-      onError: (error) => log.fail('error', 'a notification could not be made', error),
+      onError: (error) => log.fail('error', 'a notification could not be created', error),
     });
   }
 }

@@ -14,7 +14,7 @@ export interface DaemonOptions {
   readonly timetable: Timetable;
   /** Called when something of the timetable was begun, to remember when. */
   readonly begun: (name: Scheduled, at: number) => void;
-  /** What is done by the clock beside the passes. What comes of it they tell themselves. */
+  /** Scheduled work other than passes. Each chore reports its own result. */
   readonly chores: {
     /** Compares the archive with itself. */
     verify(signal: AbortSignal): Promise<void>;

@@ -56,7 +56,7 @@ export interface PassesOptions {
   readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
 }
 
-/** Makes the daemon's passes: one archive and one index, beside each other, over all accounts. */
+/** Makes the daemon's passes: one archive and one index, side by side, over all accounts. */
 export class Passes implements PassRunner {
   readonly #options: PassesOptions;
   readonly #mirror: Mirror;
@@ -101,7 +101,7 @@ export class Passes implements PassRunner {
     return this.#settings;
   }
 
-  /** Goes on with another configuration. No pass may be under way. When it throws, everything is as it was. */
+  /** Applies another configuration. No pass may be under way. When it throws, everything is as it was. */
   async configure(settings: Settings): Promise<void> {
     const old = this.#origins;
     // What the limiter has learned reaches its successor by the state.
@@ -168,7 +168,7 @@ export class Passes implements PassRunner {
   async pass(request: PassRequest): Promise<SyncResult> {
     const { mailbox, aim, begunAt, byHand, lane, signal, progress } = request;
     const account = this.#origins.get(mailbox.account);
-    // The configuration was read anew since it was decided on.
+    // The configuration was reloaded after the decision.
     if (account === undefined || !selects(account.settings.mailboxes, mailbox.address)) {
       return emptyResult(0);
     }

@@ -31,7 +31,7 @@ export interface Aim {
 export interface PassRequest {
   readonly mailbox: WatchedMailbox;
   readonly aim: Aim;
-  /** When this aim was first begun with, milliseconds since the epoch: a sweep that was interrupted goes on from there. */
+  /** When work on this aim began, milliseconds since the epoch: an interrupted sweep continues from there. */
   readonly begunAt: number;
   /** A person waits for it: nothing is spared that costs a request. */
   readonly byHand: boolean;
@@ -43,7 +43,7 @@ export interface PassRequest {
 
 export interface Survey {
   readonly mailboxes: readonly WatchedMailbox[];
-  /** What is to be told of mailboxes that the account has lost; one that failed as a whole is a failure without mailbox. */
+  /** What to report about mailboxes that the account has lost; an account that failed completely is a failure without a mailbox. */
   readonly result: SyncResult;
 }
 
@@ -108,7 +108,7 @@ export interface AccountTrouble {
   readonly retryAt: number;
 }
 
-/** What the daemon tells those who watch it: health, metrics, notifications, the log. A listener never throws and never waits. */
+/** What the daemon reports to its listeners: health, metrics, notifications, the log. A listener never throws or waits. */
 export type DaemonEvent =
   | { readonly event: 'run-started'; readonly run: RunInfo; readonly mailboxes: number }
   | { readonly event: 'run-finished'; readonly run: RunInfo; readonly result: SyncResult }

@@ -13,7 +13,7 @@ export interface ProcessWatch {
   release(): void;
 }
 
-/** What reaches the daemon's process from outside, and mistakes that nobody caught: those end it loudly. */
+/** Signals to the daemon's process, and uncaught errors: those end it loudly. */
 export function watchProcess(options: {
   /** SIGHUP by somebody's hand. */
   readonly hangup: () => void;
@@ -30,7 +30,7 @@ export function watchProcess(options: {
     if (onTerminal) watchTerminal(end);
   };
   const mistake = (error: unknown): void => {
-    log.fail('fatal', 'a mistake of the program: nobody expected this error', error);
+    log.fail('fatal', 'internal error: this is a bug in mailkeep', error);
     process.exit(EXIT.failures);
   };
   process.on('SIGHUP', hungUp);
@@ -41,7 +41,7 @@ export function watchProcess(options: {
   return {
     endWithin(ms, code) {
       const timer = setTimeout(() => {
-        log.say('warn', 'what was under way did not end in time and was cut off');
+        log.say('warn', 'work in progress did not finish in time and was aborted');
         process.exit(code);
       }, ms);
       return () => clearTimeout(timer);

@@ -37,9 +37,9 @@ export class ScheduledPruning {
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
-      // What is decided goes on with the next one, or by hand. By code alone: the query of a hold may name people.
+      // The next pruning, or one by hand, finishes what is decided. By code alone: the query of a hold may name people.
       const { code, family } = error;
-      const text = 'nothing more could be pruned; "mailkeep prune" tells why';
+      const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
     }
     if (!signal.aborted) onRun(choreReport('prune', startedAt, context.now(), failure));

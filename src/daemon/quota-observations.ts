@@ -9,7 +9,7 @@ import { isUnwatchedMailbox } from '../sync/apply/memory/unwatched.ts';
 import { quotaKey } from '../sync/apply/walk/note-quota.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 
-/** A mailbox is not nearly full any more when it is so many points below the threshold: what hovers is told once. */
+/** A mailbox is no longer nearly full this many points below the threshold, so that one that hovers is reported once. */
 const POINTS_BELOW = 2;
 
 /** A mailbox that is watched, with what the service last said of its quotas. */

@@ -22,7 +22,7 @@ import { cronTimes, type Scheduled, Timetable } from './timetable.ts';
 import { ScheduledVerification } from './verification.ts';
 
 /**
- * Listens to what sealing meets in the log that is not what was written: told once, though every round meets it again,
+ * Listens for damage that sealing finds in the log: reported once, though every round finds it again,
  * and taken back when a round meets nothing.
  */
 export function watchSealing(options: {
@@ -31,15 +31,15 @@ export function watchSealing(options: {
   readonly onRun: (report: RunReport) => void;
 }): (startedAt: number, damaged: readonly MailkeepError[]) => void {
   const { now, log, onRun } = options;
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return (startedAt, damaged) => {
     const [first] = damaged;
-    if (first === undefined && told.size === 0) return;
-    if (first === undefined) told.clear();
+    if (first === undefined && reported.size === 0) return;
+    if (first === undefined) reported.clear();
     for (const error of damaged) {
       const what = JSON.stringify([error.code, error.facts]);
-      if (told.has(what)) continue;
-      told.add(what);
+      if (reported.has(what)) continue;
+      reported.add(what);
       log.fail(
         'error',
         'a segment is damaged and stays as it is: "mailkeep verify" names what is',
@@ -167,7 +167,10 @@ async function amongNeighbours(
     },
   );
   if (place.pointer !== null) {
-    log.say('info', 'the path of the archive is too long for a socket: control.path names it');
+    log.say(
+      'info',
+      'the path of the archive is too long for a socket; control.path names the socket',
+    );
   }
   const reload = reloading(parts, daemon, passes, neighbours);
   const watch = watchProcess({
@@ -218,18 +221,17 @@ function reloading(
       return;
     }
     if (settings.dataDir !== writer.dataDir) {
-      log.say('warn', 'another dataDir takes effect with the next start only');
+      log.say('warn', 'another dataDir takes effect only after a restart');
     }
     if (settings.archive.codec !== writer.codec) {
-      log.say('warn', 'another archive.codec takes effect with the next start only');
+      log.say('warn', 'another archive.codec takes effect only after a restart');
     }
     log.setLevel(settings.log.level);
     const names = settings.accounts.map(({ name }) => name);
     await daemon.reload(names, timetableOf(settings, parts), () => passes.configure(settings));
     await neighbours.configure(settings);
     if (isPiped(settings.file)) {
-      const text =
-        'the configuration came from a pipe: another takes effect with the next start only';
+      const text = 'the configuration came from a pipe: another takes effect only after a restart';
       log.say('warn', text, { accounts: names.length });
     } else log.say('info', 'configuration reloaded', { accounts: names.length });
   };

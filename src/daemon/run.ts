@@ -30,7 +30,7 @@ const UNCHANGED = {
 export class Run {
   readonly info: RunInfo;
   readonly done: Promise<SyncResult>;
-  /** Told what its passes tell. */
+  /** Receives the events of its passes. */
   readonly #progress: ProgressListener;
   readonly #now: () => number;
   readonly #results: SyncResult[] = [];
@@ -60,7 +60,7 @@ export class Run {
     this.#results.push(whole.length === 0 ? result : { ...result, failures });
   }
 
-  /** Takes a failure that ended more than one of them; it is told once. */
+  /** Receives a failure that ended more than one of them; it is reported once. */
   fail(failures: readonly SyncFailure[]): void {
     for (const failure of failures) {
       const known = this.#failures.some(
@@ -78,7 +78,7 @@ export class Run {
     this.#resolve({ ...merged, failures: [...this.#failures, ...merged.failures] });
   }
 
-  tell(event: SyncProgress): void {
+  report(event: SyncProgress): void {
     this.#progress(event);
   }
 }

@@ -6,7 +6,7 @@ import type { Scheduled, Timetable } from './timetable.ts';
 const time = z.string().nullable();
 const count = z.number();
 
-/** What only a running daemon knows, as it tells it over its control socket. Times in ISO 8601 UTC. */
+/** What only a running daemon knows, as reported over its control socket. Times in ISO 8601 UTC. */
 export const daemonStatus = z.object({
   pid: count,
   startedAt: z.string(),
@@ -38,7 +38,7 @@ export type DaemonStatus = z.output<typeof daemonStatus>;
 
 const NAMES: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
 
-/** The daemon's state as it tells it to others. */
+/** The daemon's state as reported to others. */
 export function describe(daemon: {
   readonly startedAt: number;
   readonly now: number;

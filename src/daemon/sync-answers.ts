@@ -4,7 +4,7 @@ import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { SyncProgress } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
 
-/** The shapes of what a pass tells, as they are read from the control socket: whoever answers there is not believed. */
+/** Shapes of the events of a pass, as read from the control socket: answers there are not trusted. */
 const count = z.number();
 const name = z.string();
 

@@ -32,7 +32,7 @@ export class SharedTurn {
   }
 }
 
-/** Segments are sealed when nothing goes on, or after this long. */
+/** Segments are sealed when the daemon is idle, or after this long. */
 const TIDY_EVERY_MS = 600_000;
 
 /** When the archive is tidied: whenever there is something to tidy and time for it, one round at a time. */

@@ -16,8 +16,8 @@ export interface CronTimes {
 }
 
 /**
- * The times of a cron expression with 5 fields, or 6 with seconds first. node-cron itself only tells the next time from
- * the system's clock on; whether an instant matches it tells of any, so candidates are tried in order.
+ * The times of a cron expression with 5 fields, or 6 with seconds first. node-cron itself only computes the next time from
+ * the system's clock; it can check any instant for a match, so candidates are tried in order.
  *
  * @param timezone IANA name, or `local`
  */
@@ -123,7 +123,7 @@ export class Timetable {
   readonly #jitter: () => number;
   #seenAt: number;
 
-  /** @param jitter milliseconds to be late by, drawn anew for each time */
+  /** @param jitter milliseconds to be late by, drawn again for each time */
   constructor(entries: readonly Entry[], jitter: () => number, now: number) {
     this.#jitter = jitter;
     this.#seenAt = now;

@@ -50,7 +50,7 @@ const REFUSED: ReadonlySet<string> = new Set([
 
 /**
  * Lists the mailboxes of each order over the platform surface, where that is cheaper than asking each for its quota. The
- * listing tells quotas, which mailboxes are suspended, and where the usage moved: those are checked sooner. The mirror
+ * listing shows quotas, which mailboxes are suspended, and where the usage moved: those are checked sooner. The mirror
  * rests on none of it.
  */
 export class UsageWatch {
@@ -155,7 +155,7 @@ export class UsageWatch {
         log.say('warn', 'the service lists a mailbox as suspended', { account, mailbox });
       } else {
         this.#suspended.delete(key);
-        log.say('info', 'a mailbox is not suspended any more', { account, mailbox });
+        log.say('info', 'a mailbox is no longer suspended', { account, mailbox });
       }
     }
   }

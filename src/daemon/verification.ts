@@ -64,7 +64,7 @@ export class ScheduledVerification {
   run = async (signal: AbortSignal): Promise<void> => {
     const { log, now, onRun } = this.#options;
     if (this.#underway) {
-      log.say('warn', 'the last verification is not over; this one is left out');
+      log.say('warn', 'the previous verification is still running; this one is skipped');
       return;
     }
     this.#underway = true;
@@ -87,13 +87,13 @@ export class ScheduledVerification {
   async #check(
     signal: AbortSignal,
     args: readonly string[],
-    told: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
+    shape: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
     finished: string,
   ): Promise<MailkeepError | null> {
     const { log } = this.#options;
     const { code, stdout, stderr } = await this.#child(signal, args);
     if (signal.aborted) return null;
-    const result = told.safeParse(json(stdout)).data;
+    const result = shape.safeParse(json(stdout)).data;
     if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
       const said = refused.safeParse(json(stderr)).data?.error.code;
       const error = verifyError('verification-not-made', { reason: said ?? `code ${code}` });
@@ -105,7 +105,7 @@ export class ScheduledVerification {
       log.say('info', finished, numbers);
       return null;
     }
-    log.say('error', 'the archive is damaged: "mailkeep verify" names what is', numbers);
+    log.say('error', 'the archive is damaged: "mailkeep verify" shows where', numbers);
     return verifyError('archive-damaged', { found: result.found });
   }
 

@@ -109,7 +109,7 @@ export class WebhookWatch {
     const { platform } = account;
     if (platform === null) {
       this.#change(name, 'no platform', () =>
-        log.say('info', 'whether webhooks deliver is told by the platform surface only', {
+        log.say('info', 'only the platform surface reports whether webhooks deliver', {
           account: name,
         }),
       );
@@ -123,14 +123,14 @@ export class WebhookWatch {
       const asked = { account: name, orderId, platform, own, listing, memory, onNew, now, signal };
       const findings = await watchDeliveries(asked);
       this.#change(name, 'asked', () => {});
-      for (const finding of findings) this.#tell(name, finding);
+      for (const finding of findings) this.#report(name, finding);
       observe(webhookObservations(findings));
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof MailkeepError)) throw error;
       const { code } = error;
       this.#change(name, code, () =>
-        log.say('warn', 'the platform surface does not say whether webhooks deliver', {
+        log.say('warn', 'the platform surface does not report whether webhooks deliver', {
           account: name,
           code,
         }),
@@ -179,7 +179,7 @@ export class WebhookWatch {
     checkSooner(name, missed);
   }
 
-  #tell(account: string, { webhook, state, status, failures }: WebhookFinding): void {
+  #report(account: string, { webhook, state, status, failures }: WebhookFinding): void {
     const { log } = this.#options;
     const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
     const before = this.#said.get(webhook.id);

@@ -51,8 +51,8 @@ export interface Decision {
 }
 
 /**
- * What to start and what to interrupt now. A mailbox has one pass at a time. An interrupted pass goes on later where it
- * stopped, after what came before it.
+ * Returns what to start and what to interrupt now. A mailbox has one pass at a time. An interrupted pass resumes later
+ * where it stopped, after whatever took precedence over it.
  *
  * @param isOpen whether passes of an account may be started at all
  */
@@ -98,7 +98,7 @@ export function decide(
   return { start, stop: [...stop].filter(({ stopping }) => !stopping) };
 }
 
-/** Whether what waits for a mailbox is worth interrupting what goes on in it. */
+/** Returns whether the waiting run of a mailbox is worth interrupting the one in progress. */
 function isBetter(waiting: RunKind, running: RunKind): boolean {
   if (running !== 'backlog' && running !== 'sweep') return false;
   return waiting === 'hint' || waiting === 'hand' || waiting === 'sync';

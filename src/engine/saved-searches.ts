@@ -93,7 +93,7 @@ export function saveSearch(
 }
 
 /**
- * Puts saved queries in the place of their `@names`, in brackets unless they are all there is. Quoted text and
+ * Replaces `@names` by their saved queries, in brackets unless they are the only term. Quoted text and
  * addresses stay what they are. Saved queries may use each other when they are saved, not later.
  *
  * @throws usage-unknown-search

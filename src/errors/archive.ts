@@ -44,12 +44,12 @@ export function archiveFormatNewer(dir: string, found: string, supported: number
   return new MailkeepError('config', 'archive-format-newer', { dir, found, supported });
 }
 
-/** FORMAT is there but does not say what an archive's FORMAT says, or is missing beside a log. */
+/** FORMAT exists with unexpected content, or is missing although there is a log. */
 export function archiveFormatUnreadable(dir: string, found: string | null) {
   return new MailkeepError('damage', 'archive-format-unreadable', { dir, found });
 }
 
-/** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer goes on once there is room. */
+/** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer continues once there is room. */
 export function diskFull(file: string, bytes: number, cause: unknown) {
   return new MailkeepError(
     'disk',
@@ -70,8 +70,8 @@ export function logWriteFailed(file: string, cause: unknown) {
 }
 
 /**
- * The system could not promise that written bytes are on the disk. What the page cache now says about the file is
- * worth nothing, so the writer never tries again: the process has to end and open the archive anew.
+ * The system could not guarantee that written bytes are on the disk. The page cache can no longer be trusted for that
+ * file, so the writer never retries: the process has to end and open the archive again.
  */
 export function logSyncFailed(file: string, cause: unknown) {
   return new MailkeepError('disk', 'log-sync-failed', { file, errno: errnoName(cause) }, { cause });

@@ -2,7 +2,7 @@ import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
 
 /** Codes of the catalog's room, with the facts that fill their sentences. */
 export interface CatalogFacts {
-  /** There is no catalog beside the log: `rebuild` makes one. */
+  /** There is a log without a catalog: `rebuild` creates one. */
   readonly 'catalog-missing': { readonly file: string };
   /**
    * The catalog was made by another version of the program. `remedy` says what helps: `write` (any command

@@ -113,7 +113,7 @@ export function webhookError<C extends WebhookCode>(
 export interface DaemonFacts {
   /** The daemon ended before the pass that was asked for did. */
   readonly 'daemon-stopped': Readonly<Record<string, never>>;
-  /** The daemon met a mistake of its own; its log has it. */
+  /** An internal error of the daemon; its log has the details. */
   readonly 'daemon-failed': Readonly<Record<string, never>>;
   /** The daemon is another version of the program. */
   readonly 'daemon-version': { readonly found: string; readonly own: string };

@@ -2,7 +2,7 @@ import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
 
 /** Codes of pruning and forgetting, with the facts that fill their sentences. */
 export interface RetentionFacts {
-  /** The clock shows less than the last commit, or far more: what is old enough cannot be told. */
+  /** The clock shows less than the last commit, or far more: what is old enough cannot be determined. */
   readonly 'retention-clock': {
     readonly direction: 'behind' | 'ahead';
     /** ISO 8601. */
@@ -13,7 +13,7 @@ export interface RetentionFacts {
   readonly 'retention-not-indexed': { readonly pending: number };
   /** A hold's query cannot be read. */
   readonly 'retention-bad-hold': { readonly query: string; readonly problem: string };
-  /** A daemon cannot finish what `forget` has decided: the catalog it works with is to be made anew. */
+  /** A daemon cannot finish what `forget` has decided: the catalog it works with has to be rebuilt. */
   readonly 'forget-unfinished': Readonly<Record<never, never>>;
   /** Stopped between two segments; what was decided is in the log. */
   readonly 'purge-interrupted': { readonly left: number };

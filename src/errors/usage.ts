@@ -27,11 +27,11 @@ export interface SearchFacts {
   readonly 'search-bad-size': At & { readonly operator: string };
   /** A quotation mark or bracket that is never closed, or a closing one that was never opened. */
   readonly 'search-unbalanced': At;
-  /** AND, OR, NOT, - or NEAR without something to stand beside. */
+  /** AND, OR, NOT, - or NEAR without an operand. */
   readonly 'search-missing-operand': At;
   /** NEAR joins words and phrases only. */
   readonly 'search-near-operand': At;
-  /** `asof:` belongs beside the rest of the query, not inside OR, NOT or brackets, and once. */
+  /** `asof:` applies to the complete query: it appears once, outside OR, NOT and brackets. */
   readonly 'search-misplaced-asof': At;
   /** So many words begin with so few letters that looking for all of them would take long. */
   readonly 'search-short-prefix': At & { readonly least: number };
@@ -67,7 +67,7 @@ export interface ConfigFacts {
   readonly 'config-not-found': { readonly searched: readonly string[] };
   /** `reason` is the errno name, such as EACCES. */
   readonly 'config-unreadable': { readonly file: string; readonly reason: string };
-  /** `line` and `column` count from 1; null where the parser does not tell. */
+  /** `line` and `column` count from 1; null if the parser does not report them. */
   readonly 'config-not-json': {
     readonly file: string;
     readonly line: number | null;
@@ -149,7 +149,7 @@ export interface OperationFacts {
   };
   /** `source` is a file, or says that the text was piped or typed. */
   readonly 'operation-body-unreadable': { readonly source: string; readonly reason: string };
-  /** `line` and `column` tell where it stops being JSON; null where it is JSON, but no object. */
+  /** `line` and `column` show where it stops being JSON; null if it is JSON, but not an object. */
   readonly 'operation-body-no-object': {
     readonly source: string;
     readonly line: number | null;
@@ -223,7 +223,7 @@ export interface UsageFacts {
   /** A folder that went at the service: what was in it is found as deleted, or as of a time. */
   readonly 'usage-folder-gone': { readonly folder: string };
   readonly 'usage-unknown-message': { readonly id: string };
-  /** Each candidate: as much of its id as tells it apart, and what people know the message by. */
+  /** Each candidate: as much of its id as makes it unique, and what people know the message by. */
   readonly 'usage-ambiguous-id': { readonly id: string; readonly candidates: readonly string[] };
   /** `--ids` of what cannot be read. */
   readonly 'usage-ids-unreadable': { readonly source: string; readonly reason: string };

@@ -54,7 +54,7 @@ export interface VerifyFacts {
     readonly found: string;
     readonly wanted: string;
   };
-  /** Nothing in the damaged archive tells whether the copy is of it. Nothing was changed. */
+  /** Nothing in the damaged archive shows whether the copy is of it. Nothing was changed. */
   readonly 'repair-archive-unknown': { readonly dir: string; readonly copy: string };
   /** A verification found that bytes are not what was written; `found` is how often, `findings` are the first ones. */
   readonly 'archive-damaged': { readonly found: number; readonly findings?: readonly string[] };

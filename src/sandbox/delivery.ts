@@ -2,7 +2,7 @@ import type { ServiceState } from './service-state.ts';
 import type { Folder } from './store/folder.ts';
 import type { Mailbox } from './store/mailbox.ts';
 
-/** Brings new mail into a folder, received now, and tells whoever waits for it (webhooks). @returns its uid */
+/** Puts new mail into a folder, received now, and notifies webhooks. @returns its uid */
 export function deliver(
   service: ServiceState,
   mailbox: Mailbox,

@@ -39,7 +39,7 @@ export interface SandboxOptions {
   readonly now?: () => number;
   /** Waits before deliveries to webhooks are tried again. */
   readonly timer?: Timer;
-  /** Told of every failure of the service itself; written to stderr by default. */
+  /** Receives every failure of the sandbox itself; writes to stderr by default. */
   readonly report?: (error: unknown) => void;
 }
 

@@ -19,6 +19,6 @@ export interface ServiceState {
   readonly settings: ServiceSettings;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** Told of every failure that nobody asked for; the client only gets a 500. */
+  /** Receives every unexpected failure; the client only gets a 500. */
   readonly report: (error: unknown) => void;
 }

@@ -3,15 +3,15 @@ import { errnoOf } from '../errors/mailkeep-error.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the daemon tells systemd (sd_notify(3)). Outside of a service with Type=notify all of it does nothing. */
+/** What the daemon reports to systemd (sd_notify(3)). Outside a unit with Type=notify all of it does nothing. */
 export interface ServiceManager {
   /** The archive is open and the schedules run. `status` is a line that `systemctl status` shows. */
   ready(status: string): void;
   status(status: string): void;
   stopping(): void;
-  /** Begins to tell that the event loop turns, as often as the unit wants it. */
+  /** Starts reporting that the event loop runs, as often as the unit requires. */
   startWatchdog(): void;
-  /** Ends the watchdog, and resolves when all that was told has been heard. */
+  /** Stops the watchdog, and resolves when every report was received. */
   close(): Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import { reasonText, type Sentences, say } from './sentence.ts';
 const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
 /** A new state remembers no damage: only what reads every byte may clear what the old one knew. */
 const RENEW_STATE =
-  '"mailkeep verify" puts it aside, begins a new one, and finds again what damage there is. Mail is not affected.';
+  '"mailkeep verify" moves it aside, creates a new one, and finds existing damage again. Mail is not affected.';
 
 export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
   'catalog-missing': ({ file }) => say(`The catalog ${file} is missing.`, REBUILD),
@@ -12,9 +12,9 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
     say(
       `The catalog ${file} has version ${found}; this program reads version ${expected}.`,
       {
-        write: 'The next "mailkeep sync" brings it up to date, and so does "mailkeep rebuild".',
+        write: 'The next "mailkeep sync" or "mailkeep rebuild" brings it up to date.',
         rebuild: REBUILD,
-        upgrade: 'A newer mailkeep wrote it: use that one.',
+        upgrade: 'A newer mailkeep wrote it: use that version.',
       }[remedy],
     ),
   'catalog-damaged': ({ file, reason }) =>
@@ -22,15 +22,18 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
   'catalog-out-of-step': ({ reached, batch }) =>
     say(`The catalog has reached commit ${reached}; commit ${batch} does not follow it.`, REBUILD),
   'catalog-busy': ({ file }) =>
-    say(`Another process is writing to the catalog ${file}.`, 'Try again when it has ended.'),
+    say(`Another process is writing to the catalog ${file}.`, 'Try again when it has finished.'),
   'catalog-disk-full': ({ file }) =>
-    say(`The disk is full: ${nameOf(file)} cannot grow.`, 'Make room and run the command again.'),
+    say(
+      `The disk is full: ${nameOf(file)} cannot grow.`,
+      'Free some space and run the command again.',
+    ),
   'catalog-io': ({ file, reason }) =>
     say(
       `${capital(nameOf(file))} cannot be read or written: ${reasonText(reason)}.`,
       'Check its permissions and the disk. The log is not affected.',
     ),
-  'catalog-unknown-folder': ({ folder }) => say(`The archive knows no folder ${folder}.`),
+  'catalog-unknown-folder': ({ folder }) => say(`The archive has no folder ${folder}.`),
 };
 
 /** The state is a database like the catalog, and has the same errors. */

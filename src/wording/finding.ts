@@ -18,7 +18,7 @@ export function findingText(finding: Finding): string {
       const concerned =
         messages.length === 0
           ? ''
-          : `, concerns ${named}${rest > 0 ? ` and ${counted(rest, 'more message')}` : ''}`;
+          : `, affects ${named}${rest > 0 ? ` and ${counted(rest, 'more message')}` : ''}`;
       return `${file}, bytes ${offset} to ${end} (${reason})${concerned}`;
     }
     case 'message': {
@@ -48,16 +48,16 @@ export function findingText(finding: Finding): string {
       return terminalLine(`the catalog: ${finding.detail}`);
     case 'commit': {
       const { by, reason, number, lastNumber } = finding;
-      const who = by === 'catalog' ? 'the catalog has seen' : 'the checkpoint vouches for';
-      const told = {
+      const who = by === 'catalog' ? 'the catalog has seen' : 'the checkpoint covers';
+      const difference = {
         'ends-early': `the log ends at commit ${lastNumber}, but ${who} commit ${number}`,
-        diverged: `the log has another commit ${number} than ${who}`,
-        'other-archive': `the checkpoint is of another archive`,
+        diverged: `commit ${number} of the log differs from the one that ${who}`,
+        'other-archive': `the checkpoint belongs to another archive`,
       };
-      return told[reason];
+      return difference[reason];
     }
     case 'format':
-      return 'the FORMAT file does not say what it should';
+      return 'the FORMAT file has unexpected content';
   }
 }
 

@@ -10,12 +10,12 @@ export const IMPORT_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'import-manifest-damaged': ({ path }) =>
     say(
       `The manifest in ${path} is damaged. Nothing was imported.`,
-      'Unpack the zip and import its folder: folders and dates are those of the files then, and flags are lost.',
+      'Unpack the zip and import its folder: folders and dates are then taken from the files, and flags are lost.',
     ),
   'import-unreadable': ({ path, errno }) => say(`${path} cannot be read: ${reasonText(errno)}.`),
   'import-name-taken': ({ name }) =>
     say(
-      `The archive mirrors a mailbox called ${name} already; what is imported gets a mailbox of its own.`,
+      `The archive already mirrors a mailbox called ${name}; imported mail needs a mailbox of its own.`,
       'Choose another name with --mailbox NAME.',
     ),
 };

@@ -3,11 +3,11 @@ import type * as errors from '../errors/mime.ts';
 import { type FactsOfModule, type Sentences, say } from './sentence.ts';
 
 export const MIME_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
-  'extractor-closed': () => say('The reading of messages was already closed.'),
+  'extractor-closed': () => say('The message reader is already closed.'),
   'mime-worker-failed': ({ worker, detail }) =>
     say(
       `The thread that reads messages cannot start (${worker}): ${detail}.`,
-      'The installation is broken: install mailkeep again.',
+      'The installation is broken: reinstall mailkeep.',
     ),
   'mail-unreadable': ({ reason }) =>
     say(

@@ -19,7 +19,7 @@ export function noticeSummary(notice: Notice | null): string {
     ...(recovered.others.length === 0 ? [] : [`works again: ${names(recovered.others)}`]),
     ...(recovered.warnings.length === 0
       ? []
-      : [`no warning any more: ${names(recovered.warnings)}`]),
+      : [`no longer a warning: ${names(recovered.warnings)}`]),
   ];
   return terminalLine(`mailkeep: ${parts.join('; ')}`).slice(0, MOST_CHARACTERS);
 }

@@ -5,15 +5,18 @@ import { reasonText, type Sentences, say, some } from './sentence.ts';
 
 export const SYNC_SENTENCES: Sentences<SyncFacts> = {
   'sync.interrupted': () =>
-    say('Interrupted. What was fetched is safe.', 'The next sync goes on where this one stopped.'),
+    say(
+      'Interrupted. What was fetched is safe.',
+      'The next sync continues where this one stopped.',
+    ),
   'sync.inconsistent-page': ({ folder, items, total }) =>
     say(
-      `The service says that ${folder} has ${total} messages, but a page of it shows ${items}.`,
+      `The service reports ${total} messages in ${folder}, but a page of it shows ${items}.`,
       'Nothing was concluded from it; the next sync asks again.',
     ),
   'sync.counts-disagree': ({ folder, listed, shown }) =>
     say(
-      `The service lists ${folder} with ${listed} messages, but shows ${shown} of them.`,
+      `The service lists ${folder} with ${listed} messages, but shows ${shown}.`,
       'Nothing was concluded from it; the next sync asks again.',
     ),
   'sync.does-not-add-up': ({ total, times }) =>
@@ -23,13 +26,13 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.no-inbox': ({ listed }) =>
     say(
-      `The service lists ${listed} folders and no INBOX: that is not all of the mailbox.`,
+      `The service lists ${listed} folders and no INBOX: the list is incomplete.`,
       'Nothing was concluded from it; the next sync asks again.',
     ),
   'sync.folders-incomplete': ({ shown }) =>
     say(
-      `The service counts more folders than the ${shown} it shows: that is not all of the mailbox.`,
-      'The folders it shows were compared, and nothing was concluded about others; the next sync asks again.',
+      `The service counts more folders than the ${shown} it shows: the list is incomplete.`,
+      'The listed folders were compared, and nothing was concluded about others; the next sync asks again.',
     ),
   'sync.folder-without-path': ({ withoutPath, shown }) =>
     say(
@@ -38,22 +41,22 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.mailbox-unreachable': ({ address, since }) =>
     say(
-      `The token no longer reaches ${address}, since ${since}.`,
-      'What is archived stays and can be searched. When the mailbox is back, the next sync goes on.',
+      `The token has not reached ${address} since ${since}.`,
+      'What is archived stays and can be searched. When the mailbox is back, the next sync continues.',
     ),
   'sync.mailbox-suspended': ({ address, since }) =>
     say(
-      `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or before.`,
+      `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
       'Ask your mail service to lift the suspension. What is archived stays and can be searched, and the next sync continues.',
     ),
   'sync.marks-seen': ({ host }) =>
     say(
-      `Reading a message from ${host} marked it as read there; fetching was stopped.`,
-      'A backup must not change your mail. Ask the service about it before you go on.',
+      `Reading a message from ${host} marked it as read there, so fetching was stopped.`,
+      'A backup must not change your mail. Ask the service about it before you continue.',
     ),
   'sync.held': ({ held, mailboxes, until }) =>
     say(
-      `The messages in ${counted(held, 'place')} of ${some(mailboxes)} seem to be deleted at the service, too many at once: held by the brake.`,
+      `The messages in ${counted(held, 'place')} of ${some(mailboxes)} seem to be deleted at the service. That is too many at once: the brake holds them.`,
       `"mailkeep list --held" shows them. "mailkeep sync --accept-endings" accepts the deletions now; ${
         until === null
           ? 'without it, a later sync does'
@@ -62,18 +65,18 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.forgotten-in-quarantine': ({ id }) =>
     say(
-      `Message ${id} was forgotten and came again; before it came whole it was in quarantine, where its subject and perhaps a part of it were kept.`,
+      `Message ${id} was forgotten and appeared again. Before it was complete it was in quarantine, which kept its subject and perhaps a part of it.`,
       `Run: mailkeep forget ${id}`,
     ),
   'sync.quarantined': ({ quarantined, mailboxes }) =>
     say(
-      `${counted(quarantined, 'message')} of ${some(mailboxes)} could not be fetched whole.`,
-      'They are counted, and tried again by the next sync.',
+      `${counted(quarantined, 'message')} of ${some(mailboxes)} could not be fetched completely.`,
+      'They are counted, and the next sync retries them.',
     ),
   'disk.low': ({ free, minFreeBytes }) =>
     say(
-      `Only ${bytes(free)} are free where the archive is, and the configuration keeps ${bytes(minFreeBytes)} free (minFreeBytes).`,
-      'Make room and run the command again; it goes on where it stopped.',
+      `Only ${bytes(free)} are free on the archive's disk; the configuration requires ${bytes(minFreeBytes)} (minFreeBytes).`,
+      'Free some space and run the command again; it continues where it stopped.',
     ),
 };
 
@@ -84,11 +87,11 @@ export const MAILBOX_SENTENCES: Sentences<MailboxErrorFacts> = {
   'mailbox-nearly-full': ({ address, quota, percent }) =>
     say(
       `Mailbox ${address} is ${percent}% full (${COUNTED[quota] ?? quota}).`,
-      'A full mailbox may refuse new mail. Delete mail at the service, which stays in the archive, or raise the quota.',
+      'A full mailbox may refuse new mail. Delete mail at the service (the archive keeps it), or raise the quota.',
     ),
 };
 
-const LATER = 'Nothing is lost; the next sync goes on where this one stopped.';
+const LATER = 'Nothing is lost; the next sync continues where this one stopped.';
 const WRONG_ADDRESS =
   'Check baseUrl in the configuration: it may point at a web site, or something between here and the service (a portal, a proxy) may answer instead.';
 
@@ -96,7 +99,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
   'auth.refused': ({ host }) =>
     say(
       `${host} refused the token: it is missing, malformed, expired or revoked.`,
-      'Make a new token in the panel of your mail service, and put it where the configuration reads it.',
+      'Create a new token in the panel of your mail service, and store it where the configuration reads it.',
     ),
   'origin.forbidden': ({ host, code }) =>
     say(
@@ -105,26 +108,26 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
   'origin.mailbox-not-found': ({ host }) =>
     say(
-      `${host} says that the mailbox does not exist.`,
-      'What is archived stays and can be searched. If the mailbox is back, the next sync goes on.',
+      `${host} reports that the mailbox does not exist.`,
+      'What is archived stays and can be searched. If the mailbox is back, the next sync continues.',
     ),
   'origin.rate-limited': ({ host, waitMs }) =>
     say(
-      `${host} keeps answering that there are too many requests${waitMs > 0 ? `, and asked to be left alone for ${span(waitMs)}` : ''}.`,
+      `${host} keeps reporting too many requests${waitMs > 0 ? `, and asked for a pause of ${span(waitMs)}` : ''}.`,
       `Lower rateLimit.requestsPerMinute in the configuration. ${LATER}`,
     ),
   'origin.status': ({ host, operation, status, code }) =>
     say(
       `${host} answered ${operation} with status ${status}${code === '' ? '' : ` (${code})`}.`,
       status >= 500
-        ? `The service has trouble of its own. ${LATER}`
+        ? `The service has an internal problem. ${LATER}`
         : status === 404
           ? WRONG_ADDRESS
           : null,
     ),
   'origin.redirected': ({ host, to }) =>
     say(
-      `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, since it would send the token there.`,
+      `${host} redirects to ${to ?? 'another address'}; mailkeep does not follow, because it would send the token there.`,
       'If that is the right address, write it as baseUrl in the configuration.',
     ),
   'origin.unreachable': ({ host, reason }) =>
@@ -135,9 +138,9 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
   'origin.timeout': ({ host, operation, phase, afterMs }) =>
     say(
       {
-        connect: `${host} did not take a connection within ${span(afterMs)}.`,
+        connect: `${host} did not accept a connection within ${span(afterMs)}.`,
         headers: `${host} did not answer ${operation} within ${span(afterMs)}.`,
-        idle: `${host} stopped during its answer to ${operation}: nothing came for ${span(afterMs)}.`,
+        idle: `${host} stopped during its answer to ${operation}: no data for ${span(afterMs)}.`,
         total: `${host} took longer than ${span(afterMs)} to answer ${operation}.`,
       }[phase],
       LATER,
@@ -153,17 +156,17 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     notWhatItShouldBe(facts, 'an attachment (application/octet-stream)'),
   'origin.shape': ({ operation, path, found, expected }) =>
     say(
-      `The service's answer to ${operation} has another shape than its description: ${path} is ${found}, not ${expected}.`,
+      `The service's answer to ${operation} does not match its description: ${path} is ${found}, not ${expected}.`,
       WRONG_ADDRESS,
     ),
   'origin.too-large': ({ host, operation, what, limit }) =>
     say(
-      `The answer of ${host} to ${operation} is larger than mailkeep takes: more than ${limit} ${what === 'pages' ? 'pages' : 'bytes'} (${what}).`,
+      `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${what === 'pages' ? 'pages' : 'bytes'} (${what}).`,
     ),
   'origin.outcome-unknown': ({ host, operation, reason }) =>
     say(
       `It is not known whether ${operation} took effect: ${host} gave no clear answer (${reason}).`,
-      'Look before you send it again.',
+      'Check before you send it again.',
     ),
   'request-invalid': ({ operation, field, expected }) =>
     say(
@@ -188,13 +191,13 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
   'token-malformed': ({ host }) =>
     say(
-      `The token for ${host} holds characters that no token has.`,
+      `The token for ${host} contains characters that no token has.`,
       'Copy it once more, as one line.',
     ),
   'spool-failed': ({ dir, reason }) =>
     say(
-      `A large message could not be kept in ${dir}: ${reasonText(reason)}.`,
-      'Look at the disk and its permissions, then run the command again.',
+      `A large message could not be stored in ${dir}: ${reasonText(reason)}.`,
+      'Check the disk and the permissions, then run the command again.',
     ),
 };
 
@@ -210,9 +213,9 @@ function notWhatItShouldBe(
   const { host, operation, what, contentType } = facts;
   const came = {
     'web-page': 'a web page',
-    'other-type': contentType === '' ? 'something without a type' : contentType,
-    broken: 'something broken',
-    encoded: 'something encoded that was not asked for',
+    'other-type': contentType === '' ? 'content without a type' : contentType,
+    broken: 'broken content',
+    encoded: 'an encoding that was not requested',
   }[what];
   return say(`${host} answered ${operation} with ${came} instead of ${expected}.`, WRONG_ADDRESS);
 }

@@ -5,15 +5,15 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
   'retention-clock': ({ direction, now, lastCommit }) =>
     say(
       direction === 'behind'
-        ? `The clock says ${now}, which is behind the last commit of the archive (${lastCommit}). Nothing is pruned by a clock like that.`
-        : `The clock says ${now}, which is far ahead of the last commit of the archive (${lastCommit}). Nothing is pruned by a clock like that.`,
+        ? `The clock says ${now}, which is before the last commit of the archive (${lastCommit}). Nothing is pruned by such a clock.`
+        : `The clock says ${now}, which is far after the last commit of the archive (${lastCommit}). Nothing is pruned by such a clock.`,
       direction === 'behind'
-        ? 'Set the clock right.'
-        : 'Set the clock right, or run "mailkeep sync" first if it is.',
+        ? 'Set the clock.'
+        : 'Set the clock; if it is right, run "mailkeep sync" first.',
     ),
   'retention-not-indexed': ({ pending }) =>
     say(
-      `A hold asks a query, and ${pending} messages or attachments cannot be searched yet: they could be on hold. Nothing is pruned.`,
+      `A hold uses a query, and ${pending} messages or attachments cannot be searched yet: they could be on hold. Nothing is pruned.`,
       'Run "mailkeep sync" or "mailkeep rebuild" first.',
     ),
   'retention-bad-hold': ({ query, problem }) =>
@@ -23,19 +23,22 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
     ),
   'forget-unfinished': () =>
     say(
-      'Messages that are to be forgotten are not gone yet: "mailkeep forget" was cut off. Nothing is pruned before that is finished.',
+      '"mailkeep forget" was interrupted, and its messages are not removed yet. Nothing is pruned before that is finished.',
       'Stop the daemon and run "mailkeep prune --apply", which finishes it.',
     ),
   'purge-interrupted': ({ left }) =>
     say(
-      `Interrupted with ${left} segments to go. What goes is decided and is in the log.`,
+      `Interrupted with ${left} segments left. What is to be removed is decided and recorded in the log.`,
       'The same command finishes the work.',
     ),
   'message-purged': ({ id, reason, time }) =>
     say(
-      `Message ${id} was ${reason === 'forgotten' ? 'forgotten' : 'pruned'}${time === null ? '' : ` at ${time}`}: its bytes, its text and what was listed of it were removed on purpose.`,
-      'Only its id is left. A copy made before may still have it.',
+      `Message ${id} was ${reason === 'forgotten' ? 'forgotten' : 'pruned'}${time === null ? '' : ` at ${time}`}: its bytes, its text and its listed fields were removed on purpose.`,
+      'Only its id is left. An older copy may still have it.',
     ),
   'forget-nothing-chosen': () =>
-    say('Nothing in quarantine is what you chose.', '"mailkeep quarantine" lists what is there.'),
+    say(
+      'Nothing in quarantine matches your selection.',
+      '"mailkeep quarantine" lists what is there.',
+    ),
 };

@@ -51,7 +51,7 @@ function sides(found: string): string {
 
 const PARTS: Readonly<Record<SearchFacts['search-too-complex']['of'], string>> = {
   terms: 'words and filters',
-  depth: 'brackets within each other',
+  depth: 'nested brackets',
   alternatives: 'alternatives, once its filters are multiplied out',
   prefixes: 'words with a star',
   stars: 'words with a star, once filters are multiplied out',
@@ -72,13 +72,13 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
     ),
   'search-foreign-operator': (facts) =>
     say(
-      `The operator ${quoted(facts)} belongs to other programs: an archive has nothing that it could find.`,
+      `The operator ${quoted(facts)} belongs to other programs: an archive has nothing that it could match.`,
       meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
     ),
   'search-missing-value': (facts) =>
     say(
       `The operator ${quoted(facts)} has no value.`,
-      'Write it without a blank between: from:anna, subject:"rent due".',
+      'Write the value without a space before it: from:anna, subject:"rent due".',
     ),
   'search-bad-value': (facts) => {
     const { operator, suggestion, expected } = facts;
@@ -93,7 +93,7 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
   'search-bad-date': badDate,
   'search-ambiguous-date': (facts) =>
     say(
-      `The date ${quoted(facts)} is ambiguous: day and month could be either way round.`,
+      `The date ${quoted(facts)} is ambiguous: day and month may be swapped.`,
       `Write it as year-month-day: ${facts.operator}:2026-03-01.`,
     ),
   'search-bad-size': (facts) =>
@@ -102,16 +102,14 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
     say(
       `${BRACKETS[found] ?? 'Unclosed quotation mark'} at character ${position + 1}.`,
       /["“”„]/.test(found)
-        ? 'Close it, or leave it out. A shell takes quotation marks away: write \'"two words"\' there.'
+        ? 'Close it, or leave it out. A shell removes quotation marks: write \'"two words"\' there.'
         : 'Close it, or put quotation marks around it to search for it as text.',
     ),
   'search-missing-operand': (facts) =>
     say(`${quoted(facts)} needs something to search for on ${sides(facts.found)}.`),
   'search-near-operand': (facts) => say(`${quoted(facts)} joins words and phrases only.`),
   'search-misplaced-asof': (facts) =>
-    say(
-      `${quoted(facts)}: asof: applies to the whole query, and stands there once, outside brackets.`,
-    ),
+    say(`${quoted(facts)}: asof: applies to the complete query: write it once, outside brackets.`),
   'search-short-prefix': (facts) =>
     say(
       `Too many words begin like ${quoted(facts)}.`,
@@ -120,5 +118,5 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
   'search-too-long': ({ length, limit }) =>
     say(`The query is ${length} characters long; the limit is ${limit}.`),
   'search-too-complex': ({ limit, of }) =>
-    say(`The query is too complex: more than ${limit} ${PARTS[of]}.`, 'Make two queries of it.'),
+    say(`The query is too complex: more than ${limit} ${PARTS[of]}.`, 'Split it into two queries.'),
 };

@@ -59,7 +59,7 @@ export function sentenceOf(error: unknown): { code: string } & Said {
   const system = systemSaid(error);
   if (system !== undefined) return { ...system, message: terminalSafe(system.message) };
   const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { code: 'bug', ...say(terminalSafe(`Something unforeseen happened: ${what}`), BUG_HINT) };
+  return { code: 'bug', ...say(terminalSafe(`Unexpected error: ${what}`), BUG_HINT) };
 }
 
 /** The sentence of a code and the facts that came with it: the functions that make errors keep the two together. */

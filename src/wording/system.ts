@@ -8,7 +8,7 @@ export const SYSTEM_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
   'output-failed': ({ errno }) =>
     say(
       `Standard output cannot be written: ${reasonText(errno)}. The result is incomplete.`,
-      'Make room, or write it somewhere else.',
+      'Free some space, or write it somewhere else.',
     ),
   'archive-unreadable': ({ dir, errno }) =>
     say(

@@ -24,7 +24,7 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
   'config-unreadable': ({ file, reason }) =>
     say(
       `The config file ${file} cannot be read: ${reasonText(reason)}.`,
-      reason === 'EFBIG' ? 'A configuration has at most 1 MiB.' : null,
+      reason === 'EFBIG' ? 'The limit for a configuration is 1 MiB.' : null,
     ),
   'config-not-json': ({ file, line, column }) =>
     say(
@@ -47,15 +47,15 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
     ),
   'config-exists': ({ file }) =>
     say(
-      `${file} exists already; it was not touched.`,
+      `${file} exists already; it was left as it is.`,
       'Edit it, or name another file with --config FILE.',
     ),
   'token-missing': ({ source, name }) =>
     say(
-      `There is no token: ${sourceText(source, name)} is not there.`,
+      `There is no token: ${sourceText(source, name)} does not exist.`,
       source === 'credential'
-        ? 'Give it to the service with LoadCredential= in its systemd unit.'
-        : 'Put the token there, or name another place in the configuration.',
+        ? 'Pass it to the daemon with LoadCredential= in its systemd unit.'
+        : 'Put the token there, or name another source in the configuration.',
     ),
   'token-empty': ({ source, name }) =>
     say(`${capital(sourceText(source, name))} is empty.`, 'Put the token there.'),
@@ -63,7 +63,7 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
     say(`${capital(sourceText(source, name))} cannot be read: ${reasonText(reason)}.`),
   'token-unusable': ({ source, name }) =>
     say(
-      `${capital(sourceText(source, name))} holds no token: a token is one word of printable characters.`,
+      `${capital(sourceText(source, name))} contains no token: a token is one word of printable characters.`,
     ),
 };
 
@@ -99,7 +99,7 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
     say(
       `${operation} needs the parameter "${param}": ${help} (${expected}).`,
       param === 'orderId'
-        ? 'Give it with --param orderId=…, or for good as platform.orderId of the account in the configuration.'
+        ? 'Give it with --param orderId=…, or set platform.orderId of the account in the configuration.'
         : `Give it with --param ${param === 'mailboxResourceId' || param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${param}=…`}`,
     ),
   'operation-param-invalid': ({ operation, param, found, expected }) =>
@@ -124,18 +124,18 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
   'operation-body-no-object': ({ source, line, column }) =>
     say(
       line === null
-        ? `The body from ${source} is no JSON object.`
+        ? `The body from ${source} is not a JSON object.`
         : `The body from ${source} is not valid JSON at line ${line}, column ${column}.`,
     ),
   'operation-needs-platform': ({ operation, account }) =>
     say(
-      `${operation} is of the platform surface, and account "${account}" has no token for that.`,
+      `${operation} belongs to the platform surface, and account "${account}" has no token for it.`,
       'Give the account "platform": {"url": …, "token": …} in the configuration.',
     ),
   'operation-needs-account': ({ known }) =>
     say(
       'The configuration has several accounts.',
-      `Say which with --account NAME: ${some(known, 8)}.`,
+      `Choose one with --account NAME: ${some(known, 8)}.`,
     ),
   'operation-needs-yes': ({ act }) =>
     say(
@@ -144,8 +144,8 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
     ),
   'operation-bytes-on-terminal': ({ operation }) =>
     say(
-      `${operation} answers with bytes that may do anything to a terminal.`,
-      'Write them to a file with --output FILE, or show them all the same with --output -',
+      `${operation} answers with bytes that could control the terminal.`,
+      'Write them to a file with --output FILE, or print them anyway with --output -',
     ),
   'operation-mailbox-unknown': ({ address, account, known, suggestion }) =>
     say(
@@ -164,7 +164,7 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
 };
 
 function describing(operation: string): string {
-  return `"mailkeep api ${operation} --describe" shows all that it takes.`;
+  return `"mailkeep api ${operation} --describe" shows its parameters and body.`;
 }
 
 function either(names: readonly string[]): string {
@@ -175,15 +175,15 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-invalid': ({ command, problem }) =>
     say(
       `${problem.charAt(0).toUpperCase()}${problem.slice(1)}`,
-      `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows what can be typed.`,
+      `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ),
   'usage-no-command': ({ help }) => say('Which command?', help),
   'usage-option': ({ option, found, expected }) =>
     say(`${option}: expected ${expected}, found "${found}".`),
   'usage-not-interactive': ({ command, missing }) =>
     say(
-      `Missing, with no terminal to ask on: ${missing.join(', ')}.`,
-      `"mailkeep ${command} --help" shows the options that give it.`,
+      `Missing, and there is no terminal to ask on: ${missing.join(', ')}.`,
+      `"mailkeep ${command} --help" shows the options for it.`,
     ),
   'usage-unknown-account': ({ account, known, suggestion }) =>
     say(
@@ -216,7 +216,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-folder-gone': ({ folder }) =>
     say(
       `The folder "${folder}" is no longer at the service.`,
-      'Add --deleted to get what was in it, or --as-of TIME to get it as it was then.',
+      'Add --deleted to include what was in it, or --as-of TIME to see it as it was then.',
     ),
   'usage-unknown-message': ({ id }) =>
     say(
@@ -228,16 +228,15 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-unknown-search': ({ name, suggestion }) =>
     say(
       `No search is saved as @${name}.`,
-      `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text with an @ in front.`,
+      `${suggestion === null ? '' : `${didYouMean(`@${suggestion}`)} `}"mailkeep search --saved" lists them; put quotes around text that begins with @.`,
     ),
   'usage-search-exists': ({ name, query }) =>
     say(`@${name} is already saved: ${query}`, 'Add --replace to replace it.'),
   'usage-ambiguous-id': ({ id, candidates }) =>
     say(
-      [
-        `${id} is the beginning of several ids:`,
-        ...candidates.map((candidate) => `  ${candidate}`),
-      ].join('\n'),
+      [`Several ids begin with ${id}:`, ...candidates.map((candidate) => `  ${candidate}`)].join(
+        '\n',
+      ),
       'Type a few more characters.',
     ),
   'usage-no-archive': ({ dataDir }) =>

@@ -4,47 +4,47 @@ import { reasonText, type Sentences, say } from './sentence.ts';
 export const COPY_SENTENCES: Sentences<CopyFacts> = {
   'copy-other-archive': ({ to, found, wanted }) =>
     say(
-      `${to} holds another archive (${found}, this one is ${wanted}). Nothing was changed there.`,
-      'Name an empty folder, or the one that holds the copy of this archive.',
+      `${to} contains another archive (${found}; this one is ${wanted}). Nothing was changed there.`,
+      'Name an empty folder, or the one with the copy of this archive.',
     ),
   'copy-unreadable': ({ to }) =>
     say(
-      `${to} holds a log whose files cannot be read: it may be another archive's. Nothing was changed there.`,
+      `${to} contains a log that cannot be read; it may belong to another archive. Nothing was changed there.`,
       'Name an empty folder; if this is a damaged copy, move it aside.',
     ),
   'copy-ahead': ({ to, number, here }) =>
     say(
-      `${to} goes up to commit ${number}, this archive to commit ${here}. Nothing was changed there.`,
-      'If this archive lost its end, "mailkeep verify --repair --from" brings it back from the copy.',
+      `${to} reaches commit ${number}, but this archive only reaches commit ${here}. Nothing was changed there.`,
+      'If this archive lost its last commits, "mailkeep verify --repair --from" restores them from the copy.',
     ),
   'copy-diverged': ({ to, number }) =>
     say(
-      `${to} has another commit ${number} than this archive: somebody wrote to it. Nothing was changed there.`,
-      'A copy is only ever written by "mailkeep copy". Name an empty folder for a new one.',
+      `Commit ${number} in ${to} differs from the one in this archive: something else wrote to it. Nothing was changed there.`,
+      'Only "mailkeep copy" may write to a copy. Name an empty folder for a new one.',
     ),
   'copy-elsewhere': ({ to, stranger }) =>
     say(
-      `${to} holds something other than a copy of an archive: ${stranger}. Nothing was changed there.`,
-      'Name a folder that is empty or not there yet.',
+      `${to} contains something other than a copy of an archive: ${stranger}. Nothing was changed there.`,
+      'Name a folder that is empty or does not exist yet.',
     ),
   'copy-linked': ({ file }) =>
     say(
       `${file} is a link: the copy would be written somewhere else. Nothing was changed there.`,
-      'Name the folder itself that is to hold the copy.',
+      'Name the actual folder for the copy.',
     ),
   'copy-onto-itself': ({ to }) =>
-    say(`${to} is the archive itself, or lies in it.`, 'Name another folder.'),
+    say(`${to} is the archive itself, or is inside it.`, 'Name another folder.'),
 };
 
 export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
   'checkpoint-unreadable': ({ file, reason }) =>
     reason === undefined
-      ? say(`${file} is no checkpoint.`, '"mailkeep checkpoint" writes one.')
+      ? say(`${file} is not a checkpoint.`, '"mailkeep checkpoint" writes one.')
       : say(`The checkpoint ${file} cannot be read: ${reasonText(reason)}.`),
   'checkpoint-forged': ({ file }) =>
     say(
-      `The signature of the checkpoint ${file} does not hold: the file was changed.`,
-      'Use another copy of it. It says nothing about the archive.',
+      `The signature of the checkpoint ${file} is invalid: the file was changed.`,
+      'Use another copy of it. This result says nothing about the archive.',
     ),
   'checkpoint-other-key': ({ file, found, wanted }) =>
     say(
@@ -53,12 +53,12 @@ export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
     ),
   'checkpoint-public-key': ({ given }) =>
     say(
-      `${given} is neither an Ed25519 public key nor a file that holds one.`,
-      '"mailkeep checkpoint" tells the key that it signs with.',
+      `${given} is neither an Ed25519 public key nor a file that contains one.`,
+      '"mailkeep checkpoint" prints the key that it signs with.',
     ),
   'checkpoint-key': ({ file, reason }) =>
     say(
-      `${file} holds no Ed25519 key that can sign: ${reasonText(reason)}.`,
+      `${file} contains no Ed25519 key that can sign: ${reasonText(reason)}.`,
       'Name another with --key FILE, or leave it out.',
     ),
   'repair-other-archive': ({ copy, found, wanted }) =>
@@ -68,15 +68,15 @@ export const VERIFY_SENTENCES: Sentences<VerifyFacts> = {
     ),
   'repair-archive-unknown': ({ dir, copy }) =>
     say(
-      `Nothing that is left in ${dir} tells whether ${copy} is a copy of it. Nothing was changed.`,
+      `What is left in ${dir} does not show whether ${copy} is a copy of it. Nothing was changed.`,
       'If it is one, use it instead of the damaged archive: "mailkeep copy" copies it to an empty folder.',
     ),
   'archive-damaged': ({ found, findings = [] }) =>
     say(
       findings.length === 0
-        ? `The archive is damaged: ${found === 1 ? 'one place is' : `${found} places are`} not as written.`
+        ? `The archive is damaged: ${found === 1 ? 'one place differs' : `${found} places differ`} from what was written.`
         : `The archive is damaged (${found === 1 ? '1 finding' : `${found} findings`}): ${listed(findings, found)}.`,
-      '"mailkeep verify" names the messages concerned, and "mailkeep verify --repair" repairs what can be repaired.',
+      '"mailkeep verify" names the affected messages, and "mailkeep verify --repair" repairs what can be repaired.',
     ),
   'verification-not-made': ({ reason }) =>
     say(

@@ -7,7 +7,7 @@ const DECLARED =
   /^export (?:abstract |async )?(?:const|function\*?|class|interface|type) (?<name>\w+)/gm;
 const NAME = /\b[A-Za-z_]\w*\b/g;
 
-test('whatever a file of src/ exports is used, by another file or by itself beside where it is declared', () => {
+test('every export of a file in src/ is used, by another file or by its own outside the declaration', () => {
   const files = sourceFiles(['src', 'test']);
   const users = new Map<string, Set<string>>();
   for (const { file, text } of files) {

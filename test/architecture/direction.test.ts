@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { type SourceFile, sourceFiles } from './source-tree.ts';
 
 /**
- * What each room may import beside itself. A room is a folder of src/; sync/plan is one of its own, because
+ * What each room may import besides itself. A room is a folder of src/; sync/plan is one of its own, because
  * it must stay pure. Nothing imports upward, and a room that is not here does not exist.
  */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
@@ -48,7 +48,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   drill: ['disk', 'archive', 'catalog', 'export', 'mime', 'mail', 'errors'],
   // Exports come back with what their manifests say.
   import: ['disk', 'archive', 'catalog', 'export', 'mailfiles', 'mime', 'sync', 'mail', 'errors'],
-  // What the daemon stands on beside the passes.
+  // What the daemon uses besides the passes.
   listener: ['errors'],
   receiver: ['listener', 'wire', 'errors'],
   health: ['listener', 'state', 'config', 'mail', 'errors'],

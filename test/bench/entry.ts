@@ -11,7 +11,7 @@ export interface Participant<T> {
 }
 
 /**
- * A participant that may be missing or fail: a failure is told, ends its part and leaves the others alone.
+ * A participant that may be missing or fail: a failure is reported, ends its part and leaves the others alone.
  */
 export class Entry<T> {
   readonly name: string;

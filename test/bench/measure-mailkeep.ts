@@ -38,7 +38,7 @@ export async function openMailkeep(
         throw new Error(`mailkeep stored ${run.stored} of ${messages.count} messages`);
       first.push(run);
       peak.note(run.peakBytes);
-      // Before the rebuild, which makes it anew.
+      // Before the rebuild, which recreates it.
       grown = catalogBytes(mailkeep.data);
       flush();
       rebuildMs.push((await mailkeep.rebuild()).wallMs);

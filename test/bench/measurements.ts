@@ -122,7 +122,7 @@ export interface Measurements {
   readonly cold: ColdFigures;
   /** Absent when it failed. */
   readonly archive?: ArchiveSpeed;
-  /** From a message's arrival until the daemon, told by a webhook, has it durable and searchable; by message. */
+  /** From a message's arrival until the daemon, notified by a webhook, has it durable and searchable; by message. */
   readonly webhookMs?: readonly number[];
   /** Peak memory of a first sync by number of messages, with --full. */
   readonly memory?: readonly { readonly messages: number; readonly peakBytes: number }[];

@@ -51,7 +51,7 @@ export function repeatMessage(source: Buffer, copy: number, random: Seeded): Buf
   return Buffer.from(`${head}${split.blank}${body}`, 'latin1');
 }
 
-/** Puts another word of the same length in the place of one that stands between spaces. */
+/** Replaces one word between spaces by another of the same length. */
 function changeWord(body: string, random: Seeded): string {
   const word = / ([a-z]{5,12}) /g;
   word.lastIndex = Math.floor(body.length * random.next());

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 
-/** The programs mailkeep is measured beside, and how each says its version. */
+/** The programs mailkeep is compared with, and how each prints its version. */
 const VERSION_ARGS = {
   mbsync: ['--version'],
   dovecot: ['--version'],

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 /** What one run of a program cost. */
 export interface ProcessCost {
   readonly wallMs: number;
-  /** Highest resident memory of the process, its threads included; undefined where /proc does not tell. */
+  /** Highest resident memory of the process, its threads included; undefined where /proc does not show it. */
   readonly peakBytes: number | undefined;
   /** Processor time of all its threads, to 10 ms: says what a wall time on a busy machine does not. */
   readonly cpuMs: number | undefined;

@@ -91,7 +91,7 @@ test('a message is archived within two seconds of its webhook, 95 times of 100',
   expect(last([...quick.slice(1), 2_000, 3_000])?.met).toBe(false);
 });
 
-test('verification and exports are told by what they made of an archive in a second', () => {
+test('verification and exports are reported by how much of an archive they process in a second', () => {
   const archive = (verifyMs: readonly number[]): ArchiveSpeed => ({
     rawBytes: 600e6,
     verifyMs,

@@ -117,9 +117,9 @@ function memoryGrowth(run: Measurements): Row[] {
   if (few === undefined || many === undefined) return [];
   return [
     {
-      work: `Peak memory at ${formatCount(many.messages)} beside ${formatCount(few.messages)} messages`,
+      work: `Peak memory at ${formatCount(many.messages)} and ${formatCount(few.messages)} messages`,
       peers: '',
-      mailkeep: `${formatMB(many.peakBytes)} beside ${formatMB(few.peakBytes)}`,
+      mailkeep: `${formatMB(many.peakBytes)} and ${formatMB(few.peakBytes)}`,
       ...against(many.peakBytes / few.peakBytes, (ratio) => ratio <= 1.2),
       target: '<= 1.2 x',
     },

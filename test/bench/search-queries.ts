@@ -16,7 +16,7 @@ const VARIETY = 20;
 const common = (i: number) => wordOf(COMMON + (i % VARIETY));
 const rare = (i: number) => wordOf(RARE + (i % VARIETY));
 
-/** What people type, and the combinations of which each side goes on for long without the other. */
+/** What people type, and combinations in which each side matches many messages without the other. */
 export const QUERY_KINDS: readonly QueryKind[] = [
   { name: 'common word', query: common },
   { name: 'middling word', query: (i) => wordOf(MIDDLE + (i % VARIETY)) },

@@ -39,7 +39,7 @@ export class TermCounts {
     const blank = /\r?\n\r?\n/.exec(text);
     if (blank === null || CODED.test(text)) return;
     const body = text.slice(blank.index).toLowerCase();
-    // Whole words only: what stands beside a byte above ASCII is the rest of one.
+    // Complete words only: what is next to a byte above ASCII is the rest of one.
     this.#texts.push(body.match(/(?<![\w\x80-\xff])[a-z]+(?![\w\x80-\xff])/g) ?? []);
   }
 

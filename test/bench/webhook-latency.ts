@@ -10,7 +10,7 @@ const MESSAGES = 20;
 
 /**
  * Milliseconds from a message's arrival at the service until the daemon has it durable and searchable, one message after
- * the other: the service tells a webhook, whose receiver is the daemon. All of it on this machine.
+ * the other: the sandbox notifies a webhook, whose receiver is the daemon. All of it on this machine.
  */
 export async function webhookLatencies(work: Workplace): Promise<number[]> {
   const sandbox = await startSandbox({ seed: 1, mail: { messages: 200 } });

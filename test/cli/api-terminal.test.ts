@@ -11,7 +11,7 @@ import { ran } from './surface.ts';
 const TOKEN = 'mbx_0123456789abcdef';
 const EVIL = '\u001b]0;owned\u0007\u009b2J\u202egnp.exe';
 
-/** A configuration for a server that answers as a test tells it. */
+/** A configuration for a server whose answers a test decides. */
 async function served(answer: Answer) {
   const origin = await startOrigin(answer);
   const config = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-api-')), 'config.json');
@@ -57,10 +57,10 @@ describe('what a service says', () => {
     const { api } = await served(json(401, { error: 'Revoked.', code: 'ERR_X', params: {} }));
     const { code, stderr } = await api('getCurrentAccount');
     expect(code).toBe(6);
-    expect(stderr).toMatch(/refused the token.*\nThe service says: Revoked\.\nMake a new token/);
+    expect(stderr).toMatch(/refused the token.*\nThe service says: Revoked\.\nCreate a new token/);
   });
 
-  test('422 of the platform surface is told by field', async () => {
+  test('422 of the platform surface is reported by field', async () => {
     const { api } = await served(
       json(422, {
         message: 'The url field is bad.',
@@ -88,7 +88,8 @@ describe('what a service says', () => {
     expect(text).toEqual({
       code: 0,
       stdout: '{\n  "message": "Later."\n}\n',
-      stderr: 'Accepted (202): the service finishes it later. Look again; do not send it again.\n',
+      stderr:
+        'Accepted (202): the service finishes it later. Check the result; do not send it again.\n',
     });
     expect(JSON.parse((await api(...args, '--json')).stdout)).toEqual({
       status: 202,
@@ -111,7 +112,7 @@ describe('what a service says', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('a web page in the place of an answer is exit 1 and shown nowhere', async () => {
+  test('a web page instead of an answer is exit 1 and shown nowhere', async () => {
     const { api } = await served(raw(403, '<html>Log in</html>', { 'content-type': 'text/html' }));
     const { code, stderr } = await api('getCurrentAccount');
     expect(code).toBe(1);

@@ -32,7 +32,7 @@ describe('every operation answers', () => {
       const { config, folder } = bothSurfaces(sandbox, { orderId: String(here.values.orderId) });
       const { values = {}, body } = validRequest(row);
       const change = { ...(body === undefined ? {} : { body }), values };
-      // What a plain HTTP client is told, where asking changes nothing.
+      // What a plain HTTP client receives, where the request changes nothing.
       const plain =
         row.method === 'GET' && row.name !== 'getMessageText' && row.name !== 'listMailboxes'
           ? await callRow(here, row, change)
@@ -147,7 +147,7 @@ describe('on one service', () => {
       status: 207,
       data: { successful: [1], failed: [{ uid: 99 }] },
     });
-    expect((await api([...args, body])).stderr).toContain('only a part of it was done (207)');
+    expect((await api([...args, body])).stderr).toContain('only partly done (207)');
   });
 
   test('reading the text warns that it marks as read, and an empty answer says so', async () => {
@@ -180,7 +180,7 @@ describe('on one service', () => {
     ['a field out of bounds', [...NEW, '{"name":" "}'], /"name": expected at least 1/],
     ['a broken rule', [...SEND, '{"text":"x"}'], /"to": needs at least one of to, cc and bcc/],
     ['broken JSON', [...NEW, '{"name":'], /not valid JSON at line 1, column 9/],
-    ['no object', [...NEW, '-'], /from standard input is no JSON object/, '[]'],
+    ['no object', [...NEW, '-'], /from standard input is not a JSON object/, '[]'],
     ['no UTF-8', [...NEW, '-'], /it is not UTF-8/, '\u00ff'],
     ['no such file', [...NEW, 'gone.json'], /from gone\.json: no such file/],
     ['an unknown account', ['getCurrentAccount', '--account', 'x'], /no account "x"/],
@@ -214,14 +214,14 @@ describe('on one service', () => {
     const several = await mailkeep(['api', 'getCurrentAccount', '--config', only]);
     expect([several.code, several.stderr]).toEqual([
       2,
-      'mailkeep: The configuration has several accounts.\nSay which with --account NAME: one, two.\n',
+      'mailkeep: The configuration has several accounts.\nChoose one with --account NAME: one, two.\n',
     ]);
     const named = await mailkeep(['api', 'getCurrentAccount', '--account=two', '--config', only]);
     expect(named.code).toBe(0);
     const args = ['api', 'listMailboxes', '--account', 'one', '-p', 'orderId=OR1'];
     const lacking = await mailkeep([...args, '--config', only]);
     expect(lacking.code).toBe(2);
-    expect(lacking.stderr).toContain('account "one" has no token for that');
+    expect(lacking.stderr).toContain('account "one" has no token for it');
   });
 
   test('a refusal shows the envelope of its surface', async () => {
@@ -245,7 +245,7 @@ describe('on one service', () => {
     });
   });
 
-  test('a limit of the operation itself is told, not waited for', async () => {
+  test('a limit of the operation itself is reported, not waited for', async () => {
     const args = [
       'submitFeedback',
       '-p',
@@ -260,7 +260,7 @@ describe('on one service', () => {
     expect(here.served.sandbox.requests().byOperation.submitFeedback).toBe(2);
   });
 
-  test('--list and --describe need no configuration, and tell of all 37', async () => {
+  test('--list and --describe need no configuration, and cover all 37', async () => {
     const { code, stdout } = await mailkeep(['api', '--list', '--json']);
     expect(code).toBe(0);
     expect(jsonLines(stdout)).toMatchObject(

@@ -57,7 +57,7 @@ test('what is in order is said in a line each, and nothing is changed', async ()
   ]);
   const { stdout } = await mailkeep(['doctor', '--config', place.config]);
   expect(stdout.trimEnd().split('\n')).toHaveLength(9);
-  // Without a bound there is none to tell.
+  // Without a bound there is none to report.
   expect(stdout).toMatch(/^ok {6}free-space: \S+ \wB are free\.$/m);
   expect(stdout).not.toContain(here.served.sandbox.tokens.mailbox);
 });
@@ -80,7 +80,7 @@ test('a token that is refused is exit 6, one that is missing is exit 2', async (
   expect([missing.code, missing.states.at(-1)]).toEqual([2, 'token failed']);
   const { stdout } = await mailkeep(['doctor', '--config', place.config]);
   expect(stdout).toMatch(
-    /^FAILED {2}token \(main\): There is no token: .* is not there\. Put the token there, /m,
+    /^FAILED {2}token \(main\): There is no token: .* does not exist\. Put the token there, /m,
   );
   expect(missing.checks.at(-1)?.remedy).toEqual(expect.any(String));
 });

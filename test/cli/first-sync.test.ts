@@ -88,7 +88,7 @@ test('init, sync, list, show and status: a mailbox comes in, and its sources out
     input: 'another',
   });
   expect(again.code).toBe(2);
-  expect(again.stderr).toContain('exists already; it was not touched');
+  expect(again.stderr).toContain('exists already; it was left as it is');
   expect(readFileSync(path.join(folder, 'token'), 'utf8').trim()).toBe(sandbox.tokens.mailbox);
 });
 
@@ -269,7 +269,7 @@ test('an interrupted sync is exit 130, keeps what it has, and the next one fetch
     child.kill('SIGINT');
     const { code, stderr } = await ended;
     expect(code).toBe(130);
-    expect(stderr).toContain('The next sync goes on where this one stopped.');
+    expect(stderr).toContain('The next sync continues where this one stopped.');
     const kept = jsonLines((await mailkeep(['list', '--json', '--config', config])).stdout).length;
     expect(kept).toBeGreaterThan(0);
     const before = slow.requests().byOperation.getMessageSource ?? 0;

@@ -31,23 +31,23 @@ afterAll(() => sandbox.close());
 test('names that a service gives to mailboxes and folders steer no terminal, in any command', async () => {
   const from = ['--config', place.config];
   const out = path.join(place.folder, 'out');
-  const told = async (codes: readonly number[], args: readonly string[], input = '') => {
+  const expectOutcome = async (codes: readonly number[], args: readonly string[], input = '') => {
     const { code, stdout, stderr } = await mailkeep(args, { cwd: place.folder, input });
     expect(codes, `${args.join(' ')}: ${stdout}${stderr}`).toContain(code);
     expect(JSON.stringify(STEERING.exec(`${stdout}${stderr}`)), args.join(' ')).toBe('null');
     return stdout;
   };
-  await told(
+  await expectOutcome(
     [0],
     ['init', '--base-url', sandbox.mailboxUrl, '--yes', '--config', path.join(out, 'c.json')],
     sandbox.tokens.mailbox,
   );
-  await told([0], ['sync', '--dry-run', ...from]);
+  await expectOutcome([0], ['sync', '--dry-run', ...from]);
   sandbox.fault({ kind: 'status', operation: 'getMessageSource', status: 404, code: `E${EVIL}` });
-  await told([1], ['sync', ...from]);
-  await told([0, 1], ['quarantine', ...from]);
+  await expectOutcome([1], ['sync', ...from]);
+  await expectOutcome([0, 1], ['quarantine', ...from]);
   sandbox.clearFaults();
-  await told([0], ['sync', '--full', ...from]);
+  await expectOutcome([0], ['sync', '--full', ...from]);
   for (const line of [
     ['status', '--max-age', '1s'],
     ['list'],
@@ -65,14 +65,14 @@ test('names that a service gives to mailboxes and folders steer no terminal, in 
     ['api', 'listFolders', '--param', `mailbox=${sandbox.mailboxes[0]?.resourceId}`],
     ['complete', '--', 'mailkeep', 'list', '--folder', ''],
   ])
-    await told([0, 1, 2], [...line, ...from]);
+    await expectOutcome([0, 1, 2], [...line, ...from]);
   const { stdout } = await mailkeep(['search', 'evil', '--json', ...from]);
   expect(stdout).not.toMatch(STEERING);
   const [hit] = jsonLines(stdout);
-  await told([0], ['history', String(Object(hit).id), ...from]);
+  await expectOutcome([0], ['history', String(Object(hit).id), ...from]);
   for (const format of ['eml', 'maildir', 'mbox', 'zip']) {
     const to = path.join(out, `mail-${format}`);
-    await told([0], ['export', '--to', to, '--format', format, ...from]);
-    await told([0], ['verify', '--export', to]);
+    await expectOutcome([0], ['export', '--to', to, '--format', format, ...from]);
+    await expectOutcome([0], ['verify', '--export', to]);
   }
 }, 240_000);

@@ -85,8 +85,8 @@ test('asks again after a mistake in the address or the token, and tries the toke
   expect(shown).toContain('cannot be reached: connection refused');
   expect(shown).toContain('refused the token');
   expect(occurrences(shown, 'Token (not shown)')).toBe(3);
-  expect(shown.indexOf('The token is good.')).toBeLessThan(shown.indexOf('Folder of the archive'));
-  expect(occurrences(shown, 'The token is good.')).toBe(1);
+  expect(shown.indexOf('The token is valid.')).toBeLessThan(shown.indexOf('Folder of the archive'));
+  expect(occurrences(shown, 'The token is valid.')).toBe(1);
   expect(written).toEqual({
     dataDir: './data',
     accounts: [{ name: 'main', baseUrl: sandbox.mailboxUrl, token: { file: './token' } }],

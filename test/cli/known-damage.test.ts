@@ -239,12 +239,14 @@ test('a damaged state is a failed check, and verify begins a new one and says so
   expect(status.stderr).not.toContain('rebuild');
   const verified = await run('verify');
   expect(verified.code).toBe(3);
-  expect(verified.stderr).toMatch(/the state .* put aside as .*"mailkeep verify" finds it again/);
+  expect(verified.stderr).toMatch(
+    /the state .* moved to .*"mailkeep verify" finds the damage again/,
+  );
   expect(verified.stderr).not.toContain('could not be remembered');
   expect((await everywhere(place)).codes).toEqual(DAMAGED.codes);
   damageState(place);
   const sync = await mailkeep(['sync', '--config', config]);
-  expect(sync.stderr).toContain('"mailkeep verify" finds it again');
+  expect(sync.stderr).toContain('"mailkeep verify" finds the damage again');
 });
 
 test('a sync learns again what a damaged state held, and ends with 0', async () => {
@@ -266,7 +268,7 @@ test('a sync learns again what a damaged state held, and ends with 0', async () 
   expect([text.code, text.stderr]).toEqual([
     0,
     expect.stringMatching(
-      /the state could not be read and was put aside as .*state\.sqlite\.damaged-1\. A new one was begun; the archive is not affected\. .*So are saved searches\.\n/,
+      /the state could not be read and was moved to .*state\.sqlite\.damaged-1\. A new one was created; the archive is not affected\. .*saved searches: .*\n/,
     ),
   ]);
   expect(await proofs()).toEqual(before);

@@ -52,7 +52,7 @@ test('import refuses a pipe that was named, and passes by one in a folder', asyn
   expect((await mailkeep(['import', mail, '--data', data])).code).toBe(0);
 });
 
-test('a pipe in the place of a configuration that was not named, or of a token, is a sentence', async () => {
+test('a pipe instead of a default configuration or a token is reported in a sentence', async () => {
   const { data, config, folder } = synced();
   const pipe = pipeAt(path.join(folder, 'pipe'));
   const found = path.join(folder, 'found');
@@ -73,7 +73,7 @@ test('a pipe in the place of a configuration that was not named, or of a token, 
   ]);
 });
 
-test('a pipe in the place of a segment or of FORMAT is damage', async () => {
+test('a pipe instead of a segment or FORMAT is damage', async () => {
   for (const name of ['segment', 'FORMAT']) {
     const { data } = synced();
     pipeAt(name === 'FORMAT' ? path.join(data, 'FORMAT') : largestSegment(data));

@@ -33,7 +33,7 @@ describe('the pager', () => {
     for (const none of ['', 'cat']) expect(wantedPager({ MAILKEEP_PAGER: none })).toBeUndefined();
   });
 
-  test('gets the text whole, and less is told to let colours through', async () => {
+  test('gets the complete text, and less is configured to let colours through', async () => {
     const { output, printed } = terminal();
     const file = path.join(inFolder(), 'paged');
     const text = 'line\n'.repeat(50_000);

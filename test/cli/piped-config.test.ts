@@ -111,7 +111,7 @@ test('more than 1 MiB is no configuration, from a file or a pipe', async () => {
     const pipe = await inShell(SUBSTITUTED, ['config', 'check'], at);
     expect([bytes, file.code, pipe.code]).toEqual([bytes, code, code]);
     const too =
-      code === 0 ? '' : 'the file is too large (EFBIG).\nA configuration has at most 1 MiB.';
+      code === 0 ? '' : 'the file is too large (EFBIG).\nThe limit for a configuration is 1 MiB.';
     expect(file.stderr).toContain(too);
     expect(pipe.stderr).toContain(too);
   }

@@ -8,7 +8,7 @@ import { mailkeep } from './child.ts';
 
 const top = mkdtempSync(path.join(tmpdir(), 'mailkeep-places-'));
 const data = path.join(top, 'archive');
-/** But for what SQLite has beside a database while it is read. */
+/** Except for the files that SQLite keeps next to a database while it is read. */
 const own = () =>
   readdirSync(data)
     .filter((name) => !/-(?:wal|shm)$/.test(name))
@@ -49,7 +49,7 @@ test('a copy is written into its folder, and not where a link in it leads', asyn
   expect(readdirSync(to)).toEqual(['log']);
 });
 
-test('beside the archive there is room, whatever its name begins with', async () => {
+test('places next to the archive are allowed, whatever their names begin with', async () => {
   for (const name of ['archive-export', '..export', 'archive2']) {
     const to = path.join(top, name);
     mkdirSync(to);
@@ -60,19 +60,22 @@ test('beside the archive there is room, whatever its name begins with', async ()
 
 test('an export from a folder or mailbox that never was is an error, and makes nothing', async () => {
   const to = path.join(top, 'never');
-  for (const [names, told] of [
+  for (const [names, sentence] of [
     [['--folder', 'Nope'], 'The archive has no folder "Nope".'],
     [['--mailbox', 'nobody'], 'The archive has no mailbox "nobody".'],
     [['--folder', 'INBXO'], 'Did you mean "INBOX"?'],
   ] as const) {
     const line = ['export', '--data', data, '--format', 'eml', '--to', to, ...names];
-    expect(await mailkeep(line)).toMatchObject({ code: 2, stderr: expect.stringContaining(told) });
+    expect(await mailkeep(line)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(sentence),
+    });
   }
   expect(readdirSync(top)).not.toContain('never');
 });
 
 test.skipIf(process.platform !== 'linux')(
-  'a place where the system makes no folder is told, and nothing turns in circles',
+  'a place where the system creates no folder is reported, without an endless loop',
   async () => {
     const nowhere = '/proc/nowhere/below';
     for (const line of [
@@ -99,7 +102,7 @@ test.skipIf(process.platform !== 'linux')(
 );
 
 test.skipIf(process.platform !== 'linux')(
-  'a configuration and units that have no place are told as well',
+  'a configuration and units that have no place are reported as well',
   async () => {
     const nowhere = '/proc/nowhere/below';
     const units = await mailkeep(['service', 'install', '--system', '--root', nowhere]);
@@ -115,7 +118,7 @@ test.skipIf(process.platform !== 'linux')(
   },
 );
 
-test('a checkpoint that is not there is told from a file that is none', async () => {
+test('a missing checkpoint is distinguished from a file that is none', async () => {
   const verify = (file: string) => mailkeep(['verify', '--data', data, '--checkpoint', file]);
   expect(await verify(path.join(top, 'gone'))).toMatchObject({
     code: 2,
@@ -123,6 +126,6 @@ test('a checkpoint that is not there is told from a file that is none', async ()
   });
   expect(await verify(path.join(top, 'one.eml'))).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('is no checkpoint'),
+    stderr: expect.stringContaining('is not a checkpoint'),
   });
 });

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { planText } from '../../src/cli/commands/sync/tell-result.ts';
+import { planText } from '../../src/cli/commands/sync/print-result.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
 import { liveProgress, plainProgress } from '../../src/cli/progress/live-progress.ts';
 import { summaryLine } from '../../src/cli/progress/progress-text.ts';
@@ -31,7 +31,7 @@ function remembered(tty = false, columns = 120) {
   return { stream, text: () => text };
 }
 
-test('what was told adds up over mailboxes and accounts', () => {
+test('what was reported adds up over mailboxes and accounts', () => {
   const tally = started.reduce(tallied, emptyTally(0));
   expect(sumOf(tally)).toEqual({ ahead: 200, messages: 50, bytes: 1_000_000, requests: 53 });
   // More arrived than the listing had promised: never more than all.

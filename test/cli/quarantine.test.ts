@@ -60,10 +60,13 @@ test('what cannot be fetched is listed, acknowledged, kept quiet about, and stor
   const other = folder === 'INBOX.Drafts' ? 'INBOX.Trash' : 'INBOX.Drafts';
   expect(await inFolder(other)).toMatchObject({
     code: 0,
-    stderr: 'Nothing in quarantine is what you chose.\n',
+    stderr: 'Nothing in quarantine matches your selection.\n',
   });
   const drafts = await inFolder(folder === 'INBOX.Drafts' ? 'trash' : 'drafts');
-  expect(drafts).toMatchObject({ code: 0, stderr: 'Nothing in quarantine is what you chose.\n' });
+  expect(drafts).toMatchObject({
+    code: 0,
+    stderr: 'Nothing in quarantine matches your selection.\n',
+  });
   expect((await inFolder(`${folder.slice(0, -1)}*`)).stdout).toContain('acknowledged');
   const unknown = await inFolder('Nowhere');
   expect(unknown.code).toBe(2);

@@ -149,7 +149,7 @@ test('a query that cannot be understood is exit 2, and points at the place', asy
 
 test.each([
   ['before:01/02/2026', 'Write it as year-month-day: before:2026-03-01.'],
-  ['subject: rent', 'Write it without a blank between: from:anna, subject:"rent due".'],
+  ['subject: rent', 'Write the value without a space before it: from:anna, subject:"rent due".'],
 ])('%s is refused with a line that can be typed', async (query, hint) => {
   const { code, stderr } = await mailkeep(['search', query, '--data', work.data]);
   expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([2, hint]);
@@ -280,7 +280,7 @@ test('show takes one form at a time', async () => {
   }
 });
 
-test('ids are told apart: unknown, ambiguous, or missing an archive', async () => {
+test('ids are distinguished: unknown, ambiguous, or missing an archive', async () => {
   const unknown = await mailkeep(['show', 'ffffffffffff', '--json', '--data', work.data]);
   expect(unknown.code).toBe(2);
   expect(JSON.parse(unknown.stderr)).toMatchObject({ error: { code: 'usage-unknown-message' } });
@@ -351,8 +351,8 @@ test('a stale mailbox is exit 1 for monitoring', async () => {
     fresh: false,
     stale: expect.arrayContaining(['ada@example.org']),
   });
-  const told = await mailkeep(['status', '--max-age', '0s', '--quiet', '--data', work.data]);
-  expect([told.code, told.stdout]).toEqual([
+  const printed = await mailkeep(['status', '--max-age', '0s', '--quiet', '--data', work.data]);
+  expect([printed.code, printed.stdout]).toEqual([
     1,
     expect.stringMatching(/^Stale: .*ada@example.org/m),
   ]);

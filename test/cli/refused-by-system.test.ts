@@ -52,7 +52,7 @@ function close(folder: string): void {
 
 function expectSentence({ stderr }: Ended, about: readonly string[]): void {
   expect(stderr, about.join(' ')).toMatch(/^mailkeep: \S/m);
-  expect(stderr, about.join(' ')).not.toMatch(/unforeseen|bug in mailkeep|\n {4}at /);
+  expect(stderr, about.join(' ')).not.toMatch(/Unexpected error|bug in mailkeep|\n {4}at /);
   expect(stderr.length, about.join(' ')).toBeLessThan(900);
 }
 
@@ -190,7 +190,7 @@ test('on a full disk the verdict of a verification is printed, and the rest is a
       const { code, stdout, stderr } = await mailkeep(['verify', ...mode, '--data', data]);
       expect([mode, code, stderr]).toEqual([mode, 0, expect.stringContaining('be remembered')]);
       expect(stdout).toContain('Everything is as it was written.');
-      expect(stderr).not.toContain('unforeseen');
+      expect(stderr).not.toContain('Unexpected error');
     }
   } finally {
     disk.unmount();
@@ -229,7 +229,7 @@ describe('standard output', () => {
     );
     const message =
       'Standard output cannot be written: no space left (ENOSPC). The result is incomplete.';
-    const hint = 'Make room, or write it somewhere else.';
+    const hint = 'Free some space, or write it somewhere else.';
     expect(code).toBe(1);
     if (line.endsWith('--json')) {
       expect(JSON.parse(stderr)).toEqual({ error: { code: 'output-failed', message, hint } });
@@ -277,7 +277,7 @@ test('an error that nobody expected is a sentence; its stack is for those who as
   const { code, stderr } = shell(line);
   expect(code).toBe(1);
   expect(stderr.split('\n')).toEqual([
-    'mailkeep: Something unforeseen happened: TypeError: out of nowhere',
+    'mailkeep: Unexpected error: TypeError: out of nowhere',
     expect.stringContaining('Please report it'),
     '',
   ]);

@@ -37,7 +37,7 @@ test('a wrong line is exit 2, with a sentence on stderr and nothing on stdout', 
   for (const args of [['nonsense'], ['--nonsense'], ['list', '--nonsense'], ['show']]) {
     const { code, stdout, stderr } = await ran(args);
     expect([args, code, stdout]).toEqual([args, 2, '']);
-    expect(stderr).toMatch(/^mailkeep: \S.*\n"mailkeep.* --help" shows what can be typed\.\n$/);
+    expect(stderr).toMatch(/^mailkeep: \S.*\n"mailkeep.* --help" shows the usage\.\n$/);
   }
 });
 
@@ -66,7 +66,7 @@ test.each([
   [['export', '--to', 'x', '--format', 'emll'], 'Did you mean eml?'],
   [['search', 'x', '--sort', 'newst'], 'Did you mean newest?'],
   [['completion', 'bsh'], 'Did you mean bash?'],
-])('a slip of the hand is told with what was probably meant: %j', async (args, words) => {
+])('a typing error is reported with what was probably meant: %j', async (args, words) => {
   const { code, stdout, stderr } = await ran(args);
   expect([code, stdout]).toEqual([2, '']);
   expect(stderr).toContain(words);
@@ -102,13 +102,13 @@ test('with --json, before or after, the error is one object on stderr', async ()
       error: {
         code: 'usage-invalid',
         message: expect.stringContaining('--nonsense'),
-        hint: '"mailkeep list --help" shows what can be typed.',
+        hint: '"mailkeep list --help" shows the usage.',
       },
     });
   }
 });
 
-test('where several exit codes apply, 3 is told before 6, 4 and 1', () => {
+test('where several exit codes apply, 3 takes precedence over 6, 4 and 1', () => {
   expect(combinedExit([])).toBe(0);
   expect(combinedExit([1, 0])).toBe(1);
   expect(combinedExit([1, 4])).toBe(4);

@@ -54,7 +54,7 @@ function field(line: unknown, name: string): string {
 }
 const subjects = (stdout: string) => jsonLines(stdout).map((line) => field(line, 'subject'));
 
-test('a page goes on behind the last message of the one before', async () => {
+test('a page continues after the last message of the previous one', async () => {
   const all = jsonLines((await search('ferry', '--json')).stdout).map((line) => field(line, 'id'));
   expect(all).toHaveLength(5);
   for (const sort of ['newest', 'oldest']) {

@@ -30,15 +30,15 @@ test('a sentence says what, where and what to do', () => {
   const error = configError('token-missing', { source: 'file', name: '/home/me/token' });
   expect(sentenceOf(error)).toEqual({
     code: 'token-missing',
-    message: 'There is no token: the token file /home/me/token is not there.',
-    hint: 'Put the token there, or name another place in the configuration.',
+    message: 'There is no token: the token file /home/me/token does not exist.',
+    hint: 'Put the token there, or name another source in the configuration.',
   });
 });
 
 test('what nobody foresaw is called a bug', () => {
   expect(sentenceOf(new TypeError('x is undefined'))).toMatchObject({
     code: 'bug',
-    message: 'Something unforeseen happened: TypeError: x is undefined',
+    message: 'Unexpected error: TypeError: x is undefined',
     hint: expect.stringContaining('report it'),
   });
 });
@@ -63,7 +63,7 @@ test.each([
     'before:soon',
     'A date is 2026-03-01, 2026-03 or 2026; a span is 90s, 15min, 6h, 3d, 2w, 6mo or 1y.',
   ],
-])('%s is told how to write it', (query, hint) => {
+])('%s is answered with how to write it', (query, hint) => {
   let thrown: unknown;
   try {
     parseQuery(query, { now: 0 });

@@ -6,7 +6,7 @@ import type { ArchiveStatus, FolderStatus } from '../../src/engine/status/archiv
 import { displayWidth } from '../../src/mail/terminal-safe.ts';
 
 const NOW = Date.UTC(2026, 1, 3);
-const LONG = 'INBOX.Projects.A name that goes on and on. 東京都庁の写真 and further still';
+const LONG = 'INBOX.Projects.A name that runs on and on. 東京都庁の写真 and further still';
 
 function folder(name: string, facts: Partial<FolderStatus> = {}): FolderStatus {
   const at = new Date(NOW - 5_000).toISOString();

@@ -46,7 +46,7 @@ test('a folder that went is known where deleted or earlier places are asked for,
   const gone = await configured('list', '--folder', folder);
   expect(gone).toMatchObject({ code: 2, stdout: '' });
   expect(gone.stderr).toBe(
-    `mailkeep: The folder "${folder}" is no longer at the service.\nAdd --deleted to get what was in it, or --as-of TIME to get it as it was then.\n`,
+    `mailkeep: The folder "${folder}" is no longer at the service.\nAdd --deleted to include what was in it, or --as-of TIME to see it as it was then.\n`,
   );
   expect(await ok('list', '--folder', folder, '--deleted')).toBe('');
   expect(await ok('list', '--folder', folder, '--as-of', '0s')).toBe('');

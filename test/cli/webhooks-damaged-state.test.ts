@@ -25,7 +25,7 @@ describe.each([
       (file: string) => writeFileSync(file, readFileSync(file).fill(0xff, 4_096)),
     ],
     ['that is no database', (file: string) => writeFileSync(file, 'no database')],
-  ])('beside a state %s, with a warning', async (__, damage) => {
+  ])('with a state %s, with a warning', async (__, damage) => {
     const at = place();
     const webhooks = (...args: string[]) => mailkeep(['webhooks', ...args, '--config', at.config]);
     const { id } = await here.createHook('http://127.0.0.1:9/');
@@ -42,7 +42,7 @@ describe.each([
     const table = await webhooks('list');
     expect([table.code, table.stdout]).toEqual([0, before.stdout]);
     expect(table.stderr).toMatch(
-      /^warning: What the daemon kept of deliveries was not read\. The state .*state\.sqlite .*\.\n$/,
+      /^warning: The deliveries stored by the daemon were not read\. The state .*state\.sqlite .*\.\n$/,
     );
     const lines = await webhooks('list', '--json');
     expect(lines.code).toBe(0);

@@ -209,7 +209,7 @@ describe('what the daemon knows of deliveries', () => {
     const table = await webhooks('list');
     expect(table.stdout).toMatch(/^STATUS +MAILBOX .*\nfailing +ada@.*\nactive +ada@/);
     expect(table.stderr).toContain(
-      `The last 3 deliveries of webhook ${own[0]?.id} failed: new mail is found by the schedule only.`,
+      `The last 3 deliveries of webhook ${own[0]?.id} failed: only scheduled syncs find new mail.`,
     );
 
     // Without the service's log, what the daemon kept of it counts.
@@ -233,7 +233,7 @@ describe('what the daemon knows of deliveries', () => {
     expect(shown.parse(line)).toEqual({ id, status: 'active', delivery: null });
 
     await here.served.call(`DELETE ${here.served.m}/webhooks/${id}`);
-    const lost = `The service does not know webhook ${id} any more`;
+    const lost = `The service no longer has webhook ${id}`;
     expect((await webhooks('list')).stderr).toContain(lost);
     expect((await webhooks('list', '--mailbox', ADA)).stderr).toContain(lost);
     expect((await webhooks('list', '--mailbox', OFFICE)).stderr).not.toContain(lost);
@@ -260,7 +260,7 @@ describe('what the daemon knows of deliveries', () => {
   });
 });
 
-test('the log tells what became of deliveries, and needs the platform surface', async () => {
+test('the log shows the outcome of deliveries, and needs the platform surface', async () => {
   const receiver = await here.receiver(statuses(500, 200));
   await here.createHook(receiver.url);
   await here.arrive();
@@ -288,13 +288,11 @@ test('the log tells what became of deliveries, and needs the platform surface', 
     lines.slice(0, 1),
   );
   expect((await webhooks('log')).stdout).toMatch(/^TIME +OUTCOME +TRIES +TOOK +MAILBOX +URL\n/);
-  expect((await webhooks('log', '--mailbox', OFFICE)).stderr).toBe(
-    'Nothing was delivered so far.\n',
-  );
+  expect((await webhooks('log', '--mailbox', OFFICE)).stderr).toBe('Nothing was delivered yet.\n');
 
   const without = await commands(workplace(here.served.sandbox)).webhooks('log');
   expect([without.code, without.stdout]).toEqual([2, '']);
-  expect(without.stderr).toContain('account "main" has no token for that');
+  expect(without.stderr).toContain('account "main" has no token for it');
 });
 
 test.each(['regenerateWebhookSecret', 'platform.regenerateWebhookSecret'])(
@@ -330,7 +328,7 @@ test('webhooks are named without guessing', async () => {
   for (const [args, words] of [
     [['delete', '', '--yes'], /no webhook whose id begins with ""/],
     [['delete', '--yes'], /name webhooks by their ids, or all of a mailbox/i],
-    [['delete', shared, '--yes'], /is the beginning of several ids/],
+    [['delete', shared, '--yes'], /Several ids begin with/],
     [['delete', first.id, '--yes', '--mailbox', OFFICE], /no webhook whose id begins/],
     [
       ['delete', 'ffffffff', '--yes'],
@@ -357,7 +355,7 @@ test('webhooks are named without guessing', async () => {
 describe('a secret that cannot be stored', () => {
   test('is found out before the webhook is created', async () => {
     const place = workplace(here.served.sandbox);
-    writeFileSync(place.data, 'a file in the place of the folder');
+    writeFileSync(place.data, 'a file instead of the folder');
     const { webhooks } = commands(place);
     const ended = await webhooks('create', '--mailbox', ADA, '--url', 'http://127.0.0.1:9/');
     expect([ended.code, ended.stdout]).toEqual([1, '']);
@@ -366,8 +364,8 @@ describe('a secret that cannot be stored', () => {
   });
 
   test.each([
-    [204, 'The webhook was deleted again.'],
-    [404, 'nobody knows its secret'],
+    [204, 'The webhook was deleted.'],
+    [404, 'its secret is lost'],
   ])('takes the webhook back when it is found out later (%d)', async (status, words) => {
     let data = '';
     const origin = await startOrigin((request, response) => {

@@ -125,7 +125,7 @@ it('makes up once for a night that the machine slept through', async () => {
   expect(runner.passes).toHaveLength(5);
 });
 
-it('goes on when the clock is set back', async () => {
+it('continues when the clock is set back', async () => {
   const { time, runner } = begin(['a']);
   await time.pass(MINUTE);
   time.sleep(-24 * 60 * MINUTE);
@@ -218,7 +218,7 @@ function runsOf(events: readonly DaemonEvent[], kind: string) {
   );
 }
 
-it('goes on with its rounds after a survey that the disk has ended, and names it', async () => {
+it('continues its rounds after a survey that a disk error ended, and names the error', async () => {
   const { time, runner, events } = begin(['a']);
   await time.pass(MINUTE);
   runner.broken.survey = diskFull('catalog.sqlite', 4096, null);
@@ -268,7 +268,7 @@ it('owes the sweep whose survey the disk has ended', async () => {
   expect(runner.passes).toEqual(['a', 'a full']);
 });
 
-it('tells a handed-over sync what the daemon ends of', async () => {
+it('reports to a handed-over sync what ends the daemon', async () => {
   const { time, runner, daemon, fatal } = begin(['a', 'b']);
   await time.pass(MINUTE);
   runner.slow.add('b');
@@ -280,7 +280,7 @@ it('tells a handed-over sync what the daemon ends of', async () => {
   expect(fatal).toEqual([error]);
 });
 
-it('goes on as it was when another configuration cannot be taken over', async () => {
+it('continues as before when another configuration cannot be applied', async () => {
   const { time, runner, daemon } = begin(['a']);
   await time.pass(MINUTE);
   const error = new Error('no such file');

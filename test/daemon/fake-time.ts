@@ -1,6 +1,6 @@
 import type { DaemonClock } from '../../src/daemon/ports.ts';
 
-/** A wall clock and one that never goes back; both move only when told to, and together unless the machine sleeps. */
+/** A wall clock and one that never goes back; both move only on request, and together unless the machine sleeps. */
 export class FakeTime implements DaemonClock {
   #wall: number;
   #monotonic = 0;

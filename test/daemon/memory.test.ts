@@ -92,7 +92,7 @@ it('days of passes leave nothing behind', async () => {
     for (let n = 0; n < runs; n += 1) {
       await run(() => time.pass(FIVE_MINUTES));
       if (n % 10 > 0) continue;
-      // By hand: the mailboxes are asked for anew. And a hint, with what it is about.
+      // By hand: the mailboxes are requested again. And a hint, with what it is about.
       await run(
         () =>
           daemon.sync(

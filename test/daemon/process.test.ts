@@ -33,7 +33,7 @@ function daemon(at = place): RunningDaemon {
   return started;
 }
 
-/** Brings a message into INBOX of the first mailbox, without telling any webhook. */
+/** Puts a message into INBOX of the first mailbox, without notifying any webhook. */
 function arrive(subject: string): number {
   const { service } = sandbox;
   const mailbox = service.store.mailboxes.get(sandbox.mailboxes[0]?.resourceId ?? '');
@@ -146,7 +146,7 @@ describe('the daemon', () => {
     });
   });
 
-  it('goes on with a pass when whoever asked for it has gone', async () => {
+  it('continues a pass when the client that asked for it has gone', async () => {
     const at = daemon();
     await at.run('sync');
     sandbox.fault({ kind: 'slow', operation: 'listFolders', overMs: 500 });
@@ -206,7 +206,7 @@ describe('the daemon', () => {
     at.signal('SIGHUP');
     expect(
       await at.message(
-        'the configuration came from a pipe: another takes effect with the next start only',
+        'the configuration came from a pipe: another takes effect only after a restart',
       ),
     ).toMatchObject({ level: 'warn', accounts: 1 });
     const from = at.lines.length;
@@ -350,7 +350,7 @@ describe('the daemon', () => {
     await once(script, 'close');
     expect(shown).toContain('INFO');
     expect(shown).not.toContain('{"level"');
-    // The terminal is gone. Nobody told the daemon but the terminal, and it must not go on unseen.
+    // The terminal is gone. Only the terminal tells the daemon, which must not continue unseen.
     const pid = Number(/\((\d+)\): /.exec(shown)?.[1]);
     const isRunning = (): boolean => {
       const command = `/proc/${pid}/cmdline`;

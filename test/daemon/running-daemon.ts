@@ -105,7 +105,7 @@ export class RunningDaemon {
     await this.#ask('POST', '/hint', hint);
   }
 
-  /** Its wall clock goes on by so much at once, as if the machine had slept. */
+  /** Advances its wall clock by so much at once, as if the machine had slept. */
   sleep(ms: number): void {
     this.child.send({ sleptMs: ms });
   }

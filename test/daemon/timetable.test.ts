@@ -62,7 +62,7 @@ describe('the timetable', () => {
     expect(iso(times.nextAt('sweep'))).toBe('2026-11-22T03:00:00.000Z');
   });
 
-  it('goes on when the clock is set back by a day', () => {
+  it('continues when the clock is set back by a day', () => {
     const times = table(null);
     times.due(start);
     const back = start - 86_400_000;

@@ -12,18 +12,18 @@ import { daemonWorkplace, EVERY_SECOND, RunningDaemon } from './running-daemon.t
 
 let sandbox: Sandbox;
 let place: Workplace;
-let told: Receiver;
+let receiver: Receiver;
 const running: RunningDaemon[] = [];
 beforeEach(async () => {
   sandbox = await startSandbox({ seed: 9, mail: { messages: 20 } });
-  told = await receive();
+  receiver = await receive();
 });
 afterEach(async () => {
   for (const daemon of running.splice(0)) {
     daemon.child.kill('SIGKILL');
     await daemon.ended;
   }
-  await Promise.all([sandbox.close(), told.close()]);
+  await Promise.all([sandbox.close(), receiver.close()]);
   rmSync(place.folder, { recursive: true, force: true });
 });
 
@@ -57,20 +57,20 @@ const notification = z.object({
   recovered: z.array(item),
 });
 const notified = (): z.output<typeof notification>[] =>
-  told.got.map(({ body }) => notification.parse(JSON.parse(body)));
+  receiver.got.map(({ body }) => notification.parse(JSON.parse(body)));
 
 describe('notifications', () => {
-  it('tell notify.url that all is well, of a failure, and of its end over a restart', async () => {
-    const first = daemon((config) => ({ ...config, notify: { url: told.url } }));
+  it('notify notify.url that all is well, of a failure, and of recovery across a restart', async () => {
+    const first = daemon((config) => ({ ...config, notify: { url: receiver.url } }));
     await first.run('sync');
-    await told.count(1);
+    await receiver.count(1);
     sandbox.service.tokens.revoke(sandbox.tokens.mailbox, Date.now());
     expect((await mailkeep(['sync', '--quiet', '--config', place.config])).code).toBe(6);
     expect(await first.line((line) => line.event === 'failing')).toMatchObject({
       msg: 'notified',
       channel: 'url',
     });
-    await told.count(2);
+    await receiver.count(2);
     expect(await first.end()).toBe(0);
     const [alive, failing] = notified();
     expect(alive).toMatchObject({ event: 'alive', ok: true });
@@ -110,12 +110,12 @@ it('warns once of a mailbox that is nearly full, and calls nothing broken', asyn
   Object.assign(sandbox.service.settings, { messageQuota: 21 });
   const at = daemon((config) => ({
     ...config,
-    notify: { url: told.url },
+    notify: { url: receiver.url },
     quota: { warnPercent: 40 },
     health: { listen: '127.0.0.1:0' },
   }));
   await at.run('sync');
-  // What may mend itself is told after a quarter of an hour.
+  // What may recover by itself is reported after a quarter of an hour.
   at.sleep(20 * 60_000);
   const again = ['sync', '--quiet', '--config', place.config];
   expect((await mailkeep(again)).code).toBe(0);
@@ -140,7 +140,7 @@ it('warns once of a mailbox that is nearly full, and calls nothing broken', asyn
 });
 
 describe('the watch over webhooks', () => {
-  it('says that one is paused, while the schedule goes on finding mail, and that it delivers again', async () => {
+  it('reports that one is paused, while the schedule still finds mail, and that it delivers again', async () => {
     const at = daemon((config) => ({
       ...config,
       accounts: config.accounts.map((account) => ({
@@ -177,7 +177,7 @@ describe('verification by the clock', () => {
     const at = daemon((config) => ({
       ...config,
       health: { listen: '127.0.0.1:0' },
-      notify: { url: told.url },
+      notify: { url: receiver.url },
     }));
     await at.run('sync');
     reread(at, { schedule: { verify: EVERY_SECOND } });
@@ -218,7 +218,7 @@ describe('verification by the clock', () => {
     const at = daemon((config) => ({
       ...config,
       health: { listen: '127.0.0.1:0' },
-      notify: { url: told.url },
+      notify: { url: receiver.url },
     }));
     await at.run('sync');
     const { port } = await at.message('health listens');
@@ -266,11 +266,11 @@ it('takes another log level at once, and says what needs a restart', async () =>
   const at = daemon((config) => ({ ...config, health: { listen: '127.0.0.1:0' } }));
   await at.run('sync');
   reread(at, { health: null, log: { level: 'warn' } });
-  await at.message('another health takes effect with the next start only');
+  await at.message('another health takes effect only after a restart');
   const from = at.lines.length;
   reread(at, { log: { level: 'debug' } });
   await at.message('configuration reloaded', from);
-  // Read under `warn`, the first reading was told by what is warned of alone.
+  // Read under `warn`, the first reading was visible only in its warnings.
   const readAnew = at.lines.filter(({ msg }) => msg === 'configuration reloaded');
   expect(readAnew).toHaveLength(1);
 });

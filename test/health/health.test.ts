@@ -168,7 +168,7 @@ test('known damage is no reason to restart or to send nothing here; monitoring w
   }
 });
 
-test('metrics tell of the archive, of runs and of requests, and name no address unasked', async () => {
+test('metrics cover the archive, runs and requests, and name no address unless configured', async () => {
   const { metrics, get } = await serve(() =>
     archive(
       mailbox('AC1', { quarantined: 2, held: 3 }),
@@ -248,7 +248,7 @@ test('metrics tell of the archive, of runs and of requests, and name no address 
   expect((await get('/metrics')).text).not.toContain('mailkeep_mailbox_info');
 });
 
-test('a catalog that cannot be read is told, and answered without detail', async () => {
+test('a catalog that cannot be read is reported, and answered without detail', async () => {
   const { get, errors } = await serve(() => {
     throw new Error('catalog at /secret/place');
   });
@@ -259,7 +259,7 @@ test('a catalog that cannot be read is told, and answered without detail', async
   expect((await get('/elsewhere')).status).toBe(404);
 });
 
-test('what was asked is remembered for a while, and asked again when the clock was set back', () => {
+test('an answer is remembered for a while, and requested again when the clock was set back', () => {
   let [time, asked] = [NOW, 0];
   const facts = new Remembered(
     1_000,

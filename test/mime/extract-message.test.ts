@@ -226,7 +226,7 @@ describe('attachments', () => {
     ]);
   });
 
-  it('tells inline pictures', async () => {
+  it('detects inline pictures', async () => {
     const e = await extract(
       multipart('related', [
         html('<img src="cid:logo">'),

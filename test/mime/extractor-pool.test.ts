@@ -103,7 +103,7 @@ describe('the pool', () => {
     ],
     ['header', Buffer.from(`Subject: poison\r\n${'X-Filler: y\r\n'.repeat(800_000)}\r\nbody`)],
     ['header', Buffer.from(`Subject: poison\r\nX-Long: ${'y'.repeat(10_000_000)}\r\n\r\nbody`)],
-  ])('says %s of a message that breaks that limit, and goes on', async (reason, source) => {
+  ])('reports %s for a message that breaks that limit, and continues', async (reason, source) => {
     const extractor = pool();
     const [poisoned, healthy] = await Promise.all([
       extract(extractor, source),

@@ -116,7 +116,7 @@ describe('openAttachments', () => {
       yield Buffer.from('Content-Transfer-Encoding: base64\r\n\r\n');
       for (; given < 100; given++) yield piece;
     }
-    for await (const told of openAttachments(source(), { workerFile })) if ('bytes' in told) break;
+    for await (const part of openAttachments(source(), { workerFile })) if ('bytes' in part) break;
     expect(given).toBeLessThan(20);
   });
 

@@ -35,7 +35,7 @@ describe('safeFileName', () => {
     expect(safe(name)).toBe(expected);
   });
 
-  it('numbers names that differ in nothing a file system must tell', () => {
+  it('numbers names that a file system may not distinguish', () => {
     const taken = new Set<string>();
     expect(safe('Photo.JPG', taken)).toBe('Photo.JPG');
     expect(safe('photo.jpg', taken)).toBe('photo (2).jpg');

@@ -32,7 +32,7 @@ describe('a page made of a message', () => {
     expect(remote).toContain('alt="seen"');
   });
 
-  it('puts the pictures of the message in the place of their names, and knows no others', () => {
+  it('replaces the names of pictures by those of the message, and knows no others', () => {
     const pictures = new Map([['logo@x', 'data:image/png;base64,QUJD']]);
     const page = safeHtml(
       '<img src="cid:logo@x"><img src="CID:logo%40x"><img src="cid:other" alt="gone"><img src="data:text/html;base64,AAAA"><img src="data:image/svg+xml;base64,AAAA">',

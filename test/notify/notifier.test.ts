@@ -211,7 +211,7 @@ test('without a channel nothing is remembered', async () => {
   expect(state.entries('notify')).toEqual([]);
 });
 
-test('an address that redirects has failed, and nothing is sent to its target', async () => {
+test('an address that redirects has failed, and nothing is sent to the target', async () => {
   const elsewhere = await listening();
   const leads = [301, 302, 303, 307, 308];
   const leading = await listening((n, response) => {

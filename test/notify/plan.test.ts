@@ -24,7 +24,7 @@ function found(name: string, family: ErrorFamily | null): Observation {
   };
 }
 
-/** A channel that gets what becomes due, unless it is broken; it is checked every minute. */
+/** A channel that receives what becomes due, unless it is broken; every minute is checked. */
 class Channel {
   reported: Reported = NOTHING_REPORTED;
   time = START;
@@ -65,7 +65,7 @@ class Channel {
   }
 }
 
-test('what somebody must act on is reported at once, once, and so is its recovery', () => {
+test('a failure to act on is reported at once, once, and so is its recovery', () => {
   const channel = new Channel();
   channel.see(found('a', 'auth'));
   for (let run = 0; run < 12; run += 1) {
@@ -87,7 +87,7 @@ test('what recovers within a quarter of an hour is not reported', () => {
   expect(channel.lines).toEqual([]);
 });
 
-test('a lost network that stays lost is reported after a quarter of an hour, and once a day from then on', () => {
+test('a network that stays lost is reported after a quarter of an hour, and once a day from then on', () => {
   const channel = new Channel();
   for (let run = 0; run <= 50 * 12; run += 1) {
     channel.see(found('a', 'origin'));
@@ -96,7 +96,7 @@ test('a lost network that stays lost is reported after a quarter of an hour, and
   expect(channel.lines).toEqual(['15: a//', `${15 + 24 * 60}: /a/`, `${15 + 48 * 60}: /a/`]);
 });
 
-test('what comes and goes is reported once an hour of it has passed, not with every change', () => {
+test('an intermittent failure is reported after an hour, not with every change', () => {
   const channel = new Channel();
   channel.see(found('a', 'auth'));
   for (let turn = 0; turn < 20; turn += 1) {
@@ -133,7 +133,7 @@ test('a notification that could not be sent is sent later', () => {
   channel.broken = false;
   channel.wait(5 * MINUTE);
   expect(channel.sent).toHaveLength(1);
-  // What recovered before anybody heard of it is not reported.
+  // What recovered before it was reported is never reported.
   channel.broken = true;
   channel.see(found('b', 'auth'));
   channel.wait(20 * MINUTE);

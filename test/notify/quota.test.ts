@@ -61,7 +61,7 @@ test('the quota that is nearest to its limit counts; one without a limit does no
   expect(fullnessOf([{ name: 'STORAGE', usage: 5, limit: 0 }])).toBeNull();
 });
 
-test('mailboxes with one address are distinguished, and named differently only where they have to be', () => {
+test('mailboxes with one address are distinguished, and named differently only where necessary', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-quota-'));
   const state = openState(folder);
   onTestFinished(() => {
@@ -82,7 +82,7 @@ test('mailboxes with one address are distinguished, and named differently only w
     const { resources } = quota(storage);
     state.set(QUOTA, quotaKey({ host, mailbox }), { at: 1, resources });
   }
-  // Excluded by the configuration: it is not reported, and makes no other ambiguous.
+  // Left out by the configuration: it is not reported, and it makes no other ambiguous.
   const unwatched = { host: 'one.example', mailbox: 'AC4' };
   state.set('unwatched', JSON.stringify(Object.values(unwatched)), true);
   expect(isUnwatchedMailbox(state, unwatched)).toBe(true);
@@ -113,7 +113,7 @@ test('mailboxes with one address are distinguished, and named differently only w
 });
 
 test('each crossing is reported once, is no failure, and is not repeated', () => {
-  let reported: Reported = NOTHING_REPORTED;
+  const told: Told = NOTHING_TOLD;
   let time = Date.UTC(2026, 10, 20);
   const sent: string[] = [];
   const see = (percent: number | null): void => {
@@ -147,7 +147,7 @@ test('each crossing is reported once, is no failure, and is not repeated', () =>
   days(60, 2);
   days(98, 2);
   expect(sent.slice(1)).toEqual([
-    'recovered true mailkeep: no warning any more: quota ada@example.org',
+    'recovered true mailkeep: no longer a warning: quota ada@example.org',
     expect.stringMatching(/^warning true .* 98% full/),
   ]);
   // Something that fails is still a failure next to it.

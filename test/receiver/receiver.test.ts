@@ -325,7 +325,7 @@ test('a mistake of ours is logged, and answered with 500', async () => {
   expect(events).toEqual([{ event: 'failed', error: expect.any(TypeError) }]);
 });
 
-test('secrets that cannot be read are reported, and known ones stay', async () => {
+test('secrets that cannot be read are reported, and those known stay', async () => {
   webhooks = [webhook()];
   let broken = false;
   const { webhookError } = await import('../../src/errors/daemon.ts');

@@ -23,7 +23,7 @@ export interface RequestFigures {
   readonly first: number;
   readonly quiet: number;
   /** The mean of a daemon's passes every five minutes, over two hours. */
-  readonly quietBesideDaemon: number;
+  readonly quietWithDaemon: number;
   readonly deletion: number;
   readonly moved: {
     readonly messages: number;
@@ -90,9 +90,9 @@ export async function countRequests(size: {
     const first = await costOf(() => pass());
     const quiet = await costOf(() => pass());
     archive.clock.advance(5 * MINUTE);
-    let beside = 0;
+    let withDaemon = 0;
     for (let i = 0; i < 24; i += 1) {
-      beside += (await costOf(() => pass({ policy: daemon }))).requests;
+      withDaemon += (await costOf(() => pass({ policy: daemon }))).requests;
       archive.clock.advance(5 * MINUTE);
     }
     const inbox = folder('INBOX');
@@ -108,16 +108,16 @@ export async function countRequests(size: {
     if (moved.result.mailboxes[0]?.relinked !== moving.length) {
       throw new Error(`${moving.length} were moved: ${JSON.stringify(moved.result.mailboxes)}`);
     }
-    const anew = folder(paths[3] ?? 'INBOX');
-    const count = [...anew.entries()].length;
-    sandbox.service.store.renumber(anew, 1_000_000);
+    const lastFolder = folder(paths[3] ?? 'INBOX');
+    const count = [...lastFolder.entries()].length;
+    sandbox.service.store.renumber(lastFolder, 1_000_000);
     const renumbered = await costOf(() => pass());
     return {
       folders: paths.length,
       messages: size.messages,
       first: first.requests,
       quiet: quiet.requests,
-      quietBesideDaemon: beside / 24,
+      quietWithDaemon: withDaemon / 24,
       deletion: deletion.requests,
       moved: { messages: moving.length, sources: moved.sources, requests: moved.requests },
       renumbered: { messages: count, sources: renumbered.sources, requests: renumbered.requests },

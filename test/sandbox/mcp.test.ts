@@ -362,7 +362,7 @@ test('a page of another origin is refused, whatever token it has', async () => {
   }
 });
 
-test('paths beside it are no routes', async () => {
+test('similar paths are no routes', async () => {
   for (const path of ['/mcpx', '/mcp/other']) {
     expect((await served.call(`POST ${path}`, { body: {} })).status).toBe(404);
   }

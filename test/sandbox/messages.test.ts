@@ -27,7 +27,7 @@ function envelope(status: number, code: string, params: unknown = expect.any(Obj
 }
 
 describe('listMessages', () => {
-  test('shows whole records, newest uid first, with the pagination beside them', async () => {
+  test('shows complete records, newest uid first, with the pagination', async () => {
     const { status, json, headers } = await served.call(`GET ${inbox}/messages?perPage=1&page=2`);
     expect(status).toBe(200);
     expect(headers['content-type']).toMatch(/^application\/json/);

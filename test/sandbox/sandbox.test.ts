@@ -161,7 +161,7 @@ describe('an mbox', () => {
         '>From the beginning',
         '>>From quoted',
         '>from nothing',
-        'From here it goes on, since no empty line was before',
+        'From here it continues, since no empty line was before',
         '',
         'From bob Fri Jan  2 00:00:00 2026',
         'Subject: two',
@@ -181,7 +181,7 @@ describe('an mbox', () => {
         date: '2026-01-01T12:30:00.000Z',
         flags: [],
         source:
-          'Subject: one\n\nFrom the beginning\n>From quoted\n>from nothing\nFrom here it goes on, since no empty line was before\n',
+          'Subject: one\n\nFrom the beginning\n>From quoted\n>from nothing\nFrom here it continues, since no empty line was before\n',
       },
       { uid: 2, date: '2026-01-02T00:00:00.000Z', flags: [], source: 'Subject: two\n\ntwo\n\n' },
       {

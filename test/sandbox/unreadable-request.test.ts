@@ -79,7 +79,7 @@ test('bytes that are no request are 400, and too long a header is 431', async ()
   });
 });
 
-test('the service goes on', async () => {
+test('the sandbox keeps answering', async () => {
   await answerTo('hello\r\n\r\n');
   expect((await served.call('GET /api/v1/me')).status).toBe(200);
 });

@@ -32,7 +32,7 @@ async function create(fields: object = {}): Promise<Created['data']> {
 }
 
 describe('webhooks', () => {
-  test('creating one tells everything, its secret once', async () => {
+  test('creating one returns everything, its secret once', async () => {
     const made = await create({ description: 'd' });
     const shown = {
       id: expect.stringMatching(UUID_V7),

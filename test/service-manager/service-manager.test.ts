@@ -69,7 +69,7 @@ describe.skipIf(!canTalk)('with the socket of a service manager', () => {
     expect(errors).toEqual([]);
   });
 
-  test('a socket that nobody listens on is told, and harms nothing', async () => {
+  test('a socket that nobody listens on is reported, and harms nothing', async () => {
     const errors: string[] = [];
     const manager = serviceManager(
       { PATH: process.env.PATH, NOTIFY_SOCKET: path.join(tmpdir(), 'mailkeep-no-such-socket') },
@@ -81,15 +81,15 @@ describe.skipIf(!canTalk)('with the socket of a service manager', () => {
   });
 });
 
-test('outside of a service nothing is spawned; a missing systemd-notify is told', async () => {
+test('outside a unit nothing is spawned; a missing systemd-notify is reported', async () => {
   const errors: string[] = [];
-  const tell = (reason: string) => errors.push(reason);
-  const outside = serviceManager({ PATH: '/nowhere', WATCHDOG_USEC: '1000' }, tell);
+  const report = (reason: string) => errors.push(reason);
+  const outside = serviceManager({ PATH: '/nowhere', WATCHDOG_USEC: '1000' }, report);
   outside.ready('x');
   outside.startWatchdog();
   await outside.close();
   expect(errors).toEqual([]);
-  const inside = serviceManager({ PATH: '/nowhere', NOTIFY_SOCKET: '/run/x' }, tell);
+  const inside = serviceManager({ PATH: '/nowhere', NOTIFY_SOCKET: '/run/x' }, report);
   inside.ready('x');
   await inside.close();
   expect(errors).toEqual(['ENOENT']);

@@ -1,6 +1,6 @@
 /**
- * `npm run soak:daemon`: the built daemon against the local service with constant change and faults, for ten minutes
- * unless told otherwise. Fails when its memory grew, when it said that a mistake of its own had happened, or when the
+ * `npm run soak:daemon`: the built daemon against the sandbox with constant change and faults, for ten minutes
+ * by default. Fails when its memory grew, when it logged an internal error, or when the
  * mirror is not the origin once all has come to rest.
  */
 import { parseArgs } from 'node:util';

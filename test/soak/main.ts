@@ -1,5 +1,5 @@
 /**
- * `npm run soak:service`: mixed reads and writes at the local service, for ten minutes unless told otherwise.
+ * `npm run soak:service`: mixed reads and writes at the sandbox, for ten minutes by default.
  * Fails when an answer was a 5xx or nothing at all, when memory grew, or when a write that was acknowledged
  * is not there.
  */
@@ -115,19 +115,20 @@ async function run({ hello, state }: Service): Promise<void> {
   console.log(
     `writes    ${ledger.mail.total} mails, ${ledger.flags.total} flag changes, ${ledger.folders.total} folders acknowledged`,
   );
-  console.log(`webhook   ${hook.taken.size} told, ${hook.refused()} refused and sent again`);
+  console.log(`webhook   ${hook.taken.size} delivered, ${hook.refused()} refused and sent again`);
   console.log(
     `memory    ${mb(memory.before)} MB early, ${mb(memory.after)} MB late (heap and buffers, collected); RSS at most ${mb(rss)} MB`,
   );
 }
 
-/** Every acknowledged mail was told, in the end. */
+/** Every acknowledged mail was delivered in the end. */
 async function checkDeliveries(hook: Hook, sent: ReadonlySet<string>): Promise<void> {
   const until = Date.now() + SETTLE_MS;
   const missing = () => [...sent].filter((id) => !hook.taken.has(id));
   while (missing().length > 0 && Date.now() < until) await delay(100);
   const lost = missing();
-  if (lost.length > 0) problems.push(`${lost.length} mails were never told, such as ${lost[0]}`);
+  if (lost.length > 0)
+    problems.push(`${lost.length} mails were never delivered, such as ${lost[0]}`);
 }
 
 function judge(name: string, result: Result): void {

@@ -53,25 +53,25 @@ describe('the first sync', () => {
 
   it('says what is ahead before it fetches anything', async () => {
     const origin = originWith({ INBOX: 530 });
-    const told: SyncProgress[] = [];
+    const events: SyncProgress[] = [];
     let sourcesWhenTold = -1;
     await archive.sync(origin, {
       progress: (event) => {
-        told.push(event);
+        events.push(event);
         if (event.event === 'forecast') sourcesWhenTold = origin.count('source');
       },
     });
-    const [forecast] = told.filter(({ event }) => event === 'forecast');
+    const [forecast] = events.filter(({ event }) => event === 'forecast');
     expect(forecast).toMatchObject({ forecast: { messages: 530, requests: 530 + 6 + 2 } });
     expect(sourcesWhenTold).toBe(0);
     expect(origin.count('list') + origin.count('search')).toBe(6);
   });
 
   it.each([true, false])(
-    'tells how large it is, exactly where the origin tells its quota (%s), for no request more',
-    async (tellsQuota) => {
+    'reports how large it is, exactly if the origin reports its quota (%s), without another request',
+    async (reportsQuota) => {
       const origin = originWith({ INBOX: 130 });
-      origin.tellsQuota = tellsQuota;
+      origin.reportsQuota = reportsQuota;
       const folder = new ModelFolder('INBOX.Large');
       // Listings show the newest first: those are small.
       for (let i = 1; i <= 150; i += 1)
@@ -79,11 +79,11 @@ describe('the first sync', () => {
       origin.boxes.get('AC1')?.folders.set(folder.path, folder);
       const all = [...inbox(origin).messages.values(), ...folder.messages.values()];
       const bytes = all.reduce((sum, { raw }) => sum + raw.length, 0);
-      const told: SyncProgress[] = [];
-      await archive.sync(origin, { progress: (event) => told.push(event) });
-      const ahead = told.flatMap((event) => (event.event === 'forecast' ? [event.forecast] : []));
+      const events: SyncProgress[] = [];
+      await archive.sync(origin, { progress: (event) => events.push(event) });
+      const ahead = events.flatMap((event) => (event.event === 'forecast' ? [event.forecast] : []));
       expect(ahead).toHaveLength(1);
-      if (tellsQuota) expect(ahead).toMatchObject([{ messages: 280, bytes }]);
+      if (reportsQuota) expect(ahead).toMatchObject([{ messages: 280, bytes }]);
       else expect(ahead[0]?.bytes).toBeLessThan(bytes / 2);
       expect(origin.count('quota')).toBe(1);
       expect(origin.count('list') + origin.count('search')).toBe(5);
@@ -108,7 +108,7 @@ describe('the first sync', () => {
     expect(await archive.reading((catalog) => catalog.reached())).toEqual(before);
   });
 
-  it('fetches newest first, and oldest first when told to', async () => {
+  it('fetches newest first, and oldest first on request', async () => {
     for (const order of ['newest', 'oldest'] as const) {
       const origin = originWith({ INBOX: 350 });
       const other = new Archive();
@@ -123,7 +123,7 @@ describe('the first sync', () => {
     }
   });
 
-  it('goes on after an interruption at any request, and fetches nothing again that was committed', async () => {
+  it('continues after an interruption at any request, and fetches nothing again that was committed', async () => {
     for (let stopAt = 3; stopAt < 225; stopAt += 13) {
       const origin = originWith({ INBOX: 210, 'INBOX.Sent': 15 });
       const other = new Archive();

@@ -10,7 +10,7 @@ import type { Memory, Origin } from '../../src/sync/apply/ports.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { runSync, type SyncOptions } from '../../src/sync/run-sync.ts';
 
-/** A clock that moves only when told to. Timers fire when the clock is moved past them. */
+/** A clock that moves only on request. Timers fire when the clock is moved past them. */
 export class FakeClock {
   time = Date.UTC(2026, 10, 20);
   #timers: { at: number; act: () => void }[] = [];

@@ -17,7 +17,7 @@ const opened = () =>
   archive.reading((catalog) => [...catalog.list({})].map(({ subject }) => subject));
 
 describe('another mailbox', () => {
-  it('behind a known address begins beside the old one, which ends nothing and is said', async () => {
+  it('behind a known address is kept apart from the old one, which ends nothing and is reported', async () => {
     folders({ INBOX: 60 });
     await archive.sync(origin);
     origin.boxes.delete('AC1');
@@ -46,7 +46,7 @@ describe('another mailbox', () => {
     expect(subjects.filter((subject) => subject?.startsWith('INBOX'))).toHaveLength(60);
   });
 
-  it('that the token does not reach any more is unreachable, and goes on when it is back', async () => {
+  it('that the token no longer reaches is unreachable, and continues when it is back', async () => {
     folders({ INBOX: 60 });
     origin.mailbox('AC9', 'bo@example.org', [new ModelFolder('INBOX')]);
     await archive.sync(origin);

@@ -44,7 +44,7 @@ export class ModelOrigin implements Origin {
   heedsFlags = true;
   /** Whether the listing of folders shows as many as it counts. */
   listsAll = true;
-  tellsQuota = true;
+  reportsQuota = true;
   before: (request: Request) => void = () => {};
   after: (request: Request) => void = () => {};
   /** What a source answers instead of its bytes. */
@@ -128,7 +128,7 @@ export class ModelOrigin implements Origin {
 
   async quota(mailbox: string): ReturnType<Origin['quota']> {
     return this.#answer({ operation: 'quota' }, () => {
-      if (!this.tellsQuota) return [];
+      if (!this.reportsQuota) return [];
       const folders = [...(this.boxes.get(mailbox)?.folders.values() ?? [])];
       const messages = folders.flatMap((folder) => [...folder.messages.values()]);
       const bytes = messages.reduce((sum, { raw }) => sum + raw.length, 0);

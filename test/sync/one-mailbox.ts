@@ -64,7 +64,7 @@ export function rename(from: string, to: string): void {
   all?.set(to, folder);
 }
 
-/** Hands out every uid anew, from 1, in the order of the old ones. */
+/** Reassigns every uid, from 1, in the order of the old ones. */
 export function renumber(path: string, first = 1): void {
   const messages = [...box(path).messages.values()];
   box(path).messages.clear();

@@ -130,7 +130,7 @@ describe('the brake', () => {
     await expectTrue();
   });
 
-  it('lets go at once when told to', async () => {
+  it('lets go at once on request', async () => {
     folders({ INBOX: 200 });
     await archive.sync(origin);
     for (const uid of range(1, 100)) box('INBOX').messages.delete(uid);
@@ -165,7 +165,7 @@ describe('the brake', () => {
 });
 
 describe('a renamed folder', () => {
-  it('goes on under its new name without a fetch', async () => {
+  it('continues under its new name without a fetch', async () => {
     folders({ INBOX: 10, 'INBOX.Work': 230, 'INBOX.Work.Old': 5 });
     await archive.sync(origin);
     rename('INBOX.Work', 'INBOX.Job');

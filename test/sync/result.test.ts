@@ -63,11 +63,11 @@ describe('what the brake holds', () => {
     expect(since).toBeGreaterThanOrEqual(before);
     expect(since).toBeLessThan(before + HOUR);
     expect(syncReport(result)).toContain(
-      '100 places at the origin = 100 stored; 100 more held by the brake (held until it is accepted, or gone at a second look)',
+      '100 places at the origin = 100 stored; 100 more held by the brake (held until accepted, or still gone at a later sync)',
     );
     const [trouble] = troublesOf(result);
     expect(trouble?.message).toMatch(
-      /^The messages in 100 places of ada@example.org .* held by the brake\.$/,
+      /^The messages in 100 places of ada@example.org .* the brake holds them\.$/,
     );
     expect(trouble?.hint).toMatch(
       /"mailkeep list --held".*"mailkeep sync --accept-endings".*the first sync after \d{4}-/s,

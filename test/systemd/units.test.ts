@@ -186,7 +186,7 @@ describe.skipIf(!confined)('under the restrictions of the unit', () => {
     chownSync(data, NOBODY, NOBODY);
     copyFileSync(process.execPath, node);
     chmodSync(node, 0o755);
-    // Private /tmp: what the program reads has to be elsewhere, here beside the data.
+    // Private /tmp: what the program reads has to be elsewhere, here next to the data.
     const accounts = [
       { name: 'main', baseUrl: sandbox.mailboxUrl, token: { credential: 'token' } },
     ];
@@ -261,7 +261,7 @@ describe.skipIf(!confined)('under the restrictions of the unit', () => {
         schedule: { sync: '* * * * * *', verify: '*/2 * * * * *' },
         health: { listen: '127.0.0.1:0' },
         webhook: { listen: '127.0.0.1:0' },
-        // Of the refused token it is told at once.
+        // The refused token is reported at once.
         notify: { command: `cat > ${heard}` },
       }),
     );

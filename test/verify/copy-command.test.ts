@@ -50,7 +50,7 @@ test('a copy proves itself, can be searched, and mends the archive it is of', as
   rmSync(join(archive.dir, 'log', '0000000002.1.seg'));
   const last = await ran(['verify', '--data', archive.dir, '--repair', '--from', to]);
   expect(last.code).toBe(0);
-  expect(last.stdout.split('\n')).toContain('Segment 2 is whole again, as generation 2');
+  expect(last.stdout.split('\n')).toContain('Segment 2 is intact again, as generation 2');
 });
 
 test('a purge takes the catalog of the copy with it, and those that repairs put aside', async () => {

@@ -29,7 +29,7 @@ export function openActivity(
   const { stream } = notices;
   const startedAt = now();
   let text = (): string => first;
-  let toldAt = startedAt;
+  let printedAt = startedAt;
   let drawnAt: number | null = null;
   const draw = (): void => {
     if (now() - startedAt < QUIET_MS) return;
@@ -45,8 +45,8 @@ export function openActivity(
         if (now() - (drawnAt ?? 0) >= REDRAW_MS) draw();
         return;
       }
-      if (now() - toldAt < LINE_EVERY_MS) return;
-      toldAt = now();
+      if (now() - printedAt < LINE_EVERY_MS) return;
+      printedAt = now();
       notices.say(text());
     },
     stop() {

@@ -54,7 +54,7 @@ export function liveProgress(
   const screen = new MultiBar({
     stream: notices.stream,
     format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { text }) => {
-      // Asked each time: windows change their size. One that was never told it says 0.
+      // Read each time: windows change their size. A terminal that was never given one reports 0.
       const columns = notices.stream.columns || 80;
       const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
       const full = Math.round(progress * width);

@@ -15,7 +15,7 @@ export interface Waiting {
   readonly reason: 'rate' | 'retry-after' | 'paused';
 }
 
-/** All that progress has told so far. */
+/** Everything that progress has reported so far. */
 export interface Tally {
   readonly startedAt: number;
   /** By account and address, in the order in which they began. */

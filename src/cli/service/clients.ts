@@ -17,7 +17,7 @@ import { readState, type StateFile } from '../../state/state-file.ts';
 import type { AccountRecord } from '../../wire/mailbox-records.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import type { CommandContext } from '../context.ts';
-import { tell } from '../notices.ts';
+import { printError } from '../notices.ts';
 import { waitingText } from '../progress/progress-text.ts';
 
 /**
@@ -44,7 +44,7 @@ export function refusalIn(error: unknown): OriginRefusal | null {
     : null;
 }
 
-/** Hints of syncs that speak of the next one, or guess at what the service itself says beside the sentence. */
+/** Hints of syncs that mention the next sync, or guess at what the service itself reports next to the sentence. */
 const NO_HINT: ReadonlySet<string> = new Set([
   'origin.status',
   'origin.mailbox-not-found',
@@ -124,8 +124,8 @@ function learned(state: StateFile | undefined, key: string): unknown {
 }
 
 /**
- * Runs a command with the clients of an account, and lets go of them. When the service says no, its own words
- * are told beside the sentence: here a person asked, and nothing is logged.
+ * Runs a command with the clients of an account, and closes them. When the service refuses, its own words are
+ * printed with the sentence: here a person asked, and nothing is logged.
  *
  * What the limiter learned in syncs is minded; what it learns here is not kept, since only the archive's writer
  * may write there.
@@ -164,7 +164,7 @@ export async function withClients(
     if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
     const said = sentenceOf(error);
-    tell(notices.stream, globals.json, {
+    printError(notices.stream, globals.json, {
       ...said,
       hint: hintByHand(error, said.hint),
       ...(refusal === null || refusal.answer === null

@@ -20,7 +20,7 @@ export async function removeCatalogs(dataDir: string): Promise<boolean> {
   const folder = dirname(file);
   if (!existsSync(folder)) return false;
   const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));
-  // The database before its log: SQLite would replay a log that is left beside another database.
+  // The database before its log: SQLite would replay a log that is left next to another database.
   for (const name of names.sort()) rmSync(join(folder, name), { force: true });
   if (names.length > 0) await realFiles.syncFolder(folder);
   return names.length > 0;

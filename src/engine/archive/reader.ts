@@ -40,7 +40,7 @@ function hasWriter(dataDir: string): boolean {
   }
 }
 
-/** The archive as those have it who only read: beside a writer or without one, without configuration or network. */
+/** The archive, opened for reading only: with or without a concurrent writer, without configuration or network. */
 export interface Reader {
   readonly dataDir: string;
   readonly catalog: Catalog;

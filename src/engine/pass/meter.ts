@@ -18,13 +18,13 @@ export class Meter {
 
 /** Counts the requests of passes that run at the same time: a mailbox has one pass at a time, so its requests are that pass's. */
 export class Meters {
-  readonly #open = new Map<string, { readonly meter: Meter; readonly tell: () => void }>();
+  readonly #open = new Map<string, { readonly meter: Meter; readonly report: () => void }>();
 
   /** Counts a request for the pass it belongs to, if it belongs to one. */
   count(account: string, report: RequestReport): void {
     const open = this.#open.get(keyOf(account, report.key));
     open?.meter.add(report);
-    open?.tell();
+    open?.report();
   }
 
   /** Calls `act` while requests about a mailbox (`''`: about the account) are counted by `meter`. */
@@ -36,8 +36,8 @@ export class Meters {
     act: () => Promise<T>,
   ): Promise<T> {
     const key = keyOf(account, mailbox);
-    const tell = (): void => progress({ event: 'requests', account, requests: meter.requests });
-    this.#open.set(key, { meter, tell });
+    const report = (): void => progress({ event: 'requests', account, requests: meter.requests });
+    this.#open.set(key, { meter, report });
     try {
       return await act();
     } finally {

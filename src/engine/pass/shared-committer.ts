@@ -3,8 +3,8 @@ import { Committer } from '../../sync/apply/committer.ts';
 type Deps = Omit<ConstructorParameters<typeof Committer>[0], 'onCommitted'>;
 
 /**
- * One committer for passes that run beside each other: what they learn at the same time becomes durable together, and a
- * message that two of them meet is stored once.
+ * One committer for concurrent passes: what they learn at the same time becomes durable together, and a message that
+ * two of them find is stored once.
  */
 export class SharedCommitter {
   readonly #deps: Deps;

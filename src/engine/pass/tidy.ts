@@ -9,8 +9,8 @@ import type { Writer } from '../archive/writer.ts';
 /** Reads the text of attachments when messages themselves are searchable. */
 export interface AttachmentReading {
   /**
-   * Continues where it stopped, for `forMs` milliseconds and the attachment it is on then; resolves with how many
-   * attachments are left.
+   * Continues where it stopped, for `forMs` milliseconds and until the current attachment is done; resolves with how
+   * many attachments are left.
    */
   read(options: {
     readonly signal: AbortSignal;

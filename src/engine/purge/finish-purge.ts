@@ -15,11 +15,11 @@ import type { EngineContext } from '../context.ts';
 import { rebuild } from '../rebuild.ts';
 
 /**
- * Carries out a purge that was decided, whichever command decided it. A writer that was handed over is closed then
- * where something was to be forgotten, since the catalog is made anew.
+ * Carries out a purge that was decided, whichever command decided it. Where something was to be forgotten, it closes
+ * the writer it was given, since the catalog is rebuilt.
  *
- * @returns what was written anew, and whether the writer is closed; undefined where nothing was decided
- * @throws purge-interrupted, disk-full and its like: the same command goes on
+ * @returns what was rewritten, and whether the writer is closed; undefined where nothing was decided
+ * @throws purge-interrupted, disk-full and its like: the same command continues
  */
 export async function finishPurge(
   context: EngineContext,

@@ -26,7 +26,7 @@ import { rememberRead } from './remember.ts';
 
 /**
  * Fetches sources again from the mailboxes of the configuration, by the places that the catalog knows. Without a
- * configuration nothing is fetched; a service that does not answer is told, and the message counts as not found.
+ * configuration nothing is fetched; a service that does not answer is reported, and the message counts as not found.
  */
 export function fetchingAgain(
   context: EngineContext,

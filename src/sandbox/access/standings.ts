@@ -13,7 +13,7 @@ export type MailboxStatus = Standing['status'];
 
 const KIND = 'standing';
 
-/** What the account panel knows of a mailbox beside its mail: since when it exists and whether it is suspended. */
+/** What the account panel knows about a mailbox besides its mail: when it was created and whether it is suspended. */
 export class Standings {
   readonly #byMailbox = new Map<string, Standing>();
   readonly #store: Store;

@@ -2,7 +2,7 @@ import { hasCode } from '../../errors/mailkeep-error.ts';
 import { Refusal } from './refusal.ts';
 import type { ReadyReply } from './reply.ts';
 
-/** An error in the envelope of the mailbox surface. What nobody threw on purpose is a 500 that tells nothing of its inside. */
+/** An error in the envelope of the mailbox surface. An unexpected error is a 500 that reveals nothing about its cause. */
 export function envelope(error: unknown): ReadyReply {
   const refusal = error instanceof Refusal ? error : unexpected(error);
   const { message, code, params, status, headers } = refusal;

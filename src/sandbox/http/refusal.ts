@@ -1,4 +1,4 @@
-/** Plain values that tell a client what was wrong; the `params` of the error envelope. */
+/** Plain values that describe the error to a client; the `params` of the error envelope. */
 export type RefusalParams = Readonly<Record<string, unknown>>;
 
 /** An answer of 4xx or 5xx, thrown by an operation and written in the envelope of its surface. */

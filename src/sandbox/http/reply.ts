@@ -23,7 +23,7 @@ export function dataReply(data: unknown, status = 200): Reply {
   return { kind: 'text', status, text: JSON.stringify({ data }) };
 }
 
-/** A page: items that are JSON texts already, and the pagination beside them. */
+/** Returns a page: items that are JSON texts already, with their pagination. */
 export function pageReply(items: readonly string[], page: Page, total: number): Reply {
   const totalPages = Math.ceil(total / page.perPage);
   return {

@@ -2,7 +2,7 @@ import type { RateBlock } from '../settings.ts';
 import { AddressBlocks } from './address-blocks.ts';
 import { RateWindow } from './rate-window.ts';
 
-/** What a request is told about the limit, whether it may go on or not. */
+/** What an answer says about the limit, whether the request is allowed or not. */
 export interface RateAnswer {
   readonly allowed: boolean;
   /** Nothing is answered to this address for a while, since it did not heed the limit. */

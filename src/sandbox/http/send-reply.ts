@@ -127,7 +127,7 @@ function cutBody(
 ): number {
   const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
   if (fault.mode === 'silent') {
-    // No Content-Length, a proper end: only who knows the size can tell.
+    // No Content-Length, a proper end: only a client that knows the size can notice.
     response.writeHead(status, { ...headers, 'transfer-encoding': 'chunked' });
     response.end(kept);
     return status;

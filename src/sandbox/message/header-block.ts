@@ -50,7 +50,7 @@ export function readHeaderBlock(
     let stop = text.indexOf('\n', at);
     if (stop < 0) stop = text.length;
     const lineStart = at;
-    // A field goes on while the next line begins with white space (RFC 5322, 2.2.3).
+    // A field continues while the next line begins with white space (RFC 5322, 2.2.3).
     let next = stop + 1;
     while (next < text.length) {
       const first = text.charCodeAt(next);

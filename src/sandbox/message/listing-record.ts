@@ -32,7 +32,7 @@ const LISTED_FIELDS: ReadonlySet<string> = new Set([
   'content-id',
 ]);
 
-/** Reads a listing record from a raw source. Never throws on malformed mail: what cannot be told is null or empty. */
+/** Reads a listing record from a raw source. Never throws on malformed mail: what cannot be determined is null or empty. */
 export function readListingRecord(source: Buffer): ImmutableRecord {
   const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
   const subject = fields.get('subject')?.[0];

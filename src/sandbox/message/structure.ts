@@ -59,7 +59,7 @@ export function isPlainBody(headers: PartHeaders): boolean {
   );
 }
 
-/** Leaves of the tree below the entity at `[start, end)`, in order. Torn structure yields what can be told. */
+/** Leaves of the tree below the entity at `[start, end)`, in order. Torn structure yields what can be determined. */
 export function readParts(
   source: Buffer,
   headers: PartHeaders,

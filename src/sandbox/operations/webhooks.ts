@@ -31,7 +31,7 @@ export function listWebhooks(call: Call): Reply {
   );
 }
 
-/** Creates a webhook. Its secret is told here and never again. */
+/** Creates a webhook. Its secret is returned here and never again. */
 export function createWebhook(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const body = bodyOf(call, createWebhookRequest);

@@ -31,7 +31,7 @@ const BAD_REQUEST_CODES: ReadonlySet<string> = new Set([
 
 /**
  * An error in the envelope of the platform surface: `message`, `correlation_id` and, on 422 only, `errors` by
- * field. What nobody threw on purpose is a 500 that tells nothing of its inside.
+ * field. An unexpected error is a 500 that reveals nothing about its cause.
  */
 export function platformEnvelope(error: unknown, correlationId: string): Reply {
   const refusal =
@@ -137,7 +137,7 @@ export class PlatformSurface {
     return this.#answer(request, match.route, match.params, query);
   }
 
-  /** Counts the request, and tells the limit on whatever is answered. @throws Refusal 429 */
+  /** Counts the request, and adds the limit to any answer. @throws Refusal 429 */
   #limit(address: string, response: ServerResponse): void {
     const rate = this.#rate?.take(address, this.#service.now());
     if (rate === undefined) return;

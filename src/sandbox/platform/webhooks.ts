@@ -76,7 +76,7 @@ export function listWebhooks(call: PlatformCall): Reply {
   );
 }
 
-/** Creates a webhook. Its secret is told here and never again. */
+/** Creates a webhook. Its secret is returned here and never again. */
 export function createWebhook(call: PlatformCall): Reply {
   const mailbox = mailboxOf(call);
   const body = readBody(call, createWebhookRequest);

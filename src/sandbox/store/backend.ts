@@ -29,7 +29,7 @@ export interface DocumentRow {
 
 /**
  * What keeps the store's state: memory, or a SQLite file. The store holds the folders' indexes itself and
- * tells the backend of every change before anybody is answered; the backend holds raw sources and gives the
+ * reports every change to the backend before any answer is sent; the backend holds raw sources and gives the
  * rest back when the store is opened.
  */
 export interface StoreBackend {

@@ -13,7 +13,7 @@ export interface Entry {
   readonly flags: FlagSet;
 }
 
-/** What only the source can tell, asked when it is needed. */
+/** What only the source contains, read when it is needed. */
 export interface SourceFacts {
   size(source: number): number;
   received(source: number): number;

@@ -1,6 +1,6 @@
 import type { Agent } from 'undici';
 
-/** Where a delivery goes, and the secret that tells the receiver who sent it. */
+/** Where a delivery goes, and the secret that authenticates the sender. */
 export interface DeliveryTarget {
   readonly url: string;
   readonly secret: string;

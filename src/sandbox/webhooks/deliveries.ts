@@ -85,7 +85,7 @@ export class Deliveries {
       .sort(byAge);
   }
 
-  /** One delivery of a sample, now, whatever the webhook's status. It is not tried again; the log tells it. */
+  /** One delivery of a sample, now, whatever the webhook's status. It is not retried; the log records it. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
     const { send, now } = this.#ports;
     const createdAt = now();

@@ -24,7 +24,7 @@ export type Webhook = z.infer<typeof webhookState>;
 /** The fields a client sets. */
 export type WebhookFields = Pick<Webhook, 'name' | 'description' | 'events' | 'status' | 'url'>;
 
-/** Told after the store knows. */
+/** Called after the store has the change. */
 interface WebhookEvents {
   changed: [Webhook];
   removed: [Webhook];

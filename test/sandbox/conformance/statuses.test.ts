@@ -55,7 +55,7 @@ test.each(TABLE)('$surface $name succeeds with its status', async (row) => {
   if (usual === 204) expect(answer.bytes).toHaveLength(0);
 });
 
-test('a bulk change of flags tells with 207 that some are missing', async () => {
+test('a bulk change of flags reports with 207 that some are missing', async () => {
   const row = TABLE.find(({ success }) => success.includes(207));
   if (row === undefined) throw new Error('no such row');
   const { json } = await expectStatus(row, 207, { body: { uids: [1, 99], addFlags: ['a'] } });

@@ -168,7 +168,7 @@ test('any bytes at all give a record and a date', () => {
   );
 });
 
-test('a base64 length is told without decoding', () => {
+test('a base64 length is determined without decoding', () => {
   const digits = fc.constantFrom(...'ABab019+/-_=\r\n \u0000$'.split(''));
   fc.assert(
     fc.property(fc.array(digits, { maxLength: 60 }), (characters) => {

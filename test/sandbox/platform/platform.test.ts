@@ -14,7 +14,7 @@ describe('mailboxes', () => {
     return [...JSON.stringify(json).matchAll(/"address":"([^"]+)"/g)].map(([, address]) => address);
   };
 
-  test('are told with what they hold, in kilobytes', async () => {
+  test('are listed with what they hold, in kilobytes', async () => {
     fill(p.served, [mail('a', `X-Fill: ${'x'.repeat(3000)}`), mail('b')]);
     const { json } = await p.call(`GET ${P}/orders/${p.orderId}/mailboxes?search=ADA@`);
     expect(json).toEqual({
@@ -163,7 +163,7 @@ describe('requests that cannot be processed as sent', () => {
   });
 });
 
-test('what fails inside is a 500 that tells nothing, and is reported', async () => {
+test('an internal failure is a 500 that reveals nothing, and is reported', async () => {
   const { store } = p.served.sandbox.service;
   const usage = store.usage.bind(store);
   store.usage = () => {

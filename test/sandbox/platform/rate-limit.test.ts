@@ -59,7 +59,7 @@ describe('the rate limit', () => {
     expect((await p.served.call('GET /api/v1/me')).status).toBe(200);
   });
 
-  test('blocks an address that goes on in spite of refusals', async () => {
+  test('blocks an address that continues in spite of refusals', async () => {
     await p.close();
     p = await platform({
       platformRequestsPerMinute: 2,

@@ -8,7 +8,7 @@ beforeEach(async () => {
 afterEach(() => p.close());
 
 describe('webhooks', () => {
-  test('creating one tells everything, its secret once', async () => {
+  test('creating one returns everything, its secret once', async () => {
     const answer = await p.call(`POST ${P}/mailboxes/${p.idOf(0)}/webhooks`, {
       body: { ...HOOK, description: 'd' },
     });

@@ -9,7 +9,7 @@ beforeEach(async () => {
 afterEach(() => h.close());
 
 describe('mail that arrives', () => {
-  test('is told to the webhooks of its mailbox, with their secret', async () => {
+  test('is reported to the webhooks of its mailbox, with their secret', async () => {
     const receiver = await h.receiver();
     const hook = await h.createHook(receiver.url);
     await h.arrive(0, 'Grüße');
@@ -64,7 +64,7 @@ describe('mail that arrives', () => {
     expect(JSON.parse(receiver.got[0]?.body ?? '')).toMatchObject({ data: { path: 'INBOX' } });
   });
 
-  test('is all that counts: moving, flagging, reading and deleting tell nothing', async () => {
+  test('is all that counts: moving, flagging, reading and deleting report nothing', async () => {
     const receiver = await h.receiver();
     await h.arrive();
     await h.arrive();

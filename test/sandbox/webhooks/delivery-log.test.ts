@@ -41,7 +41,7 @@ test('finished deliveries are kept up to a number, queued ones however many', ()
   expect(again.queuedCount).toBe(2);
 });
 
-test('the log is told newest first, in pages, of all mailboxes of an order or of one', async () => {
+test('the log is listed newest first, in pages, for all mailboxes of an order or for one', async () => {
   const receiver = await h.receiver(statuses(200));
   await h.createHook(receiver.url);
   const other = h.served.sandbox.mailboxes[1]?.resourceId ?? '';

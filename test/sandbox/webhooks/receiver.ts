@@ -15,7 +15,7 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** @param answer is told which request it is, from 1 */
+/** @param answer receives the number of the request, from 1 */
 export async function receive(
   answer: (request: number, response: ServerResponse) => void = (_, response) => response.end(),
 ): Promise<Receiver> {

@@ -145,7 +145,7 @@ const FLAGS = ['\\Seen', '\\Flagged', '\\Answered', '$label'] as const;
 
 /** The origin of a history: its folders, and the numbers that make every message its own. */
 export class Actor {
-  /** Folders whose uids were handed out anew: there a uid says nothing about what was under it before. */
+  /** Folders whose uids were reassigned: there a uid says nothing about the message that had it before. */
   readonly renumbered = new Set<string>();
   readonly #folders: Map<string, ModelFolder>;
   #messages = 0;

@@ -12,7 +12,7 @@ const QUIET = {
 
 /** Histories that once ended with a mirror unlike its origin, as they were shrunk, by what went wrong. */
 export const REGRESSIONS: Readonly<Record<string, History>> = {
-  'uids handed out anew between a listing and its sources: bytes were filed under other messages': {
+  'uids reassigned between a listing and its sources: bytes were filed under other messages': {
     host: 'plain',
     start: [6, 0],
     steps: [
@@ -23,7 +23,7 @@ export const REGRESSIONS: Readonly<Record<string, History>> = {
       { between: [], pass: QUIET },
     ],
   },
-  'uids handed out anew before an assumed place was verified: the past was corrected to another message':
+  'uids reassigned before an assumed place was verified: the past was corrected to another message':
     {
       host: 'plain',
       start: [0, 2],

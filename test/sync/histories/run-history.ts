@@ -245,7 +245,7 @@ class World {
         const message = this.actor.folders.get(request.folder)?.messages.get(request.uid);
         const known = committed.get(`${request.folder}/${request.uid}`);
         // Bytes that were committed under this very uid are not asked for again. In a new generation there is a
-        // reason to: of copies that moved and were renumbered nobody can tell which is which without their bytes.
+        // reason to: copies that moved and were renumbered cannot be distinguished without their bytes.
         const same = message !== undefined && known !== undefined && hash(message.raw) === known;
         if (same && !this.actor.renumbered.has(request.folder)) {
           throw new Error(`fetched again: ${request.folder}/${request.uid}`);

@@ -59,7 +59,7 @@ function listing(uid: number, flags: readonly string[] = []): Listing {
 describe('observing an answer', () => {
   const fingerprint = (item: Listing): string => item.subject ?? '';
 
-  it('tells apart what appeared, changed, is missing and contradicts', () => {
+  it('distinguishes what appeared, changed, is missing and contradicts', () => {
     const open = new Map([
       [1, { flags: ['\\Seen'], fingerprint: 's1' }],
       [2, { flags: [], fingerprint: 's2' }],
@@ -129,7 +129,7 @@ describe('the order of folders', () => {
 
 describe('the forecast', () => {
   it('counts one request per message, per page of 100 and per listing', () => {
-    const told = forecast({
+    const estimate = forecast({
       mailboxes: 1,
       folders: [
         { messages: 250, known: 0 },
@@ -138,7 +138,7 @@ describe('the forecast', () => {
       sizes: { count: 100, bytes: 1_000_000 },
       requestsPerMinute: 60,
     });
-    expect(told).toMatchObject({ messages: 250, bytes: 2_500_000, requests: 250 + 3 + 1 + 2 });
-    expect(told.hours).toBeCloseTo(256 / 3600, 5);
+    expect(estimate).toMatchObject({ messages: 250, bytes: 2_500_000, requests: 250 + 3 + 1 + 2 });
+    expect(estimate.hours).toBeCloseTo(256 / 3600, 5);
   });
 });

@@ -10,7 +10,7 @@ import type { Operation } from '../../../wire/operation.ts';
 import type { CommandContext } from '../../context.ts';
 import { bodyFields } from './params.ts';
 
-/** No service takes more in one request; whoever pipes the wrong thing here is told so early. */
+/** No service accepts more in one request; wrong input piped here is refused early. */
 const MOST_BODY_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -35,13 +35,13 @@ export async function readBody(
     const { text, source } = await bodyText(given, context);
     body = objectIn(text, source);
   }
-  mindFields(operation, Object.keys(body));
+  checkFields(operation, Object.keys(body));
   encodeBody(operation.body, body, operation.name);
   return body;
 }
 
-/** A field that is misspelt, or not there at all, is better told by its name than by its bounds. */
-function mindFields(operation: Operation, given: readonly string[]): void {
+/** For a misspelt or missing field, an error with its name helps more than one with its bounds. */
+function checkFields(operation: Operation, given: readonly string[]): void {
   const fields = bodyFields(operation);
   const known = fields.map(({ name }) => name);
   const unknown = given.find((name) => !known.includes(name));

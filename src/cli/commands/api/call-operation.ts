@@ -32,9 +32,9 @@ export async function callOperation(
   const settings = settingsOf(context);
   const account = oneAccount(settings, command.account);
   const params = readParams(operation, command.params, filledBy(operation, account));
-  mindTerminal(context, operation, command.output);
+  refuseTerminal(context, operation, command.output);
   const body = await readBody(operation, command.body, context);
-  // A limit of the operation's own is told rather than waited for: somebody looks on.
+  // The operation's own limit is reported instead of waited for: somebody is watching.
   const retries = operation.ownLimit ? { budgetMs: 0 } : {};
   return withClients(
     context,
@@ -77,7 +77,7 @@ function filledBy(operation: Operation, { name, platform }: AccountSettings): Pa
 }
 
 /** Mail can hold sequences that a terminal obeys. */
-function mindTerminal(
+function refuseTerminal(
   { output }: CommandContext,
   operation: Operation,
   file: string | undefined,

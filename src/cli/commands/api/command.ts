@@ -14,13 +14,13 @@ interface ApiLine {
 }
 
 const HELP = `
-Calls one operation of the service's interface, on either surface, and shows its answer as it came: JSON as
+Calls one operation of the service's interface, on either surface, and prints its answer unchanged: JSON as
 one object, raw sources and attachments byte for byte. Parameters and body are checked before anything is
-sent. Those of the platform surface (platform.…) need accounts[].platform in the configuration.
+sent. Operations of the platform surface (platform.…) need accounts[].platform in the configuration.
 
 mailbox= takes the address of a mailbox or its resource id. A body is JSON: from a file, from standard input
-(-), or typed in place. What cannot be undone asks on a terminal, and needs --yes elsewhere. An answer 207
-(only a part was done) ends with 1.
+(-), or typed directly. Operations that cannot be undone ask for confirmation on a terminal and need --yes
+elsewhere. An answer 207 (partial success) exits with code 1.
 
 EXAMPLES
   mailkeep api --list
@@ -39,9 +39,9 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--body <file>', 'the request body, as JSON; - is standard input')
     .option('--account <name>', 'the account of the configuration, where there are several')
     .option('--output <file>', 'write the answer to this file')
-    .option('--yes', 'do what cannot be undone without asking')
-    .option('--list', 'list every operation with what it takes')
-    .option('--describe', 'tell all about the operation, and call nothing')
+    .option('--yes', 'do not ask for confirmation')
+    .option('--list', 'list every operation with its parameters')
+    .option('--describe', 'describe the operation, without calling it')
     .addHelpText('after', HELP)
     .action((operation: string | undefined, options: ApiLine) =>
       chosen(async (context) => {

@@ -115,7 +115,7 @@ const MAILBOX = 'mailbox';
 const PAGE_SIZES: ReadonlySet<string> = new Set(['perPage', 'per_page']);
 
 export interface GivenParams {
-  /** Typed and within their bounds; an address in the place of a mailbox is left as it is. */
+  /** Typed and within their bounds; an address given as a mailbox stays as it is. */
   readonly values: ParamValues;
   /** The mailbox parameter that holds an address, to be looked up. */
   readonly address: { readonly param: string; readonly address: string } | null;

@@ -16,8 +16,8 @@ import type { CommandContext } from '../../context.ts';
 import { visibleJson } from '../../service/clients.ts';
 
 /**
- * Writes an answer to a file, for its owner alone (0600), in the place of one that is there: the whole answer or
- * nothing. What is no regular file (a pipe, /dev/null) is written to as it is.
+ * Writes an answer to a file that only its owner can read (0600), replacing an existing one: the complete answer or
+ * nothing. Anything that is not a regular file (a pipe, /dev/null) is written to directly.
  *
  * @throws usage-save-failed
  */
@@ -123,16 +123,18 @@ async function showObject(
     );
   }
   if (status === ACCEPTED) {
-    notices.say('Accepted (202): the service finishes it later. Look again; do not send it again.');
+    notices.say(
+      'Accepted (202): the service finishes it later. Check the result; do not send it again.',
+    );
   }
   if (status === PARTLY) {
-    notices.warn('only a part of it was done (207); the answer names what was not.');
+    notices.warn('only partly done (207); the answer names what failed.');
   }
   const page = answer.kind === 'json' ? pageNotice(operation, answer.json) : null;
   if (page !== null) notices.say(page);
 }
 
-/** Of 200 and 201 the body as it came; what other statuses mean is said beside it. */
+/** Returns the body of 200 and 201 as it came; for other statuses, also what they mean. */
 function objectOf(answer: Exclude<RawAnswer, { kind: 'bytes' }>): unknown {
   const { status } = answer;
   const body = answer.kind === 'json' ? answer.json : null;

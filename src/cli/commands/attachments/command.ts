@@ -13,10 +13,10 @@ import { oneMessage } from '../../unknown-names.ts';
 import { saveAttachments } from './save-attachments.ts';
 
 const HELP = `
-Lists the attachments of a message, or saves them. File names come from the sender: they are made safe, no
-file is overwritten, and none is written outside the folder.
+Lists the attachments of a message, or saves them. File names come from the sender: mailkeep makes them safe,
+overwrites no file, and writes nothing outside the folder.
 
-Where an attachment's own text is not searchable, the list says why: it is still to be read, or could not be
+If the text of an attachment is not searchable, the list shows why: it is not read yet, or could not be read
 (encrypted, malformed, …).
 
 EXAMPLES
@@ -26,7 +26,7 @@ EXAMPLES
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .argument('<id>', 'id of a message, or its beginning')
-    .option('--save <dir>', 'save them all into this folder')
+    .option('--save <dir>', 'save all of them to this folder')
     .addHelpText('after', HELP)
     .action((typed: string, options: { readonly save?: string }) =>
       chosen(async (context) => {

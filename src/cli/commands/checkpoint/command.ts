@@ -7,12 +7,12 @@ interface CheckpointLine {
 }
 
 const HELP = `
-Prints a signed statement of the log's last commit, and writes it to a file. The hash of a commit covers
-everything before it: keep the statement where the archive is not (print it, mail it to yourself), and
-"mailkeep verify --checkpoint FILE" proves later that nothing before it was changed or cut off.
+Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
+everything before it. Keep the statement away from the archive (print it, mail it to yourself):
+"mailkeep verify --checkpoint FILE" can prove later that nothing before it was changed or cut off.
 
 The statement is signed with an Ed25519 key: --key FILE (PKCS #8, PEM), or checkpoint.key in the archive's
-folder, which is made when there is none. It names no mail, no mailbox and no host.
+folder, which is created if missing. It names no mail, no mailbox and no host.
 
 EXAMPLES
   mailkeep checkpoint
@@ -20,7 +20,7 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .option('--to <file>', 'where to write it; checkpoints/NUMBER.json of the archive if not said')
+    .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
     .option('--key <file>', 'sign with this key')
     .addHelpText('after', HELP)
     .action((options: CheckpointLine) =>

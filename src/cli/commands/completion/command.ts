@@ -4,8 +4,8 @@ import type { Body } from '../../context.ts';
 import { SHELLS, type Shell, shellScript } from './shell-script.ts';
 
 const HELP = `
-Prints the script that teaches a shell to complete mailkeep: commands, options, mailboxes, folders and the
-operators of search. Names come from the archive, which is only read.
+Prints a script that lets a shell complete mailkeep's commands, options, mailboxes, folders and search
+operators. Names come from the archive, which is only read.
 
 EXAMPLES
   source <(mailkeep completion bash)                                     in ~/.bashrc

@@ -3,9 +3,9 @@ import type { Body } from '../../context.ts';
 import { exitStatusHelp } from '../../exit-help.ts';
 
 const HELP = `
-"check" reads the configuration as every other command does, reports all that is wrong with it, and tries to read the
-tokens; it asks neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in force:
-where the file came from, what is a default, and *** instead of a secret.
+"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens. It
+contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
+the file was found and which values are defaults; secrets are printed as ***.
 
 EXAMPLES
   mailkeep config check --config /etc/mailkeep/config.json
@@ -20,7 +20,7 @@ const PARTS = [
   ],
   [
     'show',
-    'print every field in force, without secrets',
+    'print every field in effect, without secrets',
     async () => (await import('./show.ts')).showConfig,
   ],
 ] as const;

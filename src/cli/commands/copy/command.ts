@@ -2,12 +2,12 @@ import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
 
 const HELP = `
-Brings another folder (on another disk, a mounted share) to the same commits. What it has already is not
-copied again; every segment is read back and verified before it takes its place, and what was purged here is
-purged there. It can run beside a sync, and it is safe to interrupt. The copy is an archive of its own:
-"mailkeep verify --data DIR" proves it, and with --rebuild it can be searched with --data DIR.
+Updates a copy of the archive in another folder (on another disk, a mounted share) to the same commits. Existing data is
+not copied again. Every segment is read back and verified before it is put in place, and what was purged here
+is purged there. The command can run during a sync, and can be interrupted safely. The copy is a complete
+archive: "mailkeep verify --data DIR" verifies it, and with --rebuild it can be searched with --data DIR.
 
-A copy that has more than this archive, or something else, is never changed.
+A copy that has more commits than this archive, or different ones, is never changed.
 
 EXAMPLES
   mailkeep copy --to /media/usb/archive
@@ -16,7 +16,7 @@ EXAMPLES
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .requiredOption('--to <dir>', 'the folder of the copy')
-    .option('--rebuild', 'make the catalog of the copy, so that it can be searched')
+    .option('--rebuild', 'build the catalog of the copy, so that it can be searched')
     .addHelpText('after', HELP)
     .action((options: { readonly to: string; readonly rebuild?: boolean }) =>
       chosen(async (context) => {

@@ -2,19 +2,19 @@ import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
 
 const HELP = `
-Runs in the foreground until it is told to end, and keeps the archive fresh: a pass over all mailboxes by
-schedule.sync, every message and flag by schedule.sweep, every byte of the archive by schedule.verify, a
-mailbox at once when a webhook tells of mail. What was missed while the machine slept is made up for once.
-What fails, and works again, is told by notify.
+Runs in the foreground until it is stopped, and keeps the archive up to date: schedule.sync starts a pass over
+all mailboxes, schedule.sweep compares every message and flag, schedule.verify reads every byte of the
+archive, and a webhook that reports new mail starts a pass over its mailbox at once. Runs missed while the
+machine slept are made up for once. Failures and recoveries are reported by notify.
 
-Commands work beside it: reading commands as ever, and "sync" is handed to it. A second daemon on the same
-archive ends with code 5.
+Other commands work while it runs: reading commands as usual, and "sync" is handed to the daemon. A second
+daemon on the same archive exits with code 5.
 
-SIGTERM and SIGINT end it within ten seconds, with code 0. SIGHUP reloads the configuration; when that is
-wrong, it says why and goes on with the old one.
+SIGTERM and SIGINT stop it within ten seconds, with code 0. SIGHUP reloads the configuration; if that is
+invalid, the daemon logs why and keeps the old one.
 
-The log goes to standard output: JSON Lines, or lines for people on a terminal. It names mailboxes by their
-resource ids, and holds no addresses, subjects or secrets.
+The log goes to standard output: JSON Lines, or readable lines on a terminal. It names mailboxes by their
+resource ids, and contains no addresses, subjects or secrets.
 
 EXAMPLES
   mailkeep daemon --config /etc/mailkeep/config.json

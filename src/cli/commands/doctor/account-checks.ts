@@ -43,11 +43,11 @@ export async function accountChecks(
     async (clients) => {
       const reached = await attempt('service', name, checks, async () => {
         const { mailboxes } = await clients.reach();
-        const message = `${clients.mailbox.host} takes the token, which reaches ${counted(mailboxes.length, 'mailbox', 'mailboxes')}.`;
+        const message = `${clients.mailbox.host} accepts the token, which reaches ${counted(mailboxes.length, 'mailbox', 'mailboxes')}.`;
         const at = { name: 'service', about: name, message };
         return mailboxes.length > 0
           ? well(at)
-          : warned({ ...at, remedy: 'Make a token that may read the mailboxes.' });
+          : warned({ ...at, remedy: 'Create a token that may read the mailboxes.' });
       });
       if (reached) checks.push(await clockCheck(context, account));
       checks.push(...(await webhookChecks(context, settings, clients)));
@@ -82,7 +82,7 @@ async function clockCheck(
   const at = { name: 'clock', about: name };
   const reading = await clockOf(baseUrl, now, signal);
   if (reading === null) {
-    return skipped({ ...at, message: 'The service does not say what time it is.' });
+    return skipped({ ...at, message: 'The service does not report the time.' });
   }
   const skew = skewOf(reading);
   if (Math.abs(skew) <= MOST_SKEW_MS) {
@@ -91,7 +91,7 @@ async function clockCheck(
   return warned({
     ...at,
     message: `This machine's clock is ${span(Math.abs(skew))} ${skew > 0 ? 'ahead of' : 'behind'} the service's.`,
-    remedy: 'Let it be set by the network: "timedatectl set-ntp true".',
+    remedy: 'Synchronise it over the network: "timedatectl set-ntp true".',
   });
 }
 
@@ -136,14 +136,14 @@ async function webhookChecks(
   });
   if (!known) return checks;
   if (own.length === 0) {
-    const at = { name: 'webhook', about, message: 'No webhook was created from here.' };
+    const at = { name: 'webhook', about, message: 'This archive created no webhook.' };
     if (webhook === null) return [skipped(at)];
     const remedy =
       '"mailkeep webhooks create --mailbox M" makes one; until then the schedule finds new mail.';
     return [warned({ ...at, remedy })];
   }
   if (platform === null) {
-    const message = `${counted(own.length, 'webhook')}; whether they deliver is told by the platform surface only.`;
+    const message = `${counted(own.length, 'webhook')}; only the platform surface reports whether they deliver.`;
     const remedy = 'Add accounts[].platform to the configuration.';
     return [skipped({ name: 'webhook', about, message, remedy })];
   }

@@ -33,7 +33,7 @@ export async function archiveChecks(
   ];
   try {
     if (!holdsArchive(dataDir, true)) {
-      const message = `There is no archive in ${dataDir} yet: the first sync makes it.`;
+      const message = `There is no archive in ${dataDir} yet: the first sync creates it.`;
       return [...checks, skipped({ name: 'lock', about: null, message })];
     }
   } catch (error) {
@@ -47,7 +47,7 @@ function fileSystemCheck(dataDir: string, allowNetwork: boolean): Check {
   const at = { name: 'file-system', about: null };
   const found = fileSystemOf(dataDir);
   if (found === null) {
-    return skipped({ ...at, message: 'The file system cannot be told on this system.' });
+    return skipped({ ...at, message: 'The file system type cannot be determined on this system.' });
   }
   const { type, mountPoint, network } = found;
   if (!network) return well({ ...at, message: `${dataDir} is on ${type} (${mountPoint}).` });
@@ -68,7 +68,7 @@ async function spaceCheck(dataDir: string, minFreeBytes: number): Promise<Check>
   const message = `${bytes(free)} are free${until}.`;
   // A first sync, and rewriting the catalog, need room for a while.
   if (free < 2 * minFreeBytes) {
-    return warned({ ...at, message, remedy: 'Make room, or lower minFreeBytes.' });
+    return warned({ ...at, message, remedy: 'Free some space, or lower minFreeBytes.' });
   }
   return well({ ...at, message });
 }
@@ -77,7 +77,7 @@ function lockCheck(dataDir: string): Check {
   const at = { name: 'lock', about: null };
   try {
     tryLock(dataDir);
-    return well({ ...at, message: 'Nobody writes to the archive.' });
+    return well({ ...at, message: 'No process is writing to the archive.' });
   } catch (error) {
     if (hasCode(error, 'archive-in-use')) {
       const holder = noteOfHolder(dataDir);
@@ -85,7 +85,7 @@ function lockCheck(dataDir: string): Check {
         holder === null
           ? 'a daemon, or a sync'
           : holderText(holder.pid, holder.command, holder.since, holder.host);
-      return well({ ...at, message: `Another process writes to the archive: ${who}.` });
+      return well({ ...at, message: `Another process is writing to the archive: ${who}.` });
     }
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);
@@ -106,7 +106,7 @@ function verificationCheck(dataDir: string, now: number): Check {
     if (last.damage !== null) return failed(at.name, at.about, damageError(last.damage));
     return well({ ...at, message: `The archive was ${verifiedText(shown, now)}.` });
   } catch (error) {
-    // The state is damaged, say: what it knew of the archive's damage cannot be told.
+    // For example, the state is damaged: what it knew about the archive's damage is unknown.
     if (!(error instanceof MailkeepError)) throw error;
     return failed(at.name, at.about, error);
   } finally {

@@ -2,12 +2,12 @@ import type { Command } from 'commander';
 import type { Body } from '../../context.ts';
 
 const HELP = `
-Looks at everything that a sync needs, and says in a line each how it is and what to do about it: the configuration,
-the file system of the archive and its free space, whether it can be written, its log, its lock and its last
-verification; for each account the token, the service, the clocks and
-the webhooks. Leaves nothing behind. Some five requests for each account.
+Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
+configuration; the archive's file system, free space, write access, log, lock and last verification; and for
+each account the token, the service, the clocks and the webhooks. It leaves nothing behind, and takes about
+five requests for each account.
 
-It ends with 0 when nothing failed, though there may be warnings; else as a sync would.
+The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.
 
 EXAMPLES
   mailkeep doctor

@@ -51,7 +51,7 @@ function fallbackDataDir({ globals, surroundings }: CommandContext): string | nu
     return locateDataDir(globals, surroundings);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
-    // Told already: the configuration cannot be read.
+    // Reported already: the configuration cannot be read.
     return null;
   }
 }

@@ -26,12 +26,12 @@ import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { oneMessage, refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
 
-/** More places than this nobody reads; the manifest and `--json` have them all. */
-const MOST_TOLD = 20;
+/** Nobody reads more places than this; the manifest and `--json` have them all. */
+const MOST_SHOWN = 20;
 
 const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
-  quarantined: 'in quarantine: its bytes never came whole',
-  damaged: 'DAMAGED: its stored bytes are not what they were',
+  quarantined: 'in quarantine: it could not be fetched completely',
+  damaged: 'DAMAGED: its stored bytes were changed',
   purged: 'its bytes were removed on purpose',
 };
 
@@ -46,9 +46,9 @@ export function exportText(result: ExportResult): string {
       ? [`${counted(kept, 'place')} of earlier exports are there in addition to those asked for`]
       : []),
     ...(lost > 0 ? [`${counted(lost, 'place')} could not be exported:`] : []),
-    ...failures.slice(0, MOST_TOLD).map(failureText),
-    ...(failures.length > MOST_TOLD
-      ? [`  … and ${counted(lost - MOST_TOLD, 'more')}; --json and the manifest name them`]
+    ...failures.slice(0, MOST_SHOWN).map(failureText),
+    ...(failures.length > MOST_SHOWN
+      ? [`  … and ${counted(lost - MOST_SHOWN, 'more')}; --json and the manifest name them`]
       : []),
   ].join('\n');
 }
@@ -126,17 +126,17 @@ interface ExportLine {
 }
 
 const HELP = `
-Writes the exact source of every message, one for each place. Without network, account or configuration.
+Writes the exact source of every message, once for each place. Needs no network, account or configuration.
 
-  eml      a folder: MAILBOX/FOLDER/NAME.eml; names tell date (UTC), sender, subject, id and uid
+  eml      a folder: MAILBOX/FOLDER/NAME.eml; names contain date (UTC), sender, subject, id and uid
   zip      one file with the same names; the same state of the archive gives the same bytes
   mbox     a folder: MAILBOX/FOLDER.mbox, in the mboxrd form
   maildir  a folder: a Maildir++ for each mailbox, flags in the names, received dates as times of files
 
-Beside the messages there is a manifest, mailkeep-export.json, with the hash of each of them. An export that was
-interrupted goes on when the same command is run again. --query takes what search takes, saved searches as well, and
-means all places of the messages it finds; --ids takes what "search --format ids" and "list --format ids" print, and
-means all places of these. --mailbox and --folder narrow the places, and take what list takes.
+A manifest, mailkeep-export.json, lists the hash of each message. To continue an interrupted export, run the
+same command again. --query takes a query of search, including saved searches, and selects all places of the
+messages it finds. --ids takes what "search --format ids" and "list --format ids" print, and selects all places
+of those messages. --mailbox and --folder narrow the places, and take what list takes.
 
 EXAMPLES
   mailkeep export --to backup --format eml
@@ -147,9 +147,13 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .requiredOption('--to <path>', 'where to: a file for zip, else a folder')
-    .addOption(new Option('--format <format>', 'how').choices(EXPORT_FORMATS).makeOptionMandatory())
-    .option('--query <Q>', 'only messages that this finds')
+    .requiredOption('--to <path>', 'target: a file for zip, otherwise a folder')
+    .addOption(
+      new Option('--format <format>', 'format of the export')
+        .choices(EXPORT_FORMATS)
+        .makeOptionMandatory(),
+    )
+    .option('--query <Q>', 'only messages that this query finds')
     .addOption(
       new Option(
         '--ids <file>',
@@ -157,11 +161,11 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       ).conflicts('query'),
     )
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
-    .option('--folder <path>', 'only this folder: a path, a pattern, or such as sent')
-    .option('--deleted', 'what is no longer at the service, instead of what is')
-    .option('--as-of <T>', 'what there was at that time')
-    .option('--incremental', 'add what is new since the last export to the same place')
-    .option('--sidecar', 'beside the messages, JSON with places, flags and history')
+    .option('--folder <path>', 'only this folder: a path, a pattern, or a purpose such as sent')
+    .option('--deleted', 'messages deleted at the service, instead of those still there')
+    .option('--as-of <T>', 'what existed at that time')
+    .option('--incremental', 'add what is new since the last export to the same target')
+    .option('--sidecar', 'also write JSON with places, flags and history of each message')
     .option('--status-headers', 'mbox: put Status, X-Status and X-Keywords into the messages')
     .addHelpText('after', HELP)
     .action((options: ExportLine) => chosen((context) => exportPlaces(context, options)));

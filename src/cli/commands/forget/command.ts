@@ -3,19 +3,19 @@ import type { Body } from '../../context.ts';
 import type { QuarantineChoice } from '../quarantine/list.ts';
 
 const HELP = `
-Removes messages for good, for example because somebody asks for it who has the right to: their bytes, the text
-taken from them and from their attachments, the words of the index, what was listed of them, bytes kept aside,
-and every older file that has any of it. The catalog is rebuilt for that, which takes a while. An attachment
-that another message has as well stays, and that message is named.
+Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
+text taken from them and from their attachments, their words in the index, what was listed about them, bytes
+kept aside, and every older file with any of it. The catalog is rebuilt for that, which takes a while. An
+attachment that another message shares stays, and that message is named.
 
-What is left is the id, when it was forgotten, and the places at which the service still shows it: there it is
-not fetched again, and counts as forgotten in the closing sentence of a sync. At another place it is recognised by
-its hash and not stored. Exports, second copies, backups and snapshots are not reached: "mailkeep copy" removes it
-from a copy.
+What remains is the id, the time, and the places at which the service still shows the message: it is not
+fetched there again, and counts as forgotten in the summary of a sync. At another place it is recognised by
+its hash and not stored. Exports, second copies, backups and snapshots are not changed: "mailkeep copy"
+removes it from a copy.
 
---quarantine forgets what could not be fetched whole; choose by --mailbox, --folder and --uid.
+--quarantine forgets messages that could not be fetched completely; select with --mailbox, --folder and --uid.
 
-Interrupted at any moment, the same command finishes.
+After an interruption at any moment, the same command finishes the work.
 
 EXAMPLES
   mailkeep forget 3f2a91c4

@@ -32,10 +32,10 @@ const SHORT = 12;
  *
  * @throws usage-invalid, usage-unknown-message, usage-ambiguous-id, forget-nothing-chosen, operation-needs-yes,
  *   archive-in-use: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command goes on
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
-  mindChoice(options);
+  checkChoice(options);
   const reader = openReader(context);
   const { dataDir } = reader;
   try {
@@ -49,7 +49,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     if (before?.closed === true) writer = await openWriter(context, dataDir);
     const { facts: fresh, wanted, lines, already } = chosen(writer, options);
     if (fresh.length + already.length === 0) throw retentionError('forget-nothing-chosen', {});
-    context.notices.say('Reading the log for what belongs to these messages.');
+    context.notices.say('Reading the log for data of these messages.');
     const survey = await surveyPurge(realFiles, dataDir, wanted, context.signal);
     // What had been forgotten can have been in quarantine since, when it came again.
     const facts = fresh.length === 0 && survey.records.size === 0 ? [] : [...fresh, ...already];
@@ -58,8 +58,8 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
       await context.output.object({ forgotten, shared: [] }, () => goneText(forgotten));
       return EXIT.done;
     }
-    const told = [...lines, ...sharedText(survey)];
-    if (!options.yes && !(await confirmed(context, 'forget', told))) return EXIT.done;
+    const shown = [...lines, ...sharedText(survey)];
+    if (!options.yes && !(await confirmed(context, 'forget', shown))) return EXIT.done;
     const { log, catalog } = writer;
     catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
     const done = await finishPurge(context, writer);
@@ -76,13 +76,13 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   }
 }
 
-function mindChoice({ ids, quarantine, mailbox, folder, uid }: ForgetOptions): void {
+function checkChoice({ ids, quarantine, mailbox, folder, uid }: ForgetOptions): void {
   const invalid = (problem: string) => usageError('usage-invalid', { command: 'forget', problem });
   const places = [mailbox, folder, uid].some((option) => option !== undefined);
   if (quarantine ? ids.length > 0 : places) {
     throw invalid('--mailbox, --folder and --uid belong to --quarantine, which takes no ids.');
   }
-  if (quarantine && !places) throw invalid('choose by --mailbox, --folder and --uid.');
+  if (quarantine && !places) throw invalid('select with --mailbox, --folder and --uid.');
   if (!quarantine && ids.length === 0) throw invalid('name the messages by their ids.');
 }
 
@@ -116,7 +116,7 @@ function chosen(writer: Writer, options: ForgetOptions) {
   }
   if (options.quarantine) {
     for (const entry of chosenEntries(catalog, options)) {
-      // Nothing of it is known by a hash: a number stands for it, which tells nothing.
+      // No hash of it is known: a number stands for it, which reveals nothing.
       const id = randomBytes(32).toString('hex');
       const place = placeOf(entry);
       quarantined.set(id, place);

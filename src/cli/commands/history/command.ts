@@ -7,8 +7,8 @@ import { dateText } from '../../place-line.ts';
 import { oneMessage, purgedMessage } from '../../unknown-names.ts';
 
 const HELP = `
-Every fact the archive knows about a message: where it appeared, how its flags changed, where it ended. Of one that
-was pruned or forgotten it knows that, and when.
+Lists every recorded fact about a message: where it appeared, how its flags changed, where it was deleted. For a
+pruned or forgotten message, only that and when is left.
 
 EXAMPLE
   mailkeep history 3f2a91c4`;
@@ -54,7 +54,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 const ENDED: Readonly<Record<string, string>> = {
   missing: 'no longer at the service',
   moved: 'moved to another folder',
-  replaced: 'another message has taken its number',
+  replaced: 'another message has its uid now',
   renumbered: 'the service renumbered the folder',
   'folder-gone': 'its folder is no longer at the service',
   forgotten: 'forgotten',

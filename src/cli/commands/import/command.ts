@@ -13,30 +13,31 @@ import type { Body, CommandContext } from '../../context.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `
-Brings old backups into the archive: .eml files, mbox files and Maildirs (with their flags, folders and dates)
-become a mailbox of their own, which list, search and export treat like any other and no sync ever touches.
-Every byte stays as it is. What a folder of that mailbox has already is not added again.
+Imports old backups into the archive: .eml files, mbox files and Maildirs (with their flags, folders and
+dates) become a mailbox of their own. list, search and export treat it like any other, and no sync touches it.
+Every byte stays as it is. A message that a folder of that mailbox already has is not added again.
 
-A folder with cur/ and new/ is a Maildir. Any other folder is walked: folders in it become folders of the
-mailbox, .eml files messages, and files that begin with "From " mboxes. These are read as mboxrd: one ">" comes
-off every line of ">"s followed by "From ". For mboxo files that is right as well, but for lines that were
-">From " before they were quoted.
+A folder with cur/ and new/ is a Maildir. Any other folder is walked: its folders become folders of the
+mailbox, .eml files become messages, and files that begin with "From " are read as mboxes. mboxes are read as
+mboxrd: one ">" is removed from every line of ">"s followed by "From ". That is also right for mboxo files,
+except for lines that were ">From " before they were quoted.
 
-What mailkeep exported comes back with its folders and their special use, flags and received dates, in every
-format: from the manifest (mailkeep-export.json) in the folder or above it, or in the zip. A message whose bytes
-are not those that the manifest lists, and one that is missing, is named; without a manifest, or with a damaged
-one, an export is imported like any other folder.
+What mailkeep exported is restored with its folders and their special use, flags and received dates, in every
+format: from the manifest (mailkeep-export.json) in the folder or above it, or in the zip. Missing messages,
+and messages whose bytes differ from the manifest, are named. Without a manifest, or with a damaged one, an
+export is imported like any other folder.
 
-What cannot be read is named, the rest is imported, and the command ends with 1; so it does for an mbox without
-a "From " line, and for one with bytes before the first. A path that is not there, and a file that is neither an
-mbox nor a message (ending in .eml, or beginning with a header field), end it before anything is imported.
+What cannot be read is named, the rest is imported, and the exit code is 1; the same holds for an mbox without
+a "From " line, and for one with bytes before the first. A path that does not exist, or a file that is neither
+an mbox nor a message (ending in .eml, or beginning with a header field), stops the command before anything is
+imported.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
   mailkeep import ~/Maildir ~/saved/*.eml
   mailkeep import /media/usb/mail.zip --mailbox restored`;
 
-const MOST_TOLD = 20;
+const MOST_SHOWN = 20;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
@@ -44,7 +45,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       '<path...>',
       '.eml and mbox files, Maildirs, folders with any of these, or exports of mailkeep',
     )
-    .option('--mailbox <name>', 'what the mailbox is called', 'imported')
+    .option('--mailbox <name>', 'name of the mailbox', 'imported')
     .addHelpText('after', HELP)
     .action((paths: string[], { mailbox }: { readonly mailbox: string }) =>
       chosen((context) => importPaths(context, paths, mailbox.trim())),
@@ -90,10 +91,10 @@ function importText(result: ImportResult): string {
       ),
     ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
     ...failures
-      .slice(0, MOST_TOLD)
+      .slice(0, MOST_SHOWN)
       .map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
-    ...(failures.length > MOST_TOLD
-      ? [`  … and ${count(failures.length - MOST_TOLD)} more; --json names them`]
+    ...(failures.length > MOST_SHOWN
+      ? [`  … and ${count(failures.length - MOST_SHOWN)} more; --json names them`]
       : []),
   ].join('\n');
 }

@@ -93,7 +93,7 @@ export async function chosenRate(
     (rate) => `${count(rate)}: ${span(firstSync(reach, rate).hours * 3_600_000)}`,
   );
   notices.say(
-    `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address that asks too much for a while: if you do not know its limit, begin with ${usual}.`,
+    `Time of the first sync by requests a minute: ${times.join('; ')}. A service may block an address for a while after too many requests: if you do not know its limit, begin with ${usual}.`,
   );
   for (;;) {
     const typed = await asker.line('Requests a minute', String(usual));
@@ -226,7 +226,9 @@ async function askedToken(context: CommandContext, asker: Asker | undefined): Pr
   for (;;) {
     const typed = (await asker?.secret('Token')) ?? '';
     if (typed !== '' || asker === undefined) return literalToken(typed);
-    context.notices.stream.write('The token is what the panel of your mail service shows once.\n');
+    context.notices.stream.write(
+      'Enter the token that the panel of your mail service showed once.\n',
+    );
   }
 }
 

@@ -12,16 +12,17 @@ interface InitOptions {
 }
 
 const HELP = `
-Asks for what is missing where there is a terminal, and asks again after a mistake; elsewhere everything must be
-given, and the token comes on standard input or by --token-env or --token-file. The token is tried at the service
-before anything else is asked or written.
+On a terminal, asks for whatever is missing, and asks again after an invalid answer. Elsewhere, everything must
+be given as options; the token comes from standard input, --token-env or --token-file. The token is tried at
+the service before anything else is asked or written.
 
-The first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, which is
-what init proposes. Your provider knows what the service allows. Where the service refuses requests, mailkeep slows
-down, and "mailkeep status" shows the rate that it learned; rateLimit.requestsPerMinute can be changed at any time.
+The first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
+default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
+mailkeep slows down, and "mailkeep status" shows the rate it learned. You can change
+rateLimit.requestsPerMinute at any time.
 
-The configuration goes to ./config.json, or where --config says, and the token to a
-file beside it, both readable by you alone. No file is ever overwritten.
+The configuration is written to ./config.json or the file given with --config, and the token to a file next to
+it. Only you can read them. No file is ever overwritten.
 
 EXAMPLES
   mailkeep init
@@ -35,7 +36,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--token-file <file>', 'file that holds the token')
     .option(
       '--rate <n>',
-      'most requests a minute (60 if not given)',
+      'most requests a minute (default: 60)',
       wholeNumber(1, MOST_REQUESTS_PER_MINUTE),
     )
     .option('--yes', 'write without asking')

@@ -52,7 +52,7 @@ function reachText(reach: readonly Reach[]): string {
     return `  ${shownName(address)}: ${counted(messages, 'message')} in ${counted(folders.length, 'folder')}`;
   });
   return [
-    `The token is good. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
+    `The token is valid. It reaches ${counted(reach.length, 'mailbox', 'mailboxes')}:`,
     ...lines,
   ].join('\n');
 }
@@ -60,7 +60,7 @@ function reachText(reach: readonly Reach[]): string {
 function configuration(answers: Answers): ConfigInput {
   const { baseUrl, token, newTokenFile, dataDir, file, requestsPerMinute } = answers;
   const folder = path.dirname(file);
-  const beside = (target: string): string => {
+  const relativeToConfig = (target: string): string => {
     const relative = path.relative(folder, target);
     return relative.startsWith('..') || path.isAbsolute(relative) ? target : `./${relative}`;
   };
@@ -72,10 +72,10 @@ function configuration(answers: Answers): ConfigInput {
         baseUrl,
         token:
           newTokenFile !== null
-            ? { file: beside(newTokenFile) }
+            ? { file: relativeToConfig(newTokenFile) }
             : token.kind === 'env'
               ? { env: token.name }
-              : { file: beside(token.name) },
+              : { file: relativeToConfig(token.name) },
       },
     ],
     ...(requestsPerMinute === DEFAULT_REQUESTS_PER_MINUTE

@@ -29,14 +29,15 @@ interface ListLine {
 }
 
 const HELP = `
-One line for each place of a message, newest first: date, id, N when unread, * when flagged, sender,
-subject, folder. A message in two folders has two lines with one id.
+Prints one line for each place of a message, newest first: date, id, N if unread, * if flagged, sender,
+subject, folder. A message in two folders has two lines with the same id.
 
-T is a date (2026-03-01), an ISO time, or a span such as 3d, so long ago. --as-of takes the end of a date, and lists
-what the archive had observed until then. --after and --before take its beginning, as in a search.
+T is a date (2026-03-01), an ISO time, or a span such as 3d for that long ago. --as-of takes the end of a
+date, and lists what the archive had observed until then. --after and --before take its beginning, as in a
+search.
 
-A folder is named by its path, by a pattern with * for any text, or by what it is for: sent, drafts, trash, spam
-(or junk), archive, flagged. A path that exists comes before both.
+A folder is named by its path, by a pattern with * for any text, or by its purpose: sent, drafts, trash, spam
+(or junk), archive, flagged. A path that exists takes precedence over both.
 ${FORMAT_HELP}
 
 EXAMPLES
@@ -48,20 +49,16 @@ EXAMPLES
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
-    .option('--folder <path>', 'only this folder: a path, a pattern, or such as sent')
-    .option('--deleted', 'what is no longer at the service, instead of what is')
+    .option('--folder <path>', 'only this folder: a path, a pattern, or a purpose such as sent')
+    .option('--deleted', 'messages deleted at the service, instead of those still there')
     .addOption(
       new Option(
         '--held',
         'messages held by the brake, though the service no longer shows it',
       ).conflicts(['deleted', 'asOf']),
     )
-    .option('--as-of <T>', 'what there was at that time')
-    .option(
-      '-n, --limit <n>',
-      'how many places to print; all, if not said',
-      wholeNumber(1, 1_000_000),
-    )
+    .option('--as-of <T>', 'what existed at that time')
+    .option('-n, --limit <n>', 'how many places to print (default: all)', wholeNumber(1, 1_000_000))
     .addOption(
       new Option('--sort <order>', 'order of the places by their received dates')
         .choices(['newest', 'oldest'])

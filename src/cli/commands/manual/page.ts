@@ -147,7 +147,7 @@ export async function manualPage(commands: readonly CommandEntry[]): Promise<str
     '.SH DESCRIPTION',
     roffText(top.description),
     '.SH OPTIONS',
-    'These stand before or after any command.',
+    'Write these before or after any command.',
     ...roffRows(top.lists.get('Options') ?? []),
     '.SH COMMANDS',
     ...pages.flat(),

@@ -21,11 +21,11 @@ const GOES: Readonly<Record<PruneReason, string>> = {
 
 const STAYS: Readonly<Record<KeepReason, string>> = {
   hold: 'on hold',
-  'no-rule': 'nothing lets go of them',
+  'no-rule': 'no rule allows it',
   'too-recent': 'ended too recently',
-  unreachable: 'in a mailbox that no account lists now, as far as is known',
-  'not-confirmed': 'no complete look at the folder a week after the end confirmed it',
-  'folder-reused': 'the name of their folder belongs to another folder as well',
+  unreachable: 'in a mailbox that, as far as known, no account lists',
+  'not-confirmed': 'no complete comparison of the folder a week later confirmed the deletion',
+  'folder-reused': 'another folder had the same name',
   'keep-at-least': 'among the newest of their folder (retention.keepAtLeast)',
 };
 
@@ -67,7 +67,7 @@ export function planText(plan: PrunePlan, done: Done | undefined): string {
     ...(done === undefined
       ? prune.length === 0
         ? []
-        : ['Nothing was changed; --apply removes them for good.']
+        : ['Nothing was changed; --apply removes them permanently.']
       : done.segments === 0
         ? []
         : [
@@ -95,10 +95,10 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
 }
 
 /**
- * `mailkeep prune`: tells what may go, or lets go of it.
+ * `mailkeep prune`: shows what may be removed, or removes it.
  *
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
- * @throws log-damaged, disk-full and its like, purge-interrupted: the same command goes on
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
 export async function prune(
   context: CommandContext,
@@ -115,7 +115,7 @@ export async function prune(
     });
     const state = readState(settings.dataDir);
     try {
-      await tell(context, plannedPrune(context, reader.catalog, state, settings.retention));
+      await printPlan(context, plannedPrune(context, reader.catalog, state, settings.retention));
       return EXIT.done;
     } finally {
       state?.close();
@@ -130,7 +130,7 @@ export async function prune(
       writer = await openWriter(context, settings.dataDir, settings.archive.codec);
     const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
     const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
-    await tell(context, plan, {
+    await printPlan(context, plan, {
       segments: (before?.segments ?? 0) + (done?.segments ?? 0),
       bytesFreed: freed(before) + freed(done),
     });
@@ -147,7 +147,7 @@ function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings
 }
 
 async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
-  context.notices.say('Reading the log for what belongs to these messages.');
+  context.notices.say('Reading the log for data of these messages.');
   await journalPrune(writer, plan, context.signal);
   return finishPurge(context, writer);
 }
@@ -156,7 +156,7 @@ function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number
   return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
 }
 
-function tell(
+function printPlan(
   { output }: CommandContext,
   plan: PrunePlan,
   done?: { readonly segments: number; readonly bytesFreed: number },

@@ -3,12 +3,13 @@ import type { Body } from '../../context.ts';
 import { acknowledge, listQuarantine, type QuarantineChoice } from './list.ts';
 
 const HELP = `
-Messages that are at the service and could not be fetched whole: one line each, with the reason and since when.
-They block nothing, count as quarantined in the closing sentence of a sync, and are tried again: at once by
-every mailkeep sync, after ever longer waits by the daemon. One that succeeds leaves the list.
+Lists messages that the service shows but that could not be fetched completely: one line each, with the reason
+and since when. They block nothing, count as quarantined in the summary of a sync, and are retried: by every
+mailkeep sync at once, by the daemon after growing intervals. A message that is fetched leaves the list.
 
-ack keeps what you know about quiet: it stays counted and is still tried, but a sync that fails at it again
-says nothing of it and ends with code 0. Choose by --mailbox, --folder and --uid; --all takes everything.
+ack silences messages you know about: they are still counted and retried, but a sync that fails on them again
+prints nothing about them and exits with code 0. Select with --mailbox, --folder and --uid; --all selects
+everything.
 
 EXAMPLES
   mailkeep quarantine
@@ -21,11 +22,11 @@ interface QuarantineLine extends QuarantineChoice {
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .argument('[action]', 'ack: keep quiet about what is chosen')
+    .argument('[action]', 'ack: silence the selected messages')
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
     .option('--folder <path>', 'only this folder')
     .addOption(new Option('--uid <n>', 'only this uid').argParser(Number))
-    .option('--all', 'with ack: everything that is in quarantine')
+    .option('--all', 'with ack: everything in quarantine')
     .addHelpText('after', HELP)
     .action((action: string | undefined, options: QuarantineLine) =>
       chosen((context) =>

@@ -93,7 +93,7 @@ export async function acknowledge(
     const result = { acknowledged: entries.length };
     await context.output.object(
       result,
-      () => `${counted(entries.length, 'message')} in quarantine will be kept quiet about.`,
+      () => `${counted(entries.length, 'message')} in quarantine silenced.`,
     );
     return EXIT.done;
   } finally {
@@ -116,7 +116,8 @@ export async function listQuarantine(
       await context.output.line(lineOf(entry), () => textOf(entry));
     }
     if (all.length === 0) context.notices.say('Nothing is in quarantine.');
-    else if (chosen.length === 0) context.notices.say('Nothing in quarantine is what you chose.');
+    else if (chosen.length === 0)
+      context.notices.say('Nothing in quarantine matches your selection.');
     return EXIT.done;
   } finally {
     reader.close();
@@ -145,6 +146,6 @@ function textOf(entry: QuarantineEntry): string {
   const { address, folder, uid, subject, reason, detail, size, since, acknowledged } = entry;
   const place = shownName(address, folder, String(uid));
   const why = terminalLine(`${reason}: ${detail}`);
-  const told = acknowledged ? ', acknowledged' : '';
-  return `${dateText(new Date(since).toISOString())}  ${place}  ${terminalLine(subject ?? '(no subject)')} (${bytes(size)}): ${why}${told}`;
+  const note = acknowledged ? ', acknowledged' : '';
+  return `${dateText(new Date(since).toISOString())}  ${place}  ${terminalLine(subject ?? '(no subject)')} (${bytes(size)}): ${why}${note}`;
 }

@@ -15,9 +15,9 @@ import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `
-Rebuilds the catalog from the log next to the old one, and replaces that when it is complete. The log
-is only read. Needs no configuration and no network. Damage is named and ends with code 3;
-the catalog then has everything that can be read.
+Rebuilds the catalog from the log, next to the old one, and replaces the old one when it is complete. The log
+is only read. No configuration or network is needed. Damage is named and exits with code 3; the catalog then
+contains everything that can be read.
 
 EXAMPLE
   mailkeep rebuild --data /var/lib/mailkeep`;

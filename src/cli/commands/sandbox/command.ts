@@ -17,16 +17,16 @@ interface SandboxLine {
 }
 
 const HELP = `
-Serves the mail service's interface on this machine, on 127.0.0.1, until it is interrupted. Once it
-listens, its first line says where, with which tokens and which mailboxes, as one JSON object. Needs no
-configuration and touches no archive.
+Serves the mail service's interface on this machine, on 127.0.0.1, until it is interrupted. Once it listens,
+it prints its addresses, tokens and mailboxes as one JSON object on the first line. It needs no configuration
+and touches no archive.
 
-"control" in that line is an endpoint with a token of its own: deliver mail from outside, add faults, issue
-and revoke tokens, suspend a mailbox, count requests. docs/sandbox.md has its requests.
+"control" in that line is an endpoint with its own token: deliver mail from outside, inject faults, issue and
+revoke tokens, suspend a mailbox, count requests. docs/sandbox.md documents its requests.
 
---from fills INBOX of the first mailbox: a folder with cur/ and new/ is a Maildir; any other folder is
-walked, each file in it being one message byte for byte; a file ending in .mbox is an mbox; any other file
-is one message. Without it there is generated mail, the same for the same --seed.
+--from fills INBOX of the first mailbox: a folder with cur/ and new/ is a Maildir; any other folder is walked,
+and each file in it is one message, byte for byte; a file ending in .mbox is an mbox; any other file is one
+message. Without --from the mail is generated, and is the same for the same --seed.
 
 EXAMPLES
   mailkeep sandbox
@@ -51,17 +51,13 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--state <file>', 'keep everything in this SQLite file (default: in memory)')
     .option(
       '--rpm <n>',
-      'requests a minute that a token may make; who keeps exceeding it is blocked (default: any number)',
+      'requests a minute for each token; clients that keep exceeding it are blocked (default: no limit)',
       wholeNumber(1, 10_000_000),
     )
-    .option(
-      '--latency <ms>',
-      'hold every answer back so long (default: 0)',
-      wholeNumber(0, 600_000),
-    )
+    .option('--latency <ms>', 'delay of every answer (default: 0)', wholeNumber(0, 600_000))
     .option(
       '--allow <recipient>',
-      'only send mail to this address or @domain; may be given several times (default: to all)',
+      'send mail only to this address or @domain; may be given several times (default: to all)',
       recipients,
     )
     .option(
@@ -76,7 +72,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     )
     .option(
       '--webhook-retries <n>',
-      'retries of a delivery that failed (default: 5)',
+      'retries of a failed delivery (default: 5)',
       wholeNumber(0, 100),
     )
     .addHelpText('after', HELP)

@@ -36,10 +36,10 @@ interface SearchLine {
 }
 
 const HELP = `
-Searches everything that was ever archived, without network. Words are looked for in all of a message:
-subject, addresses, text, names of attachments. All words must be there, in any order.
+Searches everything that was ever archived, offline. Words match anywhere in a message: subject, addresses,
+text, names of attachments. All words must match, in any order.
 
-  "two words"            as a phrase            word*         words that begin so
+  "two words"            as a phrase            word*         words with this beginning
   one OR two             either                 -word         without it
   from:anna  to:  cc:    people                 subject:rent  the subject only
   in:INBOX.Sent          a folder               mailbox:anna@example.org
@@ -48,8 +48,7 @@ subject, addresses, text, names of attachments. All words must be there, in any 
   is:unread  is:starred  by flags               -is:deleted   still at the service
   thread:3f2a91c4        the message's thread   @NAME         a saved search
 
-Relative dates in a saved search are those of the day it is used. The manual of the language is
-docs/search.md.
+Relative dates in a saved search are resolved on the day it is used. docs/search.md documents the language.
 ${FORMAT_HELP}
 
 EXAMPLES
@@ -71,7 +70,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .argument('[query...]', 'what to look for', minusWords)
     .option(
       '-n, --limit <n>',
-      'how many messages to print: 20 where it is not given, all as ids or CSV',
+      'how many messages to print (default: 20; as ids or CSV all)',
       wholeNumber(1, 1_000_000),
     )
     .addOption(formatOption().conflicts(['count', 'explain', 'save', 'saved', 'forget']))
@@ -80,14 +79,14 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         .choices(['newest', 'oldest', 'relevance'])
         .default('newest'),
     )
-    .option('--as-of <T>', 'what there was at that time: a date, an ISO time, or 3d ago')
-    .option('--after <id>', 'go on behind this message, the last one of the page before')
-    .option('--count', 'only how many messages there are in all')
-    .option('--explain', 'tell how the query was understood and would be run')
-    .option('--save <name>', 'keep the query under a name, to use as @NAME')
+    .option('--as-of <T>', 'what existed at that time: a date, an ISO time, or a span such as 3d')
+    .option('--after <id>', 'continue after this message, the last one of the previous page')
+    .option('--count', 'print only the total number of messages')
+    .option('--explain', 'show how the query was understood and would be run')
+    .option('--save <name>', 'save the query under a name, to use as @NAME')
     .option('--replace', 'with --save: replace a search saved under that name without asking')
     .option('--saved', 'list the saved searches')
-    .option('--forget <name>', 'forget a saved search')
+    .option('--forget <name>', 'delete a saved search')
     // A word may begin with a minus: it excludes.
     .allowUnknownOption()
     .addHelpText('after', HELP)
@@ -109,8 +108,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         if (options.after !== undefined && sort === 'relevance') {
           throw usageError('usage-invalid', {
             command: 'search',
-            problem:
-              '--after goes with an order by date: what is relevant changes with each message.',
+            problem: '--after needs an order by date: relevance changes with each message.',
           });
         }
         refuseTwoFormats('search', format, output.json);

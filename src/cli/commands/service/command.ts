@@ -3,12 +3,13 @@ import type { Body } from '../../context.ts';
 import { exitStatusHelp } from '../../exit-help.ts';
 
 const HELP = `
-Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for those who prefer a
-sync every quarter of an hour. Nothing is enabled or started; the commands for that are printed.
+Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
+quarter of an hour instead. Nothing is enabled or started; the commands for that are printed.
 
---user writes for the user's own manager (~/.config/systemd/user), --system for the machine, with a user of its own,
-the archive in /var/lib/mailkeep and the hardening that docs/operations.md explains. Tokens come from files in
-/etc/mailkeep that only root can read, where the configuration says {"credential": "NAME"}.
+--user writes units for your own service manager (~/.config/systemd/user). --system writes units for the
+machine, with a dedicated user, the archive in /var/lib/mailkeep and the hardening that docs/operations.md
+explains. Where the configuration says {"credential": "NAME"}, tokens come from files in /etc/mailkeep that
+only root can read.
 
 EXAMPLES
   mailkeep service install --user
@@ -23,12 +24,12 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .description('write units for systemd')
     .helpOption('-h, --help', 'print help')
     .configureHelp({ showGlobalOptions: true })
-    .option('--user', 'for the manager of this user')
+    .option('--user', 'for the service manager of this user')
     .addOption(
       new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
     )
     .option('--dry-run', 'print the files instead of writing them')
-    .option('--force', 'replace files that say something else')
+    .option('--force', 'replace files with other content')
     .option('--root <dir>', 'a folder to write below, for packages', '/')
     .addHelpText('after', exitStatusHelp('service'))
     .action(

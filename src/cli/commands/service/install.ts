@@ -127,7 +127,7 @@ function configHome(env: CommandContext['surroundings']['env']): string {
     : path.join(env.HOME ?? homedir(), '.config');
 }
 
-/** An archive below /etc, as `./data` beside the system's configuration would be, is not what anybody wants. */
+/** Nobody wants an archive below /etc, where `./data` next to the system's configuration would be. */
 function dataDirOf(
   { globals, surroundings }: CommandContext,
   scope: InstallCommand['scope'],

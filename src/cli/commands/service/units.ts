@@ -70,7 +70,7 @@ export function systemFiles(): UnitFile[] {
     {
       path: '/etc/tmpfiles.d/mailkeep.conf',
       content: [
-        '# The configuration is read by the service; tokens only by systemd, which hands them over (LoadCredential).',
+        '# The user of the unit reads the configuration; only systemd reads tokens and passes them on (LoadCredential).',
         `d /etc/mailkeep 0750 root ${USER} -`,
         `z /etc/mailkeep/config.json 0640 root ${USER} -`,
         `d ${STATE_DIRECTORY} 0700 ${USER} ${USER} -`,

@@ -17,16 +17,15 @@ interface ShowLine {
 }
 
 const HELP = `
-Shows a message for reading: headers, text (HTML as text, links visible), attachments. ID is as list and
-search print it; the first characters are enough when no other id begins so.
+Shows a message for reading: headers, text (HTML as text, links visible), attachments. ID is an id from list
+or search; its first characters are enough if no other id begins with them.
 
-On a terminal it goes through a pager: MAILKEEP_PAGER or PAGER, else less -FRX.
+On a terminal the output goes through a pager: MAILKEEP_PAGER or PAGER, otherwise less -FRX.
 
 --raw writes the source exactly as the service gave it, byte for byte.
-
 --html writes the message's HTML as a page that is safe to open: no scripts, no forms, no remote pictures,
-nothing that calls home; pictures that the message brings along are inside it. Nothing, with a word on
-standard error, where there is no HTML. The HTML as its sender wrote it is in the source (--raw).
+nothing that contacts the sender. Pictures included in the message are embedded. A message without HTML prints
+nothing but a note on standard error. The HTML as its sender wrote it is in the source (--raw).
 
 EXAMPLES
   mailkeep show 3f2a91c4

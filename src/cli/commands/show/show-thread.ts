@@ -10,7 +10,7 @@ import { bytes } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { type Colours, type Output, wrapLine } from '../../output.ts';
 
-/** What `show` prints of a message for programs: what list and search tell of it is spelled as they spell it. */
+/** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
 export function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
   const { html: _html, ...shown } = reading;
   const summary = reader.catalog.messages.summary(id);

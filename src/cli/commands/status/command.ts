@@ -9,16 +9,16 @@ import { duration } from '../../option-values.ts';
 import { daemonLines, runningDaemon, statusText } from './status-report.ts';
 
 const HELP = `
-How much there is, when its bytes were last verified, and when each mailbox was last compared with the service.
-Asks the archive only, never the service.
+Shows how much the archive holds, when its bytes were last verified, and when each mailbox was last compared
+with the service. Reads only the archive, and never contacts the service.
 
-When a daemon runs, its schedules, its queue and the freshness it reaches are shown as well.
+While a daemon runs, its schedules, its queue and the freshness it achieves are shown as well.
 
-The last verification is shown with its age, what it read and what it found. Damage ends with 3 until a repair, or
-a clean verification that read the damaged bytes again, clears it.
+The last verification is shown with its age, what it read and what it found. Damage exits with code 3 until a
+repair, or a clean verification that read the damaged bytes again, clears it.
 
-With --max-age it ends with 1 when a mailbox was not compared for longer than that (or never), which is
-what monitoring wants. What the configuration has left out since it was synced is unwatched, and never stale.
+With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), for use by
+monitoring. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
 
 EXAMPLES
   mailkeep status
@@ -26,7 +26,7 @@ EXAMPLES
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .option('--max-age <duration>', 'end with 1 when a mailbox is older than that', duration)
+    .option('--max-age <duration>', 'exit with code 1 if a mailbox is older than that', duration)
     .addHelpText('after', HELP)
     .action((options: { readonly maxAge?: number }) =>
       chosen(async (context) => {

@@ -22,7 +22,7 @@ export async function runningDaemon(dataDir: string): Promise<DaemonStatus | nul
   return askStatus(socket);
 }
 
-/** A running daemon for people: what comes next, what goes on, and what does not. */
+/** Describes a running daemon for people: what is scheduled, what is running, and what has failed. */
 export function daemonLines(
   daemon: DaemonStatus | null,
   now: number,
@@ -88,8 +88,8 @@ export function statusText(
   }));
   const all = tables.flatMap(({ rows }) => rows);
   const wanted = Math.max(NAME_COLUMNS, ...all.map(({ name }) => displayWidth(name) + 1));
-  const beside = Math.max(0, ...all.map(({ width }) => width));
-  const room = interactive ? columns - 2 - beside : Number.POSITIVE_INFINITY;
+  const rest = Math.max(0, ...all.map(({ width }) => width));
+  const room = interactive ? columns - 2 - rest : Number.POSITIVE_INFINITY;
   const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
   const disk = status.logBytes + status.catalogBytes;
   return [
@@ -128,7 +128,7 @@ function holdings({ messages, mailboxes }: ArchiveStatus): string {
   return `${counted(messages, 'message')} in ${places}${past}`;
 }
 
-/** Last, where it is seen: what monitoring was told of. */
+/** Printed last, where it is noticed: what monitoring was alerted to. */
 function staleLine(stale: readonly string[], colours: Colours): string[] {
   if (stale.length === 0) return [];
   return ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)];
@@ -161,7 +161,9 @@ function budgetLine({ gate, learnedPerMinute, heldUntil }: Budget, now: number):
           `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
         ];
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
-  return held > 0 ? [...rate, `${where}: asked to be left alone for ${span(held)} more`] : rate;
+  return held > 0
+    ? [...rate, `${where}: the service asked for a pause of ${span(held)} more`]
+    : rate;
 }
 
 function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
@@ -195,7 +197,7 @@ function mailboxLine(
     ? 'imported'
     : provenAt === null
       ? mailbox.folders.some((folder) => folder.provenAt !== null)
-        ? 'not wholly compared yet'
+        ? 'not completely compared yet'
         : 'not compared'
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
@@ -244,10 +246,10 @@ function folderRow(
     ...(imported ? [] : proofParts(folder, now).map((part) => [part] as const)),
     ...(folder.unwatched ? [['unwatched'] as const] : []),
   ];
-  const told = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
+  const shown = parts.map(([text, warns = false]) => (warns ? colours.yellow(text) : text));
   return {
     name: shownName(folder.folder),
-    facts: told.join(', '),
+    facts: shown.join(', '),
     width: displayWidth(parts.map(([text]) => text).join(', ')),
   };
 }

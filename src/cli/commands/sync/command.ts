@@ -13,20 +13,21 @@ interface SyncLine {
 }
 
 const HELP = `
-One pass: asks the service what is there, fetches what the archive lacks (newest first), and makes it
-searchable. Interrupt it whenever you like: what was committed is safe, and the next sync goes on there.
-It ends with a sentence that adds up: at the origin = stored + quarantined + …
+Makes one pass: asks the service what is there, fetches what the archive lacks (newest first), and makes it
+searchable. You can interrupt it at any time: what was committed is safe, and the next sync continues there.
+It ends with a summary that adds up: at the origin = stored + quarantined + …
 
-Without --full it finds all new mail, every change that shows in a folder's counts or on its newest page,
-and the flags of that page. With --full the mirror is exactly true afterwards.
+Without --full it finds all new mail, every change that affects a folder's counts or its newest page, and the
+flags on that page. With --full the mirror is exact afterwards.
 
-When so much is gone at once that it looks like an accident, the brake holds it: nothing ends, and the
-code is 4. It ends when a later sync finds the same after brake.confirmAfter, or with --accept-endings.
+When so much is gone at once that it looks like an accident, the brake holds it: no message is marked as
+deleted, and the exit code is 4. The hold ends when a later sync finds the same after brake.confirmAfter, or
+with --accept-endings.
 
-With --quiet a pass without trouble prints nothing, so that cron has nothing to mail.
+With --quiet, a pass without problems prints nothing, so that cron sends no mail.
 
-Names given with --mailbox and --folder may contain * for any text; --folder also takes what a folder is for: sent,
-drafts, trash, spam (or junk), archive, flagged. They narrow what the configuration includes.
+Names given with --mailbox and --folder may contain * for any text. --folder also takes the purpose of a folder:
+sent, drafts, trash, spam (or junk), archive, flagged. They narrow what the configuration includes.
 
 EXAMPLES
   mailkeep sync
@@ -40,15 +41,12 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--mailbox <address>', 'only this mailbox; may be given several times', collected)
     .option(
       '--folder <path>',
-      'only this folder: a path, a pattern, or such as sent; may be given several times',
+      'only this folder: a path, a pattern, or a purpose such as sent; may be given several times',
       collected,
     )
-    .option(
-      '--full',
-      'compare every message and every flag, not only what counts and newest pages show',
-    )
-    .option('--accept-endings', 'let go of what the brake holds: it is really gone at the service')
-    .option('--dry-run', 'tell what would be done and what it costs, and do nothing')
+    .option('--full', 'compare every message and flag, not only what counts and newest pages show')
+    .option('--accept-endings', 'accept the deletions that the brake holds')
+    .option('--dry-run', 'show what would be done and what it costs, and change nothing')
     .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)
     .action((options: SyncLine) =>

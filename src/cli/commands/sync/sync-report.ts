@@ -15,7 +15,7 @@ import {
 } from '../../../sync/result.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
-import type { Told } from '../../notices.ts';
+import type { ErrorReport } from '../../notices.ts';
 import { shownName } from '../../place-line.ts';
 
 /** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
@@ -24,7 +24,7 @@ export function exitOfSync(result: SyncResult): ExitCode {
 }
 
 /** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
-export interface Trouble extends Told {
+export interface Trouble extends ErrorReport {
   readonly exit: ExitCode;
 }
 
@@ -133,7 +133,7 @@ function certificateLines(certificates: readonly FolderCertificate[]): string[] 
 function incompleteNote(folder: FolderCertificate): string {
   if (folder.complete) return '';
   return isHeldOnly(folder)
-    ? ' (held until it is accepted, or gone at a second look)'
+    ? ' (held until accepted, or still gone at a later sync)'
     : ' (not complete; the next sync compares it again)';
 }
 

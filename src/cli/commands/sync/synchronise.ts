@@ -19,7 +19,7 @@ import { planSync } from '../../../sync/plan-sync.ts';
 import type { ProgressListener } from '../../../sync/progress.ts';
 import type { CommandContext } from '../../context.ts';
 import { showProgress } from '../../progress/sync-progress.ts';
-import { tellPlan, tellResult } from './tell-result.ts';
+import { printPlan, printResult } from './print-result.ts';
 
 /** What of `sync` goes to a daemon. */
 export interface HandedOver extends Narrowing {
@@ -71,9 +71,9 @@ export async function handOver(
   }
   if (answer === null) return null;
   const { dataDir } = settings;
-  if ('plan' in answer) return tellPlan(context, answer.plan, readDamage(dataDir));
+  if ('plan' in answer) return printPlan(context, answer.plan, readDamage(dataDir));
   log.result(answer.result);
-  return tellResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
+  return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
 }
 
 /** A pass of a command with its services open, and what shows how it goes. */
@@ -168,7 +168,7 @@ async function planned(
     signal: context.signal,
   });
   stopProgress();
-  return tellPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
+  return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
 }
 
 async function passed(
@@ -184,5 +184,5 @@ async function passed(
   events.result(result);
   stopProgress();
   const damage = recalledVerification(state)?.damage ?? null;
-  return tellResult(context, command, result, { dataDir, damage });
+  return printResult(context, command, result, { dataDir, damage });
 }

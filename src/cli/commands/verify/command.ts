@@ -22,26 +22,28 @@ const DRILLED = 20;
 const MOST_DRILLED = 1_000_000;
 
 const HELP = `
-Reads the archive and compares it with itself. Without options every byte is read: the log with its
-checksums, hashes and chain of commits, every message rebuilt and hashed, and every row of the catalog
-compared with what the log implies. Damage is named with the messages it concerns, and ends with code 3.
-Nothing is changed, and it can run beside a sync.
+Verifies the archive against itself. By default every byte is read: the log with its checksums, hashes and
+chain of commits, every message rebuilt and hashed, and every row of the catalog compared with what the log
+implies. Damage is named with the messages it affects, and exits with code 3. Nothing is changed, and the
+command can run during a sync.
 
---quick leaves out the hashes of attachments and the rebuilding of messages.
---sample verifies some messages, those first that were not verified for longest.
---checkpoint proves, beside the rest, that nothing was changed or cut off before a signed statement of
-"mailkeep checkpoint". --public-key names the key that has to have signed it.
+--quick skips the hashes of attachments and the rebuilding of messages.
+--sample verifies some messages, starting with those not verified for longest.
+--checkpoint also proves that nothing was changed or cut off before a signed statement of "mailkeep
+checkpoint". --public-key names the key that must have signed it.
+
 --origin compares the archive with the service: every uid, listed field and flag of every folder, within the
-request budget. Places that were relinked without a download have their sources fetched and compared. It needs
-a configuration and the archive to itself; what differs ends with code 1, and the next sync looks into it.
---drill exports some messages, drawn at random (20 if not said), into a folder of its own, reads them back
-with another parser, and compares bytes and headers; nothing of it stays. --seed draws the same ones again.
+request budget. For places that were relinked without a download, it fetches and compares the sources. It needs
+a configuration and exclusive use of the archive. Differences exit with code 1, and the next sync examines them.
+
+--drill exports some random messages (20 by default) into a temporary folder, reads them back with another
+parser, compares bytes and headers, and removes the folder. --seed selects the same messages again.
 --export compares an export (a folder or a zip) with its manifest, every byte; it needs no archive.
 
---repair mends what it finds: single flipped bits by the checksums and hashes over them, whatever else from
-another file of the log, from a second copy (--from DIR), and from the mailbox itself where there is a
-configuration. Bytes are accepted only when their hash is right. What is found nowhere is recorded as
-missing, and reported for ever. Files that are replaced stay beside, as *.damaged; nothing is deleted.
+--repair repairs what it finds: single flipped bits by the checksums and hashes over them, other damage from
+another file of the log, from a second copy (--from DIR), or from the mailbox itself if there is a
+configuration. Bytes are accepted only if their hash matches. Data that cannot be recovered is recorded as
+missing and reported until it is found. Replaced files are kept as *.damaged; nothing is deleted.
 
 EXAMPLES
   mailkeep verify
@@ -57,30 +59,30 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--quick', 'structure, chain and catalog only')
     .option('--sample <p>', 'this many messages, or this share of them (5%)', sampleSize)
-    .option('--checkpoint <file>', 'prove that the log still holds what this statement vouches for')
+    .option('--checkpoint <file>', 'prove that the log still contains what this statement covers')
     .option(
       '--public-key <key>',
-      'for --checkpoint: the key, or a file with it, that has to have signed it',
+      'for --checkpoint: the key that must have signed it, or a file with that key',
     )
     .option('--origin', 'compare with the service, instead of the archive with itself')
-    .option('--repair', 'find damaged and missing bytes again, and rebuild the catalog')
-    .option('--from <dir>', 'for --repair: a second copy of the archive; may be several', collected)
+    .option('--repair', 'recover damaged and missing bytes, and rebuild the catalog')
+    .option(
+      '--from <dir>',
+      'for --repair: a second copy of the archive; may be given several times',
+      collected,
+    )
     .option(
       '--drill [n]',
       'export this many messages, read them back and compare them',
       wholeNumber(1, MOST_DRILLED),
     )
-    .option(
-      '--seed <n>',
-      'for --drill: draw the messages that this seed gives',
-      wholeNumber(0, 2 ** 32 - 1),
-    )
+    .option('--seed <n>', 'for --drill: select messages by this seed', wholeNumber(0, 2 ** 32 - 1))
     .option('--export <path>', 'compare an export with its manifest, instead of the archive')
     .addHelpText('after', HELP)
     .action((options: VerifyLine) =>
       chosen(async (context) => {
         const { quick = false, sample, checkpoint, repair = false, from = [] } = options;
-        mindCombination(options);
+        refuseCombination(options);
         if (options.export !== undefined) {
           const { verifyExport } = await import('./verify-export.ts');
           return verifyExport(context, options.export);
@@ -111,23 +113,25 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     );
 }
 
-function mindCombination(options: VerifyLine): void {
+function refuseCombination(options: VerifyLine): void {
   const { quick, sample, checkpoint, repair, from } = options;
   const wrong = (problem: string) => usageError('usage-invalid', { command: 'verify', problem });
   if (sample !== undefined && (quick === true || checkpoint !== undefined || repair === true)) {
-    throw wrong('--sample stands by itself: a sample proves neither chain nor checkpoint.');
+    throw wrong(
+      '--sample cannot be combined with these: a sample proves neither chain nor checkpoint.',
+    );
   }
   if (options.origin === true && Object.keys(options).length > 1) {
     throw wrong(
-      '--origin stands by itself: it compares with the service, the others with what is on disk.',
+      '--origin cannot be combined: it compares with the service, the others with what is on disk.',
     );
   }
   if (options.export !== undefined && Object.keys(options).length > 1) {
-    throw wrong('--export stands by itself: it is not about the archive.');
+    throw wrong('--export cannot be combined: it does not verify the archive.');
   }
   const { drill, seed, ...others } = options;
   if (drill !== undefined && Object.keys(others).length > 0) {
-    throw wrong('--drill stands by itself: it tries exports, and proves no more than they need.');
+    throw wrong('--drill cannot be combined: it tries exports, and proves no more than they need.');
   }
   if (seed !== undefined && drill === undefined) throw wrong('--seed belongs to --drill.');
   if (repair === true && quick === true) {

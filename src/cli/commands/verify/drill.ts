@@ -17,7 +17,7 @@ const MOST_SEED = 2 ** 32 - 1;
 
 const WHAT: Readonly<Record<DrillFinding['kind'], string>> = {
   lost: 'could not be exported: its bytes are damaged or missing',
-  unlisted: 'is at no place, so that no export has it',
+  unlisted: 'has no place, so no export contains it',
   bytes: 'came back with other bytes',
   headers: 'came back with another header',
   manifest: 'the export does not agree with its manifest',
@@ -45,7 +45,7 @@ export async function verifyDrill(
         now,
         signal,
       }).finally(activity.stop);
-      const { at, ...told } = drilled;
+      const { at, ...rest } = drilled;
       const ok = drilled.findings.length === 0;
       const verifiedAt = new Date(at).toISOString();
       const durationMs = now() - at;
@@ -57,7 +57,7 @@ export async function verifyDrill(
       const remembered = noting(context, reader.dataDir, 'result', (state) =>
         rememberDrill(state, outcome),
       );
-      const shown = { mode: 'drill', ok, seed, ...told, durationMs, verifiedAt, remembered };
+      const shown = { mode: 'drill', ok, seed, ...rest, durationMs, verifiedAt, remembered };
       await output.object(shown, () => drillText(drilled, seed, output.colours));
       return ok ? EXIT.done : EXIT.damage;
     } finally {
@@ -77,7 +77,7 @@ function drillText(
     `Drew ${count(messages)} of ${counted(of, 'message')} (seed ${seed}), exported them as ${counted(files, 'file')}, ${bytes(size)}, and read them back.`,
     `Compared all bytes, and ${counted(headers, 'header')} by another parser.`,
     ...(findings.length === 0
-      ? [colours.green('All came back as they are in the log.')]
+      ? [colours.green('All of them match the log.')]
       : [
           ...findings.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
           colours.red(`${counted(findings.length, 'finding')}.`),

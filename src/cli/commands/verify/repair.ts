@@ -13,7 +13,7 @@ import type { CommandContext } from '../../context.ts';
 import type { Colours } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { verdict } from './report.ts';
-import { exitOfVerification, readText, tellUnread } from './verify.ts';
+import { exitOfVerification, printUnread, readText } from './verify.ts';
 
 /** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
 export async function repair(
@@ -31,7 +31,7 @@ export async function repair(
   const startedAt = now();
   const outcome = await repairAndVerify(context, dataDir, copies, async (part, act) => {
     const mending = part === 'mending';
-    const what = mending ? 'reading the log, and looking for what is damaged' : 'reading the log';
+    const what = mending ? 'reading the log and looking for damage' : 'reading the log';
     const activity = openActivity(context, what);
     return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
   });
@@ -51,7 +51,7 @@ export async function repair(
     remembered,
   };
   await output.object(result, () => repairReport(repaired, catalog, after, output.colours));
-  tellUnread(context, dataDir, after);
+  printUnread(context, dataDir, after);
   return exit;
 }
 
@@ -83,18 +83,16 @@ function repairReport(
     ),
     ...mended.map(({ segment, generation, putAside }) => {
       const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
-      return `Segment ${segment} is whole again, as generation ${generation}${aside}`;
+      return `Segment ${segment} is intact again, as generation ${generation}${aside}`;
     }),
     ...restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
     ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
     ...(missing.length === 0 || isAllRead
       ? []
-      : ['Make readable what was skipped and repair again: it may hold what is missing.']),
+      : ['Make the skipped files readable and repair again: they may contain what is missing.']),
     ...(unwritable === null
       ? []
-      : [
-          'The last segment is damaged beyond mending: nothing can be appended. Use a second copy.',
-        ]),
+      : ['The last segment is damaged beyond repair: nothing can be appended. Use a second copy.']),
     ...(catalogRebuilt ? ['The catalog was rebuilt.'] : []),
     ...(unread === null
       ? []

@@ -6,8 +6,8 @@ import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { findingText } from '../../../wording/finding.ts';
 import type { Colours } from '../../output.ts';
 
-/** Findings told one by one; --json has more. */
-const MOST_TOLD = 50;
+/** Findings shown one by one; --json has more. */
+const MOST_SHOWN = 50;
 
 export function verifyReport(
   result: Verification,
@@ -24,7 +24,7 @@ export function verifyReport(
     ...(tail === null
       ? []
       : [
-          `Behind the last commit are ${bytes(tail.bytes)} of a write that is under way or was cut off; they are no part of the archive.`,
+          `Behind the last commit are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
         ]),
     ...(found === 0 && result.catalog === 'unreadable'
       ? ['The log is as it was written.']
@@ -41,17 +41,17 @@ export function sampleReport(
   return [
     `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
     oldest === null
-      ? 'Some messages were never verified yet.'
+      ? 'Some messages have never been verified.'
       : `Every message was verified since ${new Date(oldest).toISOString()}.`,
     ...verdict(found, findings, colours),
     ...remedy(findings),
   ].join('\n');
 }
 
-/** A catalog alone is made anew by a rebuild, which the line about it says. */
+/** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
 function remedy(findings: readonly Finding[]): string[] {
   return inLog(findings)
-    ? ['Nothing was changed; "mailkeep verify --repair" brings back what can be found.']
+    ? ['Nothing was changed; "mailkeep verify --repair" recovers what can be found.']
     : [];
 }
 
@@ -61,11 +61,11 @@ function inLog(findings: readonly Finding[]): boolean {
 
 export function verdict(found: number, findings: readonly Finding[], colours: Colours): string[] {
   if (found === 0) return [colours.green('Everything is as it was written.')];
-  const told = findings.slice(0, MOST_TOLD);
-  const more = found - told.length;
+  const shown = findings.slice(0, MOST_SHOWN);
+  const more = found - shown.length;
   return [
-    ...told.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
-    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json tells them.`] : []),
+    ...shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json shows them.`] : []),
     colours.red(`${counted(found, 'finding')}.`),
   ];
 }
@@ -73,15 +73,15 @@ export function verdict(found: number, findings: readonly Finding[], colours: Co
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {
   switch (state) {
     case 'equal':
-      return 'The catalog says what the log says.';
+      return 'The catalog agrees with the log.';
     case 'behind':
-      return 'The catalog says what the log says, and is behind it; the next sync folds the rest.';
+      return 'The catalog agrees with the log, but is behind it; the next sync adds the rest.';
     case 'missing':
-      return 'There is no catalog to compare; "mailkeep rebuild" makes one.';
+      return 'There is no catalog to compare; "mailkeep rebuild" creates one.';
     case 'other-version':
       return 'The catalog is of another version and was not compared; "mailkeep rebuild" rebuilds it.';
     case 'different':
-      // From a damaged log a rebuild would leave out what the catalog may still tell.
+      // A rebuild from a damaged log would lose what the catalog may still know.
       return logIsDamaged
         ? 'The catalog differs from the log, which is damaged.'
         : 'The catalog differs from the log; "mailkeep rebuild" rebuilds it.';

@@ -7,7 +7,7 @@ import type { CommandContext } from '../../context.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 
-const MOST_TOLD = 50;
+const MOST_SHOWN = 50;
 
 const WHAT: Readonly<Record<ExportFinding['kind'], string>> = {
   missing: 'MISSING',
@@ -42,8 +42,8 @@ function checkText(check: ExportCheck): string {
     ...(lacking > 0
       ? [`${counted(lacking, 'place')} had no bytes to export: the manifest names them`]
       : []),
-    ...findings.slice(0, MOST_TOLD).map(findingText),
-    ...(found > MOST_TOLD ? [`… and ${count(found - MOST_TOLD)} more; --json names them`] : []),
+    ...findings.slice(0, MOST_SHOWN).map(findingText),
+    ...(found > MOST_SHOWN ? [`… and ${count(found - MOST_SHOWN)} more; --json names them`] : []),
   ].join('\n');
 }
 

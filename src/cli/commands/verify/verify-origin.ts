@@ -13,7 +13,7 @@ import {
 import type { SyncResult } from '../../../sync/result.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { tell } from '../../notices.ts';
+import { printError } from '../../notices.ts';
 import { troublesOf } from '../sync/sync-report.ts';
 import { withOrigins } from '../sync/synchronise.ts';
 
@@ -94,7 +94,7 @@ async function report(
   const sum = (field: 'verified' | 'corrected'): number =>
     result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   const { requests, durationMs, failures } = result;
-  const told: OriginReport = {
+  const report: OriginReport = {
     ...tally,
     verified: sum('verified'),
     corrected: sum('corrected'),
@@ -103,9 +103,9 @@ async function report(
     durationMs,
     failures,
   };
-  await context.output.object(told, () => textOf(told));
+  await context.output.object(report, () => textOf(report));
   const troubles = troublesOf(result);
-  for (const trouble of troubles) tell(context.notices.stream, context.globals.json, trouble);
+  for (const trouble of troubles) printError(context.notices.stream, context.globals.json, trouble);
   const differs = tally.differences > 0 ? [EXIT.failures] : [];
   return combinedExit([...troubles.map(({ exit }) => exit), ...differs]);
 }

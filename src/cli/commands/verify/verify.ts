@@ -15,7 +15,7 @@ import type { Verification } from '../../../verify/verify-archive.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
-import { tell } from '../../notices.ts';
+import { printError } from '../../notices.ts';
 import { openActivity } from '../../progress/activity.ts';
 import { sampleReport, verifyReport } from './report.ts';
 
@@ -34,7 +34,7 @@ export interface SignedCommit extends VouchedCommit {
   readonly compared: boolean;
 }
 
-/** Reads the whole archive, tells what it found, and remembers when, unless the catalog was not looked at. */
+/** Reads the complete archive, reports what it found, and records when, unless the catalog was not checked. */
 export async function verifyAll(
   context: CommandContext,
   dataDir: string,
@@ -68,7 +68,7 @@ export async function verifyAll(
     },
     () => verifyReport(result, mode, durationMs, output.colours),
   );
-  tellUnread(context, dataDir, result);
+  printUnread(context, dataDir, result);
   return exit;
 }
 
@@ -79,14 +79,14 @@ export function exitOfVerification({ found, catalog }: Verification): ExitCode {
 }
 
 /** Says why the catalog was not looked at. */
-export function tellUnread(
+export function printUnread(
   { notices, globals }: CommandContext,
   dataDir: string,
   { catalogError: reason }: Verification,
 ): void {
   if (reason === null) return;
   const error = catalogError('catalog-io', { file: catalogFile(dataDir), reason });
-  tell(notices.stream, globals.json, sentenceOf(error));
+  printError(notices.stream, globals.json, sentenceOf(error));
 }
 
 function statementJson({ number, hash, signedAt, signer, compared }: SignedCommit) {
@@ -94,7 +94,7 @@ function statementJson({ number, hash, signedAt, signer, compared }: SignedCommi
 }
 
 /**
- * What a checkpoint vouches for; who signed it and when is told.
+ * Returns what a checkpoint covers; prints who signed it and when.
  *
  * @param publicKey the key that has to have signed it, or a file that holds it
  * @throws checkpoint-unreadable, checkpoint-forged, checkpoint-other-key, checkpoint-public-key

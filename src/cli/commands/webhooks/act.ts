@@ -72,7 +72,7 @@ export interface ActCommand {
 /** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
 const SHORTEST_BEGINNING = 4;
 
-/** Long enough for a hiccup; a limit on test deliveries is told rather than waited for. */
+/** Long enough for a hiccup; a limit on test deliveries is reported instead of waited for. */
 export const SHORT_PATIENCE = { budgetMs: 5_000 };
 
 /** `mailkeep webhooks test|pause|resume|delete`. */
@@ -182,8 +182,8 @@ export function testText(outcome: TestOutcome | 'accepted'): string {
   const { success, httpStatus, error } = outcome;
   const status = httpStatus === null ? '' : ` with status ${httpStatus}`;
   const words = error === null || error === '' ? '' : `: ${terminalLine(error)}`;
-  if (success === null) return `sent; the service does not say what became of it${words}`;
-  return success ? `the receiver took it${status}` : `failed${status}${words}`;
+  if (success === null) return `sent; the service does not report the result${words}`;
+  return success ? `the receiver accepted it${status}` : `failed${status}${words}`;
 }
 
 function about({ id, name, mailbox, url }: Hook): string {

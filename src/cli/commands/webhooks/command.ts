@@ -30,17 +30,16 @@ interface CreateLine {
 }
 
 const HELP = `
-Webhooks tell an address of yours that mail arrived. They are listed and changed over the platform surface
-where the configuration has accounts[].platform, else over the mailbox surface; the log needs the platform.
-Webhooks are named by their ids or the beginnings of ids; without any, --mailbox stands for all of a mailbox.
+Webhooks notify an address of yours about new mail. They are managed over the platform surface if the
+configuration has accounts[].platform, otherwise over the mailbox surface; the log needs the platform surface.
+Name webhooks by their ids or the beginnings of ids; without ids, --mailbox selects all webhooks of a mailbox.
 "list" shows a webhook as failing when its last deliveries failed, which the platform surface reports.
-
-A secret is shown by nothing here. "create" stores it in the archive's folder, in webhooks/<id>.json (0600).
+No command prints a secret. "create" stores it in the archive's folder, in webhooks/<id>.json (0600).
 
 EXAMPLES
   mailkeep webhooks list
   mailkeep webhooks create --mailbox anna@example.org --url https://hooks.example.org/mail
-  mailkeep webhooks ensure                one for each mailbox; again whenever something may be missing
+  mailkeep webhooks ensure                one for each mailbox; run it again whenever one may be missing
   mailkeep webhooks test 01981c3a
   mailkeep webhooks pause --mailbox anna@example.org
   mailkeep webhooks log --limit 20
@@ -73,7 +72,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     sub(
       command,
       'ensure',
-      'one webhook for each mailbox: creates what is missing, resumes what is paused',
+      'one webhook for each mailbox: creates missing ones, resumes paused ones',
     ),
     chosen,
   );
@@ -131,10 +130,10 @@ function defineList(command: Command, chosen: (body: Body) => void): void {
 
 function defineCreate(command: Command, chosen: (body: Body) => void): void {
   command
-    .option('--mailbox <mailbox>', 'the mailbox to report new mail of (address or resource id)')
+    .option('--mailbox <mailbox>', 'the mailbox whose new mail it reports (address or resource id)')
     .option('--all', 'one for each mailbox that the configuration mirrors and that has none')
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
-    .option('--name <name>', 'a name to know it by', 'mailkeep')
+    .option('--name <name>', 'name of the webhook', 'mailkeep')
     .option('--no-test', 'send no test delivery')
     .action(({ mailbox, all = false, url, name, account, test }: CreateLine) =>
       chosen(async (context) => {
@@ -154,9 +153,9 @@ function defineCreate(command: Command, chosen: (body: Body) => void): void {
 }
 
 const ENSURE_HELP = `
-Mailboxes without a webhook of ours at the address get one, also where the service has lost it. A webhook of ours that is
-paused or disabled is resumed. Other webhooks are listed and left alone. What is in order stays as it is, so the command
-can run again and again. Ours are the webhooks whose secrets are stored in the archive's folder.
+Creates a webhook of ours for each mailbox that has none at the address, including those that the service lost. Webhooks
+of ours that are paused or disabled are resumed. Other webhooks are listed and left alone. Working webhooks stay as they
+are, so the command can be repeated. Ours are the webhooks whose secrets are stored in the archive's folder.
 
 With --json there is one line for each webhook with "action": kept, resumed, created, failed or other.`;
 
@@ -168,7 +167,7 @@ function defineEnsure(command: Command, chosen: (body: Body) => void): void {
       (value: string, before: readonly string[] = []) => [...before, value],
     )
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
-    .option('--name <name>', 'a name to know new ones by', 'mailkeep')
+    .option('--name <name>', 'name of new webhooks', 'mailkeep')
     .option('--no-test', 'send no test delivery with the first that is created')
     .addHelpText('after', ENSURE_HELP)
     .action(({ mailbox = [], url, name, account, test }: EnsureLine) =>

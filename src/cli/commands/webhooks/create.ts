@@ -182,7 +182,7 @@ async function tested(
   const { id, mailbox, url } = hook;
   await output.object({ ...hook, secretFile, test }, () =>
     [
-      `Webhook ${terminalLine(id)} tells ${terminalLine(url)} of mail that arrives for ${terminalLine(mailbox)}.`,
+      `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
       `Its secret is in ${secretFile} (0600); the service will not show it again.`,
       ...(test === null ? [] : [`Test delivery: ${testText(test)}.`]),
       ...(test?.success === false

@@ -36,7 +36,7 @@ export type KeptLog = (account: string) => readonly LoggedDelivery[];
 export function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog {
   let hasWarned = false;
   const warn = (why: string, hint: string): readonly LoggedDelivery[] => {
-    const message = `What the daemon kept of deliveries was not read. ${why}`;
+    const message = `The deliveries stored by the daemon were not read. ${why}`;
     if (!hasWarned) notices.alert({ code: 'deliveries-unread', message, hint });
     hasWarned = true;
     return [];
@@ -45,7 +45,7 @@ export function keptLogOf({ notices }: CommandContext, dataDir: string): KeptLog
     const state = readState(dataDir);
     if (state === undefined) {
       if (!hasState(dataDir)) return [];
-      const hint = 'Check its permissions. "mailkeep verify" puts a damaged one aside.';
+      const hint = 'Check its permissions. "mailkeep verify" moves a damaged one aside.';
       return warn(`The state ${stateFile(dataDir)} cannot be read.`, hint);
     }
     try {
@@ -128,11 +128,11 @@ async function knownDeliveries(
 ): Promise<readonly LoggedDelivery[] | null> {
   const { platform } = clients;
   if (platform === null || !anyListed) return kept.length === 0 ? null : kept;
-  const told = await orWarning(context, 'The delivery log was not read', null, async () =>
+  const logged = await orWarning(context, 'The delivery log was not read', null, async () =>
     loggedDeliveries(platform, await orderOf(clients), kept, context.now(), context.signal),
   );
-  if (told === null) return kept.length === 0 ? null : kept;
-  return mergedDeliveries(kept, told);
+  if (logged === null) return kept.length === 0 ? null : kept;
+  return mergedDeliveries(kept, logged);
 }
 
 /** The list is worth showing without what could not be learned about it. */

@@ -147,7 +147,7 @@ export async function showDeliveryLog(
     codes.push(code);
   }
   if (entries.length > 0) await output.text(logText(entries, context));
-  else if (combinedExit(codes) === EXIT.done) notices.say('Nothing was delivered so far.');
+  else if (combinedExit(codes) === EXIT.done) notices.say('Nothing was delivered yet.');
   return combinedExit(codes);
 }
 

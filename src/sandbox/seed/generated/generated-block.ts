@@ -2,7 +2,7 @@ import type { SourceBlock } from '../../store/source-block.ts';
 import { writeMessage } from './message.ts';
 import { type MailSeed, planAt, receivedAt } from './plan.ts';
 
-/** Generated mail, written anew each time it is read: a million messages take no more room than their sizes. */
+/** Generated mail, generated again for each read: a million messages take no more room than their sizes. */
 export class GeneratedBlock implements SourceBlock {
   readonly #mail: MailSeed;
   /** 0 until the message was written once. */

@@ -12,7 +12,7 @@ import {
 
 eachWithItsOwn();
 
-describe('beside a daemon', () => {
+describe('passes of a daemon', () => {
   const MINUTE = 60_000;
   const daemon = {
     policy: {
@@ -75,7 +75,7 @@ describe('beside a daemon', () => {
     await expectTrue();
   });
 
-  it('a sweep that was cut short goes on where it stopped', async () => {
+  it('an interrupted sweep continues where it stopped', async () => {
     folders({ INBOX: 1_000 });
     await archive.sync(origin);
     const sweep = { policy: { ...daemon.policy, full: true, sweptSince: archive.clock.time } };

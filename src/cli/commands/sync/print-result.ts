@@ -7,7 +7,7 @@ import type { SyncResult } from '../../../sync/result.ts';
 import { counted, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { damageTrouble } from '../../known-damage.ts';
-import { tell } from '../../notices.ts';
+import { printError } from '../../notices.ts';
 import { shownName } from '../../place-line.ts';
 import { placesText } from '../../progress/progress-text.ts';
 import { exitOfSync, syncReport, type Trouble, troublesOf } from './sync-report.ts';
@@ -48,12 +48,12 @@ export function planText(plan: SyncPlan): string {
 }
 
 /**
- * Prints what a pass came to and names what went wrong. A pass over an archive with known damage ends with 3.
+ * Prints the result of a pass and names what went wrong. A pass over an archive with known damage ends with 3.
  *
  * @param archive its folder, and what verifications found: null where no damage is known
  * @throws usage-unreachable-mailbox, usage-unlisted-folder
  */
-export async function tellResult(
+export async function printResult(
   context: CommandContext,
   command: Narrowing,
   result: SyncResult,
@@ -65,7 +65,7 @@ export async function tellResult(
   // Under cron every line becomes a mail: a pass without trouble is none.
   const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
   if (!silent) await context.output.object({ ...result, damage }, () => syncReport(result));
-  tellTroubles(context, [...found, ...troublesOf(result)]);
+  printTroubles(context, [...found, ...troublesOf(result)]);
   return code;
 }
 
@@ -74,7 +74,7 @@ export async function tellResult(
  *
  * @param damage what verifications found; null where no damage is known
  */
-export async function tellPlan(
+export async function printPlan(
   context: CommandContext,
   plan: SyncPlan,
   damage: KnownDamage | null,
@@ -82,18 +82,18 @@ export async function tellPlan(
   await context.output.object({ ...plan, damage }, () => planText(plan));
   if (damage === null) return EXIT.done;
   const trouble = damageTrouble(damage);
-  tellTroubles(context, [trouble]);
+  printTroubles(context, [trouble]);
   return trouble.exit;
 }
 
-/** More sentences than this nobody reads; the result has them all. */
-const MOST_TOLD = 20;
+/** Nobody reads more sentences than this; the result has them all. */
+const MOST_SHOWN = 20;
 
 /** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
-function tellTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
-  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_TOLD)) {
-    tell(notices.stream, globals.json, trouble);
+function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
+  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_SHOWN)) {
+    printError(notices.stream, globals.json, trouble);
   }
-  const more = troubles.length - MOST_TOLD;
+  const more = troubles.length - MOST_SHOWN;
   if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
 }
