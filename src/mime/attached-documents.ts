@@ -35,7 +35,7 @@ export class DocumentFinder {
    * What was found. To be asked for once.
    *
    * @param leaves all leaves of the message, in order
-   * @param cut true when the source goes on behind the last of them
+   * @param cut true when the source continues after the last of them
    */
   documents(leaves: readonly Leaf<LeafContent>[], cut: boolean): AttachedDocument[] {
     const listed = leaves.filter(({ info }) => isListed(info));

@@ -28,9 +28,9 @@ interface Piece {
 /** HTML before its pictures are taken out may be this many times as long as the text that is kept. */
 const RAW_HTML = 4;
 
-/** A plain alternative is a stub when the HTML beside it says this many times as much… */
+/** A plain alternative is a stub when its HTML alternative says this many times as much… */
 const STUB_RATIO = 3;
-/** …and this many characters more ("Your program cannot show this message" beside a newsletter). */
+/** …and this many characters more ("Your program cannot show this message", with a newsletter). */
 const STUB_SLACK = 200;
 
 /**

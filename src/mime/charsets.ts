@@ -16,7 +16,7 @@ const C1 = /[\u0080-\u009f]/;
 /**
  * Text of bytes in whatever charset a mail says they are in. Nothing is dropped: what is not valid in the
  * charset becomes U+FFFD, an unknown or missing charset is read as UTF-8 when it is that, else as
- * windows-1252. NULs are removed, since text goes on to SQLite and terminals.
+ * windows-1252. NULs are removed, since text continues to SQLite and terminals.
  *
  * @param charset the label as found in the mail, or null where there is none
  */

@@ -63,7 +63,7 @@ export function extractHeaders(
 
 interface Findings {
   breach: Breach | null;
-  /** The source goes on behind what is looked at. */
+  /** The source continues after what is read. */
   readonly cut: boolean;
   truncated: boolean;
   readonly bodies: string[];

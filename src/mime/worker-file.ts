@@ -1,5 +1,5 @@
 /**
- * The built worker: beside the bundle that runs, or in dist/ when the sources run as they are (`npm run build`
+ * The built worker: next to the bundle that runs, or in dist/ when the sources run as they are (`npm run build`
  * makes it).
  */
 export function mimeWorkerFile(): URL {

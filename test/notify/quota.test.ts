@@ -113,7 +113,7 @@ test('mailboxes with one address are distinguished, and named differently only w
 });
 
 test('each crossing is reported once, is no failure, and is not repeated', () => {
-  const told: Told = NOTHING_TOLD;
+  let reported: Reported = NOTHING_REPORTED;
   let time = Date.UTC(2026, 10, 20);
   const sent: string[] = [];
   const see = (percent: number | null): void => {
