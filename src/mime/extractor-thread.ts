@@ -122,12 +122,6 @@ export class ExtractorThread {
     }
   }
 
-  /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
-  async retire(): Promise<void> {
-    this.worn = true;
-    await this.worker.terminate();
-  }
-
   async end(): Promise<void> {
     this.ending = true;
     await this.worker.terminate();
@@ -167,7 +161,8 @@ export class ExtractorThread {
     }
     // An idle thread does not keep the process alive.
     if (this.groups === 0) this.worker.unref();
-    if (this.groups === 0 && this.worn) void this.retire();
+    // Only the end of the thread gives its memory back; the pool starts another when it is gone.
+    if (this.groups === 0 && this.worn) void this.worker.terminate();
     else this.events.ready();
   }
 

@@ -36,7 +36,7 @@ export async function syncAccounts(
     extractor,
     progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
   });
-  const attachments = attachmentReading(writer, indexing, () => extractor.rest());
+  const attachments = attachmentReading(writer, indexing);
   try {
     return await makePass(writer, settings, {
       accounts,

@@ -20,15 +20,10 @@ export interface AttachmentReading {
   close(): Promise<void>;
 }
 
-/**
- * For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read.
- *
- * @param makeRoom frees memory before attachments are read; a daemon, which expects mail any moment, leaves it out
- */
+/** For the writer, at the end of a pass or in idle time. Its thread starts when there is something to read. */
 export function attachmentReading(
   { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
   indexer: Pick<Indexer, 'all'>,
-  makeRoom?: () => Promise<void>,
 ): AttachmentReading {
   const extractor = openAttachmentExtractor();
   return {
@@ -39,7 +34,6 @@ export function attachmentReading(
         sources,
         extractor,
         index: (stopped) => indexer.all(stopped),
-        ...(makeRoom === undefined ? {} : { makeRoom }),
         signal,
         goOn: () => now() < until,
       });
