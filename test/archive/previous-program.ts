@@ -46,9 +46,9 @@ export async function previousProgram(): Promise<PreviousProgram & { readonly fo
   await build({
     stdin: {
       contents: `
-        export { openLogWriter } from './src/archive/write/open-log-writer.ts';
-        export { scanLog } from './src/archive/read/scan-log.ts';
-        export { sealClosedSegments } from './src/archive/write/seal-segment.ts';
+        export { openLogWriter } from './src/archive/open-log-writer.ts';
+        export { scanLog } from './src/archive/scan-log.ts';
+        export { sealClosedSegments } from './src/archive/seal-segment.ts';
       `,
       resolveDir: sources,
     },
