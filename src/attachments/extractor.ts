@@ -178,8 +178,10 @@ class AttachmentThread {
 
   private guard(): void {
     this.unguard();
-    const ground = this.memory();
     this.deadline = setTimeout(() => this.stop('timeout'), this.limits.attachmentMs);
+    // A thread that is ended while it loads looks like one that cannot start.
+    if (!this.started) return;
+    const ground = this.memory();
     this.watch = setInterval(() => {
       if (this.memory() - ground > this.limits.growthBytes) this.stop('memory');
     }, WATCH_MS);

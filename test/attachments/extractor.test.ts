@@ -108,6 +108,17 @@ describe('reading attachments in a thread', () => {
     expect(await reader.extract(job('after', 'text:'))).toMatchObject({ text: 'after' });
   });
 
+  test('a thread that grows while it loads is not taken for one that cannot start', async () => {
+    let bytes = 0;
+    const growing = () => {
+      bytes += 10_000;
+      return bytes;
+    };
+    const reader = extractor({ growthBytes: 1000 }, growing);
+    // Once it has loaded, it may be done before its memory is looked at again.
+    expect(await reader.extract(job('words', 'text:'))).toHaveProperty('status');
+  });
+
   test('a PDF whose stream unpacks without end does not take the process with it', async () => {
     const bomb = deflateSync(Buffer.alloc(400 * 1024 * 1024, ' '));
     const before = process.memoryUsage.rss();
