@@ -30,6 +30,8 @@ export interface AttachmentReadingOptions {
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due: an indexer's `all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
+  /** Frees memory for the attachments that are read next. */
+  readonly makeRoom?: () => Promise<void>;
   /** When aborted, what was read by then is kept and the rest left pending. */
   readonly signal: AbortSignal;
   /** Asked before each attachment: false ends the round there. */
@@ -59,6 +61,7 @@ export async function readAttachments(
   while (!stopped()) {
     const page = store.pending({ limit: BATCH, after });
     if (page.length === 0) break;
+    await options.makeRoom?.();
     for (const attachment of page) {
       if (stopped()) break;
       after = attachment.textId;

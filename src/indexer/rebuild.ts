@@ -117,7 +117,7 @@ async function fill(
     const attachments =
       options.attachments === undefined
         ? 0
-        : await attachmentsRead(catalog, sources, indexer, options.attachments, signal);
+        : await attachmentsRead(catalog, sources, indexer, options, options.attachments);
     const { indexed, unparsed, damaged } = totals;
     return { ...folded, indexed, unparsed, attachments, damage, damagedMessages: damaged };
   } finally {
@@ -129,14 +129,15 @@ async function attachmentsRead(
   catalog: WritableCatalog,
   sources: LogReader,
   indexer: Indexer,
+  { extractor: messages, signal }: RebuildOptions,
   extractor: AttachmentExtractor,
-  signal: AbortSignal,
 ): Promise<number> {
   const { read } = await readAttachments({
     store: catalog.attachments,
     sources,
     extractor,
     index: (until) => indexer.all(until),
+    makeRoom: () => messages.rest(),
     signal,
   });
   return read;

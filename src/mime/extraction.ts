@@ -82,6 +82,8 @@ export interface Extractor {
   extract(job: ExtractionJob): Promise<Extraction>;
   /** How many jobs can usefully be in flight. */
   readonly width: number;
+  /** Gives back the memory of what is idle; the next job may take longer to start. */
+  rest(): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -79,6 +79,11 @@ class ExtractorPool implements Extractor {
     });
   }
 
+  async rest(): Promise<void> {
+    const idle = [...this.threads].filter(({ outstandingJobs }) => outstandingJobs === 0);
+    await Promise.all(idle.map((thread) => thread.retire()));
+  }
+
   close(): Promise<void> {
     this.closed = true;
     this.closing ??= this.drain();

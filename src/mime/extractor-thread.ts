@@ -122,6 +122,12 @@ export class ExtractorThread {
     }
   }
 
+  /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
+  async retire(): Promise<void> {
+    this.worn = true;
+    await this.worker.terminate();
+  }
+
   async end(): Promise<void> {
     this.ending = true;
     await this.worker.terminate();
@@ -161,8 +167,7 @@ export class ExtractorThread {
     }
     // An idle thread does not keep the process alive.
     if (this.groups === 0) this.worker.unref();
-    // Only the end of the thread gives its memory back; the pool starts another when it is gone.
-    if (this.groups === 0 && this.worn) void this.worker.terminate();
+    if (this.groups === 0 && this.worn) void this.retire();
     else this.events.ready();
   }
 

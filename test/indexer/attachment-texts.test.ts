@@ -71,7 +71,11 @@ function counted(): AttachmentExtractor & { readonly jobs: AttachmentJob[] } {
   };
 }
 
-const read = (by: AttachmentExtractor = attachments, goOn?: () => boolean) =>
+const read = (
+  by: AttachmentExtractor = attachments,
+  goOn?: () => boolean,
+  makeRoom?: () => Promise<void>,
+) =>
   readAttachments({
     store: catalog.attachments,
     sources,
@@ -79,6 +83,7 @@ const read = (by: AttachmentExtractor = attachments, goOn?: () => boolean) =>
     index: (signal) => indexer.all(signal),
     signal: never,
     ...(goOn === undefined ? {} : { goOn }),
+    ...(makeRoom === undefined ? {} : { makeRoom }),
   });
 
 const letterWith = (n: number, ...files: [Buffer, string, string][]): Buffer =>
@@ -92,6 +97,22 @@ const search = (words: string) =>
   catalog.search({ node: parseQuery(words, { now: 0 }).node, limit: 20, sort: 'newest' }).hits;
 
 describe('the text of attachments', () => {
+  it('is read once there is room for it, which is made only where there is something to read', async () => {
+    const reader = counted();
+    const readBefore: number[] = [];
+    const makeRoom = async () => {
+      readBefore.push(reader.jobs.length);
+    };
+    await grow([
+      letterWith(1, [pdf(['one']), 'a.pdf', 'application/pdf'], [contract, ...CONTRACT]),
+    ]);
+    await read(reader, undefined, makeRoom);
+    expect(readBefore).toEqual([0]);
+    expect(reader.jobs.length).toBe(2);
+    await read(reader, undefined, makeRoom);
+    expect(readBefore).toEqual([0]);
+  });
+
   it('is found after the message itself, and the hit names the attachment', async () => {
     await grow([
       letterWith(1, [pdf(['irrelevant']), 'a.pdf', 'application/pdf'], [contract, ...CONTRACT]),

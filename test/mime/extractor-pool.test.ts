@@ -142,6 +142,30 @@ describe('a worker that grew', () => {
   });
 });
 
+describe('a pool at rest', () => {
+  it('ends idle workers only, and starts others for the next work', async () => {
+    const started = await threadsOf(async () => {
+      const extractor = pool();
+      const results = Promise.all([letter(0), letter(1)].map((s) => extract(extractor, s)));
+      await extractor.rest();
+      expect((await results).map(({ subject }) => subject)).toEqual(['letter 0', 'letter 1']);
+      await extractor.rest();
+      const later = [
+        extract(extractor, letter(2)),
+        extractor.rest(),
+        extract(extractor, letter(3)),
+      ];
+      expect(await Promise.all(later)).toMatchObject([
+        { subject: 'letter 2' },
+        undefined,
+        { subject: 'letter 3' },
+      ]);
+      await extractor.close();
+    });
+    expect(started).toBe(2);
+  });
+});
+
 describe('a message that ends its worker', () => {
   const others = Array.from({ length: 40 }, (_, n) => letter(n));
   const expectOthersWhole = (results: readonly Extraction[]) => {
