@@ -95,7 +95,10 @@ describe('a manifest of somebody else, with the right hash', () => {
     expect(`${checked.stdout}${checked.stderr}`).not.toContain('\u001b');
     const line = ['export', '--data', archive.dir, '--to', to, '--incremental', '--format'];
     const again = await ran([...line, field === 'inMbox' ? 'mbox' : 'eml']);
-    expect(again).toMatchObject({ code: 3, stderr: expect.stringContaining('was changed or damaged') });
+    expect(again).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('was changed or damaged'),
+    });
     expect(again.stderr).not.toContain('\u001b');
   });
 });
