@@ -16,7 +16,7 @@ const CHECKS = [
     bin('tsc'),
     ['--noEmit', '--incremental', '--tsBuildInfoFile', path.join(cache, 'types.tsbuildinfo')],
   ],
-  ['architecture', bin('vitest'), ['run', '--silent', 'test/architecture']],
+  ['architecture', bin('vitest'), ['run', 'test/architecture']],
   ['words', process.execPath, [path.join(root, '.ci/words')]],
 ];
 
