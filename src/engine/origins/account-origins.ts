@@ -103,15 +103,17 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     const { platform } = account;
     if (platform === null) return origin;
     let listed = false;
+    const mailboxes: Origin['mailboxes'] = async (signal) => {
+      const found = await origin.mailboxes(signal);
+      listed = true;
+      return found;
+    };
     return {
       ...origin,
-      async mailboxes(signal) {
-        listed = true;
-        return origin.mailboxes(signal);
-      },
+      mailboxes,
       async usages(mostPages, signal) {
         // The mailboxes were listed before anybody asks for their usage; a service may name no order.
-        if (account.order === null && !listed) await this.mailboxes(signal);
+        if (account.order === null && !listed) await mailboxes(signal);
         return orderUsages(platform, account.order ?? '', mostPages, signal);
       },
     };

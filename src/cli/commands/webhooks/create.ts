@@ -160,7 +160,7 @@ export async function createWebhook(
   );
 }
 
-/** Tells of the webhook first, whatever becomes of its test: where the secret is must not be lost. */
+/** Prints the webhook even if its test fails: the path of its secret must not be lost. */
 async function tested(
   { output }: CommandContext,
   { mailbox: client, options }: Clients,
