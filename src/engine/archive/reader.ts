@@ -59,15 +59,21 @@ export function openReader({
 }: Pick<EngineContext, 'globals' | 'surroundings' | 'report'>): Reader {
   const dataDir = locateDataDir(globals, surroundings);
   report({ event: 'archive-located', dataDir });
+  const reader = openReaderOf(dataDir);
+  const { catalogBehind } = reader;
+  if (catalogBehind !== null) report({ event: 'catalog-behind', dataDir, ...catalogBehind });
+  return reader;
+}
+
+/** The same for a folder that is known. */
+export function openReaderOf(dataDir: string): Reader {
   requireArchive(dataDir);
   const catalog = openCatalogReader(dataDir);
-  const catalogBehind = staleCatalog(dataDir, () => catalog.reached().number);
-  if (catalogBehind !== null) report({ event: 'catalog-behind', dataDir, ...catalogBehind });
   let sources: LogReader | undefined;
   return {
     dataDir,
     catalog,
-    catalogBehind,
+    catalogBehind: staleCatalog(dataDir, () => catalog.reached().number),
     sources() {
       sources ??= openLogReader({ dir: dataDir, locator: catalog.locator });
       return sources;

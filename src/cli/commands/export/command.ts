@@ -3,6 +3,7 @@ import path from 'node:path';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { isWithin } from '../../../disk/make-folders.ts';
+import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { openReader, type Reader } from '../../../engine/archive/reader.ts';
 import { accountHosts, savedSearches, withSaved } from '../../../engine/saved-searches.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
@@ -24,7 +25,7 @@ import type { Body, CommandContext } from '../../context.ts';
 import { moment } from '../../option-values.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { oneMessage, refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
+import { oneMessage, refuseUnknown } from '../../unknown-names.ts';
 
 /** Nobody reads more places than this; the manifest and `--json` have them all. */
 const MOST_SHOWN = 20;

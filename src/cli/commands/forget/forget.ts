@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { realFiles } from '../../../archive/files/real-files.ts';
 import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
+import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { finishPurge } from '../../../engine/purge/finish-purge.ts';
@@ -16,7 +17,7 @@ import { type Survey, surveyPurge } from '../../../retention/survey.ts';
 import { counted } from '../../../wording/amounts.ts';
 import { confirmed } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
-import { oneMessage, purgedMessage, refuseUnknownChoice } from '../../unknown-names.ts';
+import { oneMessage, purgedMessage } from '../../unknown-names.ts';
 import { chosenEntries, type QuarantineChoice } from '../quarantine/list.ts';
 
 export interface ForgetOptions extends QuarantineChoice {

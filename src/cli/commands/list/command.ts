@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { HitCount } from '../../../catalog/search/search.ts';
+import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { Body, CommandContext } from '../../context.ts';
@@ -13,7 +14,6 @@ import {
 } from '../../line-format.ts';
 import { beginning, moment, wholeNumber } from '../../option-values.ts';
 import { countingTime, footerText, placeText } from '../../place-line.ts';
-import { refuseUnknownChoice } from '../../unknown-names.ts';
 
 interface ListLine {
   readonly mailbox?: string;

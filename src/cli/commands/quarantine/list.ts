@@ -1,6 +1,7 @@
 import type { Catalog } from '../../../catalog/catalog.ts';
 import { isMailbox, matchingFolders } from '../../../catalog/folder-names.ts';
 import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
+import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter } from '../../../engine/archive/writer.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
@@ -9,7 +10,6 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { dateText, shownName } from '../../place-line.ts';
-import { refuseUnknownChoice } from '../../unknown-names.ts';
 
 /** What the options of a command line choose among what is in quarantine. */
 export interface QuarantineChoice {
