@@ -1,4 +1,4 @@
-/** What programs import from the package: typed clients of both surfaces, and what they return and throw. */
+/** What programs import from the package: an archive to read, typed clients of both surfaces, and what they throw. */
 export type { Bytes, Page } from './api/answers.ts';
 export type { RequestReport } from './api/exchange.ts';
 export {
@@ -31,6 +31,20 @@ export {
   type OriginFacts,
   OriginRefusal,
 } from './errors/origin.ts';
+export type {
+  Archive,
+  ArchivedFolder,
+  ArchivedMailbox,
+  FoundMessage,
+  FoundPlace,
+  ListedPlace,
+  ListOptions,
+  Problem,
+  SearchOptions,
+  VerifyOptions,
+  VerifyReport,
+} from './library/archive.ts';
+export { openArchive } from './library/open-archive.ts';
 export type { Address, ListedAttachment, Listing } from './mail/words.ts';
 export { type DeliveryHint, readDelivery } from './wire/delivery.ts';
 export type {

@@ -189,6 +189,8 @@ export function operationError<C extends OperationCode>(
 export interface UsageFacts {
   /** The parser of the command line refused; `problem` is its own words about option or argument names. */
   readonly 'usage-invalid': { readonly command: string; readonly problem: string };
+  /** An argument of the library: its name, such as `options.limit`, and what is wrong with it. */
+  readonly 'argument-invalid': { readonly argument: string; readonly problem: string };
   /** No command, where there are several; `help` is what the help says of them. */
   readonly 'usage-no-command': { readonly help: string };
   readonly 'usage-option': {

@@ -177,6 +177,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
       `${problem.charAt(0).toUpperCase()}${problem.slice(1)}`,
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ),
+  'argument-invalid': ({ argument, problem }) => say(`${argument}: ${problem}.`),
   'usage-no-command': ({ help }) => say('Which command?', help),
   'usage-option': ({ option, found, expected }) =>
     say(`${option}: expected ${expected}, found "${found}".`),

@@ -143,7 +143,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   // Scripts of the project itself; they run before there is a build.
   bootstrap: ['config'],
   // What programs import from the package.
-  'index.ts': ['api', 'wire', 'mail', 'errors'],
+  // What programs read an archive with. Its shapes are declared in one file, so that the package has few declarations.
+  library: ['engine', 'catalog', 'verify', 'search', 'wording', 'mail', 'errors'],
+  'index.ts': ['library', 'api', 'wire', 'mail', 'errors'],
 };
 
 const files = sourceFiles(['src', 'migrations']);

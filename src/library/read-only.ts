@@ -1,0 +1,238 @@
+import { z } from 'zod';
+import type { ConcernedMessage } from '../catalog/concerned.ts';
+import { refuseNeverNamed, refuseUnknownChoice } from '../engine/archive/chosen-names.ts';
+import { openReaderOf, type Reader, staleCatalog } from '../engine/archive/reader.ts';
+import { readArchive } from '../engine/verify/read-archive.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { retentionError } from '../errors/retention.ts';
+import { usageError } from '../errors/usage.ts';
+import type { MessageId } from '../mail/words.ts';
+import { parseQuery } from '../search/parse.ts';
+import type { Finding } from '../verify/findings.ts';
+import { findingText } from '../wording/finding.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import type {
+  Archive,
+  ArchivedMailbox,
+  FoundMessage,
+  ListedPlace,
+  ListOptions,
+  Problem,
+  SearchOptions,
+  VerifyOptions,
+  VerifyReport,
+} from './archive.ts';
+
+const ID = z
+  .string()
+  .regex(/^[0-9a-f]{4,64}$/, 'expected 4 to 64 hexadecimal digits in lower case');
+const TIME = z.date().transform((date) => date.getTime());
+const LIST = z.strictObject({
+  mailbox: z.string().optional(),
+  folder: z.string().optional(),
+  deleted: z.boolean().optional(),
+  asOf: TIME.optional(),
+  after: TIME.optional(),
+  before: TIME.optional(),
+  sort: z.enum(['newest', 'oldest']).optional(),
+});
+const SEARCH = z.strictObject({
+  limit: z.int().min(1).max(1_000_000).default(20),
+  sort: z.enum(['newest', 'oldest', 'relevance']).default('newest'),
+  asOf: TIME.optional(),
+  after: ID.optional(),
+});
+const VERIFY = z.strictObject({
+  full: z.boolean().default(true),
+  signal: z.instanceof(AbortSignal).optional(),
+});
+
+/** See `Archive`. */
+export class ReadOnlyArchive implements Archive {
+  readonly #reader: Reader;
+
+  private constructor(reader: Reader) {
+    this.#reader = reader;
+  }
+
+  static open(dataDir: string): ReadOnlyArchive {
+    return worded(() => {
+      const dir = checked(z.string().min(1), 'dataDir', dataDir);
+      return new ReadOnlyArchive(openReaderOf(dir));
+    });
+  }
+
+  get dataDir(): string {
+    return this.#reader.dataDir;
+  }
+
+  commitsBehind(): number {
+    return worded(() => {
+      const behind = staleCatalog(this.dataDir, () => this.#reader.catalog.reached().number);
+      return behind === null ? 0 : behind.last - behind.reached;
+    });
+  }
+
+  mailboxes(): ArchivedMailbox[] {
+    const { catalog } = this.#reader;
+    const { folders } = catalog;
+    return worded(() =>
+      catalog.snapshot(() =>
+        folders.mailboxes().map(({ address, host, mailbox }) => ({
+          address,
+          host,
+          resourceId: mailbox,
+          folders: folders.all({ mailbox: { host, mailbox }, gone: true }).map((known) => ({
+            path: known.folder,
+            specialUse: known.specialUse,
+            messages: folders.counts(known.id).open,
+            gone: known.gone,
+          })),
+        })),
+      ),
+    );
+  }
+
+  list(options: ListOptions = {}): IterableIterator<ListedPlace> {
+    const places = worded(() => {
+      const { after: from, before: to, ...others } = checked(LIST, 'options', options);
+      const filter = present({ ...others, from, to });
+      refuseUnknownChoice(this.#reader, filter);
+      return this.#reader.catalog.list(filter);
+    });
+    return wordedEach(places);
+  }
+
+  search(query: string, options: SearchOptions = {}): FoundMessage[] {
+    return worded(() => {
+      const { limit, sort, asOf, after } = checked(SEARCH, 'options', options);
+      const { node, ...parsed } = parseQuery(checked(z.string(), 'query', query), {
+        now: Date.now(),
+      });
+      if (after !== undefined && sort === 'relevance')
+        throw invalid('options.after', 'an order by date');
+      const { hits, unknown } = this.#reader.catalog.search({
+        node,
+        limit,
+        sort,
+        ...present({
+          asOf: asOf ?? parsed.asOf ?? undefined,
+          after: after === undefined ? undefined : this.#docidOf(after),
+        }),
+      });
+      refuseNeverNamed(unknown);
+      return hits.map(({ line }) => ({
+        ...line,
+        attachments:
+          line.attachments?.map(({ filename, contentType, size, inline }) => ({
+            filename,
+            contentType,
+            sizeBytes: size,
+            inline,
+          })) ?? null,
+      }));
+    });
+  }
+
+  async *read(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* this.#reader.sources().streamMessage(this.#idOf(id));
+    } catch (error) {
+      throw withSentence(error);
+    }
+  }
+
+  async verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    try {
+      const { full, signal } = checked(VERIFY, 'options', options);
+      const { messages, rebuilt, last, catalog, found, findings } = await readArchive(
+        this.dataDir,
+        {
+          full,
+          vouched: [],
+          signal: signal ?? new AbortController().signal,
+          progress: () => {},
+        },
+      );
+      const sound = found === 0 && (catalog === 'equal' || catalog === 'behind');
+      const commit = last === null ? null : { number: last.number, hash: last.hash };
+      return { sound, messages, rebuilt, commit, catalog, found, problems: findings.map(problem) };
+    } catch (error) {
+      throw withSentence(error);
+    }
+  }
+
+  close(): void {
+    this.#reader.close();
+  }
+
+  #idOf(id: string): MessageId {
+    const { messages } = this.#reader.catalog;
+    const prefix = checked(ID, 'id', id);
+    const named = messages.byPrefix(prefix);
+    if (named.match === 'unique') return named.id;
+    if (named.match === 'ambiguous')
+      throw usageError('usage-ambiguous-id', { id, candidates: named.candidates });
+    const [purged] = messages.purgedByPrefix(prefix);
+    if (purged === undefined) throw usageError('usage-unknown-message', { id });
+    const time = purged.time === null ? null : new Date(purged.time).toISOString();
+    throw retentionError('message-purged', { id: purged.id, reason: purged.reason, time });
+  }
+
+  #docidOf(id: string): number | undefined {
+    return this.#reader.catalog.messages.docidOf(this.#idOf(id));
+  }
+}
+
+function problem(finding: Finding): Problem {
+  return {
+    what: finding.what,
+    sentence: findingText(finding),
+    messages: concerned(finding).flatMap(({ id }) => id ?? []),
+  };
+}
+
+function concerned(finding: Finding): readonly ConcernedMessage[] {
+  if ('messages' in finding) return finding.messages;
+  return 'message' in finding && finding.message !== null ? [finding.message] : [];
+}
+
+/** Returns what a caller gave, if its shape is right: callers in JavaScript have no compiler that checks it. */
+function checked<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
+  const parsed = shape.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw invalid([name, ...(issue?.path ?? [])].join('.'), issue?.message ?? '');
+}
+
+function invalid(argument: string, problem: string): MailkeepError {
+  return usageError('argument-invalid', { argument, problem });
+}
+
+/** Returns an object without its undefined members. */
+function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> };
+function present(object: object): object {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+function worded<T>(act: () => T): T {
+  try {
+    return act();
+  } catch (error) {
+    throw withSentence(error);
+  }
+}
+
+function* wordedEach<T>(items: IterableIterator<T>): Generator<T, void, undefined> {
+  try {
+    yield* items;
+  } catch (error) {
+    throw withSentence(error);
+  }
+}
+
+/** Programs print an error's message: gives ours the sentence of the command line, without its hint about options. */
+function withSentence(error: unknown): unknown {
+  if (error instanceof MailkeepError) error.message = sentenceOf(error).message;
+  return error;
+}
