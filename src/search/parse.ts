@@ -29,7 +29,7 @@ const UNSPACED = once(
  * Understands a query. Words stand side by side with AND; precedence falls from brackets over `-` and NOT,
  * NEAR, AND to OR. The connecting words count in capitals only.
  *
- * @throws errors of `errors/search.ts`, each with its position
+ * @throws errors of `errors/usage.ts`, each with its position
  */
 export function parseQuery(query: string, context: ParseContext): SearchQuery {
   return new Parser(query, tokenize(query), context).query();
