@@ -5,7 +5,7 @@ import type { EngineContext } from '../engine/context.ts';
 import { journalPrune, plannedPrune } from '../engine/purge/holds.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { retentionError } from '../errors/retention.ts';
-import type { RunReport } from '../health/fullness.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { type Compacted, compactPurged, decidedPurge, endPurge } from '../retention/carry-out.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { choreReport } from './neighbours.ts';

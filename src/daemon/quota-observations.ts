@@ -1,12 +1,12 @@
 import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
 import { nearlyFull } from '../errors/origin.ts';
-import { fullnessOf, percentOf } from '../health/fullness.ts';
+import { fullnessOf, percentOf } from '../health/facts.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import type { Observation } from '../notify/observation.ts';
+import { mailboxKey } from '../state/scopes.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { isUnwatchedMailbox } from '../sync/apply/memory/unwatched.ts';
-import { quotaKey } from '../sync/apply/walk/note-quota.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 
 /** A mailbox is no longer nearly full this many points below the threshold, so that one that hovers is reported once. */
@@ -54,7 +54,7 @@ export function quotaObservations(
   warnPercent: number | null,
 ): Observation[] {
   return mailboxes.flatMap(({ name, quota, ...key }): Observation[] => {
-    const subject = { kind: 'quota' as const, name, id: quotaKey(key) };
+    const subject = { kind: 'quota' as const, name, id: mailboxKey(key) };
     const fullness = fullnessOf(quota.resources);
     const percent = fullness === null ? 0 : percentOf(fullness.share);
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {

@@ -7,7 +7,7 @@ import type { EngineContext } from '../engine/context.ts';
 import { settingsOf } from '../engine/settings.ts';
 import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import type { RunReport } from '../health/fullness.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { prepareControlPlace } from './control-path.ts';
 import { startControlServer } from './control-server.ts';
@@ -245,7 +245,7 @@ function reloading(
 function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetable {
   const lastAt = (name: Scheduled): number | null => {
     const at = writer.state.get(BEGUN, name);
-    if (typeof at === 'number') return at;
+    if (at !== undefined) return at;
     // From here on it can be missed, and made up for, however often the daemon is restarted.
     if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
     return null;

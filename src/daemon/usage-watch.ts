@@ -1,7 +1,7 @@
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MailboxKey } from '../mail/words.ts';
-import type { LastCompared } from '../sync/apply/memory/last-compared.ts';
+import type { LastCompared } from '../sync/apply/memory/proof.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/apply/ports.ts';
 import {
   isLeftAlone,

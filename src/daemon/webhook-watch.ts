@@ -6,7 +6,7 @@ import { WebhookListing } from '../delivery-watch/webhook-listing.ts';
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MailboxKey } from '../mail/words.ts';
-import type { LastCompared } from '../sync/apply/memory/last-compared.ts';
+import type { LastCompared } from '../sync/apply/memory/proof.ts';
 import { selects } from '../sync/plan/selection.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import type { DaemonEvent } from './ports.ts';

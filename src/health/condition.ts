@@ -1,5 +1,6 @@
-import { type KnownDamage, type MailboxFacts, staleMailboxes } from './facts.ts';
-import type { RunReport } from './fullness.ts';
+import type { KnownDamage } from '../state/remembered-verification.ts';
+import { type MailboxFacts, staleMailboxes } from './facts.ts';
+import type { RunReport } from './run-report.ts';
 
 /** `starting` until the archive is open and the schedules run; `failed` when only a restart can help. */
 export type Phase = 'starting' | 'ready' | 'stopping' | 'failed';

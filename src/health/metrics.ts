@@ -1,11 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import {
-  type ArchiveFacts,
-  isWatched,
-  type MailboxFacts,
-  type VerificationFacts,
-} from './facts.ts';
-import type { RunReport } from './fullness.ts';
+import type { VerificationFacts } from '../state/remembered-verification.ts';
+import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
+import type { RunReport } from './run-report.ts';
 
 /** A request to the service, as far as metrics show it. */
 export interface CountedRequest {

@@ -1,5 +1,5 @@
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import type { RunFailure, RunReport } from '../health/fullness.ts';
+import type { RunFailure, RunReport } from '../health/run-report.ts';
 
 /** What something is that works or does not. A quota works until its mailbox is nearly full. */
 export const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota'] as const;

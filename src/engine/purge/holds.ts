@@ -9,10 +9,10 @@ import { clockTrouble } from '../../retention/plan-prune.ts';
 import { surveyPurge } from '../../retention/survey.ts';
 import { parseQuery } from '../../search/parse.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import { listedMailboxes } from '../../sync/apply/memory/listed-mailboxes.ts';
 import type { Writer } from '../archive/writer.ts';
 import type { EngineContext } from '../context.ts';
 import { accountHosts, savedIn, withSaved } from '../saved-searches.ts';
-import { listedMailboxes } from '../status/archive-status.ts';
 
 /**
  * Says in the log what goes by a plan; from then on it is decided. Nothing else may commit meanwhile.

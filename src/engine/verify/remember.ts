@@ -2,14 +2,17 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../../archive/write/lock.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import { errnoOf, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { KnownFinding, VerificationMode } from '../../health/facts.ts';
-import type { RememberedFinding } from '../../health/remembered-verification.ts';
 import {
   type FoundFinding,
   rememberDamage,
   rememberVerification,
   type VerificationOutcome,
 } from '../../health/verification.ts';
+import type {
+  KnownFinding,
+  RememberedFinding,
+  VerificationMode,
+} from '../../state/remembered-verification.ts';
 import { openExistingState, openState, type StateFile, stateFile } from '../../state/state-file.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { VouchedCommit } from '../../verify/read-log.ts';

@@ -1,7 +1,7 @@
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
-import type { VerificationFacts } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
+import type { VerificationFacts } from '../../state/remembered-verification.ts';
 import { readState } from '../../state/state-file.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
 import type { EngineContext } from '../context.ts';
@@ -44,7 +44,7 @@ export async function verifySome(
       reader,
       concerns: catalog,
       checkups: {
-        get: (segment) => recalled?.read(SCOPE, String(segment), checkupIn) ?? NEVER,
+        get: (segment) => recalled?.get(SCOPE, String(segment)) ?? NEVER,
         set: (segment, checkup) => checkups.set(segment, checkup),
       },
       sound: (id) => {
@@ -99,13 +99,4 @@ export function noteCheckup(context: EngineContext, dataDir: string, at: number)
       catalog.close();
     }
   });
-}
-
-function checkupIn(value: unknown): SegmentCheckup | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('at' in value && 'covered' in value && 'next' in value)) return undefined;
-  const { at, covered, next } = value;
-  return typeof at === 'number' && typeof covered === 'number' && typeof next === 'number'
-    ? { at, covered, next }
-    : undefined;
 }

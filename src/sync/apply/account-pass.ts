@@ -3,7 +3,7 @@ import { fetchFirstPart } from './first-part.ts';
 import type { FolderPass } from './folder-pass.ts';
 import { guard } from './guard.ts';
 import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-pass.ts';
-import { noteMailboxes, recentMailboxes } from './memory/unreachable.ts';
+import { noteMailboxes, recentMailboxes } from './memory/listed-mailboxes.ts';
 import { noteUnwatchedMailboxes } from './memory/unwatched.ts';
 import type { PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';

@@ -74,7 +74,6 @@ export class Canary {
 
   #isProven(): boolean {
     const proof = this.#memory.get(CANARY, this.#origin.host);
-    if (typeof proof !== 'object' || proof === null || !('provenAt' in proof)) return false;
-    return isRecent(Number(proof.provenAt), this.#now(), PROOF_HOLDS_MS);
+    return proof !== undefined && isRecent(proof.provenAt, this.#now(), PROOF_HOLDS_MS);
   }
 }

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import type { Listing } from '../../mail/words.ts';
 import {
   type FetchedFacts,
@@ -17,12 +16,6 @@ const SIZE_LESSONS = 'size-lessons';
 /** Scope of memory: sources in a row with another Message-ID than listed, while their listing did not change. */
 const ODD_IDS = 'odd-ids';
 
-const lessonsShape = z.object({
-  lf: z.int().nonnegative(),
-  crlf: z.int().nonnegative(),
-  offset: z.object({ bytes: z.int(), count: z.int().nonnegative() }),
-});
-
 /** Learns, per host, by which rule listed sizes differ from the sources'. */
 export class HostRules {
   readonly #memory: Memory;
@@ -33,10 +26,8 @@ export class HostRules {
   constructor(memory: Memory, host: string) {
     this.#memory = memory;
     this.#host = host;
-    const remembered = lessonsShape.safeParse(memory.get(SIZE_LESSONS, host));
-    this.#lessons = remembered.success ? remembered.data : NO_LESSONS;
-    const odd = memory.get(ODD_IDS, host);
-    this.#oddIds = typeof odd === 'number' ? odd : 0;
+    this.#lessons = memory.get(SIZE_LESSONS, host) ?? NO_LESSONS;
+    this.#oddIds = memory.get(ODD_IDS, host) ?? 0;
   }
 
   get rule(): SizeRule | null {

@@ -193,21 +193,6 @@ export interface Log {
 /** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
 
-/** A place as one string, for keys of memory. */
-export function placeKey(place: Place): string {
-  return `${generationKey(place, place.generation)}/${place.uid}`;
-}
-
-/** A folder's generation as one string. */
-export function generationKey(at: FolderKey, generation: number): string {
-  return `${folderKey(at)}/${generation}`;
-}
-
-/** A folder as one string; JSON, because a path may hold any character. */
-export function folderKey(at: FolderKey): string {
-  return JSON.stringify([at.host, at.mailbox, at.folder]);
-}
-
 /**
  * Returns whether something remembered at `at` is younger than `withinMs`. A time in the future is not: it was noted
  * before the clock was set back, and would count as young for too long.

@@ -1,10 +1,10 @@
 import type { FolderKey, Place } from '../../../mail/words.ts';
+import { placeKey } from '../../../state/scopes.ts';
 import { brake } from '../../plan/brake.ts';
 import { type GonePlace, type NewPlace, pairMoves } from '../../plan/relink.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import { heldSince, isHeldDue, rememberHeld } from '../memory/second-looks.ts';
 import type { PassContext } from '../pass-context.ts';
-import { placeKey } from '../ports.ts';
 import { confirmGone } from './confirm-gone.ts';
 import type { Renumbered } from './judge-folder.ts';
 import { releaseUnplaced } from './release-unplaced.ts';

@@ -1,6 +1,6 @@
 import type { FolderKey } from '../../../mail/words.ts';
-import { type ScopeOf, scopesOf } from '../../../state/scopes.ts';
-import { folderKey, generationKey, type Memory } from '../ports.ts';
+import { folderKey, generationKey, type ScopeOf, scopesOf } from '../../../state/scopes.ts';
+import type { Memory } from '../ports.ts';
 
 /**
  * Moves what is remembered of a folder to the path it was renamed to: every scope whose keys are folders or their

@@ -1,15 +1,15 @@
 import { rm } from 'node:fs/promises';
 import { fingerprint } from '../../../mail/fingerprint.ts';
 import type { FolderKey, Listing, Place } from '../../../mail/words.ts';
+import { placeKey } from '../../../state/scopes.ts';
 import {
   carriesListedId,
-  type EarlierFetch,
   type FetchedFacts,
   type Judgement,
   judgeSource,
 } from '../../source-judgement.ts';
 import type { PassContext } from '../pass-context.ts';
-import { type FetchedSource, placeKey } from '../ports.ts';
+import type { FetchedSource } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
 import { beginsLikeMail, factsOf, messageIdOf } from './fetched-facts.ts';
 
@@ -56,7 +56,7 @@ export async function fetchJudged(
     const judgement = judgeSource({
       listing,
       fetches: [first, ...rest],
-      earlier: earlierFetches(ctx, key),
+      earlier: ctx.memory.get(EARLIER_FETCHES, key) ?? [],
       rule: ctx.host.rules.rule,
       now: ctx.now(),
     });
@@ -99,21 +99,6 @@ async function isListedStill(
   return same;
 }
 
-function earlierFetches({ memory }: PassContext, key: string): EarlierFetch[] {
-  const kept = memory.get(EARLIER_FETCHES, key);
-  if (!Array.isArray(kept)) return [];
-  return kept.flatMap((fetch: unknown) =>
-    typeof fetch === 'object' &&
-    fetch !== null &&
-    'at' in fetch &&
-    'sha256' in fetch &&
-    typeof fetch.at === 'number' &&
-    typeof fetch.sha256 === 'string'
-      ? [{ at: fetch.at, sha256: fetch.sha256 }]
-      : [],
-  );
-}
-
 /** Remembers the first fetch of each distinct content: the time since then is what counts. */
 function rememberFetch(
   ctx: PassContext,
@@ -121,7 +106,7 @@ function rememberFetch(
   judgement: Judgement,
   latest: FetchedFacts,
 ): void {
-  const earlier = earlierFetches(ctx, key);
+  const earlier = ctx.memory.get(EARLIER_FETCHES, key) ?? [];
   if (judgement.verdict === 'accept') {
     if (earlier.length > 0) ctx.memory.set(EARLIER_FETCHES, key, null);
   } else if (!earlier.some(({ sha256 }) => sha256 === latest.sha256)) {

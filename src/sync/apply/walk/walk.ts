@@ -59,8 +59,7 @@ export async function* walkRange(
 
 /** Returns false for a host that is known not to search by uid. */
 export function canSearch(memory: Memory, host: string): boolean {
-  const refused = memory.get(SEARCH_REFUSED, host);
-  return refused === undefined || refused === null;
+  return memory.get(SEARCH_REFUSED, host) === undefined;
 }
 
 /** Remembers that a host's search denies messages that its listing shows: it is not used again. */
@@ -76,8 +75,9 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
   for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
     const held = memory.get(scope, host);
     if (held === true) memory.set(scope, host, { since: now });
-    if (typeof held !== 'object' || held === null || !('since' in held)) continue;
-    if (!isRecent(Number(held.since), now, RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
+    else if (held !== undefined && !isRecent(held.since, now, RECONSIDERED_AFTER_MS)) {
+      memory.set(scope, host, null);
+    }
   }
 }
 
