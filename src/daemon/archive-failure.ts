@@ -1,5 +1,5 @@
-import { daemonError } from '../errors/daemon.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { daemonError } from '../errors/small-families.ts';
 import type { SyncFailure } from '../sync/result.ts';
 
 /** True for a disk that may be better in a while; one that could not promise durability is not trusted again. */

@@ -7,7 +7,7 @@ import type { Writer } from '../engine/archive/writer.ts';
 import type { AccountOrigin } from '../engine/origins/account-origins.ts';
 import { archiveFacts } from '../engine/status/archive-facts.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { syncError } from '../errors/origin.ts';
+import { syncError } from '../errors/sync.ts';
 import { DaemonState } from '../health/condition.ts';
 import { type ArchiveFacts, Remembered } from '../health/facts.ts';
 import { Metrics } from '../health/metrics.ts';

@@ -1,6 +1,6 @@
 import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
-import { nearlyFull } from '../errors/origin.ts';
+import { nearlyFull } from '../errors/sync.ts';
 import { fullnessOf, percentOf } from '../health/facts.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import type { Observation } from '../notify/observation.ts';

@@ -1,6 +1,6 @@
 import type { WebhookFinding } from '../delivery-watch/judge.ts';
-import { webhookError } from '../errors/daemon.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { webhookError } from '../errors/small-families.ts';
 import type { Observation } from '../notify/observation.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 

@@ -13,7 +13,7 @@ import { syncing, writing } from '../archive/write/hot-segment.ts';
 import type { LogWriter } from '../archive/write/log-writer.ts';
 import type { Sealer } from '../archive/write/sealer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
-import { purgeInterrupted } from '../errors/retention.ts';
+import { retentionError } from '../errors/retention.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Survey } from './survey.ts';
 
@@ -179,7 +179,8 @@ export async function compactPurged(
   if ((segments[0] ?? 0) >= log.segment) await log.rollIfLarger(1);
   let [written, bytesBefore, bytesAfter] = [0, 0, 0];
   for (const segment of segments) {
-    if (signal.aborted) throw purgeInterrupted(segments.length - written);
+    if (signal.aborted)
+      throw retentionError('purge-interrupted', { left: segments.length - written });
     const going = new Set(work.records.get(segment));
     if (isDone(files, dir, segment, going)) continue;
     const sealed = await sealer.seal({ dir, segment, codec, purged: going });

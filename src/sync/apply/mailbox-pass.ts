@@ -1,4 +1,4 @@
-import { syncError } from '../../errors/origin.ts';
+import { syncError } from '../../errors/sync.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { openPlaces } from '../plan/folder-sums.ts';
 import { certifyAll } from './ends/certify.ts';

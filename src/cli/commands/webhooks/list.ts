@@ -4,7 +4,7 @@ import { attemptsOf } from '../../../delivery-watch/attempts.ts';
 import type { WebhookFinding } from '../../../delivery-watch/judge.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { operationError } from '../../../errors/usage.ts';
+import { operationError } from '../../../errors/operations.ts';
 import type { DeliveryLogRecord } from '../../../wire/platform-records.ts';
 import { count, counted, localTime } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';

@@ -1,4 +1,4 @@
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { FolderCertificate } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import { drain } from '../guard.ts';

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import { accountIn, accountKey } from '../../../state/scopes.ts';
 import type { StateFile } from '../../../state/state-file.ts';
 import type { RememberedMailbox } from '../../../state/values.ts';

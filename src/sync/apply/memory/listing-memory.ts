@@ -1,4 +1,4 @@
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import { isInbox } from '../../../mail/folder-choice.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { folderKey } from '../../../state/scopes.ts';

@@ -1,5 +1,5 @@
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { accountKey, mailboxKey } from '../../../state/scopes.ts';
 import type { ListingCost } from '../../../state/values.ts';
