@@ -9,10 +9,10 @@ import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
 import type { Failure, Observation } from '../notify/observation.ts';
 import { mailboxKey } from '../state/scopes.ts';
 import { noticeSummary } from '../wording/notice.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';
+import { type MailboxQuota, quotaObservations } from './observations.ts';
 import type { DaemonEvent } from './ports.ts';
-import { type MailboxQuota, quotaObservations } from './quota-observations.ts';
+import { failureOf } from './run-reports.ts';
 
 /** How often it is asked what has become due. */
 const TICK_MS = 60_000;
@@ -92,9 +92,7 @@ export class Notifying {
       this.#notifier.settle(VERIFICATION, DAMAGED);
       return null;
     }
-    const error = damageError(damage);
-    const { family, code } = error;
-    const failure = { family, code, message: sentenceOf(error).message };
+    const failure = failureOf(damageError(damage));
     this.#notifier.observe([{ subject: VERIFICATION, failure }]);
     return failure;
   }

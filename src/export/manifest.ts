@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { ExportFormat } from './format.ts';
+
+export const EXPORT_FORMATS = ['eml', 'zip', 'mbox', 'maildir'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 /** Next to the exported folders, and the last entry of a zip. */
 export const MANIFEST_NAME = 'mailkeep-export.json';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
-import { EXPORT_FORMATS } from './format.ts';
 import {
+  EXPORT_FORMATS,
   type InMbox,
   MANIFEST_VERSION,
   type ManifestEntry,

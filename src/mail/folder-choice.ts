@@ -1,4 +1,4 @@
-import { matches } from './name-pattern.ts';
+import { matches } from './name-selection.ts';
 
 /** RFC 6154 attributes in lower case, by the names people use for such folders. */
 const SPECIAL_USES: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import type { EndedQueries, StoodPlace } from '../catalog/ended.ts';
-import { matches } from '../mail/name-pattern.ts';
+import { matches } from '../mail/name-selection.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { PurgedFact } from './carry-out.ts';
 import {

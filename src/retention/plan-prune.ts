@@ -1,4 +1,4 @@
-import { matches } from '../mail/name-pattern.ts';
+import { matches } from '../mail/name-selection.ts';
 
 /** What may go, as configured; days are whole days, null keeps for ever. */
 export interface Policy {

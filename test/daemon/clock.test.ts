@@ -7,7 +7,7 @@ import type {
   PassRunner,
   WatchedMailbox,
 } from '../../src/daemon/ports.ts';
-import { mergeResults } from '../../src/daemon/run.ts';
+import { mergeResults } from '../../src/daemon/run-of-passes.ts';
 import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
 import { diskFull, logSyncFailed } from '../../src/errors/archive.ts';
 import { syncError } from '../../src/errors/sync.ts';

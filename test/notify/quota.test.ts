@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { quotaObservations, rememberedQuotas } from '../../src/daemon/quota-observations.ts';
+import { quotaObservations, rememberedQuotas } from '../../src/daemon/observations.ts';
 import type { Quota } from '../../src/engine/status/archive-status.ts';
 import { fullnessOf } from '../../src/health/facts.ts';
 import { messageOf } from '../../src/notify/message.ts';

@@ -7,7 +7,6 @@ import { accountedFor, type FolderSums, notAccountedFor } from '../plan/folder-s
 import { PAGE_SIZE } from '../plan/forecast.ts';
 import { observe } from '../plan/observe.ts';
 import { gapsOf, type UidInterval } from '../plan/uid-intervals.ts';
-import { guard } from './guard.ts';
 import {
   recalledCoverage,
   recalledSweep,
@@ -15,7 +14,7 @@ import {
   rememberSwept,
 } from './memory/covered-uids.ts';
 import { dueQuarantined, forgetTries, noteTry } from './memory/second-looks.ts';
-import type { PassContext } from './pass-context.ts';
+import { guard, type PassContext } from './pass-context.ts';
 import type { OriginPage } from './ports.ts';
 import { askByName } from './walk/ask-by-name.ts';
 import { FetchJob } from './walk/fetch-job.ts';

@@ -1,3 +1,4 @@
+import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Listing } from '../../mail/words.ts';
 import {
   type FetchedFacts,
@@ -51,5 +52,23 @@ export class HostRules {
     if (lessons === this.#lessons) return;
     this.#lessons = lessons;
     this.#memory.set(SIZE_LESSONS, this.#host, lessons);
+  }
+}
+
+/** Failures in a row after which the host is failing, and not one message after the other. */
+const FAILURES_OF_A_HOST = 20;
+
+/** Counts requests that failed in a row, whatever their errors. */
+export class Trouble {
+  #inARow = 0;
+
+  /** @throws the error itself, when it is one of too many in a row */
+  failed(error: MailkeepError): void {
+    this.#inARow += 1;
+    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
+  }
+
+  over(): void {
+    this.#inARow = 0;
   }
 }

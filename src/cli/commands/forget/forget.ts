@@ -3,7 +3,7 @@ import { realFiles } from '../../../archive/files/real-files.ts';
 import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
-import { finishPurge } from '../../../engine/purge/finish-purge.ts';
+import { finishPurge } from '../../../engine/purge.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { retentionError } from '../../../errors/retention.ts';
 import { usageError } from '../../../errors/usage.ts';

@@ -1,5 +1,5 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
-import { errorOf } from '../../../daemon/webhook-observations.ts';
+import { errorOf } from '../../../daemon/observations.ts';
 import { attemptsOf } from '../../../delivery-watch/attempts.ts';
 import type { WebhookFinding } from '../../../delivery-watch/judge.ts';
 import { settingsOf } from '../../../engine/settings.ts';

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { syncError } from '../../../errors/sync.ts';
+import { selects } from '../../../mail/name-selection.ts';
 import { accountIn, accountKey } from '../../../state/scopes.ts';
 import type { StateFile } from '../../../state/state-file.ts';
 import type { RememberedMailbox } from '../../../state/values.ts';
-import { selects } from '../../plan/selection.ts';
 import type { PassContext } from '../pass-context.ts';
 import { isRecent, type OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';

@@ -1,8 +1,8 @@
 import { syncError } from '../../../errors/sync.ts';
 import { isInbox } from '../../../mail/folder-choice.ts';
+import { selects } from '../../../mail/name-selection.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { folderKey } from '../../../state/scopes.ts';
-import { selects } from '../../plan/selection.ts';
 import type { EndingFolder } from '../ends/endings.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { FolderListing } from '../ports.ts';

@@ -1,6 +1,6 @@
+import { selects } from '../../../mail/name-selection.ts';
 import type { FolderKey, MailboxKey } from '../../../mail/words.ts';
 import { folderKey, mailboxKey } from '../../../state/scopes.ts';
-import { selects } from '../../plan/selection.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { Memory, OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';

@@ -1,4 +1,5 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { FolderKey, Listing } from '../../../mail/words.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
 import { type PageQuestion, weighPage } from '../../plan/page-answer.ts';
@@ -97,11 +98,7 @@ export async function newestPage(
   if (page.total > 0 || listed === 0) return page;
   const again = await deps.origin.list(at, newest, deps.signal);
   if (again.total > 0) return again;
-  throw new MailkeepError('origin', 'sync.counts-disagree', {
-    folder: at.folder,
-    listed,
-    shown: 0,
-  });
+  throw syncError('sync.counts-disagree', { folder: at.folder, listed, shown: 0 });
 }
 
 async function askKeyset(
@@ -235,23 +232,18 @@ export function pageOver(seen: number): { readonly page: number; readonly perPag
   return best;
 }
 
+const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 422, 501]);
+
 /** Returns whether a host refuses this kind of request in general: repeating it is useless. */
 export function isRefusal(error: unknown): boolean {
   return (
     error instanceof MailkeepError &&
     error.code === 'origin.status' &&
-    (error.facts.status === 400 ||
-      error.facts.status === 404 ||
-      error.facts.status === 405 ||
-      error.facts.status === 422 ||
-      error.facts.status === 501)
+    REFUSALS.has(Number(error.facts.status))
   );
 }
 
 function inconsistent(at: FolderKey, answer: OriginPage): MailkeepError {
-  return new MailkeepError('origin', 'sync.inconsistent-page', {
-    folder: at.folder,
-    items: answer.items.length,
-    total: answer.total,
-  });
+  const { items, total } = answer;
+  return syncError('sync.inconsistent-page', { folder: at.folder, items: items.length, total });
 }

@@ -13,12 +13,13 @@ import { prepareControlPlace } from './control-path.ts';
 import { startControlServer } from './control-server.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
-import { choreReport, type Neighbours, openNeighbours } from './neighbours.ts';
+import { type Neighbours, openNeighbours } from './neighbours.ts';
 import { Passes } from './passes.ts';
 import type { DaemonClock } from './ports.ts';
 import { watchProcess } from './process-events.ts';
 import { ScheduledPruning } from './pruning.ts';
-import { cronTimes, type Scheduled, Timetable } from './timetable.ts';
+import { choreReport } from './run-reports.ts';
+import { cronTimes, SCHEDULED, type Scheduled, Timetable } from './timetable.ts';
 import { ScheduledVerification } from './verification.ts';
 
 /**
@@ -250,9 +251,8 @@ function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetabl
     if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
     return null;
   };
-  const names: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
   return new Timetable(
-    names.flatMap((name) => {
+    SCHEDULED.flatMap((name) => {
       const expression = schedule[name];
       if (expression === null) return [];
       const times = cronTimes(expression, schedule.timezone);
