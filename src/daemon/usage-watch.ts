@@ -2,6 +2,7 @@ import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.t
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { selects } from '../mail/name-selection.ts';
 import type { MailboxKey } from '../mail/words.ts';
+import { orderUsages } from '../sync/apply/api-origin.ts';
 import type { LastCompared } from '../sync/apply/memory/proof.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/apply/ports.ts';
 import {
@@ -10,7 +11,6 @@ import {
   rememberFailure,
   rememberUsages,
 } from '../sync/apply/walk/note-usages.ts';
-import { orderUsages } from '../sync/apply/walk/order-usages.ts';
 import {
   type HeldAmounts,
   hasMoved,

@@ -14,8 +14,7 @@ import {
   endPurge,
   journalPurge,
 } from '../retention/carry-out.ts';
-import { type PrunePlan, planPrune, purgedFact } from '../retention/collect.ts';
-import { clockTrouble } from '../retention/plan-prune.ts';
+import { clockTrouble, type PrunePlan, planPrune, purgedFact } from '../retention/plan-prune.ts';
 import { surveyPurge } from '../retention/survey.ts';
 import { parseQuery } from '../search/parse.ts';
 import { type StateFile, scrubState } from '../state/state-file.ts';

@@ -1,4 +1,4 @@
-import type { KnownDamage } from '../state/remembered-verification.ts';
+import type { KnownDamage } from '../state/values.ts';
 import { type MailboxFacts, staleMailboxes } from './facts.ts';
 import type { RunReport } from './run-report.ts';
 

@@ -1,5 +1,5 @@
 import { isImported } from '../mail/imported.ts';
-import type { VerificationFacts } from '../state/remembered-verification.ts';
+import type { VerificationFacts } from '../state/values.ts';
 
 /** What the archive knows of a mailbox. Times are milliseconds since the epoch. */
 export interface MailboxFacts {

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { VerificationFacts } from '../state/remembered-verification.ts';
+import type { VerificationFacts } from '../state/values.ts';
 import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
 import type { RunReport } from './run-report.ts';
 

@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { parseDuration } from '../config/duration.ts';
 import { type ListenerLimits, listenOn } from '../listener/listener.ts';
-import type { KnownDamage } from '../state/remembered-verification.ts';
+import type { KnownDamage } from '../state/values.ts';
 import { type Condition, type DaemonState, liveness, readiness } from './condition.ts';
 import type { ArchiveFacts } from './facts.ts';
 import type { Metrics } from './metrics.ts';

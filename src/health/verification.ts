@@ -1,4 +1,5 @@
 import { verifyError } from '../errors/verify.ts';
+import { readState, type StateFile } from '../state/state-file.ts';
 import type {
   KnownDamage,
   KnownFinding,
@@ -7,8 +8,7 @@ import type {
   RememberedVerification,
   VerificationFacts,
   VerificationMode,
-} from '../state/remembered-verification.ts';
-import { readState, type StateFile } from '../state/state-file.ts';
+} from '../state/values.ts';
 
 const SCOPE = 'verification';
 const KEY = 'last';

@@ -59,7 +59,8 @@ export async function writeWork(files: FileLayer, dir: string, work: PurgeWork):
   }
 }
 
-export async function removeWork(files: FileLayer, dir: string): Promise<void> {
+/** Notes that nothing of the purge is left to do. */
+export async function endPurge(files: FileLayer, dir: string): Promise<void> {
   const path = workPath(dir);
   await writing(path, 0, () => files.remove(path));
   await syncing(path, () => files.syncFolder(dir));
@@ -136,7 +137,7 @@ export async function decidedPurge(files: FileLayer, dir: string): Promise<Purge
     if (work.messages.length > 0 && work.messages.every((id) => said.has(id))) return work;
     break;
   }
-  await removeWork(files, dir);
+  await endPurge(files, dir);
   return undefined;
 }
 
@@ -191,11 +192,6 @@ export async function compactPurged(
   }
   await dropReplaced(files, dir);
   return { segments: written, bytesBefore, bytesAfter };
-}
-
-/** Nothing of the purge is left to do. */
-export function endPurge(files: FileLayer, dir: string): Promise<void> {
-  return removeWork(files, dir);
 }
 
 /**

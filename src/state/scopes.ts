@@ -1,6 +1,5 @@
 import { readHostPause, readPaceState } from '../limiter/remembered.ts';
 import type { FolderKey, MailboxKey, Place } from '../mail/words.ts';
-import { verification } from './remembered-verification.ts';
 import { fields, list, mark, number, type Read, text } from './shape.ts';
 import {
   deliveries,
@@ -11,6 +10,7 @@ import {
   quota,
   sizeLessons,
   uidPairs,
+  verification,
 } from './values.ts';
 
 /**

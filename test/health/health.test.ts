@@ -4,7 +4,7 @@ import { type ArchiveFacts, type MailboxFacts, Remembered } from '../../src/heal
 import { Metrics } from '../../src/health/metrics.ts';
 import type { RunReport } from '../../src/health/run-report.ts';
 import { type HealthServer, startHealthServer } from '../../src/health/server.ts';
-import type { KnownDamage } from '../../src/state/remembered-verification.ts';
+import type { KnownDamage } from '../../src/state/values.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const HOUR = 3_600_000;

@@ -9,9 +9,9 @@ import {
   rememberVerification,
   type VerificationOutcome,
 } from '../../src/health/verification.ts';
-import type { KnownFinding } from '../../src/state/remembered-verification.ts';
 import type { ScopeName } from '../../src/state/scopes.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
+import type { KnownFinding } from '../../src/state/values.ts';
 
 let folder: string;
 let state: StateFile;

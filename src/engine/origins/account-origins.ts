@@ -9,9 +9,8 @@ import type { Wait } from '../../limiter/gate.ts';
 import type { Lane } from '../../limiter/lanes.ts';
 import { Limiter, type LimiterStore } from '../../limiter/limiter.ts';
 import type { StateFile } from '../../state/state-file.ts';
-import { apiOrigin } from '../../sync/apply/api-origin.ts';
+import { apiOrigin, orderUsages } from '../../sync/apply/api-origin.ts';
 import type { Origin, OriginMailbox } from '../../sync/apply/ports.ts';
-import { orderUsages } from '../../sync/apply/walk/order-usages.ts';
 import { type AccountClients, openClients, type ReachableAccount } from './clients.ts';
 
 /** How long a listing of an account's mailboxes stays valid. */

@@ -1,8 +1,7 @@
 import { openCatalogReader } from '../../catalog/catalog.ts';
 import type { AccountSettings, Settings } from '../../config/settings.ts';
 import { usageError } from '../../errors/usage.ts';
-import { isInbox, specialUseCalled } from '../../mail/folder-choice.ts';
-import { type Selection, selects } from '../../mail/name-selection.ts';
+import { isInbox, type Selection, selects, specialUseCalled } from '../../mail/name-selection.ts';
 import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
 import { nearest } from '../../names/nearest.ts';
 import { readState } from '../../state/state-file.ts';

@@ -8,12 +8,8 @@ import {
   rememberVerification,
   type VerificationOutcome,
 } from '../../health/verification.ts';
-import type {
-  KnownFinding,
-  RememberedFinding,
-  VerificationMode,
-} from '../../state/remembered-verification.ts';
 import { openExistingState, openState, type StateFile, stateFile } from '../../state/state-file.ts';
+import type { KnownFinding, RememberedFinding, VerificationMode } from '../../state/values.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { VouchedCommit } from '../../verify/read-log.ts';
 import { readNothing, type Verification } from '../../verify/verify-archive.ts';

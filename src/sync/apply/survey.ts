@@ -1,5 +1,4 @@
-import { foldersMeant } from '../../mail/folder-choice.ts';
-import { type Selection, selects } from '../../mail/name-selection.ts';
+import { foldersMeant, type Selection, selects } from '../../mail/name-selection.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import type { FolderListing, Origin, OriginMailbox } from './ports.ts';
 

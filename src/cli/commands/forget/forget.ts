@@ -11,7 +11,7 @@ import { isImported } from '../../../mail/imported.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { MessageId, Place } from '../../../mail/words.ts';
 import { journalPurge, type PurgedFact } from '../../../retention/carry-out.ts';
-import { purgedFact } from '../../../retention/collect.ts';
+import { purgedFact } from '../../../retention/plan-prune.ts';
 import { type Survey, surveyPurge } from '../../../retention/survey.ts';
 import { counted } from '../../../wording/amounts.ts';
 import { confirmed } from '../../ask.ts';

@@ -8,7 +8,7 @@ import { isOfCatalog, noting } from '../../../engine/verify/remember.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { rememberDamage } from '../../../health/verification.ts';
 import type { RebuildResult } from '../../../indexer/rebuild.ts';
-import type { KnownFinding } from '../../../state/remembered-verification.ts';
+import type { KnownFinding } from '../../../state/values.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { shortId } from '../../place-line.ts';

@@ -1,6 +1,5 @@
 import { syncError } from '../../../errors/sync.ts';
-import { isInbox } from '../../../mail/folder-choice.ts';
-import { selects } from '../../../mail/name-selection.ts';
+import { isInbox, selects } from '../../../mail/name-selection.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
 import { folderKey } from '../../../state/scopes.ts';
 import type { EndingFolder } from '../ends/endings.ts';

@@ -1,4 +1,4 @@
-import { isInbox } from '../../../mail/folder-choice.ts';
+import { isInbox } from '../../../mail/name-selection.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../../mail/words.ts';
 import { folderKey } from '../../../state/scopes.ts';
 import type { Proof } from '../../../state/values.ts';

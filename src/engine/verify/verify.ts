@@ -1,11 +1,34 @@
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { recalledVerification } from '../../health/verification.ts';
-import type { VerificationFacts } from '../../state/remembered-verification.ts';
 import { readState } from '../../state/state-file.ts';
+import type { VerificationFacts } from '../../state/values.ts';
+import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
+import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
 import type { EngineContext } from '../context.ts';
 import { knownFindings, noting, remember } from './remember.ts';
+
+/** How reading an archive is done. */
+export interface ReadArchive {
+  /** Rebuilds and hashes every message; otherwise structure and catalog only. */
+  readonly full: boolean;
+  /** Commits that the log has to lead to. */
+  readonly vouched: readonly VouchedCommit[];
+  readonly signal: AbortSignal;
+  readonly progress: (progress: VerifyProgress) => void;
+}
+
+/** Reads an archive from the first byte of its log to the last, on threads of its own. */
+export async function readArchive(dir: string, options: ReadArchive): Promise<Verification> {
+  const checker = checkerOnThreads();
+  try {
+    return await verifyArchive({ dir, checker, ...options });
+  } finally {
+    await checker.close();
+  }
+}
 
 /** How many messages: a number, or a share of all. */
 export type SampleSize = { readonly messages: number } | { readonly share: number };
