@@ -20,14 +20,10 @@ export interface Condition {
   readonly phase: Phase;
   /** Seconds since the start. */
   readonly uptimeSeconds: number;
-  readonly runs: readonly {
-    readonly kind: string;
+  readonly runs: readonly (Omit<LastRun, 'endedAt'> & {
     /** ISO 8601. */
     readonly endedAt: string;
-    readonly durationMs: number;
-    readonly outcome: RunReport['outcome'];
-    readonly failures: number;
-  }[];
+  })[];
   /** Damage of the archive that verifications found and nothing has cleared; null where none is known. */
   readonly damage: {
     /** ISO 8601: when the first of it was found. */

@@ -225,17 +225,12 @@ function keyOf({ what, id, text }: KnownFinding): string {
 }
 
 /** The last verification as `status --json` shows it. */
-export interface VerificationStatus {
+export interface VerificationStatus
+  extends Pick<VerificationFacts, 'mode' | 'checked' | 'of' | 'ok'> {
   /** ISO 8601: when it began. */
   readonly at: string;
-  readonly mode: VerificationMode;
-  /** Messages whose bytes it read and compared, of all in the archive. */
-  readonly checked: number;
-  readonly of: number;
   /** ISO 8601: when every byte was last read; null while it never was. */
   readonly fullAt: string | null;
-  /** Whether no damage is known. */
-  readonly ok: boolean;
   /** ISO 8601: when the first of the known damage was found; null where none is known. */
   readonly damagedSince: string | null;
   /** All that is known; `findings` holds the first ones. */

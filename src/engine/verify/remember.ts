@@ -175,10 +175,10 @@ export function rememberRead(
       (catalog !== 'unreadable' || !isOfCatalog(known)) &&
       (known.what !== 'checkpoint' || (known.commit ?? 1) <= held),
   };
-  const act = nothing
-    ? (state: Parameters<typeof rememberDamage>[0]) => rememberDamage(state, outcome, 'quick')
-    : (state: Parameters<typeof rememberVerification>[0]) =>
-        rememberVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
+  const act = (state: StateFile): void =>
+    nothing
+      ? rememberDamage(state, outcome, 'quick')
+      : rememberVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
   return noting(context, dataDir, 'result', act, holdsLock);
 }
 
