@@ -1,7 +1,7 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { observe } from '../plan/answer.ts';
 import { ALL_UIDS } from '../plan/folder-evidence.ts';
-import { observe } from '../plan/observe.ts';
 import { guard, type PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './survey.ts';

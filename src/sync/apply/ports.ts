@@ -14,8 +14,8 @@ import type {
   Place,
 } from '../../mail/words.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import type { UidInterval } from '../plan/coverage.ts';
 import type { FolderSums } from '../plan/folder-sums.ts';
-import type { UidInterval } from '../plan/uid-intervals.ts';
 
 /** One page of messages. `total` is the origin's own count of the complete answer. */
 export interface OriginPage {

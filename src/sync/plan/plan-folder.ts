@@ -1,6 +1,6 @@
 import type { ListedFolder } from '../../mail/words.ts';
+import { gapsOf, type UidIntervals } from './coverage.ts';
 import { PAGE_SIZE } from './forecast.ts';
-import { gapsOf, type UidIntervals } from './uid-intervals.ts';
 
 /** What a pass would do with a folder, why, and how many requests that takes. Data, so that it can be printed. */
 export interface FolderPlan {

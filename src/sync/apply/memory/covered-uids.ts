@@ -1,7 +1,11 @@
 import type { FolderKey } from '../../../mail/words.ts';
 import { generationKey } from '../../../state/scopes.ts';
-import type { Coverage } from '../../plan/coverage.ts';
-import { addInterval, type UidInterval, type UidIntervals } from '../../plan/uid-intervals.ts';
+import {
+  addInterval,
+  type Coverage,
+  type UidInterval,
+  type UidIntervals,
+} from '../../plan/coverage.ts';
 import type { PassContext } from '../pass-context.ts';
 import type { Memory } from '../ports.ts';
 

@@ -1,9 +1,9 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { syncError } from '../../../errors/sync.ts';
 import type { FolderKey, Listing } from '../../../mail/words.ts';
+import { type PageQuestion, weighPage } from '../../plan/answer.ts';
+import type { UidInterval } from '../../plan/coverage.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
-import { type PageQuestion, weighPage } from '../../plan/page-answer.ts';
-import type { UidInterval } from '../../plan/uid-intervals.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from '../ports.ts';
 
 /** A page that was weighed: the uids it covers, and its messages within them. */
