@@ -1,4 +1,4 @@
-import { foldersMeant } from '../mail/folder-choice.ts';
+import { foldersMeant } from '../mail/name-selection.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
 

@@ -1,10 +1,11 @@
 import { accessSync, constants, readFileSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
+import { makePrivateFile } from '../disk/private-file.ts';
+import { translate } from '../disk/sqlite-errors.ts';
 import { catalogError } from '../errors/catalog.ts';
 import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
-import { Connection, translate } from './connection.ts';
-import { makePrivateFile } from './private-file.ts';
+import { Connection } from './connection.ts';
 import { CATALOG_VERSION, OLDEST_MIGRATED } from './version.ts';
 
 /** Returns the path of the catalog in a data directory; SQLite puts `-wal` and `-shm` next to it while it is open. */

@@ -1,7 +1,7 @@
 import { EXIT_OF_FAMILY } from '../errors/exit-codes.ts';
-import type { KnownDamage } from '../health/facts.ts';
 import { damageError, type VerificationStatus } from '../health/verification.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
+import type { KnownDamage } from '../state/values.ts';
 import { count, counted, span } from '../wording/amounts.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
 import type { Trouble } from './commands/sync/sync-report.ts';

@@ -1,5 +1,5 @@
+import { configError } from '../errors/config.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
-import { configError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
 import { locateDataDir } from './data-dir.ts';
 import { readConfigFile } from './file.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { configError } from '../errors/usage.ts';
+import { configError } from '../errors/config.ts';
 import { readConfigFile } from './file.ts';
 import { locateConfig, type Surroundings } from './locate.ts';
 import { configFolder } from './piped.ts';

@@ -1,6 +1,6 @@
 import { readRegularFile } from '../disk/regular-file.ts';
+import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
-import { configError } from '../errors/usage.ts';
 import { jsonErrorOffset } from './json-position.ts';
 import { pipedText } from './piped.ts';
 

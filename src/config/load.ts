@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { configError } from '../errors/usage.ts';
+import { configError } from '../errors/config.ts';
 import { readConfigFile } from './file.ts';
 import { crossProblems, problemsOf } from './problems.ts';
 import { configSchema } from './schema.ts';

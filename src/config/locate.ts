@@ -1,8 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
-import { configError } from '../errors/usage.ts';
 import { isPiped, notePipe } from './piped.ts';
 
 /** What the search for a config file depends on; given as arguments so that tests need no real home. */

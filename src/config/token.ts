@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { readRegularFile } from '../disk/regular-file.ts';
+import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
-import { configError } from '../errors/usage.ts';
 import { Secret } from './secret.ts';
 import type { TokenSource } from './settings.ts';
 

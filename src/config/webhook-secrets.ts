@@ -3,8 +3,8 @@ import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { makeFolders } from '../disk/make-folders.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
-import { webhookError } from '../errors/daemon.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
+import { webhookError } from '../errors/small-families.ts';
 import { Secret } from './secret.ts';
 
 /** A webhook that was created from here, with what its deliveries prove themselves by. */

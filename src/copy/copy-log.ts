@@ -33,7 +33,7 @@ import {
 } from '../archive/read/segment-files.ts';
 import { syncing, writing } from '../archive/write/hot-segment.ts';
 import { logDamaged } from '../errors/archive.ts';
-import { copyError } from '../errors/verify.ts';
+import { copyError } from '../errors/small-families.ts';
 import { type SegmentState, segmentState } from './segment-state.ts';
 
 export interface CopyOptions {

@@ -1,5 +1,5 @@
 import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import { type Waiting, waitAfter } from './account-state.ts';
+import { type Waiting, waitAfter } from './failures.ts';
 import type { AccountTrouble, DaemonClock, Observer, RunKind, WatchedMailbox } from './ports.ts';
 
 /** How the last run over all mailboxes of an account went by the clock. */

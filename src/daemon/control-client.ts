@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { daemonError } from '../errors/daemon.ts';
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
+import { daemonError } from '../errors/small-families.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';

@@ -3,8 +3,8 @@ import { existsSync, lstatSync, readFileSync, rmSync, type Stats, writeFileSync 
 import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { makeFolders } from '../disk/make-folders.ts';
-import { daemonError } from '../errors/daemon.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
+import { daemonError } from '../errors/small-families.ts';
 
 /** A socket's address holds 108 bytes on Linux and 104 elsewhere, with a zero at the end. */
 const LONGEST_PATH_BYTES = 103;

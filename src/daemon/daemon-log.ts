@@ -1,11 +1,11 @@
 import type { Logger } from 'pino';
 import type { RequestReport } from '../api/exchange.ts';
 import type { Settings } from '../config/settings.ts';
-import { REDACTED } from '../engine/pass/pass-log.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Wait } from '../limiter/gate.ts';
-import type { SyncResult } from '../sync/result.ts';
+import { type SyncResult, totalsOf } from '../sync/result.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';
+import { lineOptions } from './pass-log.ts';
 import type { DaemonEvent, Observer } from './ports.ts';
 
 /**
@@ -29,13 +29,6 @@ export async function openDaemonLog(
   pretty: boolean,
 ): Promise<DaemonLog> {
   const { pino } = await import('pino');
-  const options = {
-    level,
-    base: null,
-    redact: { paths: REDACTED, censor: '***' },
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label: string) => ({ level: label }) },
-  };
   // Written before the call returns: the last line before an end is the one that matters.
   const stream = pretty
     ? (await import('pino-pretty')).default({
@@ -44,7 +37,7 @@ export async function openDaemonLog(
         translateTime: 'SYS:HH:MM:ss',
       })
     : pino.destination({ fd: 1, sync: true });
-  return daemonLog(pino(options, stream));
+  return daemonLog(pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream));
 }
 
 export function daemonLog(log: Logger): DaemonLog {
@@ -139,30 +132,11 @@ function logEvent(log: Logger, event: DaemonEvent): void {
 /** What a run did, in numbers. */
 function numbersOf(result: SyncResult) {
   const { mailboxes, failures, requests, certificates, durationMs, timings } = result;
-  const sum = (
-    field:
-      | 'added'
-      | 'ended'
-      | 'flagsChanged'
-      | 'relinked'
-      | 'verified'
-      | 'corrected'
-      | 'quarantined'
-      | 'held'
-      | 'bytes',
-  ): number => mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
   return {
     mailboxes: mailboxes.length,
     folders: certificates.length,
-    added: sum('added'),
-    ended: sum('ended'),
-    flagsChanged: sum('flagsChanged'),
-    relinked: sum('relinked'),
-    verified: sum('verified'),
-    corrected: sum('corrected'),
-    quarantined: sum('quarantined'),
-    held: sum('held'),
-    bytes: sum('bytes'),
+    ...totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
+    ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
     requests,
     failures: failures.length,
     incomplete: certificates.filter(({ complete }) => !complete).length,

@@ -1,28 +1,27 @@
-import { selects } from '../sync/plan/selection.ts';
+import type { Narrowing } from '../engine/pass/selection.ts';
+import { selects } from '../mail/name-selection.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
-import { accountFailure } from './account-state.ts';
 import { Accounts } from './accounts.ts';
-import { LOOK, SWEEP } from './aims.ts';
-import { archiveFailure, isOfTheDisk } from './archive-failure.ts';
-import { Chores } from './chores.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { accountFailure, archiveFailure, isOfTheDisk } from './failures.ts';
 import { AwaitedMessages, hintedMailbox } from './hints.ts';
+import { Chores, SharedTurn, Tidying } from './housekeeping.ts';
 import type { DaemonOptions, SyncRequest } from './options.ts';
-import type {
-  Aim,
-  DaemonEvent,
-  Hint,
-  Narrowing,
-  RunInfo,
-  RunKind,
-  Survey,
-  WatchedMailbox,
+import {
+  type Aim,
+  type DaemonEvent,
+  type Hint,
+  LOOK,
+  type RunInfo,
+  type RunKind,
+  type Survey,
+  SWEEP,
+  type WatchedMailbox,
 } from './ports.ts';
-import { Run } from './run.ts';
+import { Run } from './run-of-passes.ts';
 import { type DaemonStatus, describe } from './status.ts';
-import { SharedTurn, Tidying } from './tidying.ts';
 import { ClockJumps, Timers, type Timetable } from './timetable.ts';
 
 /** Timers fire late after a suspend, never early: this is how often the clock is checked. */
@@ -121,7 +120,7 @@ export class Daemon {
   /** A pass over what is asked for, begun after this call. It is over when the run's promise resolves. */
   sync(request: SyncRequest, progress: ProgressListener): Run {
     const { full, acceptEndings, folders, account, mailboxes } = request;
-    const chosen = this.#accounts.names.filter((name) => account === undefined || name === account);
+    const chosen = this.#chosen(account);
     const run = this.#openRun('hand', chosen.length === 1 ? (chosen[0] ?? null) : null, progress);
     const wanted = (mailbox: WatchedMailbox): boolean =>
       mailboxes.length === 0 || selects({ include: mailboxes, exclude: [] }, mailbox.address);
@@ -133,9 +132,13 @@ export class Daemon {
     return run;
   }
 
+  #chosen(account: string | undefined): string[] {
+    return this.#accounts.names.filter((name) => account === undefined || name === account);
+  }
+
   plan(narrowing: Narrowing, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
     const { account } = narrowing;
-    const chosen = this.#accounts.names.filter((name) => account === undefined || name === account);
+    const chosen = this.#chosen(account);
     return this.#options.runner.plan(chosen, narrowing, full, signal);
   }
 

@@ -1,10 +1,9 @@
 import { hasCode } from '../errors/mailkeep-error.ts';
 import type { Lane } from '../limiter/lanes.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
-import { accountFailure } from './account-state.ts';
-import { archiveFailure } from './archive-failure.ts';
+import { accountFailure, archiveFailure } from './failures.ts';
 import type { Aim, DaemonClock, Observer, PassRunner, RunKind, WatchedMailbox } from './ports.ts';
-import { partialResult, type Run } from './run.ts';
+import { partialResult, type Run } from './run-of-passes.ts';
 import { classOf, decide, mailboxKey, RANKS, SLICE_MS, type Task, type Underway } from './work.ts';
 
 /** How often what is under way is weighed again when nothing else happens. */

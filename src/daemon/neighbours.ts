@@ -6,12 +6,10 @@ import { storedWebhooks } from '../config/webhook-secrets.ts';
 import type { Writer } from '../engine/archive/writer.ts';
 import type { AccountOrigin } from '../engine/origins/account-origins.ts';
 import { archiveFacts } from '../engine/status/archive-facts.ts';
-import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { syncError } from '../errors/origin.ts';
 import { DaemonState } from '../health/condition.ts';
 import { type ArchiveFacts, Remembered } from '../health/facts.ts';
-import type { RunReport } from '../health/fullness.ts';
 import { Metrics } from '../health/metrics.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { startHealthServer } from '../health/server.ts';
 import { recalledVerification } from '../health/verification.ts';
 import { systemClock } from '../limiter/clock.ts';
@@ -20,100 +18,15 @@ import { startReceiver } from '../receiver/receiver.ts';
 import type { ReceiverEvent } from '../receiver/reception.ts';
 import { serviceManager } from '../service-manager/service-manager.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
-import { lastCompared } from '../sync/apply/memory/last-compared.ts';
-import type { SyncResult } from '../sync/result.ts';
-import { sayFacts, sentenceOf } from '../wording/sentence-of.ts';
+import { lastCompared } from '../sync/apply/memory/proof.ts';
 import type { Daemon } from './daemon.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { Notifying } from './notifying.ts';
+import { rememberedQuotas } from './observations.ts';
 import type { DaemonEvent } from './ports.ts';
-import { rememberedQuotas } from './quota-observations.ts';
+import { syncRunReport } from './run-reports.ts';
 import { UsageWatch } from './usage-watch.ts';
 import { WebhookWatch } from './webhook-watch.ts';
-
-/** What a run of passes came to, for metrics and notifications. */
-export function syncRunReport(
-  result: SyncResult,
-  run: {
-    readonly kind: string;
-    readonly accounts: readonly string[];
-    readonly startedAt: number;
-    readonly endedAt: number;
-  },
-): RunReport {
-  const sum = (field: 'added' | 'ended' | 'bytes'): number =>
-    result.mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
-  return {
-    ...run,
-    outcome: 'done',
-    failures: [
-      ...result.failures.map(({ account, mailbox, family, code, facts }) => ({
-        account,
-        mailbox,
-        family,
-        code,
-        message: sayFacts(code, facts).message,
-      })),
-      ...heldFailures(result),
-    ],
-    // A mailbox that the pass did not get to, or not through, may be as broken as it was.
-    mailboxes: result.mailboxes
-      .filter(({ comparison }) => comparison === 'all')
-      .map(({ address }) => address),
-    counts: {
-      added: sum('added'),
-      ended: sum('ended'),
-      bytes: sum('bytes'),
-      requests: result.requests,
-    },
-  };
-}
-
-/** What the brake holds needs somebody to look, though no request failed. Quarantine is counted, and left to `status`. */
-function heldFailures({ mailboxes }: SyncResult): RunReport['failures'] {
-  return mailboxes
-    .filter(({ held }) => held > 0)
-    .map(({ address, held, heldUntil: until }) => {
-      const { family, code, facts } = syncError('sync.held', { held, mailboxes: [address], until });
-      return {
-        account: null,
-        mailbox: address,
-        family,
-        code,
-        message: sayFacts(code, facts).message,
-      };
-    });
-}
-
-/** What came of something that is done by the clock and is about the archive as a whole. Times are milliseconds since the epoch. */
-export function choreReport(
-  kind: 'verify' | 'prune' | 'seal',
-  startedAt: number,
-  endedAt: number,
-  error: MailkeepError | null,
-): RunReport {
-  return {
-    kind,
-    startedAt,
-    endedAt,
-    outcome: error === null ? 'done' : 'failed',
-    failures:
-      error === null
-        ? []
-        : [
-            {
-              account: null,
-              mailbox: null,
-              family: error.family,
-              code: error.code,
-              message: sentenceOf(error).message,
-            },
-          ],
-    accounts: [],
-    mailboxes: [],
-    counts: { added: 0, ended: 0, bytes: 0, requests: 0 },
-  };
-}
 
 /** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
 const FACTS_MS = 5_000;

@@ -2,18 +2,17 @@ import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { Settings } from '../config/settings.ts';
-import type { RunReport } from '../health/fullness.ts';
 import type { Metrics } from '../health/metrics.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { damageError, recalledVerification } from '../health/verification.ts';
 import { Notifier, type NotifyMemory } from '../notify/notifier.ts';
 import type { Failure, Observation } from '../notify/observation.ts';
-import type { StateFile } from '../state/state-file.ts';
-import { quotaKey } from '../sync/apply/walk/note-quota.ts';
+import { mailboxKey } from '../state/scopes.ts';
 import { noticeSummary } from '../wording/notice.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
 import type { DaemonLog } from './daemon-log.ts';
+import { type MailboxQuota, quotaObservations } from './observations.ts';
 import type { DaemonEvent } from './ports.ts';
-import { type MailboxQuota, quotaObservations } from './quota-observations.ts';
+import { failureOf } from './run-reports.ts';
 
 /** How often it is asked what has become due. */
 const TICK_MS = 60_000;
@@ -23,7 +22,7 @@ const VERIFICATION = { kind: 'run', name: 'verify' } as const;
 const DAMAGED = 'archive-damaged';
 
 export interface NotifyingOptions {
-  readonly memory: NotifyMemory & Pick<StateFile, 'read'>;
+  readonly memory: NotifyMemory;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly now: () => number;
   readonly log: DaemonLog;
@@ -76,8 +75,10 @@ export class Notifying {
   /** Only what the service has said since the last look: it is asked once a day or so. */
   #observeQuotas(): void {
     const { quotas, warnPercent } = this.#options;
-    const fresh = quotas().filter((known) => this.#quotaAt.get(quotaKey(known)) !== known.quota.at);
-    for (const known of fresh) this.#quotaAt.set(quotaKey(known), known.quota.at);
+    const fresh = quotas().filter(
+      (known) => this.#quotaAt.get(mailboxKey(known)) !== known.quota.at,
+    );
+    for (const known of fresh) this.#quotaAt.set(mailboxKey(known), known.quota.at);
     this.#notifier.observe(quotaObservations(fresh, warnPercent()));
   }
 
@@ -91,9 +92,7 @@ export class Notifying {
       this.#notifier.settle(VERIFICATION, DAMAGED);
       return null;
     }
-    const error = damageError(damage);
-    const { family, code } = error;
-    const failure = { family, code, message: sentenceOf(error).message };
+    const failure = failureOf(damageError(damage));
     this.#notifier.observe([{ subject: VERIFICATION, failure }]);
     return failure;
   }

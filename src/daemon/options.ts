@@ -1,4 +1,5 @@
-import type { DaemonClock, Narrowing, Observer, PassRunner } from './ports.ts';
+import type { Narrowing } from '../engine/pass/selection.ts';
+import type { DaemonClock, Observer, PassRunner } from './ports.ts';
 import type { Scheduled, Timetable } from './timetable.ts';
 
 /** What `sync` asks a running daemon for. */

@@ -1,20 +1,21 @@
 import type { RequestReport } from '../api/exchange.ts';
 import type { Settings } from '../config/settings.ts';
 import type { Writer } from '../engine/archive/writer.ts';
+import { Compaction } from '../engine/compact.ts';
 import {
   type AccountOrigin,
   AccountOrigins,
   limiterStore,
 } from '../engine/origins/account-origins.ts';
-import { Compaction } from '../engine/pass/compaction.ts';
 import { makePass } from '../engine/pass/make-pass.ts';
 import { Meter, Meters } from '../engine/pass/meter.ts';
-import { wantedOf } from '../engine/pass/selection.ts';
+import { type Narrowing, wantedOf } from '../engine/pass/selection.ts';
 import { SharedCommitter } from '../engine/pass/shared-committer.ts';
 import { type AttachmentReading, attachmentReading, tidy } from '../engine/pass/tidy.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { createIndexer, type Indexer } from '../indexer/indexer.ts';
 import type { Wait } from '../limiter/gate.ts';
+import { selects } from '../mail/name-selection.ts';
 import type { Extractor } from '../mime/extraction.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
@@ -22,18 +23,10 @@ import { concernsOneAccount } from '../sync/apply/failure-scope.ts';
 import { noteUnwatchedMailboxes } from '../sync/apply/memory/unwatched.ts';
 import type { Mirror } from '../sync/apply/ports.ts';
 import type { Wanted } from '../sync/apply/survey.ts';
-import { selects } from '../sync/plan/selection.ts';
 import { planSync, type SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
-import type { SyncFailure, SyncResult } from '../sync/result.ts';
-import type {
-  DaemonClock,
-  Narrowing,
-  PassRequest,
-  PassRunner,
-  Survey,
-  WatchedMailbox,
-} from './ports.ts';
+import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
+import type { DaemonClock, PassRequest, PassRunner, Survey, WatchedMailbox } from './ports.ts';
 
 /** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
@@ -160,8 +153,7 @@ export class Passes implements PassRunner {
       return { mailboxes, result: none };
     } catch (error) {
       signal.throwIfAborted();
-      const durationMs = this.#options.clock.now() - startedAt;
-      return { mailboxes: [], result: failedResult(name, error, durationMs) };
+      return { mailboxes: [], result: this.#failed(name, error, startedAt) };
     }
   }
 
@@ -193,9 +185,15 @@ export class Passes implements PassRunner {
         }),
       );
     } catch (error) {
-      if (!concernsOneAccount(error)) throw error;
-      return failedResult(mailbox.account, error, this.#options.clock.now() - startedAt);
+      return this.#failed(mailbox.account, error, startedAt);
     }
+  }
+
+  /** A failure that ended a pass for its account as a whole, as a result. Throws any other. */
+  #failed(account: string, error: unknown, startedAt: number): SyncResult {
+    if (!concernsOneAccount(error)) throw error;
+    const result = emptyResult(this.#options.clock.now() - startedAt);
+    return { ...result, failures: [failureOfAccount(account, error)] };
   }
 
   plan(
@@ -327,33 +325,4 @@ export class Passes implements PassRunner {
 /** Where there are several mailboxes, one that is slow to answer must not take all the turns there are. */
 function widthOf(concurrency: number, { listing }: AccountOrigin): number {
   return (listing?.mailboxes.length ?? 0) > 1 ? Math.max(1, concurrency - 1) : concurrency;
-}
-
-/** A failure that ended a pass for its account as a whole, as a result. */
-function failedResult(account: string, error: unknown, durationMs: number): SyncResult {
-  if (!concernsOneAccount(error)) throw error;
-  const { family, code, facts } = error;
-  const failure: SyncFailure = {
-    account,
-    mailbox: null,
-    folder: null,
-    uid: null,
-    family,
-    code,
-    facts,
-  };
-  return { ...emptyResult(durationMs), failures: [failure] };
-}
-
-function emptyResult(durationMs: number): SyncResult {
-  return {
-    mailboxes: [],
-    requests: 0,
-    requestsByOperation: {},
-    timings: { fetchMs: durationMs, indexMs: 0 },
-    durationMs,
-    failures: [],
-    certificates: [],
-    excluded: [],
-  };
 }

@@ -1,3 +1,4 @@
+import type { Narrowing } from '../engine/pass/selection.ts';
 import type { Lane } from '../limiter/lanes.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
@@ -77,13 +78,6 @@ export interface PassRunner {
   tokenMark(account: string): string | null;
 }
 
-/** What a command narrows its passes to; empty lists narrow nothing. */
-export interface Narrowing {
-  readonly account: string | undefined;
-  readonly mailboxes: readonly string[];
-  readonly folders: readonly string[];
-}
-
 /** What a run was started for. */
 export type RunKind = 'hint' | 'hand' | 'sync' | 'backlog' | 'sweep';
 
@@ -152,3 +146,8 @@ export interface Hint {
   /** The message in INBOX that it is about. */
   readonly uid?: number | undefined;
 }
+
+/** What runs by the clock, hints and probes want of a pass: new mail, and what shows without asking for everything. */
+export const LOOK: Aim = { full: false, acceptEndings: false, folders: [] };
+/** Every message and flag. */
+export const SWEEP: Aim = { full: true, acceptEndings: false, folders: [] };

@@ -2,13 +2,13 @@ import { realFiles } from '../archive/files/real-files.ts';
 import type { RetentionSettings } from '../config/settings.ts';
 import type { Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';
-import { journalPrune, plannedPrune } from '../engine/purge/holds.ts';
+import { journalPrune, plannedPrune } from '../engine/purge.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { retentionError } from '../errors/retention.ts';
-import type { RunReport } from '../health/fullness.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { type Compacted, compactPurged, decidedPurge, endPurge } from '../retention/carry-out.ts';
 import type { DaemonLog } from './daemon-log.ts';
-import { choreReport } from './neighbours.ts';
+import { choreReport } from './run-reports.ts';
 
 export interface ScheduledPruningOptions {
   readonly context: EngineContext;

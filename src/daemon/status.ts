@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Accounts } from './accounts.ts';
 import type { Dispatcher } from './dispatcher.ts';
-import type { Scheduled, Timetable } from './timetable.ts';
+import { SCHEDULED, type Timetable } from './timetable.ts';
 
 const time = z.string().nullable();
 const count = z.number();
@@ -36,8 +36,6 @@ export const daemonStatus = z.object({
 });
 export type DaemonStatus = z.output<typeof daemonStatus>;
 
-const NAMES: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
-
 /** The daemon's state as reported to others. */
 export function describe(daemon: {
   readonly startedAt: number;
@@ -51,7 +49,7 @@ export function describe(daemon: {
     pid: process.pid,
     startedAt: new Date(daemon.startedAt).toISOString(),
     now: new Date(daemon.now).toISOString(),
-    schedule: NAMES.map((name) => ({
+    schedule: SCHEDULED.map((name) => ({
       name,
       lastAt: iso(timetable.lastAt(name)),
       nextAt: iso(timetable.nextAt(name)),

@@ -94,7 +94,8 @@ export class Timers {
 }
 
 /** What a daemon does by the clock. */
-export type Scheduled = 'sync' | 'sweep' | 'verify' | 'prune';
+export const SCHEDULED = ['sync', 'sweep', 'verify', 'prune'] as const;
+export type Scheduled = (typeof SCHEDULED)[number];
 
 export interface Entry {
   readonly name: Scheduled;

@@ -1,7 +1,9 @@
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { selects } from '../mail/name-selection.ts';
 import type { MailboxKey } from '../mail/words.ts';
-import type { LastCompared } from '../sync/apply/memory/last-compared.ts';
+import { orderUsages } from '../sync/apply/api-origin.ts';
+import type { LastCompared } from '../sync/apply/memory/proof.ts';
 import type { ListedUsage, Memory, OriginMailbox } from '../sync/apply/ports.ts';
 import {
   isLeftAlone,
@@ -9,8 +11,6 @@ import {
   rememberFailure,
   rememberUsages,
 } from '../sync/apply/walk/note-usages.ts';
-import { orderUsages } from '../sync/apply/walk/order-usages.ts';
-import { selects } from '../sync/plan/selection.ts';
 import {
   type HeldAmounts,
   hasMoved,

@@ -6,10 +6,10 @@ import { z } from 'zod';
 import { EXIT } from '../errors/exit-codes.ts';
 import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
 import { verifyError } from '../errors/verify.ts';
-import type { RunReport } from '../health/fullness.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { onAbort } from '../limiter/on-abort.ts';
 import type { DaemonLog } from './daemon-log.ts';
-import { choreReport } from './neighbours.ts';
+import { choreReport } from './run-reports.ts';
 
 /** What is read of `mailkeep verify --json`. */
 const verified = z.object({

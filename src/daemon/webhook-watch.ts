@@ -5,12 +5,12 @@ import { watchDeliveries } from '../delivery-watch/watch.ts';
 import { WebhookListing } from '../delivery-watch/webhook-listing.ts';
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { selects } from '../mail/name-selection.ts';
 import type { MailboxKey } from '../mail/words.ts';
-import type { LastCompared } from '../sync/apply/memory/last-compared.ts';
-import { selects } from '../sync/plan/selection.ts';
+import type { LastCompared } from '../sync/apply/memory/proof.ts';
 import type { DaemonLog } from './daemon-log.ts';
+import { webhookObservations } from './observations.ts';
 import type { DaemonEvent } from './ports.ts';
-import { webhookObservations } from './webhook-observations.ts';
 
 type Observations = ReturnType<typeof webhookObservations>;
 

@@ -1,5 +1,5 @@
 import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
-import type { Run } from './run.ts';
+import type { Run } from './run-of-passes.ts';
 
 /** What comes first, by what it is for. A pass that takes long is backlog, whatever it began as. */
 export const RANKS: readonly RunKind[] = ['hint', 'hand', 'sync', 'backlog', 'sweep'];

@@ -62,9 +62,7 @@ export function savedSearches(dataDir: string): SavedSearch[] {
 
 /** The same, where the state is open; none where there is no state yet. */
 export function savedIn(state: Pick<StateFile, 'entries'> | undefined): SavedSearch[] {
-  return (state?.entries(SCOPE) ?? []).flatMap(({ key, value }) =>
-    typeof value === 'string' ? [{ name: key, query: value }] : [],
-  );
+  return (state?.entries(SCOPE) ?? []).map(({ key: name, value: query }) => ({ name, query }));
 }
 
 /**

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import { configPlaces, locateConfig } from '../config/locate.ts';
 import type { Settings } from '../config/settings.ts';
-import { configError } from '../errors/usage.ts';
+import { configError } from '../errors/config.ts';
 import type { EngineContext } from './context.ts';
 
 /**

@@ -54,6 +54,6 @@ export function catalogError<C extends CatalogCode>(
 ): MailkeepError<C, CatalogFacts[C]> {
   return new MailkeepError(CATALOG_FAMILY[code], code, facts, {
     retryable: RETRYABLE.has(code),
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }

@@ -45,6 +45,26 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
   readonly retryable: boolean;
 }
 
+/**
+ * Returns the function that makes the errors of a table of codes and their facts.
+ *
+ * @param families the family of all of them, or of each
+ * @param exceptions codes of other families
+ */
+export function errorsOf<Table extends { readonly [Code in keyof Table]: Facts }>(
+  families: ErrorFamily | { readonly [Code in keyof Table]: ErrorFamily },
+  exceptions: { readonly [Code in keyof Table]?: ErrorFamily } = {},
+) {
+  return <Code extends keyof Table & string>(
+    code: Code,
+    facts: Table[Code],
+    cause?: unknown,
+  ): MailkeepError<Code, Table[Code]> => {
+    const family = exceptions[code] ?? (typeof families === 'string' ? families : families[code]);
+    return new MailkeepError(family, code, facts, { cause });
+  };
+}
+
 /** True for an error with this code, whatever its family. */
 export function hasCode<C extends string>(error: unknown, code: C): error is MailkeepError<C> {
   return error instanceof MailkeepError && error.code === code;
@@ -77,14 +97,16 @@ export function rethrown({ message, code, ours }: Thrown): Error {
 
 /** The errno name of a file system error (`EACCES`), or undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('code' in error)) return undefined;
-  return typeof error.code === 'string' && /^E[A-Z0-9]+$/.test(error.code) ? error.code : undefined;
+  const code = codeOf(error);
+  return code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
 }
 
-/** The system's own short name of a failure (`ENOSPC`, `EIO`); `unknown` when it has none. */
+/** The code that an error of the system or of Node.js carries (`ENOSPC`, `ERR_…`); `unknown` when it has none. */
 export function errnoName(error: unknown): string {
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
-    return error.code;
-  }
-  return 'unknown';
+  return codeOf(error) ?? 'unknown';
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
 }

@@ -1,4 +1,4 @@
-import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
+import { errorsOf } from './mailkeep-error.ts';
 
 /** Codes of pruning and forgetting, with the facts that fill their sentences. */
 export interface RetentionFacts {
@@ -28,9 +28,7 @@ export interface RetentionFacts {
   readonly 'forget-nothing-chosen': Readonly<Record<never, never>>;
 }
 
-export type RetentionCode = keyof RetentionFacts;
-
-const FAMILY: { readonly [C in RetentionCode]: ErrorFamily } = {
+export const retentionError = errorsOf<RetentionFacts>({
   'retention-clock': 'held',
   'retention-not-indexed': 'held',
   'retention-bad-hold': 'config',
@@ -38,15 +36,4 @@ const FAMILY: { readonly [C in RetentionCode]: ErrorFamily } = {
   'purge-interrupted': 'interrupted',
   'message-purged': 'usage',
   'forget-nothing-chosen': 'usage',
-};
-
-export function retentionError<C extends RetentionCode>(
-  code: C,
-  facts: RetentionFacts[C],
-): MailkeepError<C, RetentionFacts[C]> {
-  return new MailkeepError(FAMILY[code], code, facts);
-}
-
-export function purgeInterrupted(left: number) {
-  return retentionError('purge-interrupted', { left });
-}
+});

@@ -6,9 +6,9 @@ import { hasCode } from '../errors/mailkeep-error.ts';
 import { uniquePart } from '../mailfiles/maildir-names.ts';
 import { LineQuotes } from '../mailfiles/mbox.ts';
 import { type ExportFiles, realExportFiles, writerOf } from './export-files.ts';
-import type { ExportFormat } from './format.ts';
 import { filePieces, hashFile } from './hash-file.ts';
 import {
+  type ExportFormat,
   type InMbox,
   MANIFEST_NAME,
   type ManifestEntry,

@@ -1,8 +1,7 @@
 import { exportIncomplete } from '../errors/export.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { realExportFiles } from './export-files.ts';
-import type { ExportFailure, ExportOptions, ExportResult } from './export-options.ts';
-import type { FormatWriter } from './format-writer.ts';
+import type { ExportFailure, ExportOptions, ExportResult, FormatWriter } from './export-options.ts';
 import { MANIFEST_VERSION, type ManifestHead } from './manifest.ts';
 import { type ExportPlan, namesakeOf, type PlannedPlace } from './plan.ts';
 import { type Planned, planPlaces } from './plan-places.ts';

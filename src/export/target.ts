@@ -6,10 +6,15 @@ import {
   exportTargetForeign,
 } from '../errors/export.ts';
 import { type ExportFiles, isRunning, writerOf, writing } from './export-files.ts';
-import type { ExportFormat } from './format.ts';
 import { filePieces } from './hash-file.ts';
-import { MANIFEST_NAME, UNFINISHED_NAME } from './manifest.ts';
-import { ManifestDamaged, type ManifestEvent, readManifest } from './read-manifest.ts';
+import {
+  type ExportFormat,
+  MANIFEST_NAME,
+  ManifestDamaged,
+  type ManifestEvent,
+  readManifest,
+  UNFINISHED_NAME,
+} from './manifest.ts';
 
 /** Names in a folder that belong to the system, not to anybody's export. */
 const SYSTEMS_OWN = /^(?:\.|lost\+found$|desktop\.ini$|thumbs\.db$|\$recycle\.bin$|system volume)/i;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type ExportFolder, writing } from './export-files.ts';
-import type { FormatWriter } from './format-writer.ts';
+import type { FormatWriter } from './export-options.ts';
 import { hashFile } from './hash-file.ts';
 import type { ManifestEntry } from './manifest.ts';
 import { type ExportPlan, entryOf, type PlannedPlace } from './plan.ts';

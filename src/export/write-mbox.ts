@@ -3,7 +3,7 @@ import path from 'node:path';
 import { exportChanged } from '../errors/export.ts';
 import { LineQuotes } from '../mailfiles/mbox.ts';
 import { type ExportFolder, type NewFile, writing } from './export-files.ts';
-import type { FormatWriter } from './format-writer.ts';
+import type { FormatWriter } from './export-options.ts';
 import { filePieces } from './hash-file.ts';
 import type { InMbox, ManifestEntry } from './manifest.ts';
 import type { NamedMessage } from './names.ts';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
 import { type NewFile, writing } from './export-files.ts';
-import type { FormatWriter } from './format-writer.ts';
+import type { FormatWriter } from './export-options.ts';
 import { MANIFEST_NAME, type ManifestEntry } from './manifest.ts';
 import { type ExportPlan, entryOf, type PlannedPlace } from './plan.ts';
 import type { Source } from './source.ts';

@@ -1,5 +1,6 @@
-import { type KnownDamage, type MailboxFacts, staleMailboxes } from './facts.ts';
-import type { RunReport } from './fullness.ts';
+import type { KnownDamage } from '../state/values.ts';
+import { type MailboxFacts, staleMailboxes } from './facts.ts';
+import type { RunReport } from './run-report.ts';
 
 /** `starting` until the archive is open and the schedules run; `failed` when only a restart can help. */
 export type Phase = 'starting' | 'ready' | 'stopping' | 'failed';
@@ -19,14 +20,10 @@ export interface Condition {
   readonly phase: Phase;
   /** Seconds since the start. */
   readonly uptimeSeconds: number;
-  readonly runs: readonly {
-    readonly kind: string;
+  readonly runs: readonly (Omit<LastRun, 'endedAt'> & {
     /** ISO 8601. */
     readonly endedAt: string;
-    readonly durationMs: number;
-    readonly outcome: RunReport['outcome'];
-    readonly failures: number;
-  }[];
+  })[];
   /** Damage of the archive that verifications found and nothing has cleared; null where none is known. */
   readonly damage: {
     /** ISO 8601: when the first of it was found. */

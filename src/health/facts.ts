@@ -1,4 +1,5 @@
 import { isImported } from '../mail/imported.ts';
+import type { VerificationFacts } from '../state/values.ts';
 
 /** What the archive knows of a mailbox. Times are milliseconds since the epoch. */
 export interface MailboxFacts {
@@ -45,50 +46,6 @@ export interface ArchiveFacts {
   readonly limiters: readonly LimiterFacts[];
   readonly mailboxes: readonly MailboxFacts[];
   readonly verification: VerificationFacts | null;
-}
-
-/** `full` and `repair` read every byte; `rebuild` found damage before anything was verified. */
-export type VerificationMode = 'full' | 'quick' | 'sample' | 'drill' | 'repair' | 'rebuild';
-
-/** The last verification, and the damage that is known. Times are milliseconds since the epoch. */
-export interface VerificationFacts {
-  readonly at: number;
-  readonly mode: VerificationMode;
-  /** Messages whose bytes it read and compared, of all in the archive. */
-  readonly checked: number;
-  readonly of: number;
-  /** When every byte was last read; null while it never was. */
-  readonly fullAt: number | null;
-  /** Whether no damage is known. */
-  readonly ok: boolean;
-  readonly damage: KnownDamage | null;
-  /** The last drill; null where there was none. */
-  readonly drill: DrillFacts | null;
-}
-
-/** The last drill: when it began, and how many messages of how many it exported and read back. */
-export interface DrillFacts {
-  readonly at: number;
-  readonly checked: number;
-  readonly of: number;
-}
-
-/** What verifications found, until a repair, or a clean verification that covered it, clears it. */
-export interface KnownDamage {
-  /** When the first of it was found. */
-  readonly since: number;
-  /** All findings; `findings` holds the first ones. */
-  readonly found: number;
-  readonly findings: readonly KnownFinding[];
-}
-
-/** A finding without anything that could identify mail but its hash: what is forgotten leaves no trace here. */
-export interface KnownFinding {
-  /** What is damaged: `log`, `message`, `missing`, `catalog`, `catalog-file`, `commit`, `checkpoint`, `format`, `drill`. */
-  readonly what: string;
-  /** The message's id, where one message is damaged. */
-  readonly id: string | null;
-  readonly text: string;
 }
 
 /**
@@ -138,4 +95,34 @@ export class Remembered<T> {
     }
     return this.#known.value;
   }
+}
+
+/** A mailbox's quota of one kind: `STORAGE` in bytes, `MESSAGE` a count; no limit is null. */
+export interface QuotaUse {
+  readonly name: string;
+  readonly usage: number;
+  readonly limit: number | null;
+}
+
+export interface Fullness {
+  /** The quota that is nearest to its limit. */
+  readonly name: string;
+  /** Share of the limit that is used: 1 is full. */
+  readonly share: number;
+}
+
+/** How full a mailbox is, by the quota that is nearest to its limit; null where none has a limit. */
+export function fullnessOf(quotas: readonly QuotaUse[]): Fullness | null {
+  let fullest: Fullness | null = null;
+  for (const { name, usage, limit } of quotas) {
+    if (limit === null || limit <= 0) continue;
+    const share = usage / limit;
+    if (fullest === null || share > fullest.share) fullest = { name, share };
+  }
+  return fullest;
+}
+
+/** A share in whole percent, rounded down: what is nearly full is not called full. */
+export function percentOf(share: number): number {
+  return Math.floor(share * 100);
 }

@@ -1,11 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import {
-  type ArchiveFacts,
-  isWatched,
-  type MailboxFacts,
-  type VerificationFacts,
-} from './facts.ts';
-import type { RunReport } from './fullness.ts';
+import type { VerificationFacts } from '../state/values.ts';
+import { type ArchiveFacts, isWatched, type MailboxFacts } from './facts.ts';
+import type { RunReport } from './run-report.ts';
 
 /** A request to the service, as far as metrics show it. */
 export interface CountedRequest {
@@ -144,20 +140,12 @@ export class Metrics {
       help: string,
       read: (mailbox: MailboxFacts) => number | null,
     ) =>
-      new Gauge({
-        name: `mailkeep_mailbox_${name}`,
-        help,
-        labelNames: ['host', 'mailbox'],
-        registers,
-        collect() {
-          this.reset();
-          for (const mailbox of facts().mailboxes) {
-            const { host, resourceId } = mailbox;
-            const value = read(mailbox);
-            if (value !== null) this.set({ host, mailbox: resourceId }, value);
-          }
-        },
-      });
+      labelled(this.#registry, `mailbox_${name}`, help, ['host', 'mailbox'], () =>
+        facts().mailboxes.map((mailbox) => {
+          const { host, resourceId } = mailbox;
+          return [{ host, mailbox: resourceId }, read(mailbox)];
+        }),
+      );
     const since = (at: number): number => Math.max(0, now() - at) / 1_000;
 
     new Gauge({
@@ -197,48 +185,56 @@ export class Metrics {
     perMailbox('suspended', '1 while the service lists the mailbox as suspended', (box) =>
       Number(box.suspended),
     );
-    this.#limiterGauges(now, facts);
-    new Gauge({
-      name: 'mailkeep_mailbox_info',
-      help: 'Which mailbox has which address',
-      labelNames: ['host', 'mailbox', 'address'],
-      registers: [this.#addresses],
-      collect() {
-        this.reset();
-        for (const { resourceId, host, address } of facts().mailboxes) {
-          this.set({ host, mailbox: resourceId, address }, 1);
-        }
-      },
-    });
+    labelled(
+      this.#registry,
+      'limiter_requests_per_minute',
+      'The rate that refusals have taught; absent while there were none',
+      ['gate'],
+      () => facts().limiters.map(({ gate, learnedPerMinute }) => [{ gate }, learnedPerMinute]),
+    );
+    labelled(
+      this.#registry,
+      'limiter_held_seconds',
+      'For how long the service still asks to be left alone',
+      ['gate'],
+      () =>
+        facts().limiters.map(({ gate, heldUntil }) => [
+          { gate },
+          Math.max(0, (heldUntil ?? 0) - now()) / 1_000,
+        ]),
+    );
+    labelled(
+      this.#addresses,
+      'mailbox_info',
+      'Which mailbox has which address',
+      ['host', 'mailbox', 'address'],
+      () =>
+        facts().mailboxes.map(({ resourceId, host, address }) => [
+          { host, mailbox: resourceId, address },
+          1,
+        ]),
+    );
   }
+}
 
-  #limiterGauges(now: () => number, facts: () => ArchiveFacts): void {
-    const registers = [this.#registry];
-    new Gauge({
-      name: 'mailkeep_limiter_requests_per_minute',
-      help: 'The rate that refusals have taught; absent while there were none',
-      labelNames: ['gate'],
-      registers,
-      collect() {
-        this.reset();
-        for (const { gate, learnedPerMinute } of facts().limiters) {
-          if (learnedPerMinute !== null) this.set({ gate }, learnedPerMinute);
-        }
-      },
-    });
-    new Gauge({
-      name: 'mailkeep_limiter_held_seconds',
-      help: 'For how long the service still asks to be left alone',
-      labelNames: ['gate'],
-      registers,
-      collect() {
-        this.reset();
-        for (const { gate, heldUntil } of facts().limiters) {
-          this.set({ gate }, Math.max(0, (heldUntil ?? 0) - now()) / 1_000);
-        }
-      },
-    });
-  }
+/** Adds a gauge with a value for each of several; what has none is absent. */
+function labelled<Label extends string>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly Label[],
+  values: () => readonly (readonly [Readonly<Record<Label, string>>, number | null])[],
+): void {
+  new Gauge({
+    name: `mailkeep_${name}`,
+    help,
+    labelNames,
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [labels, value] of values()) if (value !== null) this.set(labels, value);
+    },
+  });
 }
 
 type Gauged = (name: string, help: string, read: (all: ArchiveFacts) => number | null) => void;

@@ -1,8 +1,9 @@
 import { Hono } from 'hono';
 import { parseDuration } from '../config/duration.ts';
 import { type ListenerLimits, listenOn } from '../listener/listener.ts';
+import type { KnownDamage } from '../state/values.ts';
 import { type Condition, type DaemonState, liveness, readiness } from './condition.ts';
-import type { ArchiveFacts, KnownDamage } from './facts.ts';
+import type { ArchiveFacts } from './facts.ts';
 import type { Metrics } from './metrics.ts';
 
 export interface HealthServerOptions {

@@ -1,13 +1,14 @@
 import { verifyError } from '../errors/verify.ts';
 import { readState, type StateFile } from '../state/state-file.ts';
-import type { KnownDamage, KnownFinding, VerificationFacts, VerificationMode } from './facts.ts';
-import {
-  drillIn,
-  type RememberedDamage,
-  type RememberedFinding,
-  type RememberedVerification,
-  verificationIn,
-} from './remembered-verification.ts';
+import type {
+  KnownDamage,
+  KnownFinding,
+  RememberedDamage,
+  RememberedFinding,
+  RememberedVerification,
+  VerificationFacts,
+  VerificationMode,
+} from '../state/values.ts';
 
 const SCOPE = 'verification';
 const KEY = 'last';
@@ -45,7 +46,7 @@ export interface VerificationOutcome extends DamageOutcome {
   readonly of: number;
 }
 
-type Memory = Pick<StateFile, 'read' | 'set' | 'together'>;
+type Memory = Pick<StateFile, 'get' | 'set' | 'together'>;
 
 /**
  * Remembers a verification. Damage that was found before stays known unless this one covered it: a sample or a quick
@@ -107,12 +108,12 @@ export function rememberDrill(
 
 /** Returns the last verification, or null where none is remembered. */
 export function recalledVerification(
-  state: Pick<StateFile, 'read'> | undefined,
+  state: Pick<StateFile, 'get'> | undefined,
 ): VerificationFacts | null {
   const last = state === undefined ? undefined : stored(state);
   if (last === undefined) return null;
   const { at, mode, checked, of, fullAt, ok, damage } = last;
-  const drill = state?.read(SCOPE, DRILL, drillIn) ?? null;
+  const drill = state?.get(SCOPE, DRILL) ?? null;
   const shown = { at, mode, checked, of, fullAt, ok, drill };
   if (damage === null) return { ...shown, damage: null };
   const { since, found } = damage;
@@ -120,8 +121,9 @@ export function recalledVerification(
   return { ...shown, damage: { since, found, findings } };
 }
 
-function stored(state: Pick<StateFile, 'read'>): RememberedVerification | undefined {
-  return state.read(SCOPE, KEY, verificationIn);
+function stored(state: Pick<StateFile, 'get'>): RememberedVerification | undefined {
+  const last = state.get(SCOPE, KEY);
+  return last !== undefined && 'ok' in last ? last : undefined;
 }
 
 function write(
@@ -223,17 +225,12 @@ function keyOf({ what, id, text }: KnownFinding): string {
 }
 
 /** The last verification as `status --json` shows it. */
-export interface VerificationStatus {
+export interface VerificationStatus
+  extends Pick<VerificationFacts, 'mode' | 'checked' | 'of' | 'ok'> {
   /** ISO 8601: when it began. */
   readonly at: string;
-  readonly mode: VerificationMode;
-  /** Messages whose bytes it read and compared, of all in the archive. */
-  readonly checked: number;
-  readonly of: number;
   /** ISO 8601: when every byte was last read; null while it never was. */
   readonly fullAt: string | null;
-  /** Whether no damage is known. */
-  readonly ok: boolean;
   /** ISO 8601: when the first of the known damage was found; null where none is known. */
   readonly damagedSince: string | null;
   /** All that is known; `findings` holds the first ones. */

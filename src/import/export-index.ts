@@ -1,6 +1,5 @@
 import Database from 'better-sqlite3';
-import { MANIFEST_NAME, type ManifestEntry } from '../export/manifest.ts';
-import { readManifest } from '../export/read-manifest.ts';
+import { MANIFEST_NAME, type ManifestEntry, readManifest } from '../export/manifest.ts';
 import { cutMarks } from '../mail/marks.ts';
 import { flagsFromName, uniquePart } from '../mailfiles/maildir-names.ts';
 

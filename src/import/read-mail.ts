@@ -11,7 +11,7 @@ import type { MessageId } from '../mail/words.ts';
 import { flagsFromName, receivedFromName } from '../mailfiles/maildir-names.ts';
 import { LineQuotes, type MboxRange, mboxRanges } from '../mailfiles/mbox.ts';
 import type { FetchedSource } from '../sync/apply/ports.ts';
-import { factsOf } from '../sync/apply/walk/fetched-facts.ts';
+import { factsOf } from '../sync/apply/walk/fetch-judged.ts';
 import { type ExportIndex, flagsOf } from './export-index.ts';
 import type { MailFile } from './find-mail.ts';
 import { flagsFromStatus, HEAD_BYTES } from './listing.ts';

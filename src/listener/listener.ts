@@ -1,7 +1,7 @@
 import { type IncomingMessage, Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server';
-import { cannotListen } from '../errors/daemon.ts';
+import { listenError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 
 export interface ConnectionLimits {
@@ -160,7 +160,7 @@ export async function listenOn(options: ListenerOptions): Promise<Listener> {
   } catch (error) {
     const reason = errnoOf(error);
     if (reason === undefined) throw error;
-    throw cannotListen({ section: options.section, host, port, reason }, error);
+    throw listenError('cannot-listen', { section: options.section, host, port, reason }, error);
   }
   server.on('error', options.onError);
   const address = { host, port: portOf(server.address()) };

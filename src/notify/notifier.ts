@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { errnoOf } from '../errors/mailkeep-error.ts';
-import type { RunReport } from '../health/fullness.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { following } from '../limiter/on-abort.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { messageOf, type NotificationMessage, type Surroundings } from './message.ts';

@@ -1,5 +1,4 @@
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import type { RunFailure, RunReport } from '../health/fullness.ts';
+import type { RunFailure, RunReport } from '../health/run-report.ts';
 
 /** What something is that works or does not. A quota works until its mailbox is nearly full. */
 export const SUBJECT_KINDS = ['account', 'mailbox', 'webhook', 'run', 'quota'] as const;
@@ -14,12 +13,7 @@ export interface Subject {
 }
 
 /** How a subject is found not to work. */
-export interface Failure {
-  readonly family: ErrorFamily;
-  readonly code: string;
-  /** One sentence for people. */
-  readonly message: string;
-}
+export type Failure = Pick<RunFailure, 'family' | 'code' | 'message'>;
 
 /** How a subject was found to be; null: it works. */
 export interface Observation {

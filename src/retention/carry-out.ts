@@ -13,7 +13,7 @@ import { syncing, writing } from '../archive/write/hot-segment.ts';
 import type { LogWriter } from '../archive/write/log-writer.ts';
 import type { Sealer } from '../archive/write/sealer.ts';
 import type { WritableCatalog } from '../catalog/catalog.ts';
-import { purgeInterrupted } from '../errors/retention.ts';
+import { retentionError } from '../errors/retention.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Survey } from './survey.ts';
 
@@ -59,7 +59,8 @@ export async function writeWork(files: FileLayer, dir: string, work: PurgeWork):
   }
 }
 
-export async function removeWork(files: FileLayer, dir: string): Promise<void> {
+/** Notes that nothing of the purge is left to do. */
+export async function endPurge(files: FileLayer, dir: string): Promise<void> {
   const path = workPath(dir);
   await writing(path, 0, () => files.remove(path));
   await syncing(path, () => files.syncFolder(dir));
@@ -136,7 +137,7 @@ export async function decidedPurge(files: FileLayer, dir: string): Promise<Purge
     if (work.messages.length > 0 && work.messages.every((id) => said.has(id))) return work;
     break;
   }
-  await removeWork(files, dir);
+  await endPurge(files, dir);
   return undefined;
 }
 
@@ -179,7 +180,8 @@ export async function compactPurged(
   if ((segments[0] ?? 0) >= log.segment) await log.rollIfLarger(1);
   let [written, bytesBefore, bytesAfter] = [0, 0, 0];
   for (const segment of segments) {
-    if (signal.aborted) throw purgeInterrupted(segments.length - written);
+    if (signal.aborted)
+      throw retentionError('purge-interrupted', { left: segments.length - written });
     const going = new Set(work.records.get(segment));
     if (isDone(files, dir, segment, going)) continue;
     const sealed = await sealer.seal({ dir, segment, codec, purged: going });
@@ -190,11 +192,6 @@ export async function compactPurged(
   }
   await dropReplaced(files, dir);
   return { segments: written, bytesBefore, bytesAfter };
-}
-
-/** Nothing of the purge is left to do. */
-export function endPurge(files: FileLayer, dir: string): Promise<void> {
-  return removeWork(files, dir);
 }
 
 /**

@@ -1,3 +1,18 @@
+import { readHostPause, readPaceState } from '../limiter/remembered.ts';
+import type { FolderKey, MailboxKey, Place } from '../mail/words.ts';
+import { fields, list, mark, number, type Read, text } from './shape.ts';
+import {
+  deliveries,
+  flagCounts,
+  listingCost,
+  mailboxes,
+  proof,
+  quota,
+  sizeLessons,
+  uidPairs,
+  verification,
+} from './values.ts';
+
 /**
  * What state.sqlite holds: every scope with the kind of its keys and the shape of its values. Nothing of it is part of
  * the archive; what is missing or malformed is learned again.
@@ -5,7 +20,7 @@
 
 /**
  * What a key names. `place`, `generation` and `folder` keys begin with the same folder key, so that purges and renames
- * find what they concern (see `placeKey`, `generationKey` and `folderKey`).
+ * find what they concern (see `placeKey`, `generationKey` and `folderKey` below).
  */
 export type KeyKind =
   /** One message: a folder's generation and a uid. */
@@ -30,95 +45,51 @@ export type KeyKind =
 
 interface Scope<K extends KeyKind = KeyKind, T = unknown> {
   readonly key: K;
-  /** Returns the value, or undefined for anything that another version or a damaged disk may have left. */
-  readonly parse: (value: unknown) => T | undefined;
+  readonly parse: Read<T>;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
-
-const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null;
-const number = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) ? value : undefined;
-const text = (value: unknown): string | undefined =>
-  typeof value === 'string' ? value : undefined;
-const mark = (value: unknown): true | undefined => (value === true ? true : undefined);
 
 /** Milliseconds since the epoch, like every time in the state. */
-function since(value: unknown): { readonly since: number } | undefined {
-  const at = isFields(value) ? number(value.since) : undefined;
-  return at === undefined ? undefined : { since: at };
-}
+const since = fields({ since: number });
 
-/** The room that writes the value parses it: its shape is that room's own. */
-function own(value: unknown): unknown {
-  return value ?? undefined;
-}
-
-function scope<const K extends KeyKind, T>(
-  key: K,
-  parse: (value: unknown) => T | undefined,
-): Scope<K, T> {
+function scope<const K extends KeyKind, T>(key: K, parse: Read<T>): Scope<K, T> {
   return { key, parse };
-}
-
-function list<T>(item: (value: unknown) => T | undefined): (value: unknown) => T[] | undefined {
-  return (value) =>
-    Array.isArray(value) ? value.map(item).filter((found) => found !== undefined) : undefined;
 }
 
 export const SCOPES = {
   /** When the mailboxes of an account were listed last. */
   'account-listed': scope('account', number),
   /** The mailboxes that an account has listed, and since when one is not listed any more. */
-  'account-mailboxes': scope('account', own),
+  'account-mailboxes': scope('account', mailboxes),
   /** How many assumed places were checked in the current hour. */
-  'assumed-checked': scope('account', (value) => {
-    const begun = since(value);
-    const count = isFields(value) ? number(value.count) : undefined;
-    return begun === undefined || count === undefined ? undefined : { ...begun, count };
-  }),
+  'assumed-checked': scope('account', fields({ since: number, count: number })),
   /** When an assumed place was last tried in vain. */
   'assumed-tried': scope('place', number),
   /** When a host last showed that reading a source leaves a message unread. */
-  canary: scope('host', (value) => {
-    const provenAt = isFields(value) ? number(value.provenAt) : undefined;
-    return provenAt === undefined ? undefined : { provenAt };
-  }),
+  canary: scope('host', fields({ provenAt: number })),
   /** The uid intervals that are covered. */
-  coverage: scope('generation', own),
+  coverage: scope('generation', uidPairs),
   /** What the service logged of webhook deliveries. */
-  'delivery-log': scope('account', own),
+  'delivery-log': scope('account', deliveries),
   /** Fetches that were not accepted. */
-  'earlier-fetches': scope(
-    'place',
-    list((value) => {
-      if (!isFields(value)) return undefined;
-      const [at, sha256] = [number(value.at), text(value.sha256)];
-      return at === undefined || sha256 === undefined ? undefined : { at, sha256 };
-    }),
-  ),
+  'earlier-fetches': scope('place', list(fields({ at: number, sha256: text }))),
   /** What a folder's flags were last compared at. */
-  'flag-counts': scope('folder', own),
+  'flag-counts': scope('folder', flagCounts),
   /** Since when a host's search does not heed flags. */
   'flag-search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** Since when the brake holds places of a folder. */
   held: scope('folder', since),
   /** What the limiter learned. */
-  limiter: scope('gate', own),
-  /** What each channel was notified of. */
-  notify: scope('name', own),
+  limiter: scope('gate', (value) => readPaceState(value) ?? readHostPause(value) ?? undefined),
+  /** What each channel was notified of; the notifier, which alone reads it, parses it. */
+  notify: scope('name', (value): unknown => value ?? undefined),
   /** Sources in a row that came with another Message-ID than listed. */
   'odd-ids': scope('host', number),
   /** When a folder was last compared with the service, and with what result. */
-  proof: scope('folder', own),
+  proof: scope('folder', proof),
   /** How often a quarantined place was retried, and when last. */
-  'quarantine-tries': scope('place', (value) => {
-    if (!isFields(value)) return undefined;
-    const [tries, at] = [number(value.tries), number(value.at)];
-    return tries === undefined || at === undefined ? undefined : { tries, at };
-  }),
+  'quarantine-tries': scope('place', fields({ tries: number, at: number })),
   /** The quotas of a mailbox, as the service last reported them. */
-  quota: scope('mailbox', own),
+  quota: scope('mailbox', quota),
   /** Searches that were given a name. */
   'saved-search': scope('name', text),
   /** When each schedule was last begun. */
@@ -126,21 +97,21 @@ export const SCOPES = {
   /** Since when a host's search does not do what a walk needs. */
   'search-refused': scope('host', (value) => mark(value) ?? since(value)),
   /** What was learned about a host's listed sizes. */
-  'size-lessons': scope('host', own),
+  'size-lessons': scope('host', sizeLessons),
   /** Since when the platform's listing shows a mailbox as suspended. */
   suspended: scope('mailbox', number),
   /** The uids that the sweep under way has answered for. */
-  swept: scope('generation', own),
+  swept: scope('generation', fields({ since: number, uids: uidPairs })),
   /** Since when a folder is missing from listings. */
   unlisted: scope('missing-folder', since),
   /** What the configuration of the last pass left out. */
   unwatched: scope('folder-or-mailbox', mark),
   /** What the last listing of an account's order cost, or that it failed. */
-  'usage-listing': scope('account', own),
+  'usage-listing': scope('account', listingCost),
   /** The last verification and drill, and the damage that is known. */
-  verification: scope('name', own),
+  verification: scope('name', verification),
   /** How far samples have verified a segment. */
-  verified: scope('segment', own),
+  verified: scope('segment', fields({ at: number, covered: number, next: number })),
 } as const;
 
 export type ScopeName = keyof typeof SCOPES;
@@ -168,4 +139,35 @@ export function parseValue<S extends ScopeName>(
 ): ScopeValue<S> | undefined;
 export function parseValue(scope: ScopeName, value: unknown): unknown {
   return SCOPES[scope].parse(value);
+}
+
+/** Returns the key of a place. */
+export function placeKey(place: Place): string {
+  return `${generationKey(place, place.generation)}/${place.uid}`;
+}
+
+/** Returns the key of a folder's generation. */
+export function generationKey(at: FolderKey, generation: number): string {
+  return `${folderKey(at)}/${generation}`;
+}
+
+/** Returns the key of a folder; JSON, because a path may hold any character. */
+export function folderKey({ host, mailbox, folder }: FolderKey): string {
+  return JSON.stringify([host, mailbox, folder]);
+}
+
+/** Returns the key of a mailbox. */
+export function mailboxKey({ host, mailbox }: MailboxKey): string {
+  return JSON.stringify([host, mailbox]);
+}
+
+/** Returns the key of an account, by its name in the configuration and the host it is at. */
+export function accountKey(account: string, host: string): string {
+  return JSON.stringify([account, host]);
+}
+
+/** Returns the account and the host of a key that `accountKey` made. */
+export function accountIn(key: string): { readonly account: string; readonly host: string } {
+  const [account = '', host = ''] = list(text)(JSON.parse(key)) ?? [];
+  return { account, host };
 }

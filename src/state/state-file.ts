@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { translate } from '../catalog/connection.ts';
-import { makePrivateFile } from '../catalog/private-file.ts';
+import { makePrivateFile } from '../disk/private-file.ts';
+import { translate } from '../disk/sqlite-errors.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
 
@@ -13,10 +13,8 @@ import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.
 export interface StateFile {
   /** Returns what was set, as its scope parses it: another version of the program may have written something else. */
   get<S extends ScopeName>(scope: S, key: string): ScopeValue<S> | undefined;
-  /** Returns what was set, if `parse` accepts it: for scopes whose values belong to the room that writes them. */
-  read<T>(scope: ScopeName, key: string, parse: (value: unknown) => T | undefined): T | undefined;
-  /** Returns every key of a scope with its value, in the order of keys. */
-  entries(scope: ScopeName): { readonly key: string; readonly value: unknown }[];
+  /** Returns every key of a scope with its value, as the scope parses it, in the order of keys. */
+  entries<S extends ScopeName>(scope: S): { readonly key: string; readonly value: ScopeValue<S> }[];
   /** Null and undefined forget. */
   set(scope: ScopeName, key: string, value: unknown): void;
   /** Reads and writes in one transaction: what other processes write comes before all of it or after. */
@@ -56,19 +54,7 @@ export function openState(dataDir: string, movedAside?: (file: string) => void):
 
 /** Opens the state for reading, with or without a writer; undefined where there is none that can be read. */
 export function readState(dataDir: string): StateFile | undefined {
-  const file = stateFile(dataDir);
-  if (!isFile(file)) return undefined;
-  let database: Database.Database | undefined;
-  try {
-    database = new Database(file, { readonly: true, fileMustExist: true, timeout: BUSY_TIMEOUT });
-    if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
-  } catch (error) {
-    database?.close();
-    if (error instanceof Database.SqliteError) return undefined;
-    throw error;
-  }
-  database.close();
-  return undefined;
+  return openIfUsable(dataDir, { readonly: true });
 }
 
 /** Returns whether there is a state file, whatever is in it: one that `readState` does not open cannot be read. */
@@ -81,13 +67,20 @@ export function hasState(dataDir: string): boolean {
  * and can be written. Undefined otherwise; creating, mending and putting aside are left to the writer.
  */
 export function openExistingState(dataDir: string): StateFile | undefined {
+  return openIfUsable(dataDir, { readonly: false });
+}
+
+function openIfUsable(
+  dataDir: string,
+  { readonly }: { readonly readonly: boolean },
+): StateFile | undefined {
   const file = stateFile(dataDir);
   if (!isFile(file)) return undefined;
   let database: Database.Database | undefined;
   try {
-    database = new Database(file, { fileMustExist: true, timeout: BUSY_TIMEOUT });
+    database = new Database(file, { readonly, fileMustExist: true, timeout: BUSY_TIMEOUT });
     // A read-only file system fails only at the first write.
-    database.exec('BEGIN IMMEDIATE; ROLLBACK');
+    if (!readonly) database.exec('BEGIN IMMEDIATE; ROLLBACK');
     if (database.pragma('user_version', { simple: true }) === VERSION) return over(database, file);
   } catch (error) {
     database?.close();
@@ -184,15 +177,16 @@ function over(database: Database.Database, file: string): StateFile {
   const list = database.prepare<[string], { key: string; value: string }>(
     'SELECT key, value FROM remembered WHERE scope = ? ORDER BY key',
   );
-  const found = (scope: ScopeName, key: string): unknown => {
-    const text = guard(() => find.get(scope, key));
-    return text === undefined ? undefined : parseJson(text);
-  };
   return {
-    get: (scope, key) => parseValue(scope, found(scope, key)),
-    read: (scope, key, parse) => parse(found(scope, key)),
+    get(scope, key) {
+      const text = guard(() => find.get(scope, key));
+      return text === undefined ? undefined : parseValue(scope, parseJson(text));
+    },
     entries: (scope) =>
-      guard(() => list.all(scope)).map(({ key, value }) => ({ key, value: parseJson(value) })),
+      guard(() => list.all(scope)).flatMap(({ key, value: text }) => {
+        const value = parseValue(scope, parseJson(text));
+        return value === undefined ? [] : [{ key, value }];
+      }),
     set(scope, key, value) {
       guard(() =>
         value === null || value === undefined

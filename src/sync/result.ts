@@ -75,3 +75,58 @@ export interface SyncResult {
   readonly certificates: readonly FolderCertificate[];
   readonly excluded: readonly ExcludedFolder[];
 }
+
+/** What a pass has done to a mailbox that it has not begun with. */
+export const NOTHING_DONE: Omit<MailboxResult, 'address'> = {
+  folders: 0,
+  added: 0,
+  ended: 0,
+  flagsChanged: 0,
+  relinked: 0,
+  verified: 0,
+  corrected: 0,
+  quarantined: 0,
+  held: 0,
+  heldUntil: null,
+  bytes: 0,
+  compared: 0,
+  comparison: 'none',
+};
+
+/** Returns the result of a pass over nothing that took this many milliseconds. */
+export function emptyResult(durationMs: number): SyncResult {
+  return {
+    mailboxes: [],
+    requests: 0,
+    requestsByOperation: {},
+    timings: { fetchMs: durationMs, indexMs: 0 },
+    durationMs,
+    failures: [],
+    certificates: [],
+    excluded: [],
+  };
+}
+
+/** Returns the failure of an account as a whole; of the archive itself where the account is empty. */
+export function failureOfAccount(
+  account: string,
+  { family, code, facts }: Pick<SyncFailure, 'family' | 'code' | 'facts'>,
+): SyncFailure {
+  return { account, mailbox: null, folder: null, uid: null, family, code, facts };
+}
+
+type Counted = { [F in keyof MailboxResult]: MailboxResult[F] extends number ? F : never };
+
+/** Returns the sums of these counts over all mailboxes. */
+export function totalsOf<F extends Counted[keyof MailboxResult]>(
+  mailboxes: readonly MailboxResult[],
+  ...counts: readonly F[]
+): Readonly<Record<F, number>>;
+export function totalsOf(
+  mailboxes: readonly MailboxResult[],
+  ...counts: readonly Counted[keyof MailboxResult][]
+): Readonly<Record<string, number>> {
+  const sum = (count: Counted[keyof MailboxResult]): number =>
+    mailboxes.reduce((total, mailbox) => total + mailbox[count], 0);
+  return Object.fromEntries(counts.map((count) => [count, sum(count)]));
+}

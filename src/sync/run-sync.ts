@@ -1,18 +1,19 @@
 import { performance } from 'node:perf_hooks';
 import PQueue from 'p-queue';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { syncError } from '../errors/sync.ts';
 import { following } from '../limiter/on-abort.ts';
 import { passAccount } from './apply/account-pass.ts';
 import { Canary } from './apply/canary.ts';
 import { Committer } from './apply/committer.ts';
-import { endsOnlyTheAccount, Trouble } from './apply/failure-scope.ts';
-import { HostRules } from './apply/host-rules.ts';
+import { endsOnlyTheAccount } from './apply/failure-scope.ts';
+import { HostRules, Trouble } from './apply/host-rules.ts';
 import { Ledger } from './apply/ledger.ts';
 import type { FirstPart, PassContext, PassPolicy } from './apply/pass-context.ts';
 import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
 import type { Wanted } from './apply/survey.ts';
 import type { ProgressListener } from './progress.ts';
-import type { SyncFailure, SyncResult } from './result.ts';
+import { failureOfAccount, type SyncResult } from './result.ts';
 
 /** Makes stored messages searchable; the caller owns it, the pass calls it. */
 export interface Indexing {
@@ -114,7 +115,7 @@ async function runStoppable(options: SyncOptions, stopping: AbortController): Pr
   await committer.flush().catch(stopAll);
   await alongside.finish();
   if (failure !== undefined) throw failure.error;
-  if (options.signal.aborted) throw new MailkeepError('interrupted', 'sync.interrupted', {});
+  if (options.signal.aborted) throw syncError('sync.interrupted', {});
   const fetchedAt = options.now();
   await options.indexing.all(options.signal);
   const indexedAt = options.now();
@@ -126,15 +127,13 @@ async function runStoppable(options: SyncOptions, stopping: AbortController): Pr
     requestsByOperation,
     timings: { fetchMs: fetchedAt - startedAt, indexMs: indexedAt - fetchedAt },
     durationMs: options.now() - startedAt,
-    failures: [...ledgers.flatMap(({ failures }) => failures), ...damage.map(ofTheArchive)],
+    failures: [
+      ...ledgers.flatMap(({ failures }) => failures),
+      ...damage.map((error) => failureOfAccount('', error)),
+    ],
     certificates: ledgers.flatMap(({ certificates }) => certificates),
     excluded: ledgers.flatMap(({ excluded }) => excluded),
   };
-}
-
-/** Returns a failure of no account: something on disk is not what was written. */
-function ofTheArchive({ family, code, facts }: MailkeepError): SyncFailure {
-  return { account: '', mailbox: null, folder: null, uid: null, family, code, facts };
 }
 
 interface OpenContext {
@@ -215,7 +214,7 @@ function isAbort(error: unknown): boolean {
 async function guardFreeSpace(options: SyncOptions): Promise<void> {
   const free = await options.freeBytes();
   if (free < options.minFreeBytes) {
-    throw new MailkeepError('disk', 'disk.low', { free, minFreeBytes: options.minFreeBytes });
+    throw syncError('disk.low', { free, minFreeBytes: options.minFreeBytes });
   }
 }
 

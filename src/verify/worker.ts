@@ -4,8 +4,8 @@ import { parentPort } from 'node:worker_threads';
 import { realFiles } from '../archive/files/real-files.ts';
 import { thrownBy } from '../errors/mailkeep-error.ts';
 import { checkSegment } from './check-segment.ts';
+import { RecentBlobs } from './find-blobs.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
-import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob } from './segment-report.ts';
 import type { ThreadAnswer, ThreadJob } from './thread-protocol.ts';
 
@@ -37,7 +37,7 @@ async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBl
   if (!full || generation !== undefined) return new RecentBlobs();
   if (recent?.dir !== dir) {
     // SQLite is loaded by threads that rebuild messages.
-    const { BlobsByCatalog } = await import('./blobs-by-catalog.ts');
+    const { BlobsByCatalog } = await import('./find-blobs.ts');
     const known = new BlobsByCatalog(realFiles, dir);
     recent = { dir, blobs: new RecentBlobs((hash) => known.find(hash)) };
   }

@@ -1,10 +1,10 @@
+import type { ListenFacts } from '../errors/config.ts';
 import type {
   DaemonFacts,
-  ListenFacts,
   ServiceFacts,
   ServiceUnitsFacts,
   WebhookFacts,
-} from '../errors/daemon.ts';
+} from '../errors/small-families.ts';
 import { reasonText, type Sentences, say, some } from './sentence.ts';
 
 export const LISTEN_SENTENCES: Sentences<ListenFacts> = {

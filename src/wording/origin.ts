@@ -1,5 +1,6 @@
 import { withScheme } from '../config/address.ts';
-import type { MailboxErrorFacts, OriginFacts, SyncFacts } from '../errors/origin.ts';
+import type { OriginFacts } from '../errors/origin.ts';
+import type { MailboxErrorFacts, SyncFacts } from '../errors/sync.ts';
 import { bytes, counted, localTime, span } from './amounts.ts';
 import { reasonText, type Sentences, say, some } from './sentence.ts';
 

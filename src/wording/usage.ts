@@ -1,4 +1,6 @@
-import type { ConfigFacts, OperationFacts, UsageFacts } from '../errors/usage.ts';
+import type { ConfigFacts } from '../errors/config.ts';
+import type { OperationFacts } from '../errors/operations.ts';
+import type { UsageFacts } from '../errors/usage.ts';
 import { didYouMean, reasonText, type Sentences, say, some } from './sentence.ts';
 
 /** How a token source reads in a sentence. */

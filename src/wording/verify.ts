@@ -1,4 +1,5 @@
-import type { CopyFacts, VerifyFacts } from '../errors/verify.ts';
+import type { CopyFacts } from '../errors/small-families.ts';
+import type { VerifyFacts } from '../errors/verify.ts';
 import { reasonText, type Sentences, say } from './sentence.ts';
 
 export const COPY_SENTENCES: Sentences<CopyFacts> = {

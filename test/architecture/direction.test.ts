@@ -7,7 +7,7 @@ import { type SourceFile, sourceFiles } from './source-tree.ts';
  */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   errors: [],
-  // What Node does otherwise than the system, where every room may want it.
+  // What Node does otherwise than the system, and the errors of SQLite, where every room may want it.
   disk: ['errors'],
   mail: [],
   // Suggestions for mistyped names of any kind.
@@ -22,7 +22,17 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   mime: ['mail', 'errors'],
   attachments: ['mime', 'mail', 'errors'],
   // Shapes of the archive and of extraction only; their code is not reached from here (see below).
-  catalog: ['search', 'names', 'archive', 'mime', 'attachments', 'migrations', 'mail', 'errors'],
+  catalog: [
+    'search',
+    'names',
+    'archive',
+    'mime',
+    'attachments',
+    'migrations',
+    'disk',
+    'mail',
+    'errors',
+  ],
   migrations: [],
   indexer: ['archive', 'catalog', 'mime', 'attachments', 'mail', 'errors'],
   verify: ['disk', 'archive', 'catalog', 'mail', 'errors'],
@@ -56,7 +66,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'service-manager': ['errors'],
   'delivery-watch': ['state', 'api', 'wire', 'errors'],
   // state.sqlite: what is convenient to remember, with every scope in one table.
-  state: ['catalog', 'errors'],
+  state: ['disk', 'limiter', 'mail', 'errors'],
   // The one table from what went wrong to what people read.
   wording: ['notify', 'config', 'verify', 'catalog', 'disk', 'errors', 'mail'],
   // The application: opens archives and origins, and composes passes and all other work. No words, no terminal.

@@ -11,26 +11,25 @@ describe('the state file', () => {
   });
   afterEach(() => room.remove());
 
-  const asNumber = (value: unknown) => (typeof value === 'number' ? value : undefined);
-
   test('remembers JSON by scope and key across openings', () => {
     const state = openState(room.dir);
-    state.set('limiter', 'a', { pace: 3 });
-    state.set('limiter', 'b', 7);
-    state.set('proof', 'a', [1, 2]);
-    state.set('limiter', 'a', { pace: 4 });
+    state.set('held', 'a', { since: 3 });
+    state.set('held', 'b', { since: 7 });
+    state.set('held', 'odd', 7);
+    state.set('unlisted', 'a', [1, 2]);
+    state.set('held', 'a', { since: 4 });
     state.close();
     const again = openState(room.dir);
-    expect(again.get('limiter', 'a')).toEqual({ pace: 4 });
-    expect(again.get('limiter', 'c')).toBeUndefined();
-    expect(again.read('limiter', 'b', asNumber)).toBe(7);
-    expect(again.read('limiter', 'a', asNumber)).toBeUndefined();
-    expect(again.entries('limiter')).toEqual([
-      { key: 'a', value: { pace: 4 } },
-      { key: 'b', value: 7 },
+    expect(again.get('held', 'a')).toEqual({ since: 4 });
+    expect(again.get('held', 'c')).toBeUndefined();
+    expect(again.get('held', 'b')).toEqual({ since: 7 });
+    expect(again.get('held', 'odd')).toBeUndefined();
+    expect(again.entries('held')).toEqual([
+      { key: 'a', value: { since: 4 } },
+      { key: 'b', value: { since: 7 } },
     ]);
-    again.set('limiter', 'b', null);
-    expect(again.get('limiter', 'b')).toBeUndefined();
+    again.set('held', 'b', null);
+    expect(again.get('held', 'b')).toBeUndefined();
     again.close();
   });
 
@@ -38,20 +37,20 @@ describe('the state file', () => {
     expect(readState(room.dir)).toBeUndefined();
     const writer = openState(room.dir);
     const reader = readState(room.dir);
-    writer.set('proof', 'x', 1);
-    expect(reader?.get('proof', 'x')).toBe(1);
-    expect(() => reader?.set('proof', 'x', 2)).toThrow(/catalog-io .*SQLITE_READONLY/);
+    writer.set('schedule', 'x', 1);
+    expect(reader?.get('schedule', 'x')).toBe(1);
+    expect(() => reader?.set('schedule', 'x', 2)).toThrow(/catalog-io .*SQLITE_READONLY/);
     reader?.close();
     writer.close();
   });
 
   test('deleting it forgets everything and hurts nothing', () => {
     const state = openState(room.dir);
-    state.set('proof', 'x', 1);
+    state.set('schedule', 'x', 1);
     state.close();
     rmSync(stateFile(room.dir));
     const again = openState(room.dir);
-    expect(again.get('proof', 'x')).toBeUndefined();
+    expect(again.get('schedule', 'x')).toBeUndefined();
     again.close();
   });
 
@@ -61,8 +60,8 @@ describe('the state file', () => {
       const aside: string[] = [];
       const state = openState(room.dir, (file) => aside.push(file));
       expect(aside).toEqual([`${stateFile(room.dir)}.damaged-${round}`]);
-      state.set('proof', 'x', round);
-      expect(state.get('proof', 'x')).toBe(round);
+      state.set('schedule', 'x', round);
+      expect(state.get('schedule', 'x')).toBe(round);
       state.close();
     }
     expect(readdirSync(room.dir).filter((name) => name.includes('damaged'))).toHaveLength(2);
@@ -70,7 +69,7 @@ describe('the state file', () => {
 
   test('a page of nonsense inside is found on opening', () => {
     const state = openState(room.dir);
-    for (let i = 0; i < 400; i += 1) state.set('proof', `key ${i}`, 'x'.repeat(100));
+    for (let i = 0; i < 400; i += 1) state.set('saved-search', `key ${i}`, 'x'.repeat(100));
     state.close();
     const raw = new Database(stateFile(room.dir));
     raw.pragma('wal_checkpoint(TRUNCATE)');
@@ -86,7 +85,7 @@ describe('the state file', () => {
     const aside: string[] = [];
     const again = openState(room.dir, (moved) => aside.push(moved));
     expect(aside).toHaveLength(1);
-    expect(again.entries('proof')).toEqual([]);
+    expect(again.entries('saved-search')).toEqual([]);
     again.close();
   });
 });

@@ -7,7 +7,7 @@ import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts'
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { openWriter } from '../../src/engine/archive/writer.ts';
-import { Compaction } from '../../src/engine/pass/compaction.ts';
+import { Compaction } from '../../src/engine/compact.ts';
 import { Positions } from '../archive/positions.ts';
 import { writeBatches } from '../archive/sample-log.ts';
 import { mailkeep } from './child.ts';

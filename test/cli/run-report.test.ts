@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { syncRunReport } from '../../src/daemon/neighbours.ts';
+import { syncRunReport } from '../../src/daemon/run-reports.ts';
 import { observationsOf } from '../../src/notify/observation.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 

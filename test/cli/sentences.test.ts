@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { configError } from '../../src/errors/config.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { configError } from '../../src/errors/usage.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { didYouMean } from '../../src/wording/sentence.ts';
 import { SENTENCE_TABLES, sayFacts, sentenceOf } from '../../src/wording/sentence-of.ts';

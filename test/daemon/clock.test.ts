@@ -7,10 +7,10 @@ import type {
   PassRunner,
   WatchedMailbox,
 } from '../../src/daemon/ports.ts';
-import { mergeResults } from '../../src/daemon/run.ts';
+import { mergeResults } from '../../src/daemon/run-of-passes.ts';
 import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
 import { diskFull, logSyncFailed } from '../../src/errors/archive.ts';
-import { syncError } from '../../src/errors/origin.ts';
+import { syncError } from '../../src/errors/sync.ts';
 import type { SyncFailure, SyncResult } from '../../src/sync/result.ts';
 import { FakeTime, settled } from './fake-time.ts';
 

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openDaemonLog } from '../../src/daemon/daemon-log.ts';
 import { Notifying } from '../../src/daemon/notifying.ts';
-import type { RunReport } from '../../src/health/fullness.ts';
+import type { RunReport } from '../../src/health/run-report.ts';
 import { rememberVerification } from '../../src/health/verification.ts';
 import { readReported } from '../../src/notify/plan.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
@@ -48,7 +48,6 @@ test('a clean run that did not cover the damage is never taken for its end', asy
     {
       memory: {
         get: state.get,
-        read: state.read,
         set(scope, key, value) {
           over.push(JSON.stringify(value).includes('"wellSince":1'));
           state.set(scope, key, value);
@@ -93,7 +92,6 @@ test('of two mailboxes with one address, what the one has left does not end the 
     {
       memory: {
         get: state.get,
-        read: state.read,
         set(scope, key, value) {
           changes += 1;
           state.set(scope, key, value);

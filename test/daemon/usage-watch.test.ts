@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
-import type { LastCompared } from '../../src/sync/apply/memory/last-compared.ts';
+import type { LastCompared } from '../../src/sync/apply/memory/proof.ts';
 import type { Memory } from '../../src/sync/apply/ports.ts';
 import { isQuotaDue } from '../../src/sync/apply/walk/note-quota.ts';
 import { rememberUsages, suspendedSince } from '../../src/sync/apply/walk/note-usages.ts';

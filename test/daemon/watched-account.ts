@@ -10,7 +10,7 @@ import { type AccountOrigin, AccountOrigins } from '../../src/engine/origins/acc
 import { systemClock } from '../../src/limiter/clock.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { StateFile } from '../../src/state/state-file.ts';
-import type { LastCompared } from '../../src/sync/apply/memory/last-compared.ts';
+import type { LastCompared } from '../../src/sync/apply/memory/proof.ts';
 import type { Origin, OriginMailbox } from '../../src/sync/apply/ports.ts';
 
 /** One account of a sandbox as the daemon has it, with what watches over its order; nothing runs by itself. */

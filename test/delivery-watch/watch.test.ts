@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PlatformClient } from '../../src/api/platform-client.ts';
-import { webhookObservations } from '../../src/daemon/webhook-observations.ts';
+import { webhookObservations } from '../../src/daemon/observations.ts';
 import {
   judgeWebhooks,
   type LoggedDelivery,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ExportFiles } from '../../src/export/export-files.ts';
-import type { ExportFormat } from '../../src/export/format.ts';
+import type { ExportFormat } from '../../src/export/manifest.ts';
 import { runExport } from '../../src/export/run-export.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts';

@@ -1,14 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
 import { DaemonState } from '../../src/health/condition.ts';
-import {
-  type ArchiveFacts,
-  type KnownDamage,
-  type MailboxFacts,
-  Remembered,
-} from '../../src/health/facts.ts';
-import type { RunReport } from '../../src/health/fullness.ts';
+import { type ArchiveFacts, type MailboxFacts, Remembered } from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
+import type { RunReport } from '../../src/health/run-report.ts';
 import { type HealthServer, startHealthServer } from '../../src/health/server.ts';
+import type { KnownDamage } from '../../src/state/values.ts';
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const HOUR = 3_600_000;

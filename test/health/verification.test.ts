@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { KnownFinding } from '../../src/health/facts.ts';
 import {
   recalledVerification,
   rememberDamage,
@@ -12,6 +11,7 @@ import {
 } from '../../src/health/verification.ts';
 import type { ScopeName } from '../../src/state/scopes.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
+import type { KnownFinding } from '../../src/state/values.ts';
 
 let folder: string;
 let state: StateFile;
@@ -134,8 +134,8 @@ describe('verifications that run at the same time', () => {
     const seen: string[] = [];
     const racing = {
       ...state,
-      read: <T>(scope: ScopeName, key: string, parse: (value: unknown) => T | undefined) => {
-        const value = state.read(scope, key, parse);
+      get: <S extends ScopeName>(scope: S, key: string) => {
+        const value = state.get(scope, key);
         // The other waits for the lock, which this thread holds, and gives up.
         try {
           rememberVerification({ ...other, together: (act) => act() }, outcome('sample', 150));

@@ -2,8 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ExportFormat } from '../../src/export/format.ts';
-import { MANIFEST_NAME } from '../../src/export/manifest.ts';
+import { type ExportFormat, MANIFEST_NAME } from '../../src/export/manifest.ts';
 import { runExport } from '../../src/export/run-export.ts';
 import { findMail } from '../../src/import/find-mail.ts';
 import { isImported } from '../../src/mail/imported.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { RunReport } from '../../src/health/fullness.ts';
+import type { RunReport } from '../../src/health/run-report.ts';
 import { Notifier, type NotifierOptions } from '../../src/notify/notifier.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
 import { noticeSummary } from '../../src/wording/notice.ts';

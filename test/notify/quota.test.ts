@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { quotaObservations, rememberedQuotas } from '../../src/daemon/quota-observations.ts';
+import { quotaObservations, rememberedQuotas } from '../../src/daemon/observations.ts';
 import type { Quota } from '../../src/engine/status/archive-status.ts';
-import { fullnessOf } from '../../src/health/fullness.ts';
+import { fullnessOf } from '../../src/health/facts.ts';
 import { messageOf } from '../../src/notify/message.ts';
 import { subjectKey } from '../../src/notify/observation.ts';
 import {
@@ -16,9 +16,9 @@ import {
   readReported,
   tried,
 } from '../../src/notify/plan.ts';
+import { mailboxKey } from '../../src/state/scopes.ts';
 import { openState } from '../../src/state/state-file.ts';
 import { isUnwatchedMailbox } from '../../src/sync/apply/memory/unwatched.ts';
-import { QUOTA, quotaKey } from '../../src/sync/apply/walk/note-quota.ts';
 import { noticeSummary } from '../../src/wording/notice.ts';
 
 const MINUTE = 60_000;
@@ -80,7 +80,7 @@ test('mailboxes with one address are distinguished, and named differently only w
   const mailboxes = known.map(([host, mailbox, address], id) => ({ id, host, mailbox, address }));
   for (const [host, mailbox, , storage] of known) {
     const { resources } = quota(storage);
-    state.set(QUOTA, quotaKey({ host, mailbox }), { at: 1, resources });
+    state.set('quota', mailboxKey({ host, mailbox }), { at: 1, resources });
   }
   // Left out by the configuration: it is not reported, and it makes no other ambiguous.
   const unwatched = { host: 'one.example', mailbox: 'AC4' };

@@ -19,7 +19,7 @@ import {
   endPurge,
   journalPurge,
 } from '../../src/retention/carry-out.ts';
-import { purgedFact } from '../../src/retention/collect.ts';
+import { purgedFact } from '../../src/retention/plan-prune.ts';
 import { surveyPurge } from '../../src/retention/survey.ts';
 import type { SyncResult } from '../../src/sync/result.ts';
 import { mail } from '../sync/model-origin.ts';

@@ -35,8 +35,12 @@ import { jsonSchemaText } from '../../src/config/json-schema.ts';
 import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control-server.ts';
 import { daemonStatus } from '../../src/daemon/status.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { EXPORT_FORMATS } from '../../src/export/format.ts';
-import { MANIFEST_NAME, MANIFEST_VERSION, UNFINISHED_NAME } from '../../src/export/manifest.ts';
+import {
+  EXPORT_FORMATS,
+  MANIFEST_NAME,
+  MANIFEST_VERSION,
+  UNFINISHED_NAME,
+} from '../../src/export/manifest.ts';
 import type { ArchiveFacts } from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
 import { IMPORT_HOST } from '../../src/mail/imported.ts';

@@ -2,19 +2,24 @@ import ts from 'typescript';
 import { everyNode, type TypedSource, textsOfType } from './typed-source.ts';
 
 const ERROR = 'MailkeepError';
+/** Makes the errors of a table: `errorsOf<Facts>(families, exceptions)`. */
+const MAKER = 'errorsOf';
 
 /** Returns the families that each code is raised with anywhere below `src/`. */
 export function raisedFamilies(source: TypedSource): Map<string, Set<string>> {
   const families = new Map<string, Set<string>>();
   for (const file of source.files) {
+    const note = (one: string, value: string | undefined, where: ts.Node): void => {
+      if (value === undefined) throw new Error(`${one} has no family: ${where.getText()}`);
+      families.set(one, (families.get(one) ?? new Set()).add(value));
+    };
     everyNode(file, (node) => {
+      if (ts.isCallExpression(node) && node.expression.getText() === MAKER) {
+        for (const one of codesOfTable(source, node)) note(one, familyInTable(node, one), node);
+      }
       const [family, code] = errorArguments(node) ?? [];
       if (family === undefined || code === undefined) return;
-      for (const one of codesOf(source, code)) {
-        const value = textFor(source, family, one);
-        if (value === undefined) throw new Error(`${one} has no family: ${family.getText()}`);
-        families.set(one, (families.get(one) ?? new Set()).add(value));
-      }
+      for (const one of codesOf(source, code)) note(one, textFor(source, family, one), family);
     });
   }
   return families;
@@ -45,6 +50,31 @@ function fieldNames(type: ts.Type): string {
 function asReference(type: ts.Type): ts.TypeReference {
   if ('target' in type) return type as ts.TypeReference;
   throw new Error('the tables of sentences are no tuple');
+}
+
+function codesOfTable({ checker }: TypedSource, { typeArguments }: ts.CallExpression): string[] {
+  const [facts] = typeArguments ?? [];
+  if (facts === undefined) throw new Error(`${MAKER} without a table of facts`);
+  return checker
+    .getTypeFromTypeNode(facts)
+    .getProperties()
+    .map(({ name }) => name);
+}
+
+/** An exception comes before the family of all. */
+function familyInTable({ arguments: given }: ts.CallExpression, code: string): string | undefined {
+  for (const argument of given.toReversed()) {
+    if (ts.isStringLiteralLike(argument)) return argument.text;
+    const entry = ts.isObjectLiteralExpression(argument)
+      ? argument.properties
+          .filter(ts.isPropertyAssignment)
+          .find(({ name }) => !ts.isComputedPropertyName(name) && name.text === code)
+      : undefined;
+    if (entry !== undefined && ts.isStringLiteralLike(entry.initializer)) {
+      return entry.initializer.text;
+    }
+  }
+  return undefined;
 }
 
 /** Family and code of `new MailkeepError(…)`, and of `super(…)` in a class below it. */

@@ -1,5 +1,5 @@
 import { docidAt } from '../../mail/docid.ts';
-import { specialUseCalled } from '../../mail/folder-choice.ts';
+import { specialUseCalled } from '../../mail/name-selection.ts';
 import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
 import { nearest } from '../../names/nearest.ts';
 import type { SearchNode, State, TextField, TextNode } from '../../search/ast.ts';

@@ -2,14 +2,13 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { realFiles } from '../../archive/files/real-files.ts';
 import { openLogReader } from '../../archive/read/log-reader.ts';
-import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { readAttachments } from '../../indexer/attachment-texts.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { createIndexer } from '../../indexer/indexer.ts';
-import { openExtractorPool } from '../../mime/extractor-pool.ts';
+import { withExtractors } from '../rebuild.ts';
 
 /**
  * Removes the catalog of a folder for good, with its write-ahead log, unfinished rebuilds, and those that repairs put
@@ -65,20 +64,19 @@ async function makeSearchable(
   signal: AbortSignal,
 ): Promise<void> {
   const sources = openLogReader({ dir, locator: catalog.locator });
-  const extractor = openExtractorPool();
-  const attachments = openAttachmentExtractor();
   try {
-    const indexer = createIndexer({ store: catalog.index, sources, extractor });
-    await indexer.all(signal);
-    await readAttachments({
-      store: catalog.attachments,
-      sources,
-      extractor: attachments,
-      index: (until) => indexer.all(until),
-      signal,
+    await withExtractors(async (extractor, attachments) => {
+      const indexer = createIndexer({ store: catalog.index, sources, extractor });
+      await indexer.all(signal);
+      await readAttachments({
+        store: catalog.attachments,
+        sources,
+        extractor: attachments,
+        index: (until) => indexer.all(until),
+        signal,
+      });
     });
   } finally {
-    await Promise.all([extractor.close(), attachments.close()]);
     sources.close();
   }
 }

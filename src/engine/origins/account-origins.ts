@@ -8,9 +8,9 @@ import type { Clock } from '../../limiter/clock.ts';
 import type { Wait } from '../../limiter/gate.ts';
 import type { Lane } from '../../limiter/lanes.ts';
 import { Limiter, type LimiterStore } from '../../limiter/limiter.ts';
-import { apiOrigin } from '../../sync/apply/api-origin.ts';
+import type { StateFile } from '../../state/state-file.ts';
+import { apiOrigin, orderUsages } from '../../sync/apply/api-origin.ts';
 import type { Origin, OriginMailbox } from '../../sync/apply/ports.ts';
-import { orderUsages } from '../../sync/apply/walk/order-usages.ts';
 import { type AccountClients, openClients, type ReachableAccount } from './clients.ts';
 
 /** How long a listing of an account's mailboxes stays valid. */
@@ -166,10 +166,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
 }
 
 /** Returns the store of the limiter in an archive's state. */
-export function limiterStore(state: {
-  get(scope: string, key: string): unknown;
-  set(scope: string, key: string, value: unknown): void;
-}): LimiterStore {
+export function limiterStore(state: Pick<StateFile, 'get' | 'set'>): LimiterStore {
   return {
     load: (key) => state.get('limiter', key),
     save: (key, learned) => state.set('limiter', key, learned),

@@ -1,14 +1,13 @@
 import { openCatalogReader } from '../../catalog/catalog.ts';
 import type { AccountSettings, Settings } from '../../config/settings.ts';
 import { usageError } from '../../errors/usage.ts';
-import { isInbox, specialUseCalled } from '../../mail/folder-choice.ts';
+import { isInbox, type Selection, selects, specialUseCalled } from '../../mail/name-selection.ts';
 import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
 import { nearest } from '../../names/nearest.ts';
 import { readState } from '../../state/state-file.ts';
+import { listedMailboxes } from '../../sync/apply/memory/listed-mailboxes.ts';
 import type { Wanted } from '../../sync/apply/survey.ts';
-import { type Selection, selects } from '../../sync/plan/selection.ts';
 import type { SyncResult } from '../../sync/result.ts';
-import { listedMailboxes } from '../status/archive-status.ts';
 
 /** What the command line narrows a pass to; empty lists narrow nothing. */
 export interface Narrowing {

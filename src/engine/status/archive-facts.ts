@@ -1,5 +1,5 @@
 import type { ArchiveFacts } from '../../health/facts.ts';
-import { fullnessOf } from '../../health/fullness.ts';
+import { fullnessOf } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import type { StateFile } from '../../state/state-file.ts';
 import type { Reader } from '../archive/reader.ts';

@@ -1,6 +1,5 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { z } from 'zod';
 import { logFolder } from '../../archive/format/layout.ts';
 import type { AttachmentCounts } from '../../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../../catalog/folders.ts';
@@ -10,39 +9,14 @@ import {
   type VerificationStatus,
   verificationStatus,
 } from '../../health/verification.ts';
-import { readPaceState } from '../../limiter/remembered.ts';
 import type { MailboxKey } from '../../mail/words.ts';
+import { mailboxKey } from '../../state/scopes.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import { listedMailboxes } from '../../sync/apply/memory/listed-mailboxes.ts';
 import { recalledProof } from '../../sync/apply/memory/proof.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox } from '../../sync/apply/memory/unwatched.ts';
-import { QUOTA, quotaKey } from '../../sync/apply/walk/note-quota.ts';
 import { suspendedSince } from '../../sync/apply/walk/note-usages.ts';
 import type { Reader } from '../archive/reader.ts';
-
-/** Scope of the state in which each account's passes keep what the token listed. */
-const LISTED = 'account-mailboxes';
-
-/** A mailbox that a token reached when the account was synced last. */
-export interface ListedMailbox {
-  readonly account: string;
-  readonly host: string;
-  readonly resourceId: string;
-  readonly address: string;
-}
-
-/** Returns the mailboxes that the accounts' tokens reach, as their last passes found; none where there is no state. */
-export function listedMailboxes(state: Pick<StateFile, 'entries'> | undefined): ListedMailbox[] {
-  return (state?.entries(LISTED) ?? []).flatMap(({ key, value }) => {
-    const parts: unknown = JSON.parse(key);
-    const [account, host]: unknown[] = Array.isArray(parts) ? parts : [];
-    if (typeof account !== 'string' || typeof host !== 'string' || !Array.isArray(value)) return [];
-    return value.flatMap((entry: unknown): ListedMailbox[] => {
-      const { resourceId, address, unreachableSince } = Object(entry);
-      const reached = unreachableSince === null && typeof resourceId === 'string';
-      return reached && typeof address === 'string' ? [{ account, host, resourceId, address }] : [];
-    });
-  });
-}
 
 /** A mailbox with or without anything in the archive. */
 type StatusMailbox = Omit<KnownMailbox, 'id'>;
@@ -187,10 +161,6 @@ function waitingMailboxes(
     .filter((mailbox) => !known.has(mailboxKey(mailbox)) && !isUnwatchedMailbox(state, mailbox));
 }
 
-function mailboxKey({ host, mailbox }: MailboxKey): string {
-  return JSON.stringify([host, mailbox]);
-}
-
 function mailboxStatus(
   catalog: Reader['catalog'],
   state: StateFile | undefined,
@@ -229,29 +199,19 @@ function oldest(times: readonly (string | null)[]): string | null {
   return times.map((time) => time ?? '').sort()[0] || null;
 }
 
-const quotaShape = z.object({
-  at: z.number(),
-  resources: z.array(
-    z.object({ name: z.string(), usage: z.number(), limit: z.number().nullable() }),
-  ),
-});
-
 /** What the service last said of a mailbox's quotas; null when it was never asked. */
 export function recalledQuota(
   state: Pick<StateFile, 'get'> | undefined,
   mailbox: MailboxKey,
 ): Quota | null {
-  const { data } = quotaShape.safeParse(state?.get(QUOTA, quotaKey(mailbox)));
-  return data === undefined
-    ? null
-    : { at: new Date(data.at).toISOString(), resources: data.resources };
+  const known = state?.get('quota', mailboxKey(mailbox));
+  return known === undefined ? null : { ...known, at: new Date(known.at).toISOString() };
 }
 
 function budgets(state: StateFile | undefined): Budget[] {
   return (state?.entries('limiter') ?? []).flatMap(({ key, value }) => {
-    const pace = readPaceState(value);
-    if (pace === null || !key.startsWith('gate ')) return [];
-    const { learned, announced, holdUntil } = pace;
+    if (!('learned' in value) || !key.startsWith('gate ')) return [];
+    const { learned, announced, holdUntil } = value;
     return [
       {
         gate: key.slice('gate '.length),

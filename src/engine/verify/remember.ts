@@ -2,8 +2,6 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { acquireLock } from '../../archive/write/lock.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import { errnoOf, hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { KnownFinding, VerificationMode } from '../../health/facts.ts';
-import type { RememberedFinding } from '../../health/remembered-verification.ts';
 import {
   type FoundFinding,
   rememberDamage,
@@ -11,6 +9,7 @@ import {
   type VerificationOutcome,
 } from '../../health/verification.ts';
 import { openExistingState, openState, type StateFile, stateFile } from '../../state/state-file.ts';
+import type { KnownFinding, RememberedFinding, VerificationMode } from '../../state/values.ts';
 import type { Finding } from '../../verify/findings.ts';
 import type { VouchedCommit } from '../../verify/read-log.ts';
 import { readNothing, type Verification } from '../../verify/verify-archive.ts';
@@ -176,10 +175,10 @@ export function rememberRead(
       (catalog !== 'unreadable' || !isOfCatalog(known)) &&
       (known.what !== 'checkpoint' || (known.commit ?? 1) <= held),
   };
-  const act = nothing
-    ? (state: Parameters<typeof rememberDamage>[0]) => rememberDamage(state, outcome, 'quick')
-    : (state: Parameters<typeof rememberVerification>[0]) =>
-        rememberVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
+  const act = (state: StateFile): void =>
+    nothing
+      ? rememberDamage(state, outcome, 'quick')
+      : rememberVerification(state, { ...outcome, mode, checked: rebuilt, of: messages });
   return noting(context, dataDir, 'result', act, holdsLock);
 }
 

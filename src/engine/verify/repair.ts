@@ -21,8 +21,8 @@ import type { EngineContext } from '../context.ts';
 import { AccountOrigins } from '../origins/account-origins.ts';
 import { rebuild } from '../rebuild.ts';
 import { settingsOf } from '../settings.ts';
-import { readArchive } from './read-archive.ts';
 import { rememberRead } from './remember.ts';
+import { readArchive } from './verify.ts';
 
 /**
  * Fetches sources again from the mailboxes of the configuration, by the places that the catalog knows. Without a

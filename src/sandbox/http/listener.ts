@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { serviceError } from '../../errors/daemon.ts';
+import { serviceError } from '../../errors/small-families.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 

@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
-import { serviceError } from '../../errors/daemon.ts';
+import { serviceError } from '../../errors/small-families.ts';
 import { receivedFromSource } from '../message/listing-record.ts';
 import type { FileRange, SourceBlock } from '../store/source-block.ts';
 

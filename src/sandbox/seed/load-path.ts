@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { serviceError } from '../../errors/daemon.ts';
+import { serviceError } from '../../errors/small-families.ts';
 import { parseHeaderDate } from '../../mail/header-date.ts';
 import {
   decodeModifiedUtf7,

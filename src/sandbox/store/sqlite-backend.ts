@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { z } from 'zod';
-import { serviceError } from '../../errors/daemon.ts';
+import { serviceError } from '../../errors/small-families.ts';
 import type { FlagSet } from '../../mail/words.ts';
 import type { DocumentRow, FolderRow, MailboxRow, MessageRow, StoreBackend } from './backend.ts';
 import type { SourceBlock } from './source-block.ts';

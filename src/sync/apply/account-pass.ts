@@ -1,11 +1,10 @@
 import { forecast } from '../plan/forecast.ts';
 import { fetchFirstPart } from './first-part.ts';
 import type { FolderPass } from './folder-pass.ts';
-import { guard } from './guard.ts';
 import { finishMailbox, type MailboxPass, openMailbox, readNewestPages } from './mailbox-pass.ts';
-import { noteMailboxes, recentMailboxes } from './memory/unreachable.ts';
+import { noteMailboxes, recentMailboxes } from './memory/listed-mailboxes.ts';
 import { noteUnwatchedMailboxes } from './memory/unwatched.ts';
-import type { PassContext } from './pass-context.ts';
+import { guard, type PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, type Wanted } from './survey.ts';
 import { noteQuota, recalledMeanSize } from './walk/note-quota.ts';

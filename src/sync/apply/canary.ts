@@ -1,4 +1,4 @@
-import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { syncError } from '../../errors/sync.ts';
 import type { FolderKey, Listing } from '../../mail/words.ts';
 import { concernsOnly } from './failure-scope.ts';
 import { isRecent, type Memory, type Origin } from './ports.ts';
@@ -48,7 +48,7 @@ export class Canary {
       }
       this.#turned += 1;
       if (this.#turned >= WITNESSES) {
-        throw new MailkeepError('origin', 'sync.marks-seen', { host: at.host });
+        throw syncError('sync.marks-seen', { host: at.host });
       }
     } finally {
       this.#watching = false;
@@ -74,7 +74,6 @@ export class Canary {
 
   #isProven(): boolean {
     const proof = this.#memory.get(CANARY, this.#origin.host);
-    if (typeof proof !== 'object' || proof === null || !('provenAt' in proof)) return false;
-    return isRecent(Number(proof.provenAt), this.#now(), PROOF_HOLDS_MS);
+    return proof !== undefined && isRecent(proof.provenAt, this.#now(), PROOF_HOLDS_MS);
   }
 }

@@ -1,9 +1,8 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { observe } from '../plan/answer.ts';
 import { ALL_UIDS } from '../plan/folder-evidence.ts';
-import { observe } from '../plan/observe.ts';
-import { guard } from './guard.ts';
-import type { PassContext } from './pass-context.ts';
+import { guard, type PassContext } from './pass-context.ts';
 import type { OriginMailbox } from './ports.ts';
 import { surveyAccount, surveyMailbox, type Wanted } from './survey.ts';
 import { verifyAssumed } from './walk/verify-assumed.ts';

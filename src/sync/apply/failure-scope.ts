@@ -8,24 +8,6 @@ const CONCERNS_THE_HOST: ReadonlySet<string> = new Set([
   'origin.redirected',
 ]);
 
-/** Failures in a row after which the host is failing, and not one message after the other. */
-const FAILURES_OF_A_HOST = 20;
-
-/** Counts requests that failed in a row, whatever their errors. */
-export class Trouble {
-  #inARow = 0;
-
-  /** @throws the error itself, when it is one of too many in a row */
-  failed(error: MailkeepError): void {
-    this.#inARow += 1;
-    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
-  }
-
-  over(): void {
-    this.#inARow = 0;
-  }
-}
-
 /**
  * Returns whether an error concerns one mailbox, folder or message only, and not all of them: what the origin says
  * about it, a connection that broke after the request had left, each time it was tried (a host that is down accepts

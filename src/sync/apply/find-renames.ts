@@ -1,11 +1,31 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FolderKey, ListedFolder, MailboxKey } from '../../mail/words.ts';
+import { folderKey, generationKey, type ScopeOf, scopesOf } from '../../state/scopes.ts';
 import { SAMPLE_SIZE } from '../plan/generation.ts';
 import { concernsOnly } from './failure-scope.ts';
-import { renameFolder } from './memory/rename-folder.ts';
 import type { PassContext } from './pass-context.ts';
-import type { KnownFolder, OriginPage } from './ports.ts';
+import type { KnownFolder, Memory, OriginPage } from './ports.ts';
 import { newestPage } from './walk/walk.ts';
+
+/**
+ * Moves what is remembered of a folder to the path it was renamed to: every scope whose keys are folders or their
+ * generations. What is kept by place is learned again.
+ */
+export function renameFolder(memory: Memory, at: FolderKey, to: string, generation: number): void {
+  const renamed = { ...at, folder: to };
+  for (const scope of scopesOf('folder')) move(memory, scope, folderKey(at), folderKey(renamed));
+  for (const scope of scopesOf('generation')) {
+    move(memory, scope, generationKey(at, generation), generationKey(renamed, generation));
+  }
+}
+
+type Moved = ScopeOf<'folder' | 'generation'>;
+
+function move(memory: Memory, scope: Moved, from: string, to: string): void {
+  // What an earlier folder of the new name left is forgotten.
+  memory.set(scope, to, memory.get(scope, from) ?? null);
+  memory.set(scope, from, null);
+}
 
 type Missing = KnownFolder & { readonly folder: string };
 

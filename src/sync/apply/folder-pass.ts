@@ -1,13 +1,11 @@
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { FlagSet, FolderKey, ListedFolder, Listing, Place } from '../../mail/words.ts';
+import { observe } from '../plan/answer.ts';
 import { bisect } from '../plan/bisect.ts';
-import type { PageTicket } from '../plan/coverage.ts';
+import { gapsOf, type PageTicket, type UidInterval } from '../plan/coverage.ts';
 import { ALL_UIDS, FolderEvidence } from '../plan/folder-evidence.ts';
 import { accountedFor, type FolderSums, notAccountedFor } from '../plan/folder-sums.ts';
 import { PAGE_SIZE } from '../plan/forecast.ts';
-import { observe } from '../plan/observe.ts';
-import { gapsOf, type UidInterval } from '../plan/uid-intervals.ts';
-import { guard } from './guard.ts';
 import {
   recalledCoverage,
   recalledSweep,
@@ -15,7 +13,7 @@ import {
   rememberSwept,
 } from './memory/covered-uids.ts';
 import { dueQuarantined, forgetTries, noteTry } from './memory/second-looks.ts';
-import type { PassContext } from './pass-context.ts';
+import { guard, type PassContext } from './pass-context.ts';
 import type { OriginPage } from './ports.ts';
 import { askByName } from './walk/ask-by-name.ts';
 import { FetchJob } from './walk/fetch-job.ts';

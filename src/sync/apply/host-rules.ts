@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Listing } from '../../mail/words.ts';
 import {
   type FetchedFacts,
@@ -17,12 +17,6 @@ const SIZE_LESSONS = 'size-lessons';
 /** Scope of memory: sources in a row with another Message-ID than listed, while their listing did not change. */
 const ODD_IDS = 'odd-ids';
 
-const lessonsShape = z.object({
-  lf: z.int().nonnegative(),
-  crlf: z.int().nonnegative(),
-  offset: z.object({ bytes: z.int(), count: z.int().nonnegative() }),
-});
-
 /** Learns, per host, by which rule listed sizes differ from the sources'. */
 export class HostRules {
   readonly #memory: Memory;
@@ -33,10 +27,8 @@ export class HostRules {
   constructor(memory: Memory, host: string) {
     this.#memory = memory;
     this.#host = host;
-    const remembered = lessonsShape.safeParse(memory.get(SIZE_LESSONS, host));
-    this.#lessons = remembered.success ? remembered.data : NO_LESSONS;
-    const odd = memory.get(ODD_IDS, host);
-    this.#oddIds = typeof odd === 'number' ? odd : 0;
+    this.#lessons = memory.get(SIZE_LESSONS, host) ?? NO_LESSONS;
+    this.#oddIds = memory.get(ODD_IDS, host) ?? 0;
   }
 
   get rule(): SizeRule | null {
@@ -60,5 +52,23 @@ export class HostRules {
     if (lessons === this.#lessons) return;
     this.#lessons = lessons;
     this.#memory.set(SIZE_LESSONS, this.#host, lessons);
+  }
+}
+
+/** Failures in a row after which the host is failing, and not one message after the other. */
+const FAILURES_OF_A_HOST = 20;
+
+/** Counts requests that failed in a row, whatever their errors. */
+export class Trouble {
+  #inARow = 0;
+
+  /** @throws the error itself, when it is one of too many in a row */
+  failed(error: MailkeepError): void {
+    this.#inARow += 1;
+    if (this.#inARow >= FAILURES_OF_A_HOST) throw error;
+  }
+
+  over(): void {
+    this.#inARow = 0;
   }
 }

@@ -1,10 +1,18 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { Place } from '../../mail/words.ts';
 import type { ProgressListener, SyncProgress } from '../progress.ts';
-import type { ExcludedFolder, FolderCertificate, MailboxResult, SyncFailure } from '../result.ts';
+import {
+  type ExcludedFolder,
+  type FolderCertificate,
+  type MailboxResult,
+  NOTHING_DONE,
+  type SyncFailure,
+} from '../result.ts';
 import { isUnaskable } from './failure-scope.ts';
 
 type Counter = Exclude<keyof MailboxResult, 'address' | 'heldUntil' | 'comparison'>;
+
+const { heldUntil: _until, comparison: _comparison, ...NO_COUNTS } = NOTHING_DONE;
 
 type OfAnAccount = Extract<SyncProgress, { readonly account: string }>;
 /** Progress of one account; the ledger adds its name. */
@@ -36,19 +44,7 @@ export class Ledger {
 
   /** Adds to a mailbox's count; the first call for a mailbox puts it into the result. */
   count(address: string, counter: Counter, by: number): void {
-    const counts = this.#mailboxes.get(address) ?? {
-      folders: 0,
-      added: 0,
-      ended: 0,
-      flagsChanged: 0,
-      relinked: 0,
-      verified: 0,
-      corrected: 0,
-      quarantined: 0,
-      held: 0,
-      bytes: 0,
-      compared: 0,
-    };
+    const counts = this.#mailboxes.get(address) ?? { ...NO_COUNTS };
     counts[counter] += by;
     this.#mailboxes.set(address, counts);
     this.#changed.add(address);

@@ -1,4 +1,4 @@
-import { syncError } from '../../errors/origin.ts';
+import { syncError } from '../../errors/sync.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
 import { openPlaces } from '../plan/folder-sums.ts';
 import { certifyAll } from './ends/certify.ts';
@@ -7,11 +7,10 @@ import { judgeFolder, type Renumbered } from './ends/judge-folder.ts';
 import { releaseUnplaced } from './ends/release-unplaced.ts';
 import { findRenames } from './find-renames.ts';
 import { FolderPass } from './folder-pass.ts';
-import { drain, guard } from './guard.ts';
 import { goneFolders, noteListing } from './memory/listing-memory.ts';
 import { isQuiet } from './memory/proof.ts';
 import { noteUnwatchedFolders } from './memory/unwatched.ts';
-import type { PassContext } from './pass-context.ts';
+import { drain, guard, type PassContext } from './pass-context.ts';
 import type { FolderListing, OriginMailbox, OriginPage } from './ports.ts';
 import { surveyMailbox, type Wanted } from './survey.ts';
 import { findFlagChanges } from './walk/flag-changes.ts';

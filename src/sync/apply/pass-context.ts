@@ -2,8 +2,8 @@ import type PQueue from 'p-queue';
 import type { BrakePolicy } from '../plan/brake.ts';
 import type { Canary } from './canary.ts';
 import type { Committer } from './committer.ts';
-import type { Trouble } from './failure-scope.ts';
-import type { HostRules } from './host-rules.ts';
+import { brokeWhileAnswering, concernsOnly } from './failure-scope.ts';
+import type { HostRules, Trouble } from './host-rules.ts';
 import type { Ledger } from './ledger.ts';
 import type { Memory, Mirror, Origin } from './ports.ts';
 
@@ -29,6 +29,34 @@ export interface PassContext {
   readonly startedAt: number;
   readonly policy: PassPolicy;
   readonly settings: PassSettings;
+}
+
+/**
+ * Runs an act on one mailbox or folder. A failure that concerns nothing else is recorded, so that the rest of the
+ * pass continues; any other failure ends the pass. Returns whether the act succeeded.
+ */
+export async function guard(
+  ctx: PassContext,
+  at: { readonly mailbox: string; readonly folder?: string },
+  act: () => Promise<void>,
+): Promise<boolean> {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    if (!concernsOnly(error)) throw error;
+    if (brokeWhileAnswering(error)) ctx.host.trouble.failed(error);
+    ctx.ledger.fail(error, at);
+    return false;
+  }
+}
+
+/** Waits until every queued source is fetched and everything it brought is durable. */
+export async function drain(ctx: PassContext): Promise<void> {
+  await ctx.queue.onIdle();
+  ctx.signal.throwIfAborted();
+  await ctx.committer.flush();
 }
 
 /** What a pass observes about the host of the origin. */

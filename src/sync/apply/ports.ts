@@ -14,8 +14,8 @@ import type {
   Place,
 } from '../../mail/words.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import type { UidInterval } from '../plan/coverage.ts';
 import type { FolderSums } from '../plan/folder-sums.ts';
-import type { UidInterval } from '../plan/uid-intervals.ts';
 
 /** One page of messages. `total` is the origin's own count of the complete answer. */
 export interface OriginPage {
@@ -192,21 +192,6 @@ export interface Log {
 
 /** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */
 export type Memory = Pick<StateFile, 'get' | 'set'>;
-
-/** A place as one string, for keys of memory. */
-export function placeKey(place: Place): string {
-  return `${generationKey(place, place.generation)}/${place.uid}`;
-}
-
-/** A folder's generation as one string. */
-export function generationKey(at: FolderKey, generation: number): string {
-  return `${folderKey(at)}/${generation}`;
-}
-
-/** A folder as one string; JSON, because a path may hold any character. */
-export function folderKey(at: FolderKey): string {
-  return JSON.stringify([at.host, at.mailbox, at.folder]);
-}
 
 /**
  * Returns whether something remembered at `at` is younger than `withinMs`. A time in the future is not: it was noted

@@ -1,6 +1,5 @@
-import { foldersMeant } from '../../mail/folder-choice.ts';
+import { foldersMeant, type Selection, selects } from '../../mail/name-selection.ts';
 import type { ListedFolder, MailboxKey } from '../../mail/words.ts';
-import { type Selection, selects } from '../plan/selection.ts';
 import type { FolderListing, Origin, OriginMailbox } from './ports.ts';
 
 /** Folders that people read first come first, so that an interrupted first sync has what matters most. */

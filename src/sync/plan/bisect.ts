@@ -1,4 +1,4 @@
-import type { UidInterval } from './uid-intervals.ts';
+import type { UidInterval } from './coverage.ts';
 
 /** A question of a bisection. The answer to a count is a number; a walk needs none, because its pages are recorded. */
 export type BisectQuestion =

@@ -1,20 +1,18 @@
 import { type FlagSet, type Listing, sameFlags } from '../../mail/words.ts';
+import { weighPage } from './answer.ts';
 import {
   type AwaitedListing,
+  addInterval,
   Coverage,
+  covers,
   type DeferredListing,
+  gapsOf,
   type PageTicket,
+  type UidInterval,
+  type UidIntervals,
 } from './coverage.ts';
 import { accountedFor, expectedAtOrigin, type FolderSums } from './folder-sums.ts';
 import { PAGE_SIZE } from './forecast.ts';
-import { weighPage } from './page-answer.ts';
-import {
-  addInterval,
-  covers,
-  gapsOf,
-  type UidInterval,
-  type UidIntervals,
-} from './uid-intervals.ts';
 
 /** Every uid a folder has or will have. */
 export const ALL_UIDS: UidInterval = { lo: 1, hi: Number.POSITIVE_INFINITY };

@@ -1,6 +1,6 @@
 import type { ListedFolder } from '../../mail/words.ts';
+import { gapsOf, type UidIntervals } from './coverage.ts';
 import { PAGE_SIZE } from './forecast.ts';
-import { gapsOf, type UidIntervals } from './uid-intervals.ts';
 
 /** What a pass would do with a folder, why, and how many requests that takes. Data, so that it can be printed. */
 export interface FolderPlan {
@@ -40,41 +40,27 @@ export function planFolder(
   { accounted, unread, covered }: KnownOfFolder,
   full: boolean,
 ): FolderPlan {
-  const folder = listed.path;
-  if (listed.messageCount === 0 && accounted === 0) {
-    return { folder, action: 'nothing', reason: 'empty', messages: 0, requests: 0 };
-  }
   const messages = Math.max(0, listed.messageCount - accounted);
+  const plan = (
+    action: FolderPlan['action'],
+    reason: FolderPlan['reason'],
+    requests: number,
+  ): FolderPlan => ({ folder: listed.path, action, reason, messages, requests });
+  if (listed.messageCount === 0 && accounted === 0) return plan('nothing', 'empty', 0);
   const pages = Math.max(1, Math.ceil(messages / PAGE_SIZE));
   const highest = covered[covered.length - 1]?.hi ?? 0;
-  if (covered.length === 0) {
-    return { folder, action: 'walk', reason: 'new-folder', messages, requests: messages + pages };
-  }
+  if (covered.length === 0) return plan('walk', 'new-folder', messages + pages);
   if (gapsOf(covered, { lo: 1, hi: highest }).length > 0) {
-    return { folder, action: 'walk', reason: 'interrupted', messages, requests: messages + pages };
+    return plan('walk', 'interrupted', messages + pages);
   }
   const largest = Math.max(1, Math.ceil(Math.max(listed.messageCount, accounted) / PAGE_SIZE));
-  if (full) {
-    return { folder, action: 'sweep', reason: 'full', messages, requests: messages + largest };
-  }
+  if (full) return plan('sweep', 'full', messages + largest);
   // Halving finds a difference in two requests per level, and never takes more than walking every page.
   const search = Math.min(largest, 1 + 2 * Math.ceil(Math.log2(largest)));
-  if (listed.messageCount < accounted) {
-    const requests = pages + search;
-    return { folder, action: 'search', reason: 'fewer-at-origin', messages, requests };
-  }
-  if (listed.messageCount > accounted) {
-    return {
-      folder,
-      action: 'look',
-      reason: 'more-at-origin',
-      messages,
-      requests: messages + pages,
-    };
-  }
+  if (listed.messageCount < accounted) return plan('search', 'fewer-at-origin', pages + search);
+  if (listed.messageCount > accounted) return plan('look', 'more-at-origin', messages + pages);
   if (listed.unreadCount !== unread && largest > 1) {
-    const requests = pages + search;
-    return { folder, action: 'search', reason: 'unread-differs', messages, requests };
+    return plan('search', 'unread-differs', pages + search);
   }
-  return { folder, action: 'look', reason: 'newest-page', messages, requests: pages };
+  return plan('look', 'newest-page', pages);
 }

@@ -1,24 +1,33 @@
 import { expect, test } from 'vitest';
-import { renameFolder } from '../../../src/sync/apply/memory/rename-folder.ts';
-import { folderKey, generationKey } from '../../../src/sync/apply/ports.ts';
+import { folderKey, generationKey } from '../../../src/state/scopes.ts';
+import { renameFolder } from '../../../src/sync/apply/find-renames.ts';
 import { memoryOf } from '../harness.ts';
 
 test('what is remembered of a folder moves with it, whatever the scope', () => {
   const memory = memoryOf();
   const at = { host: 'mail.example.org', mailbox: 'AC1', folder: 'Old' };
   const renamed = { ...at, folder: 'New' };
-  const byFolder = ['proof', 'held', 'flag-counts'] as const;
-  const byGeneration = ['coverage', 'swept'] as const;
-  for (const scope of byFolder) memory.set(scope, folderKey(at), { since: 7 });
-  for (const scope of byGeneration) memory.set(scope, generationKey(at, 3), { since: 7 });
+  const proof = { at: '2026-11-20T00:00:00.000Z', complete: true, generation: 3, originTotal: 1 };
+  const rest = { unread: 0, flagsAt: null, certifiedOn: null, incomplete: 0 };
+  const byFolder = [
+    ['proof', { ...proof, ...rest }],
+    ['held', { since: 7 }],
+    ['flag-counts', { theirs: 1, ours: 2, askedAt: 7 }],
+  ] as const;
+  const byGeneration = [
+    ['coverage', [[1, 7]]],
+    ['swept', { since: 7, uids: [[1, 7]] }],
+  ] as const;
+  for (const [scope, value] of byFolder) memory.set(scope, folderKey(at), value);
+  for (const [scope, value] of byGeneration) memory.set(scope, generationKey(at, 3), value);
   memory.set('unlisted', folderKey(at), { since: 7 });
   renameFolder(memory, at, 'New', 3);
-  for (const scope of byFolder) {
-    expect(memory.get(scope, folderKey(renamed))).toEqual({ since: 7 });
+  for (const [scope, value] of byFolder) {
+    expect(memory.get(scope, folderKey(renamed))).toEqual(value);
     expect(memory.get(scope, folderKey(at))).toBeUndefined();
   }
-  for (const scope of byGeneration) {
-    expect(memory.get(scope, generationKey(renamed, 3))).toEqual({ since: 7 });
+  for (const [scope, value] of byGeneration) {
+    expect(memory.get(scope, generationKey(renamed, 3))).toEqual(value);
     expect(memory.get(scope, generationKey(at, 3))).toBeUndefined();
   }
   expect(memory.get('unlisted', folderKey(renamed))).toBeUndefined();

@@ -10,7 +10,7 @@ import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';
 import { recalledCoverage } from '../../../src/sync/apply/memory/covered-uids.ts';
 import { BY_HAND } from '../../../src/sync/apply/pass-context.ts';
-import { gapsOf } from '../../../src/sync/plan/uid-intervals.ts';
+import { gapsOf } from '../../../src/sync/plan/coverage.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bisect } from '../../../src/sync/plan/bisect.ts';
-import type { UidInterval } from '../../../src/sync/plan/uid-intervals.ts';
+import type { UidInterval } from '../../../src/sync/plan/coverage.ts';
 
 const PAGE = 100;
 

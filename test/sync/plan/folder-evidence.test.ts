@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { UidInterval } from '../../../src/sync/plan/coverage.ts';
 import { type EarlierEvidence, FolderEvidence } from '../../../src/sync/plan/folder-evidence.ts';
 import { NO_PLACES } from '../../../src/sync/plan/folder-sums.ts';
-import type { UidInterval } from '../../../src/sync/plan/uid-intervals.ts';
 import { listing } from '../../catalog/history.ts';
 
 const TO_THE_END = Number.POSITIVE_INFINITY;

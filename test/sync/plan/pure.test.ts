@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { selects } from '../../../src/mail/name-selection.ts';
 import type { ListedFolder, Listing } from '../../../src/mail/words.ts';
 import { inSyncOrder } from '../../../src/sync/apply/survey.ts';
+import { observe, weighPage } from '../../../src/sync/plan/answer.ts';
 import { forecast } from '../../../src/sync/plan/forecast.ts';
-import { observe } from '../../../src/sync/plan/observe.ts';
-import { weighPage } from '../../../src/sync/plan/page-answer.ts';
-import { selects } from '../../../src/sync/plan/selection.ts';
 
 const range = { lo: 1, hi: Number.POSITIVE_INFINITY };
 

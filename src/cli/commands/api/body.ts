@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { jsonErrorOffset } from '../../../config/json-position.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
-import { operationError } from '../../../errors/usage.ts';
+import { operationError } from '../../../errors/operations.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { encodeBody } from '../../../wire/encode.ts';
 import type { Operation } from '../../../wire/operation.ts';

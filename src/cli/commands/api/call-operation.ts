@@ -2,7 +2,7 @@ import type { ParamValues } from '../../../api/request-path.ts';
 import type { AccountSettings } from '../../../config/settings.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { operationError } from '../../../errors/usage.ts';
+import { operationError } from '../../../errors/operations.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import { confirmed } from '../../ask.ts';

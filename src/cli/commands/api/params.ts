@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ParamValues } from '../../../api/request-path.ts';
-import { operationError, usageError } from '../../../errors/usage.ts';
+import { operationError } from '../../../errors/operations.ts';
+import { usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { describeParam, type Operation, type Param, readParam } from '../../../wire/operation.ts';
 import { findOperation, OPERATIONS } from '../../../wire/operations.ts';

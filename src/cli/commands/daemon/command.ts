@@ -23,7 +23,7 @@ EXAMPLES
 export function define(command: Command, chosen: (body: Body) => void): void {
   command.addHelpText('after', HELP).action(() =>
     chosen(async (context) => {
-      const { runDaemon } = await import('../../../daemon/run-daemon.ts');
+      const { runDaemon } = await import('../../../daemon/daemon-process.ts');
       return runDaemon({ ...context, interactive: context.output.interactive });
     }),
   );

@@ -2,7 +2,7 @@ import { request } from 'undici';
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { readToken } from '../../../config/token.ts';
 import { type StoredWebhook, storedWebhooks } from '../../../config/webhook-secrets.ts';
-import { errorOf } from '../../../daemon/webhook-observations.ts';
+import { errorOf } from '../../../daemon/observations.ts';
 import { watchDeliveries } from '../../../delivery-watch/watch.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';

@@ -16,7 +16,7 @@ import type {
   ExportResult,
   ExportSelection,
 } from '../../../export/export-options.ts';
-import { EXPORT_FORMATS, type ExportFormat } from '../../../export/format.ts';
+import { EXPORT_FORMATS, type ExportFormat } from '../../../export/manifest.ts';
 import { runExport } from '../../../export/run-export.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { parseQuery } from '../../../search/parse.ts';

@@ -1,8 +1,9 @@
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { makeFolders } from '../../../disk/make-folders.ts';
+import { configError } from '../../../errors/config.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
-import { configError, usageError } from '../../../errors/usage.ts';
+import { usageError } from '../../../errors/usage.ts';
 
 /**
  * Writes a file that did not exist, for its owner alone (0600), and makes it durable.

@@ -1,12 +1,10 @@
 import type { RetentionSettings } from '../../../config/settings.ts';
 import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
-import { finishPurge } from '../../../engine/purge/finish-purge.ts';
-import { journalPrune, plannedPrune } from '../../../engine/purge/holds.ts';
+import { finishPurge, journalPrune, plannedPrune } from '../../../engine/purge.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import type { PrunePlan, Sum } from '../../../retention/collect.ts';
-import type { KeepReason, PruneReason } from '../../../retention/plan-prune.ts';
+import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../../retention/plan-prune.ts';
 import { readState } from '../../../state/state-file.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';

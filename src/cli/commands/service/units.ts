@@ -1,4 +1,4 @@
-import { serviceUnitsError } from '../../../errors/daemon.ts';
+import { serviceUnitsError } from '../../../errors/small-families.ts';
 
 /**
  * A word of a command line in a unit (systemd.syntax(7), systemd.service(5)): quoted where it must be, with `%` and `$`

@@ -6,7 +6,7 @@ import type {
   FolderStatus,
   MailboxStatus,
 } from '../../../engine/status/archive-status.ts';
-import { percentOf } from '../../../health/fullness.ts';
+import { percentOf } from '../../../health/facts.ts';
 import { isImported } from '../../../mail/imported.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';

@@ -1,6 +1,6 @@
 import { type Narrowing, refuseUnknownNames } from '../../../engine/pass/selection.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import type { KnownDamage } from '../../../health/facts.ts';
+import type { KnownDamage } from '../../../state/values.ts';
 import type { FolderPlan } from '../../../sync/plan/plan-folder.ts';
 import type { SyncPlan } from '../../../sync/plan-sync.ts';
 import type { SyncResult } from '../../../sync/result.ts';

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { SampleSize } from '../../../engine/verify/verify-some.ts';
+import type { SampleSize } from '../../../engine/verify/verify.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { Body } from '../../context.ts';
 import { collected, wholeNumber } from '../../option-values.ts';

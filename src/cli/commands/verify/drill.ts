@@ -4,9 +4,9 @@ import { type Drilled, type DrillFinding, drill, seededRandom } from '../../../d
 import { openReader } from '../../../engine/archive/reader.ts';
 import { noting } from '../../../engine/verify/remember.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import type { KnownFinding } from '../../../health/facts.ts';
 import { rememberDrill } from '../../../health/verification.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
+import type { KnownFinding } from '../../../state/values.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import type { Colours } from '../../output.ts';

@@ -2,9 +2,13 @@ import path from 'node:path';
 import { catalogFile } from '../../../catalog/open.ts';
 import { locateDataDir } from '../../../config/data-dir.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
-import { readArchive } from '../../../engine/verify/read-archive.ts';
 import { rememberRead } from '../../../engine/verify/remember.ts';
-import { noteCheckup, type SampleSize, verifySome } from '../../../engine/verify/verify-some.ts';
+import {
+  noteCheckup,
+  readArchive,
+  type SampleSize,
+  verifySome,
+} from '../../../engine/verify/verify.ts';
 import { catalogError } from '../../../errors/catalog.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { verifyError } from '../../../errors/verify.ts';

@@ -1,6 +1,6 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { operationError } from '../../../errors/usage.ts';
+import { operationError } from '../../../errors/operations.ts';
 import { nearestAddress } from '../../../names/near-names.ts';
 import type { CommandContext } from '../../context.ts';
 import { mailboxCalled, withClients } from '../../service/clients.ts';

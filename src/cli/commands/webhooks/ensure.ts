@@ -12,8 +12,8 @@ import {
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { selects } from '../../../mail/name-selection.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { selects } from '../../../sync/plan/selection.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';

@@ -1,10 +1,10 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
-import { errorOf } from '../../../daemon/webhook-observations.ts';
+import { errorOf } from '../../../daemon/observations.ts';
 import { attemptsOf } from '../../../delivery-watch/attempts.ts';
 import type { WebhookFinding } from '../../../delivery-watch/judge.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { operationError } from '../../../errors/usage.ts';
+import { operationError } from '../../../errors/operations.ts';
 import type { DeliveryLogRecord } from '../../../wire/platform-records.ts';
 import { count, counted, localTime } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';

@@ -1,9 +1,8 @@
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { FolderCertificate } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
-import { drain } from '../guard.ts';
 import { noteProof } from '../memory/proof.ts';
-import type { PassContext } from '../pass-context.ts';
+import { drain, type PassContext } from '../pass-context.ts';
 
 /** When a walk ends, a newest page older than this is requested again: one minute. */
 const LONG_WALK_MS = 60_000;

@@ -1,8 +1,13 @@
 import type { FolderKey } from '../../../mail/words.ts';
-import type { Coverage } from '../../plan/coverage.ts';
-import { addInterval, type UidInterval, type UidIntervals } from '../../plan/uid-intervals.ts';
+import { generationKey } from '../../../state/scopes.ts';
+import {
+  addInterval,
+  type Coverage,
+  type UidInterval,
+  type UidIntervals,
+} from '../../plan/coverage.ts';
 import type { PassContext } from '../pass-context.ts';
-import { generationKey, type Memory } from '../ports.ts';
+import type { Memory } from '../ports.ts';
 
 /** Scope of memory: the covered uid intervals of each folder's generation. */
 const COVERAGE = 'coverage';
@@ -11,7 +16,7 @@ const SWEPT = 'swept';
 
 /** Returns the intervals that earlier passes covered in a folder's generation. */
 export function recalledCoverage(memory: Memory, at: FolderKey, generation: number): UidIntervals {
-  return parseIntervals(memory.get(COVERAGE, generationKey(at, generation)));
+  return intervalsOf(memory.get(COVERAGE, generationKey(at, generation)));
 }
 
 /** Remembers what is durably covered, if that has changed since the last call. */
@@ -33,8 +38,7 @@ export function recalledSweep(ctx: PassContext, at: FolderKey, generation: numbe
   const { full, sweptSince } = ctx.policy;
   if (!full || sweptSince === null) return [];
   const kept = ctx.memory.get(SWEPT, generationKey(at, generation));
-  if (typeof kept !== 'object' || kept === null || !('since' in kept && 'uids' in kept)) return [];
-  return kept.since === sweptSince ? parseIntervals(kept.uids) : [];
+  return kept?.since === sweptSince ? intervalsOf(kept.uids) : [];
 }
 
 /**
@@ -58,15 +62,6 @@ function pairsOf(intervals: UidIntervals): number[][] {
   return intervals.map(({ lo, hi }) => [lo, hi]);
 }
 
-/** Reads remembered intervals. Anything but a list of number pairs counts as nothing. */
-function parseIntervals(value: unknown): UidIntervals {
-  if (!Array.isArray(value)) return [];
-  let intervals: UidIntervals = [];
-  for (const pair of value) {
-    if (!Array.isArray(pair)) return [];
-    const [lo, hi] = pair;
-    if (!Number.isSafeInteger(lo) || !Number.isSafeInteger(hi)) return [];
-    intervals = addInterval(intervals, { lo, hi });
-  }
-  return intervals;
+function intervalsOf(pairs: readonly (readonly [number, number])[] = []): UidIntervals {
+  return pairs.reduce<UidIntervals>((set, [lo, hi]) => addInterval(set, { lo, hi }), []);
 }

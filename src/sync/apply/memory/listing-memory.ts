@@ -1,9 +1,10 @@
-import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { syncError } from '../../../errors/sync.ts';
+import { isInbox, selects } from '../../../mail/name-selection.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
-import { selects } from '../../plan/selection.ts';
+import { folderKey } from '../../../state/scopes.ts';
 import type { EndingFolder } from '../ends/endings.ts';
 import type { PassContext } from '../pass-context.ts';
-import { type FolderListing, folderKey } from '../ports.ts';
+import type { FolderListing } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
 
 /** Scope of memory: known folders that an earlier listing lacked. */
@@ -24,14 +25,14 @@ export function goneFolders(
 ): EndingFolder[] {
   const known = ctx.mirror.folders(key);
   const paths = new Set(listed.map(({ path }) => path));
-  if (known.length > 0 && !listed.some(({ path }) => path.toUpperCase() === 'INBOX')) {
-    throw new MailkeepError('origin', 'sync.no-inbox', { listed: listed.length });
+  if (known.length > 0 && !listed.some(({ path }) => isInbox(path))) {
+    throw syncError('sync.no-inbox', { listed: listed.length });
   }
   if (!complete) return [];
   return known
     .filter(({ folder }) => !paths.has(folder) && selects(wanted.folders, folder))
     .map((folder) => ({ ...folder, at: { ...key, folder: folder.folder } }))
-    .filter(({ at }) => unlistedSince(ctx, folderKey(at)) !== undefined)
+    .filter(({ at }) => ctx.memory.get(UNLISTED, folderKey(at)) !== undefined)
     .map(({ at, specialUse, generation }) => ({
       at,
       specialUse,
@@ -51,17 +52,11 @@ export function noteListing(
   const paths = new Set(listed.map(({ path }) => path));
   for (const { folder } of ctx.mirror.folders(key)) {
     const name = folderKey({ ...key, folder });
-    const since = unlistedSince(ctx, name);
+    const known = ctx.memory.get(UNLISTED, name);
     if (paths.has(folder)) {
-      if (since !== undefined) ctx.memory.set(UNLISTED, name, null);
-    } else if (since === undefined && complete) {
+      if (known !== undefined) ctx.memory.set(UNLISTED, name, null);
+    } else if (known === undefined && complete) {
       ctx.memory.set(UNLISTED, name, { since: ctx.startedAt });
     }
   }
-}
-
-function unlistedSince(ctx: PassContext, key: string): number | undefined {
-  const noted = ctx.memory.get(UNLISTED, key);
-  if (typeof noted !== 'object' || noted === null || !('since' in noted)) return undefined;
-  return typeof noted.since === 'number' ? noted.since : undefined;
 }

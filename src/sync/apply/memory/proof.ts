@@ -1,26 +1,12 @@
-import type { FolderKey, ListedFolder } from '../../../mail/words.ts';
+import { isInbox } from '../../../mail/name-selection.ts';
+import type { FolderKey, ListedFolder, MailboxKey } from '../../../mail/words.ts';
+import { folderKey } from '../../../state/scopes.ts';
+import type { Proof } from '../../../state/values.ts';
 import { type FolderCertificate, isHeldOnly } from '../../result.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, isRecent, type Memory } from '../ports.ts';
+import { isRecent, type Memory, type Mirror } from '../ports.ts';
 import { dueQuarantined, isHeldDue } from './second-looks.ts';
-
-/** When a folder was last compared with the origin, and what that showed. Times in ISO 8601 UTC. */
-export interface Proof {
-  /** When its newest page was requested. The proof says nothing about later mail. */
-  readonly at: string;
-  readonly complete: boolean;
-  readonly generation: number;
-  /** The origin's own counts: all messages, and those it calls unread. */
-  readonly originTotal: number;
-  readonly unread: number;
-  /** Since when every flag of the folder was answered for; null for never. */
-  readonly flagsAt: string | null;
-  /** The UTC day whose certificate the log has; null when it has none. */
-  readonly certifiedOn: string | null;
-  /** Passes in a row whose sums did not add up. */
-  readonly incomplete: number;
-}
 
 const SCOPE = 'proof';
 
@@ -80,7 +66,7 @@ export function isQuiet(
 ): boolean {
   const { rhythm, full } = ctx.policy;
   if (rhythm === null || full) return false;
-  if (listed.path.toUpperCase() === 'INBOX' || listed.specialUse === '\\Sent') return false;
+  if (isInbox(listed.path) || listed.specialUse === '\\Sent') return false;
   const proof = recalledProof(ctx.memory, at);
   if (proof === undefined || !proof.complete || proof.generation !== generation) return false;
   if (proof.originTotal !== listed.messageCount || proof.unread !== listed.unreadCount) {
@@ -95,31 +81,28 @@ export function recalledProof(
   memory: Pick<Memory, 'get'> | undefined,
   at: FolderKey,
 ): Proof | undefined {
-  const value = memory?.get(SCOPE, folderKey(at));
-  // Checked by hand: the schema library would double the time that reading commands take to start.
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('at' in value && 'complete' in value && 'originTotal' in value)) return undefined;
-  const { at: moment, complete, originTotal } = value;
-  if (typeof moment !== 'string' || typeof complete !== 'boolean') return undefined;
-  if (typeof originTotal !== 'number') return undefined;
-  return {
-    at: moment,
-    complete,
-    originTotal,
-    generation: numberIn(value, 'generation', 1),
-    unread: numberIn(value, 'unread', -1),
-    flagsAt: textIn(value, 'flagsAt'),
-    certifiedOn: textIn(value, 'certifiedOn'),
-    incomplete: numberIn(value, 'incomplete', 0),
-  };
+  return memory?.get(SCOPE, folderKey(at));
 }
 
-function numberIn(value: object, field: string, otherwise: number): number {
-  const found: unknown = Reflect.get(value, field);
-  return typeof found === 'number' ? found : otherwise;
+export interface LastCompared {
+  /** When the newest page of INBOX was requested, which every pass does: milliseconds since the epoch, 0 for never. */
+  readonly at: number;
+  /** Messages that the origin listed in all folders when each was last compared. */
+  readonly messages: number;
 }
 
-function textIn(value: object, field: string): string | null {
-  const found: unknown = Reflect.get(value, field);
-  return typeof found === 'string' ? found : null;
+/** Returns what the last passes over a mailbox saw. */
+export function lastCompared(
+  mirror: Pick<Mirror, 'folders'>,
+  memory: Pick<Memory, 'get'>,
+  mailbox: MailboxKey,
+): LastCompared {
+  let at = 0;
+  let messages = 0;
+  for (const { folder } of mirror.folders(mailbox)) {
+    const proof = recalledProof(memory, { ...mailbox, folder });
+    messages += proof?.originTotal ?? 0;
+    if (isInbox(folder)) at = Date.parse(proof?.at ?? '') || 0;
+  }
+  return { at, messages };
 }

@@ -1,6 +1,7 @@
 import type { FolderKey, Place } from '../../../mail/words.ts';
+import { folderKey, placeKey, type ScopeValue } from '../../../state/scopes.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, isRecent, placeKey } from '../ports.ts';
+import { isRecent } from '../ports.ts';
 
 /** Scope of memory: since when the brake holds places of a folder. */
 const HELD = 'held';
@@ -12,9 +13,7 @@ const LONGEST_WAIT_MS = 86_400_000;
 
 /** Returns since when the brake holds places of a folder, milliseconds since the epoch; undefined when it holds none. */
 export function heldSince(ctx: PassContext, at: FolderKey): number | undefined {
-  const held = ctx.memory.get(HELD, folderKey(at));
-  if (typeof held !== 'object' || held === null || !('since' in held)) return undefined;
-  return typeof held.since === 'number' ? held.since : undefined;
+  return ctx.memory.get(HELD, folderKey(at))?.since;
 }
 
 /** Remembers since when places of a folder are held; undefined when none are. */
@@ -52,14 +51,6 @@ export function forgetTries(ctx: PassContext, place: Place): void {
   ctx.memory.set(TRIES, placeKey(place), null);
 }
 
-function recallTries(
-  ctx: PassContext,
-  place: Place,
-): { readonly tries: number; readonly at: number } {
-  const kept = ctx.memory.get(TRIES, placeKey(place));
-  if (typeof kept !== 'object' || kept === null || !('tries' in kept && 'at' in kept)) {
-    return { tries: 0, at: 0 };
-  }
-  const { tries, at } = kept;
-  return typeof tries === 'number' && typeof at === 'number' ? { tries, at } : { tries: 0, at: 0 };
+function recallTries(ctx: PassContext, place: Place): ScopeValue<typeof TRIES> {
+  return ctx.memory.get(TRIES, placeKey(place)) ?? { tries: 0, at: 0 };
 }

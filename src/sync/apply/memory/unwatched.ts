@@ -1,7 +1,8 @@
+import { selects } from '../../../mail/name-selection.ts';
 import type { FolderKey, MailboxKey } from '../../../mail/words.ts';
-import { selects } from '../../plan/selection.ts';
+import { folderKey, mailboxKey } from '../../../state/scopes.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, type Memory, type OriginMailbox } from '../ports.ts';
+import type { Memory, OriginMailbox } from '../ports.ts';
 import type { Wanted } from '../survey.ts';
 
 /** Scope of memory: what the configuration of the last pass left out. It is compared with no answer, so it is never out of date. */
@@ -55,8 +56,4 @@ function note(memory: Memory, key: string, unwatched: boolean): void {
   if ((memory.get(UNWATCHED, key) === true) !== unwatched) {
     memory.set(UNWATCHED, key, unwatched ? true : null);
   }
-}
-
-function mailboxKey({ host, mailbox }: MailboxKey): string {
-  return JSON.stringify([host, mailbox]);
 }

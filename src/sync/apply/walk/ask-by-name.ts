@@ -1,6 +1,6 @@
 import type { FolderKey, Listing } from '../../../mail/words.ts';
+import type { UidInterval } from '../../plan/coverage.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
-import type { UidInterval } from '../../plan/uid-intervals.ts';
 import type { Memory, Origin, OriginPage } from '../ports.ts';
 import { canSearch, isRefusal, walkRange } from './walk.ts';
 

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import type { QuarantineReason } from '../../../archive/format/facts.ts';
 import type { MailkeepError } from '../../../errors/mailkeep-error.ts';
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { Listing, Place } from '../../../mail/words.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import { forgetTries } from '../memory/second-looks.ts';

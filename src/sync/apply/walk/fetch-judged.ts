@@ -1,17 +1,81 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { fingerprint } from '../../../mail/fingerprint.ts';
 import type { FolderKey, Listing, Place } from '../../../mail/words.ts';
+import { placeKey } from '../../../state/scopes.ts';
 import {
   carriesListedId,
-  type EarlierFetch,
   type FetchedFacts,
   type Judgement,
   judgeSource,
 } from '../../source-judgement.ts';
 import type { PassContext } from '../pass-context.ts';
-import { type FetchedSource, placeKey } from '../ports.ts';
+import type { FetchedSource } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
-import { beginsLikeMail, factsOf, messageIdOf } from './fetched-facts.ts';
+
+/** The Message-ID is in the header block; no real message has 256 KiB of headers. */
+const HEADER_WINDOW = 256 * 1024;
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** Returns whether the first bytes may begin a mail, and not a web page. Costs nothing on the common path. */
+export function beginsLikeMail(start: Uint8Array): boolean {
+  const text = Buffer.from(start.subarray(0, 512)).toString('latin1').trimStart().toLowerCase();
+  return !(text.startsWith('<!doctype') || text.startsWith('<html') || text.startsWith('<?xml'));
+}
+
+/** Computes what judging a source needs. A file is streamed, never held in memory. */
+export async function factsOf(source: FetchedSource): Promise<FetchedFacts> {
+  const chunks: AsyncIterable<Buffer> | Iterable<Buffer> =
+    source.kind === 'buffer' ? [source.bytes] : createReadStream(source.path);
+  const digest = createHash('sha256');
+  const window: Buffer[] = [];
+  let windowBytes = 0;
+  let size = 0;
+  let crlf = 0;
+  let bareLf = 0;
+  let previous = 0;
+  for await (const chunk of chunks) {
+    digest.update(chunk);
+    size += chunk.length;
+    if (windowBytes < HEADER_WINDOW) {
+      window.push(chunk.subarray(0, HEADER_WINDOW - windowBytes));
+      windowBytes += chunk.length;
+    }
+    for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, at + 1)) {
+      const before = at === 0 ? previous : chunk[at - 1];
+      if (before === CR) crlf += 1;
+      else bareLf += 1;
+    }
+    previous = chunk[chunk.length - 1] ?? previous;
+  }
+  const head = Buffer.concat(window);
+  return {
+    size,
+    sha256: digest.digest('hex'),
+    messageId: messageIdOf(head),
+    looksLikeMail: beginsLikeMail(head),
+    crlf,
+    bareLf,
+  };
+}
+
+/** Returns the header block: everything before the first empty line. Searches the bytes, because bodies are long. */
+function headersOf(head: Buffer): Buffer {
+  const crlf = head.indexOf('\r\n\r\n');
+  const before = crlf < 0 ? head : head.subarray(0, crlf);
+  const lf = before.indexOf('\n\n');
+  return lf < 0 ? before : before.subarray(0, lf);
+}
+
+/** Returns the first Message-ID header, unfolded and without angle brackets (RFC 5322, 3.6.4); null where there is none. */
+export function messageIdOf(source: Buffer): string | null {
+  const headers = headersOf(source.subarray(0, HEADER_WINDOW)).toString('latin1');
+  const found = /^message-id[ \t]*:((?:.|\r?\n[ \t])*)/im.exec(headers)?.[1];
+  const id = found?.replace(/\s+/g, '').replace(/^<|>$/g, '') ?? '';
+  return id === '' ? null : id;
+}
 
 /** The folder whose messages are fetched. */
 export interface FetchingFolder {
@@ -56,7 +120,7 @@ export async function fetchJudged(
     const judgement = judgeSource({
       listing,
       fetches: [first, ...rest],
-      earlier: earlierFetches(ctx, key),
+      earlier: ctx.memory.get(EARLIER_FETCHES, key) ?? [],
       rule: ctx.host.rules.rule,
       now: ctx.now(),
     });
@@ -99,21 +163,6 @@ async function isListedStill(
   return same;
 }
 
-function earlierFetches({ memory }: PassContext, key: string): EarlierFetch[] {
-  const kept = memory.get(EARLIER_FETCHES, key);
-  if (!Array.isArray(kept)) return [];
-  return kept.flatMap((fetch: unknown) =>
-    typeof fetch === 'object' &&
-    fetch !== null &&
-    'at' in fetch &&
-    'sha256' in fetch &&
-    typeof fetch.at === 'number' &&
-    typeof fetch.sha256 === 'string'
-      ? [{ at: fetch.at, sha256: fetch.sha256 }]
-      : [],
-  );
-}
-
 /** Remembers the first fetch of each distinct content: the time since then is what counts. */
 function rememberFetch(
   ctx: PassContext,
@@ -121,7 +170,7 @@ function rememberFetch(
   judgement: Judgement,
   latest: FetchedFacts,
 ): void {
-  const earlier = earlierFetches(ctx, key);
+  const earlier = ctx.memory.get(EARLIER_FETCHES, key) ?? [];
   if (judgement.verdict === 'accept') {
     if (earlier.length > 0) ctx.memory.set(EARLIER_FETCHES, key, null);
   } else if (!earlier.some(({ sha256 }) => sha256 === latest.sha256)) {

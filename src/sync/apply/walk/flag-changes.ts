@@ -1,11 +1,13 @@
-import type { CountedFlag, FolderKey, Listing } from '../../../mail/words.ts';
+import type { CountedFlag, Listing } from '../../../mail/words.ts';
+import { folderKey } from '../../../state/scopes.ts';
+import type { FlagCounts } from '../../../state/values.ts';
 import { bisect } from '../../plan/bisect.ts';
+import type { UidInterval } from '../../plan/coverage.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
-import type { UidInterval } from '../../plan/uid-intervals.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { FolderPass } from '../folder-pass.ts';
 import type { PassContext } from '../pass-context.ts';
-import { folderKey, isRecent, type Memory, type OriginPage } from '../ports.ts';
+import { isRecent, type OriginPage } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
 import { canSearch, FLAGS_UNHEEDED } from './walk.ts';
 
@@ -15,14 +17,7 @@ const COMPARED = 'flag-counts';
 const MOST_REQUESTS = 24;
 /** The listing counts neither starred nor answered messages: they are compared where flags changed, once an hour. */
 const ASK_AGAIN_MS = 3_600_000;
-
-interface Compared {
-  /** Unread messages by the origin's listing and by the archive, when nothing more could be found. */
-  readonly theirs: number;
-  readonly ours: number;
-  /** When starred and answered messages were last compared, milliseconds since the epoch. */
-  readonly askedAt: number;
-}
+const NEVER_COMPARED: FlagCounts = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
 
 /**
  * Finds messages below the newest page whose flags changed. The folder listing counts unread messages at no cost.
@@ -32,9 +27,10 @@ interface Compared {
 export async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promise<void> {
   const { evidence } = pass;
   if (ctx.policy.full || evidence.isFirst || evidence.belowHead.hi < 1) return;
-  if (!canSearch(ctx.memory, pass.at.host) || !heedsFlags(ctx.memory, pass.at)) return;
+  const { host } = pass.at;
+  if (!canSearch(ctx.memory, host) || ctx.memory.get(FLAGS_UNHEEDED, host) !== undefined) return;
   const key = folderKey(pass.at);
-  const before = recall(ctx.memory, key);
+  const before = ctx.memory.get(COMPARED, key) ?? NEVER_COMPARED;
   const theirs = pass.listed.unreadCount;
   const ours = ctx.mirror.unread(pass.at, pass.generation);
   const moved = theirs !== ours && !(before.theirs === theirs && before.ours === ours);
@@ -132,19 +128,4 @@ class Comparison {
 
 function isAsked({ uid, flags }: Listing, range: UidInterval, flag: CountedFlag): boolean {
   return uid >= range.lo && uid <= range.hi && flags.includes(flag);
-}
-
-function heedsFlags(memory: Memory, { host }: FolderKey): boolean {
-  const refused = memory.get(FLAGS_UNHEEDED, host);
-  return refused === undefined || refused === null;
-}
-
-function recall(memory: Memory, key: string): Compared {
-  const kept = memory.get(COMPARED, key);
-  const nothing = { theirs: -1, ours: -1, askedAt: Number.NEGATIVE_INFINITY };
-  if (typeof kept !== 'object' || kept === null) return nothing;
-  if (!('theirs' in kept && 'ours' in kept && 'askedAt' in kept)) return nothing;
-  const { theirs, ours, askedAt } = kept;
-  if (typeof theirs !== 'number' || typeof ours !== 'number') return nothing;
-  return { theirs, ours, askedAt: typeof askedAt === 'number' ? askedAt : nothing.askedAt };
 }

@@ -1,39 +1,26 @@
 import type { MailboxKey } from '../../../mail/words.ts';
+import { mailboxKey } from '../../../state/scopes.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { PassContext } from '../pass-context.ts';
 import { isRecent, type Memory, type QuotaResource } from '../ports.ts';
 
 /** Scope of memory: the quota of each mailbox, as the origin last reported it. */
-export const QUOTA = 'quota';
+const QUOTA = 'quota';
 /** Quotas change slowly: one request per day and mailbox. */
 const ASK_AGAIN_MS = 86_400_000;
 
-/** Returns the key under which a mailbox's quota is remembered. */
-export function quotaKey({ host, mailbox }: MailboxKey): string {
-  return JSON.stringify([host, mailbox]);
-}
-
 /** Returns the mean size of a mailbox's messages in bytes, as last reported; undefined when the origin reports none. */
 export function recalledMeanSize(memory: Memory, at: MailboxKey): number | undefined {
-  const known = memory.get(QUOTA, quotaKey(at));
-  if (typeof known !== 'object' || known === null || !('resources' in known)) return undefined;
-  const bytes = usageOf(known.resources, 'STORAGE');
-  const messages = usageOf(known.resources, 'MESSAGE');
+  const known = memory.get(QUOTA, mailboxKey(at));
+  const usage = (wanted: string): number =>
+    known?.resources.find(({ name }) => name === wanted)?.usage ?? 0;
+  const [bytes, messages] = [usage('STORAGE'), usage('MESSAGE')];
   return bytes > 0 && messages > 0 ? bytes / messages : undefined;
-}
-
-function usageOf(resources: unknown, wanted: string): number {
-  for (const resource of Array.isArray(resources) ? resources : []) {
-    const { name, usage }: Record<string, unknown> = { ...resource };
-    if (name === wanted && typeof usage === 'number') return usage;
-  }
-  return 0;
 }
 
 /** Returns when a mailbox's quota was last reported, milliseconds since the epoch; 0 for never. */
 function quotaReportedAt(memory: Memory, at: MailboxKey): number {
-  const known = memory.get(QUOTA, quotaKey(at));
-  return typeof known === 'object' && known !== null && 'at' in known ? Number(known.at) : 0;
+  return memory.get(QUOTA, mailboxKey(at))?.at ?? 0;
 }
 
 /** Returns whether what is known of a mailbox's quota is a day old. */
@@ -47,7 +34,7 @@ export function rememberQuota(
   at: MailboxKey,
   reported: { readonly at: number; readonly resources: readonly QuotaResource[] },
 ): void {
-  if (reported.at > quotaReportedAt(memory, at)) memory.set(QUOTA, quotaKey(at), reported);
+  if (reported.at > quotaReportedAt(memory, at)) memory.set(QUOTA, mailboxKey(at), reported);
 }
 
 /**
@@ -56,7 +43,7 @@ export function rememberQuota(
  */
 export async function noteQuota(ctx: PassContext, at: MailboxKey): Promise<void> {
   if (!isQuotaDue(ctx.memory, at, ctx.now())) return;
-  const key = quotaKey(at);
+  const key = mailboxKey(at);
   try {
     const resources = await ctx.origin.quota(at.mailbox, ctx.signal);
     ctx.memory.set(QUOTA, key, { at: ctx.now(), resources });

@@ -1,6 +1,8 @@
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
-import { syncError } from '../../../errors/origin.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { MailboxKey } from '../../../mail/words.ts';
+import { accountKey, mailboxKey } from '../../../state/scopes.ts';
+import type { ListingCost } from '../../../state/values.ts';
 import { listingPaysOff, MAILBOXES_A_REQUEST } from '../../plan/usage-listing.ts';
 import type { PassContext } from '../pass-context.ts';
 import {
@@ -10,7 +12,7 @@ import {
   type OriginMailbox,
   type UsageListing,
 } from '../ports.ts';
-import { isQuotaDue, quotaKey, rememberQuota } from './note-quota.ts';
+import { isQuotaDue, rememberQuota } from './note-quota.ts';
 
 /** Scope of memory: what the last listing of each account's order cost, or that it failed. */
 const LISTING = 'usage-listing';
@@ -20,13 +22,6 @@ const SUSPENDED = 'suspended';
 const AFTER_FAILURE_MS = 3_600_000;
 /** A younger list is not requested again because a mailbox was refused: half an hour. */
 const YOUNG_MS = 1_800_000;
-
-interface Remembered {
-  /** Milliseconds since the epoch. */
-  readonly at: number;
-  readonly pages: number;
-  readonly failed: boolean;
-}
 
 /**
  * Requests the usage of all mailboxes at once where many would be requested one by one. It saves requests and is
@@ -87,7 +82,7 @@ export function rememberUsages(
   mailboxes: readonly OriginMailbox[],
   { mailboxes: listed, pages, complete }: UsageListing,
 ): ReadonlyMap<string, ListedUsage> {
-  memory.set(LISTING, listingKey(account, host), { at: now, pages, failed: false });
+  memory.set(LISTING, accountKey(account, host), { at: now, pages, failed: false });
   const byAddress = new Map<string, ListedUsage | null>();
   for (const usage of listed) {
     const address = usage.address.toLowerCase();
@@ -106,13 +101,14 @@ export function rememberUsages(
       rememberQuota(memory, at, { at: Math.min(now, countedAt ?? now), resources });
     }
     const since = suspendedSince(memory, at);
-    if (suspended !== (since !== null)) memory.set(SUSPENDED, quotaKey(at), suspended ? now : null);
+    if (suspended !== (since !== null))
+      memory.set(SUSPENDED, mailboxKey(at), suspended ? now : null);
   }
   return said;
 }
 
 export function rememberFailure({ memory, account, host, now }: Noting, pages: number): void {
-  memory.set(LISTING, listingKey(account, host), { at: now, pages, failed: true });
+  memory.set(LISTING, accountKey(account, host), { at: now, pages, failed: true });
 }
 
 /** Returns the last listing of an account's order; undefined before the first. */
@@ -120,16 +116,12 @@ export function recalledListing(
   memory: Pick<Memory, 'get'>,
   account: string,
   host: string,
-): Remembered | undefined {
-  const value = memory.get(LISTING, listingKey(account, host));
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { at, pages, failed }: Record<string, unknown> = { ...value };
-  if (typeof at !== 'number' || typeof pages !== 'number') return undefined;
-  return { at, pages, failed: failed === true };
+): ListingCost | undefined {
+  return memory.get(LISTING, accountKey(account, host));
 }
 
 /** Returns true for a while after a listing failed. */
-export function isLeftAlone(last: Remembered | undefined, now: number): boolean {
+export function isLeftAlone(last: ListingCost | undefined, now: number): boolean {
   return last?.failed === true && isRecent(last.at, now, AFTER_FAILURE_MS);
 }
 
@@ -138,7 +130,7 @@ export function isLeftAlone(last: Remembered | undefined, now: number): boolean 
  * matter.
  */
 export function forgetSuspension(memory: Memory, at: MailboxKey): void {
-  if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, quotaKey(at), null);
+  if (suspendedSince(memory, at) !== null) memory.set(SUSPENDED, mailboxKey(at), null);
 }
 
 /** Returns since when the listing shows a mailbox as suspended, milliseconds since the epoch; null if it does not. */
@@ -146,8 +138,7 @@ export function suspendedSince(
   memory: Pick<Memory, 'get'> | undefined,
   at: MailboxKey,
 ): number | null {
-  const since = memory?.get(SUSPENDED, quotaKey(at));
-  return typeof since === 'number' ? since : null;
+  return memory?.get(SUSPENDED, mailboxKey(at)) ?? null;
 }
 
 /**
@@ -176,8 +167,4 @@ export async function refusalByName(
   const since = suspendedSince(memory, at);
   if (since === null) return error;
   return syncError('sync.mailbox-suspended', { address, since: new Date(since).toISOString() });
-}
-
-function listingKey(account: string, host: string): string {
-  return JSON.stringify([account, host]);
 }

@@ -2,9 +2,10 @@ import { rm } from 'node:fs/promises';
 import type { AssumedPlace } from '../../../catalog/places.ts';
 import { fingerprint } from '../../../mail/fingerprint.ts';
 import type { Listing, MailboxKey } from '../../../mail/words.ts';
+import { accountKey, placeKey } from '../../../state/scopes.ts';
 import { concernsOnly } from '../failure-scope.ts';
 import type { PassContext } from '../pass-context.ts';
-import { isRecent, placeKey } from '../ports.ts';
+import { isRecent } from '../ports.ts';
 import { askByName } from './ask-by-name.ts';
 import { type FetchingFolder, fetchJudged } from './fetch-judged.ts';
 
@@ -61,7 +62,7 @@ function showsTheSame(ctx: PassContext, place: AssumedPlace, listing: Listing): 
 function wasTried(ctx: PassContext, place: AssumedPlace): boolean {
   if (ctx.policy.rhythm === null) return false;
   const at = ctx.memory.get(TRIED, placeKey(place));
-  return typeof at === 'number' && isRecent(at, ctx.now(), TRY_AGAIN_MS);
+  return at !== undefined && isRecent(at, ctx.now(), TRY_AGAIN_MS);
 }
 
 function noteTried(ctx: PassContext, place: AssumedPlace): void {
@@ -132,15 +133,11 @@ class HourlyBudget {
 
   constructor(ctx: PassContext) {
     this.#ctx = ctx;
-    this.#key = JSON.stringify([ctx.account, ctx.origin.host]);
+    this.#key = accountKey(ctx.account, ctx.origin.host);
     const kept = ctx.memory.get(SPENT, this.#key);
-    const { since, count } =
-      typeof kept === 'object' && kept !== null && 'since' in kept && 'count' in kept
-        ? { since: Number(kept.since), count: Number(kept.count) }
-        : { since: 0, count: 0 };
-    const same = isRecent(since, ctx.now(), HOUR_MS);
-    this.#since = same ? since : ctx.now();
-    this.#count = same ? count : 0;
+    const same = kept !== undefined && isRecent(kept.since, ctx.now(), HOUR_MS);
+    this.#since = same ? kept.since : ctx.now();
+    this.#count = same ? kept.count : 0;
   }
 
   get left(): number {

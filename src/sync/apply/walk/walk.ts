@@ -1,8 +1,9 @@
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
+import { syncError } from '../../../errors/sync.ts';
 import type { FolderKey, Listing } from '../../../mail/words.ts';
+import { type PageQuestion, weighPage } from '../../plan/answer.ts';
+import type { UidInterval } from '../../plan/coverage.ts';
 import { PAGE_SIZE } from '../../plan/forecast.ts';
-import { type PageQuestion, weighPage } from '../../plan/page-answer.ts';
-import type { UidInterval } from '../../plan/uid-intervals.ts';
 import { isRecent, type Memory, type Origin, type OriginPage, type UidOrder } from '../ports.ts';
 
 /** A page that was weighed: the uids it covers, and its messages within them. */
@@ -59,8 +60,7 @@ export async function* walkRange(
 
 /** Returns false for a host that is known not to search by uid. */
 export function canSearch(memory: Memory, host: string): boolean {
-  const refused = memory.get(SEARCH_REFUSED, host);
-  return refused === undefined || refused === null;
+  return memory.get(SEARCH_REFUSED, host) === undefined;
 }
 
 /** Remembers that a host's search denies messages that its listing shows: it is not used again. */
@@ -76,8 +76,9 @@ export function reconsiderSearch(memory: Memory, host: string, now: number): voi
   for (const scope of [SEARCH_REFUSED, FLAGS_UNHEEDED] as const) {
     const held = memory.get(scope, host);
     if (held === true) memory.set(scope, host, { since: now });
-    if (typeof held !== 'object' || held === null || !('since' in held)) continue;
-    if (!isRecent(Number(held.since), now, RECONSIDERED_AFTER_MS)) memory.set(scope, host, null);
+    else if (held !== undefined && !isRecent(held.since, now, RECONSIDERED_AFTER_MS)) {
+      memory.set(scope, host, null);
+    }
   }
 }
 
@@ -97,11 +98,7 @@ export async function newestPage(
   if (page.total > 0 || listed === 0) return page;
   const again = await deps.origin.list(at, newest, deps.signal);
   if (again.total > 0) return again;
-  throw new MailkeepError('origin', 'sync.counts-disagree', {
-    folder: at.folder,
-    listed,
-    shown: 0,
-  });
+  throw syncError('sync.counts-disagree', { folder: at.folder, listed, shown: 0 });
 }
 
 async function askKeyset(
@@ -235,23 +232,18 @@ export function pageOver(seen: number): { readonly page: number; readonly perPag
   return best;
 }
 
+const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 422, 501]);
+
 /** Returns whether a host refuses this kind of request in general: repeating it is useless. */
 export function isRefusal(error: unknown): boolean {
   return (
     error instanceof MailkeepError &&
     error.code === 'origin.status' &&
-    (error.facts.status === 400 ||
-      error.facts.status === 404 ||
-      error.facts.status === 405 ||
-      error.facts.status === 422 ||
-      error.facts.status === 501)
+    REFUSALS.has(Number(error.facts.status))
   );
 }
 
 function inconsistent(at: FolderKey, answer: OriginPage): MailkeepError {
-  return new MailkeepError('origin', 'sync.inconsistent-page', {
-    folder: at.folder,
-    items: answer.items.length,
-    total: answer.total,
-  });
+  const { items, total } = answer;
+  return syncError('sync.inconsistent-page', { folder: at.folder, items: items.length, total });
 }

@@ -5,9 +5,8 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import { segmentPath } from '../../src/archive/format/layout.ts';
-import { BlobsByCatalog } from '../../src/verify/blobs-by-catalog.ts';
 import { checkSegment } from '../../src/verify/check-segment.ts';
-import { type FindBlob, RecentBlobs } from '../../src/verify/recent-blobs.ts';
+import { BlobsByCatalog, type FindBlob, RecentBlobs } from '../../src/verify/find-blobs.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 

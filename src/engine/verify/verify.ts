@@ -1,11 +1,34 @@
 import { openLogReader } from '../../archive/read/log-reader.ts';
 import { openCompared } from '../../catalog/implied.ts';
-import type { VerificationFacts } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import { readState } from '../../state/state-file.ts';
+import type { VerificationFacts } from '../../state/values.ts';
+import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
+import { checkerOnThreads } from '../../verify/segment-threads.ts';
+import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
 import type { EngineContext } from '../context.ts';
 import { knownFindings, noting, remember } from './remember.ts';
+
+/** How reading an archive is done. */
+export interface ReadArchive {
+  /** Rebuilds and hashes every message; otherwise structure and catalog only. */
+  readonly full: boolean;
+  /** Commits that the log has to lead to. */
+  readonly vouched: readonly VouchedCommit[];
+  readonly signal: AbortSignal;
+  readonly progress: (progress: VerifyProgress) => void;
+}
+
+/** Reads an archive from the first byte of its log to the last, on threads of its own. */
+export async function readArchive(dir: string, options: ReadArchive): Promise<Verification> {
+  const checker = checkerOnThreads();
+  try {
+    return await verifyArchive({ dir, checker, ...options });
+  } finally {
+    await checker.close();
+  }
+}
 
 /** How many messages: a number, or a share of all. */
 export type SampleSize = { readonly messages: number } | { readonly share: number };
@@ -44,7 +67,7 @@ export async function verifySome(
       reader,
       concerns: catalog,
       checkups: {
-        get: (segment) => recalled?.read(SCOPE, String(segment), checkupIn) ?? NEVER,
+        get: (segment) => recalled?.get(SCOPE, String(segment)) ?? NEVER,
         set: (segment, checkup) => checkups.set(segment, checkup),
       },
       sound: (id) => {
@@ -99,13 +122,4 @@ export function noteCheckup(context: EngineContext, dataDir: string, at: number)
       catalog.close();
     }
   });
-}
-
-function checkupIn(value: unknown): SegmentCheckup | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (!('at' in value && 'covered' in value && 'next' in value)) return undefined;
-  const { at, covered, next } = value;
-  return typeof at === 'number' && typeof covered === 'number' && typeof next === 'number'
-    ? { at, covered, next }
-    : undefined;
 }

@@ -1,5 +1,6 @@
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import type { SyncResult } from '../sync/result.ts';
+import { type ErrorFamily, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { daemonError } from '../errors/small-families.ts';
+import { failureOfAccount, type SyncFailure, type SyncResult } from '../sync/result.ts';
 import type { AccountTrouble } from './ports.ts';
 
 /** A refused token is tried again so slowly that nobody blocks us for it; a changed token file is seen at once. */
@@ -40,4 +41,17 @@ export function waitAfter(
   const since = again === undefined || again.trouble.since > now ? now : again.trouble.since;
   const retryAt = now + Math.round(bound * (0.5 + random / 2));
   return { trouble: { state, code: failure.code, since, retryAt }, tries };
+}
+
+/** True for a disk that may be better in a while; one that could not promise durability is not trusted again. */
+export function isOfTheDisk(error: unknown): error is MailkeepError {
+  return (
+    error instanceof MailkeepError && error.family === 'disk' && !hasCode(error, 'log-sync-failed')
+  );
+}
+
+/** What ended a pass for the whole archive, as a named failure. Mistakes of the program stay in the daemon's log. */
+export function archiveFailure(account: string, error: unknown): SyncFailure {
+  const known = error instanceof MailkeepError ? error : daemonError('daemon-failed', {});
+  return failureOfAccount(account, known);
 }

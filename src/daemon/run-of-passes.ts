@@ -1,30 +1,12 @@
 import type { ProgressListener, SyncProgress } from '../sync/progress.ts';
-import type { MailboxResult, SyncFailure, SyncResult } from '../sync/result.ts';
+import {
+  emptyResult,
+  type MailboxResult,
+  NOTHING_DONE,
+  type SyncFailure,
+  type SyncResult,
+} from '../sync/result.ts';
 import type { RunInfo } from './ports.ts';
-
-const NOTHING: Omit<SyncResult, 'durationMs'> = {
-  mailboxes: [],
-  requests: 0,
-  requestsByOperation: {},
-  timings: { fetchMs: 0, indexMs: 0 },
-  failures: [],
-  certificates: [],
-  excluded: [],
-};
-
-const UNCHANGED = {
-  folders: 0,
-  ended: 0,
-  flagsChanged: 0,
-  relinked: 0,
-  verified: 0,
-  corrected: 0,
-  quarantined: 0,
-  held: 0,
-  heldUntil: null,
-  compared: 0,
-  comparison: 'none',
-} as const;
 
 /** Some passes that were started for one reason, and what they came to together. */
 export class Run {
@@ -108,7 +90,6 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
     results.reduce((total, result) => total + of(result), 0);
   const indexMs = sum(({ timings }) => timings.indexMs);
   return {
-    ...NOTHING,
     mailboxes: [...mailboxes.values()].sort((a, b) => (a.address < b.address ? -1 : 1)),
     requests: sum(({ requests }) => requests),
     requestsByOperation,
@@ -127,20 +108,14 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
 /** What changed adds up; what there is now is what the later one says. */
 function together(before: MailboxResult, after: MailboxResult): MailboxResult {
   return {
-    address: after.address,
-    folders: after.folders,
+    ...after,
     added: before.added + after.added,
     ended: before.ended + after.ended,
     flagsChanged: before.flagsChanged + after.flagsChanged,
     relinked: before.relinked + after.relinked,
     verified: before.verified + after.verified,
     corrected: before.corrected + after.corrected,
-    quarantined: after.quarantined,
-    held: after.held,
-    heldUntil: after.heldUntil,
     bytes: before.bytes + after.bytes,
-    compared: after.compared,
-    comparison: after.comparison,
   };
 }
 
@@ -152,8 +127,7 @@ export function partialResult(
   const { messages: added, bytes } = stored;
   const { address } = mailbox;
   return {
-    ...NOTHING,
-    mailboxes: added === 0 ? [] : [{ ...UNCHANGED, address, added, bytes }],
-    durationMs: 0,
+    ...emptyResult(0),
+    mailboxes: added === 0 ? [] : [{ ...NOTHING_DONE, address, added, bytes }],
   };
 }

@@ -1,11 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  addInterval,
-  covers,
-  gapsOf,
-  type UidIntervals,
-} from '../../../src/sync/plan/uid-intervals.ts';
+import { addInterval, covers, gapsOf, type UidIntervals } from '../../../src/sync/plan/coverage.ts';
 
 const TOP = 40;
 const interval = fc

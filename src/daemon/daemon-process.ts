@@ -7,18 +7,19 @@ import type { EngineContext } from '../engine/context.ts';
 import { settingsOf } from '../engine/settings.ts';
 import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import type { RunReport } from '../health/fullness.ts';
+import type { RunReport } from '../health/run-report.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { prepareControlPlace } from './control-path.ts';
 import { startControlServer } from './control-server.ts';
 import { Daemon } from './daemon.ts';
 import { type DaemonLog, openDaemonLog } from './daemon-log.ts';
-import { choreReport, type Neighbours, openNeighbours } from './neighbours.ts';
+import { type Neighbours, openNeighbours } from './neighbours.ts';
 import { Passes } from './passes.ts';
 import type { DaemonClock } from './ports.ts';
 import { watchProcess } from './process-events.ts';
 import { ScheduledPruning } from './pruning.ts';
-import { cronTimes, type Scheduled, Timetable } from './timetable.ts';
+import { choreReport } from './run-reports.ts';
+import { cronTimes, SCHEDULED, type Scheduled, Timetable } from './timetable.ts';
 import { ScheduledVerification } from './verification.ts';
 
 /**
@@ -245,14 +246,13 @@ function reloading(
 function timetableOf({ schedule }: Settings, { writer, clock }: Parts): Timetable {
   const lastAt = (name: Scheduled): number | null => {
     const at = writer.state.get(BEGUN, name);
-    if (typeof at === 'number') return at;
+    if (at !== undefined) return at;
     // From here on it can be missed, and made up for, however often the daemon is restarted.
     if (name !== 'sync') writer.state.set(BEGUN, name, clock.now());
     return null;
   };
-  const names: readonly Scheduled[] = ['sync', 'sweep', 'verify', 'prune'];
   return new Timetable(
-    names.flatMap((name) => {
+    SCHEDULED.flatMap((name) => {
       const expression = schedule[name];
       if (expression === null) return [];
       const times = cronTimes(expression, schedule.timezone);

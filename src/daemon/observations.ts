@@ -1,13 +1,16 @@
+import type { WebhookFinding } from '../delivery-watch/judge.ts';
 import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
-import { nearlyFull } from '../errors/origin.ts';
-import { fullnessOf, percentOf } from '../health/fullness.ts';
+import type { MailkeepError } from '../errors/mailkeep-error.ts';
+import { webhookError } from '../errors/small-families.ts';
+import { nearlyFull } from '../errors/sync.ts';
+import { fullnessOf, percentOf } from '../health/facts.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import type { Observation } from '../notify/observation.ts';
+import { mailboxKey } from '../state/scopes.ts';
 import type { StateFile } from '../state/state-file.ts';
 import { isUnwatchedMailbox } from '../sync/apply/memory/unwatched.ts';
-import { quotaKey } from '../sync/apply/walk/note-quota.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
+import { failureOf } from './run-reports.ts';
 
 /** A mailbox is no longer nearly full this many points below the threshold, so that one that hovers is reported once. */
 const POINTS_BELOW = 2;
@@ -54,7 +57,7 @@ export function quotaObservations(
   warnPercent: number | null,
 ): Observation[] {
   return mailboxes.flatMap(({ name, quota, ...key }): Observation[] => {
-    const subject = { kind: 'quota' as const, name, id: quotaKey(key) };
+    const subject = { kind: 'quota' as const, name, id: mailboxKey(key) };
     const fullness = fullnessOf(quota.resources);
     const percent = fullness === null ? 0 : percentOf(fullness.share);
     if (warnPercent === null || fullness === null || percent < warnPercent - POINTS_BELOW) {
@@ -63,7 +66,35 @@ export function quotaObservations(
     // In between, what was found last holds.
     if (percent < warnPercent) return [];
     const error = nearlyFull({ address: name, quota: fullness.name, percent });
-    const { family, code } = error;
-    return [{ subject, failure: { family, code, message: sentenceOf(error).message } }];
+    return [{ subject, failure: failureOf(error) }];
   });
+}
+
+/** What findings about webhooks mean for those who are to be notified. */
+export function webhookObservations(findings: readonly WebhookFinding[]): Observation[] {
+  return findings.map((finding) => {
+    const error = errorOf(finding);
+    const subject = { kind: 'webhook' as const, name: finding.webhook.id };
+    return { subject, failure: error === null ? null : failureOf(error) };
+  });
+}
+
+/** Why a webhook does not deliver, as an error; null when it does. */
+export function errorOf({
+  webhook,
+  state,
+  status,
+  failures,
+}: WebhookFinding): MailkeepError | null {
+  const { id } = webhook;
+  switch (state) {
+    case 'well':
+      return null;
+    case 'missing':
+      return webhookError('webhook-missing', { id });
+    case 'off':
+      return webhookError('webhook-off', { id, status: status ?? '' });
+    case 'failing':
+      return webhookError('webhook-failing', { id, failures });
+  }
 }

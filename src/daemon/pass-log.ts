@@ -1,8 +1,8 @@
 import type { Writable } from 'node:stream';
-import type { RequestReport } from '../../api/exchange.ts';
-import type { Settings } from '../../config/settings.ts';
-import type { ProgressListener } from '../../sync/progress.ts';
-import type { SyncResult } from '../../sync/result.ts';
+import type { RequestReport } from '../api/exchange.ts';
+import type { Settings } from '../config/settings.ts';
+import type { ProgressListener } from '../sync/progress.ts';
+import { type SyncResult, totalsOf } from '../sync/result.ts';
 
 /** What is worth a line in a log. Lines carry counts, codes and durations: no addresses, subjects or secrets. */
 export interface EventLog {
@@ -14,9 +14,21 @@ export interface EventLog {
 const SILENT: EventLog = { request: () => {}, progress: () => {}, result: () => {} };
 
 /** Should a secret get into a line by mistake, it is cut out of it. */
-export const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap(
-  (name) => [name, `*.${name}`, `*.*.${name}`],
-);
+const REDACTED = ['token', 'password', 'secret', 'authorization', 'cookie'].flatMap((name) => [
+  name,
+  `*.${name}`,
+  `*.*.${name}`,
+]);
+
+/** Returns what every log has in common: which fields a line has, and what is cut out of it. */
+export function lineOptions(timestamp: () => string) {
+  return {
+    base: null,
+    redact: { paths: REDACTED, censor: '***' },
+    timestamp,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+}
 
 /** Opens a log of JSON Lines; `silent` costs nothing. */
 export async function openLog(
@@ -25,16 +37,7 @@ export async function openLog(
 ): Promise<EventLog> {
   if (level === 'silent') return SILENT;
   const { pino } = await import('pino');
-  const log = pino(
-    {
-      level,
-      base: null,
-      redact: { paths: REDACTED, censor: '***' },
-      timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
-    },
-    stream,
-  );
+  const log = pino({ ...lineOptions(pino.stdTimeFunctions.isoTime), level }, stream);
   return {
     request: ({ operation, surface, host, status, ms, bytes }) =>
       log.debug({ operation, surface, host, status, ms, bytes }, 'request'),
@@ -69,19 +72,11 @@ export async function openLog(
         log.warn({ account, code, family, uid }, 'failure');
       }
       const { requests, durationMs, timings, mailboxes, failures, certificates } = result;
-      const sum = (
-        field: 'added' | 'ended' | 'flagsChanged' | 'relinked' | 'quarantined' | 'held' | 'bytes',
-      ) => mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
       log.info(
         {
           mailboxes: mailboxes.length,
-          added: sum('added'),
-          ended: sum('ended'),
-          flagsChanged: sum('flagsChanged'),
-          relinked: sum('relinked'),
-          quarantined: sum('quarantined'),
-          held: sum('held'),
-          bytes: sum('bytes'),
+          ...totalsOf(mailboxes, 'added', 'ended', 'flagsChanged', 'relinked'),
+          ...totalsOf(mailboxes, 'quarantined', 'held', 'bytes'),
           requests,
           failures: failures.length,
           complete: certificates.every(({ complete }) => complete),
