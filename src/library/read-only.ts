@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { ConcernedMessage } from '../catalog/concerned.ts';
 import { refuseNeverNamed, refuseUnknownChoice } from '../engine/archive/chosen-names.ts';
 import { openReaderOf, type Reader, staleCatalog } from '../engine/archive/reader.ts';
-import { readArchive } from '../engine/verify/read-archive.ts';
+import { readArchive } from '../engine/verify/verify.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { retentionError } from '../errors/retention.ts';
 import { usageError } from '../errors/usage.ts';
