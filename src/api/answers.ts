@@ -1,14 +1,13 @@
 import type { z } from 'zod';
 import { originError } from '../errors/origin.ts';
-import { decode, typeName } from '../wire/decode.ts';
+import { decode, typeName } from '../wire/codec.ts';
 import { mailboxPagination } from '../wire/mailbox-records.ts';
 import type { Operation } from '../wire/operation.ts';
 import { platformMeta } from '../wire/platform-records.ts';
 import type { Body } from './bodies.ts';
 import type { Reply } from './exchange.ts';
 import { contentTypeOf, isEncoded } from './headers.ts';
-import { readJson } from './json.ts';
-import { looksLikeWebPage } from './web-page.ts';
+import { looksLikeWebPage, readJson } from './json.ts';
 
 /** Reads one value of an answer: `path` is where it stands, for errors. */
 export type Decoder<T> = (value: unknown, operation: string, path: string) => T;

@@ -31,7 +31,7 @@ import type {
 import type { Operation } from '../wire/operation.ts';
 import { type Bytes, bySchema, type Page } from './answers.ts';
 import { eachItem, eachPage } from './pages.ts';
-import type { ParamValues } from './request-path.ts';
+import type { ParamValues } from './request-url.ts';
 import {
   type CallOptions,
   type ClientOptions,

@@ -17,7 +17,7 @@ import {
 } from '../wire/platform-records.ts';
 import { bySchema, type Page } from './answers.ts';
 import { eachItem, eachPage } from './pages.ts';
-import type { ParamValues } from './request-path.ts';
+import type { ParamValues } from './request-url.ts';
 import {
   type Accepted,
   type CallOptions,

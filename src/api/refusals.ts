@@ -1,12 +1,11 @@
 import { type OriginAnswer, OriginRefusal, originError } from '../errors/origin.ts';
-import { decodeIfFits } from '../wire/decode.ts';
+import { decodeIfFits } from '../wire/codec.ts';
 import { mailboxErrorRecord } from '../wire/mailbox-records.ts';
 import type { Operation } from '../wire/operation.ts';
 import { platformErrorRecord } from '../wire/platform-records.ts';
 import type { Reply } from './exchange.ts';
 import { contentTypeOf, retryAfterOf } from './headers.ts';
-import { readJson } from './json.ts';
-import { looksLikeWebPage } from './web-page.ts';
+import { looksLikeWebPage, readJson } from './json.ts';
 
 /** The code of the mailbox surface for a mailbox that is not there, whatever the status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';

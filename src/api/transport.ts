@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, Pool } from 'undici';
 import { onAbort } from '../limiter/on-abort.ts';
-import type { BaseUrl } from './base-url.ts';
 import { type Body, type BodyTaker, MemoryTaker, SpoolTaker } from './bodies.ts';
 import type { Reply, Request, RequestReport } from './exchange.ts';
 import { contentLengthOf } from './headers.ts';
@@ -13,6 +12,7 @@ import {
   SLOWEST_BYTES_PER_MS,
   type Timeouts,
 } from './limits.ts';
+import type { BaseUrl } from './request-url.ts';
 import { exchangeError, tooLarge, tooSlow } from './transport-errors.ts';
 
 /** One request over the wire, without patience: no retries, no limits, no redirects. */

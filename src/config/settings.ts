@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { type ListenAddress, parseListen } from './address.ts';
 import { parseDuration } from './duration.ts';
-import { configFolder } from './piped.ts';
+import { configFolder } from './file.ts';
 import type { ConfigFile } from './schema.ts';
 import { Secret } from './secret.ts';
 

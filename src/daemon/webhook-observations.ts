@@ -1,4 +1,4 @@
-import type { WebhookFinding } from '../delivery-watch/judge.ts';
+import type { WebhookFinding } from '../delivery-watch/own-webhooks.ts';
 import { webhookError } from '../errors/daemon.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Observation } from '../notify/observation.ts';

@@ -1,6 +1,6 @@
 import type { StoredWebhook } from '../config/webhook-secrets.ts';
-import type { LoggedDelivery, WebhookFinding } from '../delivery-watch/judge.ts';
-import type { LogMemory } from '../delivery-watch/kept-log.ts';
+import type { LoggedDelivery, LogMemory } from '../delivery-watch/delivery-log.ts';
+import type { WebhookFinding } from '../delivery-watch/own-webhooks.ts';
 import { watchDeliveries } from '../delivery-watch/watch.ts';
 import { WebhookListing } from '../delivery-watch/webhook-listing.ts';
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';

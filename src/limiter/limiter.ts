@@ -1,8 +1,7 @@
 import { type Clock, systemClock } from './clock.ts';
 import { Gate, type SharedPause, type Wait } from './gate.ts';
-import { type HostPause, NO_PAUSE } from './host-pause.ts';
-import { FRESH_PACE, type PacePolicy, type PaceState } from './pace.ts';
-import { readHostPause, readPaceState } from './remembered.ts';
+import { type HostPause, NO_PAUSE, readHostPause } from './host-pause.ts';
+import { FRESH_PACE, type PacePolicy, type PaceState, readPaceState } from './pace.ts';
 
 /** Where a limiter remembers what it learned between runs. Losing it costs a few refusals, no data. */
 export interface LimiterStore {

@@ -10,7 +10,7 @@ import {
   type VerificationStatus,
   verificationStatus,
 } from '../../health/verification.ts';
-import { readPaceState } from '../../limiter/remembered.ts';
+import { readPaceState } from '../../limiter/pace.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import type { StateFile } from '../../state/state-file.ts';
 import { recalledProof } from '../../sync/apply/memory/proof.ts';

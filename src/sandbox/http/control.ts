@@ -1,14 +1,12 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ZodError, z } from 'zod';
-import { deliver } from '../delivery.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Folder } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Faults } from './faults.ts';
-import { envelope } from './mailbox-envelope.ts';
-import { findMailbox } from './mailbox-fault.ts';
-import { invalid, Refusal } from './refusal.ts';
+import { deliver, findMailbox } from './outside-changes.ts';
+import { envelope, invalid, Refusal } from './refusal.ts';
 import { dataReply, NO_CONTENT, type Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';

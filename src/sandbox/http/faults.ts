@@ -1,5 +1,114 @@
+import { z } from 'zod';
 import { type Random, randomFrom } from '../seed/random.ts';
-import { type FaultInput, type FaultRule, faultRule } from './fault-rule.ts';
+
+/** Which requests a fault meets, and how often. */
+const target = {
+  /** Operation id; `*` for every one. */
+  operation: z.string().default('*'),
+  /** Share of the requests, decided by a seeded draw. */
+  probability: z.number().min(0).max(1).optional(),
+  /** The requests that are met, counted from 1 since the rule was made. */
+  schedule: z.array(z.int().min(1)).optional(),
+  /** Every n-th request. */
+  every: z.int().min(1).optional(),
+  /** The rule ends after so many hits. */
+  times: z.int().min(1).optional(),
+};
+
+const mailboxChange = {
+  /** Resource id or address; the mailbox of the request where it is left out. */
+  mailbox: z.string().optional(),
+  /** Folder path; the folder of the request where it is left out. */
+  folder: z.string().optional(),
+};
+
+/**
+ * A fault on request. Without probability, schedule or every it meets all requests of its operation.
+ * The kinds `arrive`, `move`, `vanish` and `renumber` change the mailbox right after the answer was made, so
+ * that the next page of a walk meets another folder.
+ */
+export const faultRule = z.discriminatedUnion('kind', [
+  /** An error in the envelope of the surface; `retryAfter` in seconds. */
+  z.object({
+    kind: z.literal('status'),
+    status: z.union([
+      z.literal(400),
+      z.literal(401),
+      z.literal(403),
+      z.literal(404),
+      z.literal(408),
+      z.literal(409),
+      z.literal(422),
+      z.literal(429),
+      z.literal(500),
+      z.literal(502),
+      z.literal(503),
+      z.literal(504),
+    ]),
+    code: z.string().optional(),
+    retryAfter: z.number().min(0).optional(),
+    ...target,
+  }),
+  /** The operation is carried out, and its answer has status 202: it completes asynchronously. */
+  z.object({ kind: z.literal('accepted'), ...target }),
+  /** The connection is closed without an answer. */
+  z.object({ kind: z.literal('close'), ...target }),
+  /**
+   * The body ends early: `declared` with the full Content-Length, then the connection breaks; `chunked`
+   * without a length, then the connection breaks; `silent` a clean end that nothing but the size gives away.
+   */
+  z.object({
+    kind: z.literal('cut'),
+    mode: z.enum(['declared', 'chunked', 'silent']).default('declared'),
+    /** Share of the body that is sent. */
+    keep: z.number().min(0).max(1).default(0.5),
+    ...target,
+  }),
+  /** The body comes in pieces over this time. */
+  z.object({ kind: z.literal('slow'), overMs: z.int().min(1).default(1000), ...target }),
+  /** A body that is no JSON, under a JSON type. */
+  z.object({ kind: z.literal('broken-json'), ...target }),
+  /** A maintenance page with status 200 instead of the answer. */
+  z.object({ kind: z.literal('html-page'), ...target }),
+  /** `pagination.total` is off by this. */
+  z.object({ kind: z.literal('wrong-total'), by: z.int().default(1), ...target }),
+  /** Every `size` in a listing is off by this. */
+  z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
+  /** New mail arrives. */
+  z.object({
+    kind: z.literal('arrive'),
+    count: z.int().min(1).default(1),
+    ...mailboxChange,
+    ...target,
+  }),
+  /** Messages move away: the newest, or those of `uids`. */
+  z.object({
+    kind: z.literal('move'),
+    uids: z.array(z.int().min(1)).optional(),
+    to: z.string(),
+    ...mailboxChange,
+    ...target,
+  }),
+  /** Messages are deleted: the newest, or those of `uids`. */
+  z.object({
+    kind: z.literal('vanish'),
+    uids: z.array(z.int().min(1)).optional(),
+    ...mailboxChange,
+    ...target,
+  }),
+  /** The folder is made again: the same messages under new uids from `firstUid` on. */
+  z.object({
+    kind: z.literal('renumber'),
+    firstUid: z.int().min(1).default(1),
+    ...mailboxChange,
+    ...target,
+  }),
+]);
+export type FaultRule = z.output<typeof faultRule>;
+export type FaultInput = z.input<typeof faultRule>;
+/** Faults of the answer itself. */
+export type ReplyFault = Exclude<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'renumber' }>;
+export type MailboxFault = Exclude<FaultRule, ReplyFault>;
 
 /** A rule and how often it was looked at and struck. */
 export interface ActiveFault {

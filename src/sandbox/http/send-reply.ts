@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ReplyFault } from './fault-rule.ts';
+import type { ReplyFault } from './faults.ts';
 import type { ReadyReply, Reply } from './reply.ts';
 
 type Headers = Readonly<Record<string, string | number>>;

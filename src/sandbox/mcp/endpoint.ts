@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { envelope } from '../http/mailbox-envelope.ts';
-import { Refusal } from '../http/refusal.ts';
+import { envelope, Refusal } from '../http/refusal.ts';
 import { sendReady } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 

@@ -10,8 +10,7 @@ import {
   MOST_ANSWER_BYTES,
   openForward,
 } from './forward.ts';
-import { toolInput, toolRequest } from './tool-input.ts';
-import { TOOL_OUTPUT } from './tool-output.ts';
+import { TOOL_OUTPUT, toolInput, toolRequest } from './tool-schemas.ts';
 
 const jsonObject = z.record(z.string(), z.unknown());
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
-import { readHeaderBlock } from './header-block.ts';
+import { readHeaderBlock } from './headers.ts';
 
 export interface OutgoingAttachment {
   readonly filename: string | null;

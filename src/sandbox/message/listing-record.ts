@@ -1,7 +1,6 @@
 import { parseHeaderDate } from '../../mail/header-date.ts';
 import type { Address, ListedAttachment } from '../../mail/words.ts';
-import { readHeaderBlock } from './header-block.ts';
-import { decodeAddresses, decodeHeader } from './header-text.ts';
+import { decodeAddresses, decodeHeader, readHeaderBlock } from './headers.ts';
 import { isPlainBody, type Part, partHeaders, readParts } from './structure.ts';
 import { decodedBody, decodedLength } from './transfer-encoding.ts';
 

@@ -1,5 +1,4 @@
-import { headerEnd, readHeaderBlock } from './header-block.ts';
-import { decodeHeader } from './header-text.ts';
+import { decodeHeader, headerEnd, readHeaderBlock } from './headers.ts';
 import { partHeaders, readParts } from './structure.ts';
 import { decodedBody } from './transfer-encoding.ts';
 

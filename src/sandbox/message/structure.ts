@@ -1,6 +1,5 @@
 import libmime from 'libmime';
-import { readHeaderBlock } from './header-block.ts';
-import { decodeHeader } from './header-text.ts';
+import { decodeHeader, readHeaderBlock } from './headers.ts';
 
 /** A leaf of the MIME tree, as offsets into the raw source. */
 export interface Part {

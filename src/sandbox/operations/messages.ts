@@ -9,7 +9,6 @@ import { invalid } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import { assertThere } from '../seed/file-block.ts';
 import type { Entry } from '../store/folder.ts';
-import { messageJson } from '../store/message-json.ts';
 import {
   bodyOf,
   type Call,
@@ -28,7 +27,7 @@ export function listMessages(call: Call): Reply {
   const { store } = call.service;
   const entries = folder.page(field, descending, pageOffset(page), page.perPage, store.facts);
   return pageReply(
-    entries.map((entry) => messageJson(store, folder, entry)),
+    entries.map((entry) => store.records.messageJson(folder, entry)),
     page,
     folder.count,
   );
@@ -42,7 +41,7 @@ export function getMessage(call: Call): Reply {
   return {
     kind: 'text',
     status: 200,
-    text: `{"data":${messageJson(call.service.store, folder, entry)}}`,
+    text: `{"data":${call.service.store.records.messageJson(folder, entry)}}`,
   };
 }
 

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ReplyFault } from '../http/fault-rule.ts';
-import type { Faults } from '../http/faults.ts';
-import { statusRefusal } from '../http/mailbox-envelope.ts';
-import { applyMailboxFault } from '../http/mailbox-fault.ts';
-import { Refusal } from '../http/refusal.ts';
+import type { Faults, ReplyFault } from '../http/faults.ts';
+import { applyMailboxFault } from '../http/outside-changes.ts';
+import { Refusal, statusRefusal } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
 import { readJsonBody } from '../http/request-body.ts';
 import type { RequestLog } from '../http/request-log.ts';

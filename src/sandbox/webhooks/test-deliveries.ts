@@ -1,5 +1,5 @@
-import { RateWindow } from '../http/rate-window.ts';
 import { Refusal } from '../http/refusal.ts';
+import { RateWindow } from '../http/request-rate.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { DeliveryOutcome } from './deliver-once.ts';
 import type { Deliveries } from './deliveries.ts';

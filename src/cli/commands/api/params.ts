@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ParamValues } from '../../../api/request-path.ts';
+import type { ParamValues } from '../../../api/request-url.ts';
 import { operationError, usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { describeParam, type Operation, type Param, readParam } from '../../../wire/operation.ts';

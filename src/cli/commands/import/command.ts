@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Command } from 'commander';
-import { locateDataDir } from '../../../config/data-dir.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
 import { importMail } from '../../../engine/import-mail.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { StateFile } from '../state/state-file.ts';
-import type { LoggedDelivery } from './judge.ts';
+import type { DeliveryLogRecord } from '../wire/platform-records.ts';
 
 /** Where the log is kept: the archive's state. */
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
@@ -9,17 +9,20 @@ const SCOPE = 'delivery-log';
 /** Entries of one account; about 100 kB. */
 const MOST = 500;
 
-const shape = z.array(
-  z.object({
-    at: z.number(),
-    mailbox: z.string(),
-    url: z.string(),
-    success: z.boolean(),
-    attempts: z.number(),
-    mostAttempts: z.number(),
-    durationMs: z.number(),
-  }),
-);
+/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
+const loggedDelivery = z.object({
+  at: z.number(),
+  /** Address of the mailbox. */
+  mailbox: z.string(),
+  url: z.string(),
+  success: z.boolean(),
+  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
+  attempts: z.number(),
+  mostAttempts: z.number(),
+  durationMs: z.number(),
+});
+export type LoggedDelivery = Readonly<z.output<typeof loggedDelivery>>;
+const shape = z.array(loggedDelivery);
 
 /** The deliveries of an account's webhooks that are remembered, newest first. */
 export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string): LoggedDelivery[] {
@@ -50,4 +53,19 @@ export function mergedDeliveries(
 /** Returns a key that distinguishes one entry of the log from the others: it has no id of its own. */
 export function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
+}
+
+/**
+ * Returns how many attempts an entry of the delivery log reports.
+ *
+ * The service counts retries, of which the first attempt is none, and has no state "pending": a delivery that was never
+ * tried has neither succeeded, nor been retried, nor taken any time.
+ */
+export function attemptsOf({
+  is_successful: isSuccessful,
+  duration,
+  retry_count: retries,
+}: DeliveryLogRecord): number {
+  const isUntried = !isSuccessful && retries === 0 && duration === 0;
+  return isUntried ? 0 : retries + 1;
 }
