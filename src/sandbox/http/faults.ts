@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type Random, randomFrom } from '../seed/random.ts';
+import { statusRefusal } from './refusal.ts';
 
 /** Which requests a fault meets, and how often. */
 const target = {
@@ -106,9 +107,15 @@ export const faultRule = z.discriminatedUnion('kind', [
 ]);
 export type FaultRule = z.output<typeof faultRule>;
 export type FaultInput = z.input<typeof faultRule>;
+export type MailboxFault = Extract<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'renumber' }>;
 /** Faults of the answer itself. */
-export type ReplyFault = Exclude<FaultRule, { kind: 'arrive' | 'move' | 'vanish' | 'renumber' }>;
-export type MailboxFault = Exclude<FaultRule, ReplyFault>;
+export type ReplyFault = Exclude<FaultRule, MailboxFault>;
+
+/** The faults of one request, by what they concern. */
+export interface StruckFaults {
+  readonly ofReply: readonly ReplyFault[];
+  readonly ofMailbox: readonly MailboxFault[];
+}
 
 /** A rule and how often it was looked at and struck. */
 export interface ActiveFault {
@@ -118,16 +125,9 @@ export interface ActiveFault {
   readonly hits: number;
 }
 
-interface Tracked {
-  readonly id: number;
-  readonly rule: FaultRule;
-  seen: number;
-  hits: number;
-}
-
 /** The faults that were asked for. Draws come from a seed, so that a run can be had again. */
 export class Faults {
-  readonly #active: Tracked[] = [];
+  readonly #active: { id: number; rule: FaultRule; seen: number; hits: number }[] = [];
   readonly #random: Random;
   #nextId = 1;
 
@@ -162,8 +162,12 @@ export class Faults {
     this.#active.length = 0;
   }
 
-  /** The rules that strike this request, oldest first. */
-  strike(operation: string): readonly FaultRule[] {
+  /**
+   * The rules that strike this request, oldest first.
+   *
+   * @throws Refusal where a rule is a status
+   */
+  strike(operation: string): StruckFaults {
     if (this.#active.length === 0) return NONE;
     const struck: FaultRule[] = [];
     for (const fault of this.#active) {
@@ -177,8 +181,15 @@ export class Faults {
       fault.hits += 1;
       struck.push(rule);
     }
-    return struck;
+    const status = struck.find((rule) => rule.kind === 'status');
+    if (status !== undefined) throw statusRefusal(status.status, status.code, status.retryAfter);
+    const ofMailbox = struck.filter(isMailboxFault);
+    return { ofReply: struck.filter((rule) => !isMailboxFault(rule)), ofMailbox };
   }
 }
 
-const NONE: readonly FaultRule[] = [];
+const NONE: StruckFaults = { ofReply: [], ofMailbox: [] };
+
+function isMailboxFault(rule: FaultRule): rule is MailboxFault {
+  return ['arrive', 'move', 'vanish', 'renumber'].includes(rule.kind);
+}

@@ -1,25 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, Operation } from '../operations/call.ts';
 import { MAILBOX_OPERATIONS } from '../operations/table.ts';
-import { readRange } from '../seed/file-block.ts';
 import type { ServiceState } from '../service-state.ts';
-import type { Faults, MailboxFault, ReplyFault } from './faults.ts';
+import type { Faults, ReplyFault } from './faults.ts';
 import { applyMailboxFault } from './outside-changes.ts';
-import { envelope, Refusal, statusRefusal } from './refusal.ts';
+import { envelope, Refusal, statusRefusal, tooSoon, unauthorized } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
 import { AddressBlocks, RateWindow } from './request-rate.ts';
-import { type RouteMatch, RouteTable } from './route.ts';
-import { sendFaultyReply, sendReady, sendReply } from './send-reply.ts';
+import { type RouteMatch, RouteTable, splitUrl } from './route.ts';
+import { sendFaultyReply, sendReady } from './send-reply.ts';
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
-
-interface Split {
-  readonly replyFaults: readonly ReplyFault[];
-  readonly mailboxFaults: readonly MailboxFault[];
-}
 
 /** Serves the mailbox surface, and answers every path nobody else knows in its envelope. */
 export class MailboxSurface {
@@ -40,25 +33,11 @@ export class MailboxSurface {
 
   /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const started = performance.now();
-    const url = request.url ?? '/';
-    const mark = url.indexOf('?');
-    const path = mark < 0 ? url : url.slice(0, mark);
+    const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
     const match = ROUTES.match(method, path);
-    const operation = match.kind === 'found' ? match.route : null;
-    const finish = (status: number) => {
-      this.#log.record(
-        {
-          operation: operation?.id ?? 'unknown',
-          method,
-          path,
-          status,
-          durationMs: Math.round((performance.now() - started) * 1000) / 1000,
-        },
-        this.#service.now(),
-      );
-    };
+    const operation = match.kind === 'found' ? match.route.id : 'unknown';
+    const finish = this.#log.begin({ operation, method, path }, this.#service.now);
     const fail = (error: unknown) => {
       if (response.destroyed) {
         // The client went away, most likely in the middle of its body.
@@ -72,7 +51,6 @@ export class MailboxSurface {
       fail(noRoute(match));
       return;
     }
-    const query = mark < 0 ? NO_QUERY : new URLSearchParams(url.slice(mark + 1));
     try {
       const outcome = this.#answer(request, match.route, match.params, query);
       if (outcome instanceof Promise) {
@@ -97,23 +75,15 @@ export class MailboxSurface {
     if (blocked > 0) throw addressBlocked(blocked);
     const token = service.tokens.authorize(authorization, 'mailbox', service.now());
     if (token === null) {
-      throw new Refusal(
-        401,
-        'ERR_UNAUTHORIZED',
-        'The token is missing, malformed, expired or revoked',
-        {},
-        { 'www-authenticate': 'Bearer' },
-      );
+      throw unauthorized('The token is missing, malformed, expired or revoked');
     }
     this.#limit(authorization ?? '', address);
-    const { replyFaults, mailboxFaults } = split(this.#faults.strike(operation.id));
-    for (const fault of replyFaults) {
-      if (fault.kind === 'status') throw statusRefusal(fault.status, fault.code, fault.retryAfter);
-    }
+    const { ofReply: faults, ofMailbox } = this.#faults.strike(operation.id);
     const call: Call = { service, operation, token, params, query, body: undefined };
     const done = (reply: Reply): Outcome => {
-      for (const fault of mailboxFaults) applyMailboxFault(service, fault, params);
-      return { reply, faults: replyFaults };
+      const of = { mailbox: params.mailboxResourceId, folder: params.folder };
+      for (const fault of ofMailbox) applyMailboxFault(service, fault, of);
+      return { reply, faults };
     };
     if (operation.takesBody) {
       return readJsonBody(request, service.settings.maxBodyBytes)
@@ -150,27 +120,12 @@ export class MailboxSurface {
       finish(response.statusCode);
       return;
     }
-    this.#sendLater(response, reply, faults, latencyMs).then(finish, (error: unknown) => {
+    sendFaultyReply(response, reply, faults, latencyMs).then(finish, (error: unknown) => {
       // A client that went away is no failure of ours; a file that vanished while it was streamed is.
       if (!isPrematureClose(error)) this.#service.report(error);
       response.destroy();
       finish(0);
     });
-  }
-
-  async #sendLater(
-    response: ServerResponse,
-    reply: Reply,
-    faults: readonly ReplyFault[],
-    latencyMs: number,
-  ): Promise<number> {
-    if (latencyMs > 0) await delay(latencyMs);
-    if (faults.length > 0)
-      return sendFaultyReply(response, reply, faults, ({ range }) =>
-        readRange(range, Number.POSITIVE_INFINITY, false),
-      );
-    await sendReply(response, reply);
-    return response.statusCode;
   }
 }
 
@@ -188,13 +143,9 @@ function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refu
 }
 
 function addressBlocked(retryAfter: number): Refusal {
-  return new Refusal(
-    429,
-    'ERR_ADDRESS_BLOCKED',
-    'This address is blocked for a while: it kept sending requests in spite of the rate limit',
-    { retryAfter },
-    { 'retry-after': String(retryAfter) },
-  );
+  const message =
+    'This address is blocked for a while: it kept sending requests in spite of the rate limit';
+  return tooSoon('ERR_ADDRESS_BLOCKED', message, retryAfter);
 }
 
 function isPrematureClose(error: unknown): boolean {
@@ -207,24 +158,3 @@ interface Outcome {
 }
 
 const NO_FAULTS: readonly ReplyFault[] = [];
-const NO_SPLIT: Split = { replyFaults: [], mailboxFaults: [] };
-const NO_QUERY = new URLSearchParams();
-
-function split(faults: ReturnType<Faults['strike']>): Split {
-  if (faults.length === 0) return NO_SPLIT;
-  const replyFaults: ReplyFault[] = [];
-  const mailboxFaults: MailboxFault[] = [];
-  for (const fault of faults) {
-    switch (fault.kind) {
-      case 'arrive':
-      case 'move':
-      case 'vanish':
-      case 'renumber':
-        mailboxFaults.push(fault);
-        break;
-      default:
-        replyFaults.push(fault);
-    }
-  }
-  return { replyFaults, mailboxFaults };
-}

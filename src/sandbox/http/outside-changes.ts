@@ -17,14 +17,18 @@ export function deliver(
   return uid;
 }
 
-/** Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone. */
+/**
+ * Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone.
+ *
+ * @param of what the request is about, for faults that name no place
+ */
 export function applyMailboxFault(
   service: ServiceState,
   fault: MailboxFault,
-  params: Readonly<Record<string, string>>,
+  of: { readonly mailbox: string | undefined; readonly folder?: string | undefined },
 ): void {
-  const mailbox = findMailbox(service, fault.mailbox ?? params.mailbox ?? '');
-  const folder = mailbox?.folders.get(fault.folder ?? params.folder ?? 'INBOX');
+  const mailbox = findMailbox(service, fault.mailbox ?? of.mailbox ?? '');
+  const folder = mailbox?.folders.get(fault.folder ?? of.folder ?? 'INBOX');
   if (mailbox === null || folder === undefined) return;
   const { store } = service;
   switch (fault.kind) {

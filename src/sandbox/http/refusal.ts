@@ -20,6 +20,17 @@ export class Refusal extends Error {
   }
 }
 
+/** 401, in the words of the surface. */
+export function unauthorized(message: string): Refusal {
+  return new Refusal(401, 'ERR_UNAUTHORIZED', message, {}, { 'www-authenticate': 'Bearer' });
+}
+
+/** 429 that says when to come again, in seconds from now. */
+export function tooSoon(code: string, message: string, retryAfter: number): Refusal {
+  const headers = { 'retry-after': String(retryAfter) };
+  return new Refusal(429, code, message, { retryAfter }, headers);
+}
+
 /** 422: what is wrong with each field, by its path in body or query. */
 export function invalid(fields: Readonly<Record<string, readonly string[]>>): Refusal {
   const [first] = Object.entries(fields);

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { readRange } from '../seed/file-block.ts';
 import type { ReplyFault } from './faults.ts';
 import type { ReadyReply, Reply } from './reply.ts';
 
@@ -42,7 +43,7 @@ export function sendReady(response: ServerResponse, reply: ReadyReply): void {
 }
 
 /**
- * Sends an answer as faults bend it. The first fault that concerns the body wins.
+ * Sends an answer late, and as faults bend it. The first fault that concerns the body wins.
  *
  * @returns the status that was sent, 0 where the connection was broken on purpose
  */
@@ -50,11 +51,12 @@ export async function sendFaultyReply(
   response: ServerResponse,
   reply: Reply,
   faults: readonly ReplyFault[],
-  read: (reply: Reply & { kind: 'file' }) => Buffer,
+  latencyMs: number,
 ): Promise<number> {
+  if (latencyMs > 0) await delay(latencyMs);
   let bent = reply;
   for (const fault of faults) {
-    const { status, headers, body } = wholeBody(bent, read);
+    const { status, headers, body } = wholeBody(bent);
     switch (fault.kind) {
       case 'close':
         response.socket?.destroy();
@@ -98,10 +100,11 @@ function sendWhole(response: ServerResponse, status: number, headers: Headers, b
   response.end(body);
 }
 
-function wholeBody(
-  reply: Reply,
-  read: (reply: Reply & { kind: 'file' }) => Buffer,
-): { readonly status: number; readonly headers: Headers; readonly body: Buffer } {
+function wholeBody(reply: Reply): {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Buffer;
+} {
   switch (reply.kind) {
     case 'empty':
       return { status: reply.status, headers: {}, body: Buffer.alloc(0) };
@@ -114,7 +117,11 @@ function wholeBody(
     case 'bytes':
       return { status: 200, headers: { 'content-type': reply.type }, body: reply.bytes };
     case 'file':
-      return { status: 200, headers: { 'content-type': reply.type }, body: read(reply) };
+      return {
+        status: 200,
+        headers: { 'content-type': reply.type },
+        body: readRange(reply.range, Number.POSITIVE_INFINITY, false),
+      };
   }
 }
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { envelope, Refusal } from '../http/refusal.ts';
+import { envelope, Refusal, unauthorized } from '../http/refusal.ts';
 import { sendReady } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 
@@ -52,13 +52,7 @@ export class McpEndpoint {
     if (
       service.tokens.authorize(request.headers.authorization, 'mailbox', service.now()) === null
     ) {
-      throw new Refusal(
-        401,
-        'ERR_UNAUTHORIZED',
-        'The token is missing, malformed, expired or revoked',
-        {},
-        { 'www-authenticate': 'Bearer' },
-      );
+      throw unauthorized('The token is missing, malformed, expired or revoked');
     }
     this.#opened ??= open(this.#baseUrl(), service);
     await (await this.#opened).handle(request, response);

@@ -4,7 +4,7 @@ import { invalid, Refusal } from '../http/refusal.ts';
 import type { Page, Reply } from '../http/reply.ts';
 import type { Routed } from '../http/route.ts';
 import type { ServiceState } from '../service-state.ts';
-import type { Folder, SortField } from '../store/folder.ts';
+import type { Entry, Folder, SortField } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 
 /** A request that was routed and authorized, with its body read. */
@@ -18,6 +18,8 @@ export interface Call {
   readonly body: unknown;
 }
 
+export type Handler = (call: Call) => Reply | Promise<Reply>;
+
 /** An operation of the mailbox surface. */
 export interface Operation extends Routed {
   readonly id: string;
@@ -25,7 +27,7 @@ export interface Operation extends Routed {
   readonly takesBody: boolean;
   /** Statuses of 4xx and 5xx the interface declares for it. */
   readonly declared: readonly number[];
-  readonly handle: (call: Call) => Reply | Promise<Reply>;
+  readonly handle: Handler;
 }
 
 /**
@@ -33,24 +35,19 @@ export interface Operation extends Routed {
  * the operation declares for it: 404 where it does, else 403.
  */
 export function mailboxOf(call: Call): Mailbox {
-  const resourceId = call.params.mailbox ?? '';
+  const resourceId = call.params.mailboxResourceId ?? '';
+  const params = { mailboxResourceId: resourceId };
   const mailbox = call.service.store.mailboxes.get(resourceId);
   if (mailbox === undefined) {
     const status = call.operation.declared.includes(404) ? 404 : 403;
-    throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', {
-      mailboxResourceId: resourceId,
-    });
+    throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', params);
   }
   const { orderId, mailboxes } = call.token;
   if (mailbox.orderId !== orderId || (mailboxes !== null && !mailboxes.includes(resourceId))) {
-    throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', {
-      mailboxResourceId: resourceId,
-    });
+    throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', params);
   }
   if (call.service.standings.isSuspended(mailbox)) {
-    throw new Refusal(403, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended', {
-      mailboxResourceId: resourceId,
-    });
+    throw new Refusal(403, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended', params);
   }
   return mailbox;
 }
@@ -97,6 +94,15 @@ export function uidOf(call: Call): number {
   const uid = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
   if (uid < 1) throw invalid({ uid: ['must be an integer of at least 1'] });
   return uid;
+}
+
+/** The message of the path. */
+export function entryOf(call: Call): Entry {
+  const { folder } = folderOf(call);
+  const uid = uidOf(call);
+  const entry = folder.get(uid);
+  if (entry === null) throw messageMissing(call, uid);
+  return entry;
 }
 
 export function messageMissing(call: Call, uid: number): Refusal {

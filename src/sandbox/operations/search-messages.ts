@@ -105,7 +105,7 @@ function pageOfMatches(
       if (matches === null || matches(entry)) all.push(entry);
     }
   }
-  if (sort.field !== 'uid') sortBy(all, sort.field, store.facts);
+  if (sort.field !== 'uid') sortBy(all, sort.field, store);
   if (sort.descending) all.reverse();
   const offset = pageOffset(page);
   return { entries: all.slice(offset, offset + page.perPage), total: all.length };

@@ -90,7 +90,7 @@ export async function testWebhook(call: Call): Promise<Reply> {
 
 function webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook } {
   const mailbox = mailboxOf(call);
-  const id = call.params.webhook ?? '';
+  const id = call.params.webhookId ?? '';
   const webhook = call.service.webhooks.get(id);
   if (webhook === null || webhook.mailbox !== mailbox.resourceId) {
     throw new Refusal(404, 'ERR_WEBHOOK_NOT_FOUND', 'The webhook does not exist', {

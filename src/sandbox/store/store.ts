@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { type FlagSet, flagSet } from '../../mail/words.ts';
 import type { FolderRow, StoreBackend } from './backend.ts';
-import { type Entry, FlagTable, Folder, type SourceFacts } from './folder.ts';
+import { FlagTable, Folder, type SourceFacts } from './folder.ts';
 import { type Mailbox, STANDING_FOLDERS, specialUseOf, withSubfolders } from './mailbox.ts';
 import { RecordCache } from './record-cache.ts';
 import { MemoryBlock, type SourceBlock } from './source-block.ts';
@@ -29,12 +29,10 @@ export interface Placement {
  * The state of the service: mailboxes, folders, messages, raw sources. Every change goes through it, and
  * through its backend before it returns.
  */
-export class Store {
+export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
-  /** Sizes and received dates of sources, as sorting and searching ask for them. */
-  readonly facts: SourceFacts;
   readonly #backend: StoreBackend;
   readonly #flagTable = new FlagTable();
   /** How many places a source has, where it is more than one. */
@@ -44,10 +42,6 @@ export class Store {
   constructor(backend: StoreBackend) {
     this.#backend = backend;
     this.records = new RecordCache(backend);
-    this.facts = {
-      size: (source) => backend.sourceSize(source),
-      received: (source) => backend.sourceReceived(source),
-    };
     this.#open();
   }
 
@@ -198,7 +192,7 @@ export class Store {
   /** The same messages under new uids from `firstUid` on, as after a folder was deleted and made again. */
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
-      const entries: Entry[] = folder.renumber(firstUid);
+      const entries = folder.renumber(firstUid);
       for (const entry of entries) this.#backend.removeMessage(folder.id, entry.uid);
       for (const entry of entries) this.#append(folder, entry.source, entry.flags);
     });
