@@ -5,6 +5,7 @@ import type { ServiceState } from '../service-state.ts';
 import type { Folder } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Faults } from './faults.ts';
+import type { Surface } from './listener.ts';
 import { deliver, findMailbox } from './outside-changes.ts';
 import { envelope, invalid, Refusal } from './refusal.ts';
 import { dataReply, NO_CONTENT, type Reply } from './reply.ts';
@@ -62,7 +63,9 @@ const MAX_BODY_BYTES = 256 * 1024 * 1024;
  * The control endpoint of tests and demonstrations, at `/control/…`, with a token of its own: request counts,
  * faults, mail from outside, changes behind a client's back, tokens. No part of the service's interface.
  */
-export class ControlSurface {
+export class ControlSurface implements Surface {
+  readonly prefix = '/control/';
+  readonly refusal = envelope;
   readonly #service: ServiceState;
   readonly #faults: Faults;
   readonly #log: RequestLog;
@@ -161,18 +164,8 @@ export class ControlSurface {
 
   #putToken(body: z.output<typeof tokenBody>): Reply {
     const expiresAt = body.expiresAt === null ? null : Date.parse(body.expiresAt);
-    this.#service.tokens.put(
-      body.token,
-      body.surface === 'mailbox'
-        ? {
-            surface: 'mailbox',
-            orderId: body.orderId,
-            mailboxes: body.mailboxes,
-            expiresAt,
-            revokedAt: null,
-          }
-        : { surface: 'platform', userId: body.userId, expiresAt, revokedAt: null },
-    );
+    const { token, ...reach } = body;
+    this.#service.tokens.put(token, { ...reach, expiresAt, revokedAt: null });
     return NO_CONTENT;
   }
 

@@ -3,6 +3,7 @@ import type { Call, Operation } from '../operations/call.ts';
 import { MAILBOX_OPERATIONS } from '../operations/table.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Faults, ReplyFault } from './faults.ts';
+import type { Surface } from './listener.ts';
 import { applyMailboxFault } from './outside-changes.ts';
 import { envelope, Refusal, statusRefusal, tooSoon, unauthorized } from './refusal.ts';
 import type { Reply } from './reply.ts';
@@ -15,7 +16,9 @@ import { sendFaultyReply, sendReady } from './send-reply.ts';
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
 /** Serves the mailbox surface, and answers every path nobody else knows in its envelope. */
-export class MailboxSurface {
+export class MailboxSurface implements Surface {
+  readonly prefix = '';
+  readonly refusal = envelope;
   readonly #service: ServiceState;
   readonly #faults: Faults;
   readonly #log: RequestLog;

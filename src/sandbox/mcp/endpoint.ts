@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Surface } from '../http/listener.ts';
 import { envelope, Refusal, unauthorized } from '../http/refusal.ts';
 import { sendReady } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
@@ -12,7 +13,9 @@ interface Opened {
  * The MCP endpoint, at `/mcp`: the mailbox surface as tools, over streamable HTTP, for the same bearer token.
  * The MCP library is loaded with the first request that has one.
  */
-export class McpEndpoint {
+export class McpEndpoint implements Surface {
+  readonly prefix = '/mcp';
+  readonly refusal = envelope;
   readonly #service: ServiceState;
   readonly #baseUrl: () => string;
   #opened: Promise<Opened> | null = null;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Faults, ReplyFault } from '../http/faults.ts';
+import type { Surface } from '../http/listener.ts';
 import { applyMailboxFault } from '../http/outside-changes.ts';
 import { Refusal, unauthorized } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
@@ -50,7 +51,8 @@ interface Outcome {
 }
 
 /** Serves the platform surface: webhook management for mail orders. */
-export class PlatformSurface {
+export class PlatformSurface implements Surface {
+  readonly prefix = '/api/mail/';
   readonly #service: ServiceState;
   readonly #faults: Faults;
   readonly #log: RequestLog;
