@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { eachPage } from '../../src/api/client.ts';
 import { retryAfterOf } from '../../src/api/headers.ts';
-import { eachPage } from '../../src/api/pages.ts';
 import { readBaseUrl } from '../../src/api/request-url.ts';
 import { MAILBOX_OPERATIONS } from '../../src/wire/mailbox-operations.ts';
 import { type Answer, json, QUOTA, raw, startOrigin } from './local-origin.ts';
