@@ -9,20 +9,17 @@ const SCOPE = 'delivery-log';
 /** Entries of one account; about 100 kB. */
 const MOST = 500;
 
-/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
-const loggedDelivery = z.object({
-  at: z.number(),
-  /** Address of the mailbox. */
-  mailbox: z.string(),
-  url: z.string(),
-  success: z.boolean(),
-  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
-  attempts: z.number(),
-  mostAttempts: z.number(),
-  durationMs: z.number(),
-});
-export type LoggedDelivery = Readonly<z.output<typeof loggedDelivery>>;
-const shape = z.array(loggedDelivery);
+const shape = z.array(
+  z.object({
+    at: z.number(),
+    mailbox: z.string(),
+    url: z.string(),
+    success: z.boolean(),
+    attempts: z.number(),
+    mostAttempts: z.number(),
+    durationMs: z.number(),
+  }),
+);
 
 /** The deliveries of an account's webhooks that are remembered, newest first. */
 export function keptDeliveries(memory: Pick<LogMemory, 'get'>, account: string): LoggedDelivery[] {
@@ -68,4 +65,17 @@ export function attemptsOf({
 }: DeliveryLogRecord): number {
   const isUntried = !isSuccessful && retries === 0 && duration === 0;
   return isUntried ? 0 : retries + 1;
+}
+
+/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
+export interface LoggedDelivery {
+  readonly at: number;
+  /** Address of the mailbox. */
+  readonly mailbox: string;
+  readonly url: string;
+  readonly success: boolean;
+  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
+  readonly attempts: number;
+  readonly mostAttempts: number;
+  readonly durationMs: number;
 }

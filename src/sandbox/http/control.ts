@@ -101,7 +101,7 @@ export class ControlSurface implements Surface {
       case 'GET /control/faults':
         return dataReply(this.#faults.list());
       case 'POST /control/faults':
-        return dataReply({ id: this.#faults.addUnknown(await body(request)) }, 201);
+        return dataReply({ id: this.#faults.add(await body(request)) }, 201);
       case 'DELETE /control/faults':
         this.#faults.clear();
         return NO_CONTENT;

@@ -136,12 +136,7 @@ export class Faults {
   }
 
   /** @returns the rule's id. @throws ZodError for what is no rule */
-  add(input: FaultInput): number {
-    return this.addUnknown(input);
-  }
-
-  /** The same for a rule that came over the wire. */
-  addUnknown(input: unknown): number {
+  add(input: unknown): number {
     const rule = faultRule.parse(input);
     const id = this.#nextId;
     this.#nextId += 1;
@@ -151,11 +146,6 @@ export class Faults {
 
   list(): ActiveFault[] {
     return this.#active.map((fault) => ({ ...fault }));
-  }
-
-  remove(id: number): void {
-    const index = this.#active.findIndex((fault) => fault.id === id);
-    if (index >= 0) this.#active.splice(index, 1);
   }
 
   clear(): void {
