@@ -21,8 +21,7 @@ export function locateDataDir(
   if (options.data !== undefined) return path.resolve(surroundings.cwd, options.data);
   const file = locateConfig(options.config, surroundings);
   if (file === undefined) return path.resolve(surroundings.cwd, DEFAULT_DATA_DIR);
-  const raw = readConfigFile(file);
-  const dataDir = typeof raw === 'object' && raw !== null && 'dataDir' in raw ? raw.dataDir : null;
+  const dataDir = fieldOf(readConfigFile(file), 'dataDir') ?? null;
   const folder = configFolder(file, surroundings.cwd);
   if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
   if (typeof dataDir === 'string' && dataDir !== '') {

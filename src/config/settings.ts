@@ -40,20 +40,10 @@ export interface Settings {
   readonly dataDir: string;
   readonly archive: Readonly<ConfigFile['archive']>;
   readonly accounts: readonly AccountSettings[];
-  readonly rateLimit: { readonly requestsPerMinute: number; readonly concurrency: number };
-  readonly sync: {
-    readonly order: 'newest' | 'oldest';
-    readonly first: 'recent' | 'small' | 'folders';
-  };
-  readonly schedule: {
-    readonly sync: string;
-    readonly sweep: string;
-    readonly verify: string;
-    readonly prune: string | null;
-    /** IANA name, or `local`. */
-    readonly timezone: string;
-    readonly jitterSeconds: number;
-  };
+  readonly rateLimit: Readonly<ConfigFile['rateLimit']>;
+  readonly sync: Readonly<ConfigFile['sync']>;
+  /** Cron expressions; `timezone` is an IANA name, or `local`. */
+  readonly schedule: Readonly<ConfigFile['schedule']>;
   readonly brake: {
     readonly maxEndedShare: number;
     readonly minMessages: number;
@@ -63,9 +53,9 @@ export interface Settings {
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
-  readonly quota: { readonly warnPercent: number | null };
+  readonly quota: Readonly<ConfigFile['quota']>;
   readonly minFreeBytes: number;
-  readonly log: { readonly level: ConfigFile['log']['level'] };
+  readonly log: Readonly<ConfigFile['log']>;
 }
 
 export interface RetentionSettings {

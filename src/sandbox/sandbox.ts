@@ -1,5 +1,4 @@
-import { Orders } from './access/orders.ts';
-import { Standings } from './access/standings.ts';
+import { Orders, Standings } from './access/account-panel.ts';
 import { Tokens } from './access/tokens.ts';
 import { ControlSurface } from './http/control.ts';
 import { type FaultInput, Faults } from './http/faults.ts';

@@ -1,5 +1,4 @@
-import type { Orders } from './access/orders.ts';
-import type { Standings } from './access/standings.ts';
+import type { Orders, Standings } from './access/account-panel.ts';
 import type { Tokens } from './access/tokens.ts';
 import type { RateWindow } from './http/request-rate.ts';
 import type { ServiceSettings } from './settings.ts';

@@ -7,7 +7,7 @@ import type { Mailbox } from '../store/mailbox.ts';
 import type { Faults } from './faults.ts';
 import type { Surface } from './listener.ts';
 import { deliver, findMailbox } from './outside-changes.ts';
-import { envelope, invalid, Refusal } from './refusal.ts';
+import { envelope, invalid, problemsByField, Refusal } from './refusal.ts';
 import { dataReply, NO_CONTENT, type Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
@@ -82,7 +82,10 @@ export class ControlSurface implements Surface {
     this.#answer(request).then(
       (reply) => sendReply(response, reply),
       (error: unknown) =>
-        sendReply(response, envelope(error instanceof ZodError ? zodRefusal(error) : error)),
+        sendReply(
+          response,
+          envelope(error instanceof ZodError ? invalid(problemsByField(error.issues)) : error),
+        ),
     );
   }
 
@@ -181,11 +184,4 @@ export class ControlSurface implements Surface {
 
 function body(request: IncomingMessage): Promise<unknown> {
   return readJsonBody(request, MAX_BODY_BYTES);
-}
-
-function zodRefusal(error: ZodError): Refusal {
-  const fields: Record<string, string[]> = {};
-  for (const issue of error.issues)
-    fields[issue.path.map(String).join('.') || 'body'] = [issue.message];
-  return invalid(fields);
 }

@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { ReadyReply } from './reply.ts';
 
@@ -29,6 +30,19 @@ export function unauthorized(message: string): Refusal {
 export function tooSoon(code: string, message: string, retryAfter: number): Refusal {
   const headers = { 'retry-after': String(retryAfter) };
   return new Refusal(429, code, message, { retryAfter }, headers);
+}
+
+/** Problems of a body by field, each worded by `word`. A field is named by its path. */
+export function problemsByField(
+  issues: readonly z.core.$ZodIssue[],
+  word: (issue: z.core.$ZodIssue, field: string) => string = ({ message }) => message,
+): Record<string, string[]> {
+  const fields: Record<string, string[]> = {};
+  for (const issue of issues) {
+    const field = issue.path.map(String).join('.') || 'body';
+    fields[field] = [...(fields[field] ?? []), word(issue, field)];
+  }
+  return fields;
 }
 
 /** 422: what is wrong with each field, by its path in body or query. */

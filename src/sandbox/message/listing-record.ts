@@ -1,7 +1,14 @@
 import { parseHeaderDate } from '../../mail/header-date.ts';
 import type { Address, ListedAttachment } from '../../mail/words.ts';
 import { decodeAddresses, decodeHeader, readHeaderBlock } from './headers.ts';
-import { isPlainBody, type Part, partHeaders, readParts } from './structure.ts';
+import {
+  isPlainBody,
+  PART_FIELDS,
+  type Part,
+  partHeaders,
+  partsOf,
+  readParts,
+} from './structure.ts';
 import { decodedBody, decodedLength } from './transfer-encoding.ts';
 
 /** What a listing says of a message and its raw source alone decides; it never changes. */
@@ -25,10 +32,7 @@ const LISTED_FIELDS: ReadonlySet<string> = new Set([
   'bcc',
   'message-id',
   'in-reply-to',
-  'content-type',
-  'content-transfer-encoding',
-  'content-disposition',
-  'content-id',
+  ...PART_FIELDS,
 ]);
 
 /** Reads a listing record from a raw source. Never throws on malformed mail: what cannot be determined is null or empty. */
@@ -79,8 +83,7 @@ function attachmentId(part: Part): string {
 
 /** The decoded bytes of the attachment with this id. */
 export function readAttachment(source: Buffer, id: string): Buffer | null {
-  const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
-  const part = readParts(source, partHeaders(fields), bodyStart, source.length).find(
+  const part = partsOf(source).find(
     (candidate) => isAttachment(candidate) && attachmentId(candidate) === id,
   );
   return part === undefined ? null : decodedBody(source, part);

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { MailboxToken } from '../access/tokens.ts';
-import { invalid, Refusal } from '../http/refusal.ts';
+import { invalid, problemsByField, Refusal } from '../http/refusal.ts';
 import type { Page, Reply } from '../http/reply.ts';
 import type { Routed } from '../http/route.ts';
 import type { ServiceState } from '../service-state.ts';
@@ -140,10 +140,5 @@ export function sortOf(call: Call): { readonly field: SortField; readonly descen
 export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
-  const fields: Record<string, string[]> = {};
-  for (const issue of result.error.issues) {
-    const path = issue.path.map(String).join('.') || 'body';
-    fields[path] = [...(fields[path] ?? []), issue.message];
-  }
-  throw invalid(fields);
+  throw invalid(problemsByField(result.error.issues));
 }

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { PlatformWebhookRecord } from '../../wire/platform-records.ts';
-import { Refusal, tooSoon } from '../http/refusal.ts';
+import { problemsByField, Refusal, tooSoon } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import { webhookOperations } from '../webhooks/manage.ts';
@@ -19,14 +19,11 @@ import {
 export function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
-  const fields: Record<string, string[]> = {};
-  for (const issue of result.error.issues) {
-    const field = issue.path.map(String).join('.') || 'body';
+  const problems = problemsByField(result.error.issues, (issue, field) => {
     const missing = issue.code === 'invalid_type' && valueAt(call.body, issue.path) === undefined;
-    const problem = missing ? 'is required' : problemOf(issue);
-    fields[field] = [...(fields[field] ?? []), `The ${field} ${problem}.`];
-  }
-  throw refused(fields);
+    return `The ${field} ${missing ? 'is required' : problemOf(issue)}.`;
+  });
+  throw refused(problems);
 }
 
 function problemOf(issue: z.core.$ZodIssue): string {

@@ -1,5 +1,5 @@
+import type { SourceBlock } from '../store/backend.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import type { SourceBlock } from '../store/source-block.ts';
 import type { Store } from '../store/store.ts';
 import { writeMessage } from './generated/message.ts';
 import { type MailSeed, planAt, receivedAt } from './generated/plan.ts';

@@ -2,8 +2,14 @@ import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { serviceError } from '../../errors/daemon.ts';
 import type { FlagSet } from '../../mail/words.ts';
-import type { DocumentRow, FolderRow, MailboxRow, MessageRow, StoreBackend } from './backend.ts';
-import type { SourceBlock } from './source-block.ts';
+import type {
+  DocumentRow,
+  FolderRow,
+  MailboxRow,
+  MessageRow,
+  SourceBlock,
+  StoreBackend,
+} from './backend.ts';
 
 /** SQLite's application_id of a state file: "MKsb". */
 const APPLICATION_ID = 0x4d4b7362;
@@ -88,31 +94,22 @@ export class SqliteBackend implements StoreBackend {
 
   addMailbox(row: MailboxRow): void {
     this.#run(
-      'INSERT INTO mailboxes (resource_id, address, order_id) VALUES (?, ?, ?)',
-      row.resourceId,
-      row.address,
-      row.orderId,
+      'INSERT INTO mailboxes (resource_id, address, order_id) VALUES (@resourceId, @address, @orderId)',
+      row,
     );
   }
 
   addFolder(row: FolderRow): void {
     this.#run(
-      'INSERT INTO folders (id, mailbox, path, special_use, next_uid) VALUES (?, ?, ?, ?, ?)',
-      row.id,
-      row.mailbox,
-      row.path,
-      row.specialUse,
-      row.nextUid,
+      'INSERT INTO folders (id, mailbox, path, special_use, next_uid) VALUES (@id, @mailbox, @path, @specialUse, @nextUid)',
+      row,
     );
   }
 
   changeFolder(row: FolderRow): void {
     this.#run(
-      'UPDATE folders SET path = ?, special_use = ?, next_uid = ? WHERE id = ?',
-      row.path,
-      row.specialUse,
-      row.nextUid,
-      row.id,
+      'UPDATE folders SET path = @path, special_use = @specialUse, next_uid = @nextUid WHERE id = @id',
+      row,
     );
   }
 

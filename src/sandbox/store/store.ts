@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { type FlagSet, flagSet } from '../../mail/words.ts';
-import type { FolderRow, StoreBackend } from './backend.ts';
+import { type FolderRow, MemoryBlock, type SourceBlock, type StoreBackend } from './backend.ts';
 import { FlagTable, Folder, type SourceFacts } from './folder.ts';
 import { type Mailbox, STANDING_FOLDERS, specialUseOf, withSubfolders } from './mailbox.ts';
 import { RecordCache } from './record-cache.ts';
-import { MemoryBlock, type SourceBlock } from './source-block.ts';
 
 /** Mail that came in from outside or from another mailbox; moves and seeds are none. */
 export interface Arrival {
