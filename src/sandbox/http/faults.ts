@@ -32,20 +32,7 @@ export const faultRule = z.discriminatedUnion('kind', [
   /** An error in the envelope of the surface; `retryAfter` in seconds. */
   z.object({
     kind: z.literal('status'),
-    status: z.union([
-      z.literal(400),
-      z.literal(401),
-      z.literal(403),
-      z.literal(404),
-      z.literal(408),
-      z.literal(409),
-      z.literal(422),
-      z.literal(429),
-      z.literal(500),
-      z.literal(502),
-      z.literal(503),
-      z.literal(504),
-    ]),
+    status: z.literal([400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504]),
     code: z.string().optional(),
     retryAfter: z.number().min(0).optional(),
     ...target,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MAILBOX_OPERATIONS } from '../../wire/mailbox-operations.ts';
 import { type Operation, type Param, readParam } from '../../wire/operation.ts';
 import type { MailboxOperationName } from '../../wire/operations.ts';
 
@@ -154,34 +155,28 @@ const page = (record: z.ZodType) =>
   });
 const nothing = z.object({ data: z.null() });
 
-/** By operation; null where the answer is bytes, which are an embedded resource. */
-export const TOOL_OUTPUT: Readonly<Record<MailboxOperationName, z.ZodObject | null>> = {
+const OUTPUT: Readonly<Partial<Record<MailboxOperationName, z.ZodObject>>> = {
   getCurrentAccount: one(account),
-  submitFeedback: nothing,
   getQuota: one(quota),
   listFolders: page(folder),
   createFolder: one(folder),
   updateFolder: one(folder),
-  deleteFolder: nothing,
   listMessages: page(message),
-  deleteAllMessages: nothing,
   searchMessages: page(message),
   updateMessageFlags: one(flagsResult),
-  moveMessages: nothing,
-  deleteMessages: nothing,
   getMessage: one(message),
   patchMessage: one(message),
-  deleteMessage: nothing,
-  getMessageSource: null,
   getMessageText: one(messageText),
-  getMessageAttachment: null,
-  moveMessage: nothing,
-  sendEmail: nothing,
   listWebhooks: page(webhook),
   createWebhook: one(webhookWithSecret),
   getWebhook: one(webhook),
   updateWebhook: one(webhook),
-  deleteWebhook: nothing,
   regenerateWebhookSecret: one(webhookWithSecret),
   testWebhook: one(webhookTest),
 };
+
+/** What a tool answers; null where the answer is bytes, which are an embedded resource. */
+export function toolOutput(name: MailboxOperationName): z.ZodObject | null {
+  if (MAILBOX_OPERATIONS[name].response.kind === 'bytes') return null;
+  return OUTPUT[name] ?? nothing;
+}

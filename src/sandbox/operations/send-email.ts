@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
+import type { z } from 'zod';
 import { sendRequest } from '../../wire/mailbox-requests.ts';
 import { invalid, Refusal } from '../http/refusal.ts';
 import { NO_CONTENT, type Reply } from '../http/reply.ts';
@@ -195,13 +196,7 @@ const ENCODINGS: Readonly<Record<string, BufferEncoding>> = {
 const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}$/;
 
 function decodeAttachment(
-  attachment: {
-    readonly filename?: string | undefined;
-    readonly content: string;
-    readonly contentType?: string | undefined;
-    readonly cid?: string | undefined;
-    readonly encoding?: string | undefined;
-  },
+  attachment: NonNullable<z.output<typeof sendRequest>['attachments']>[number],
   index: number,
 ): OutgoingAttachment {
   const encoding = ENCODINGS[(attachment.encoding ?? 'base64').toLowerCase()];
