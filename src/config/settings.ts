@@ -58,17 +58,7 @@ export interface Settings {
   readonly log: Readonly<ConfigFile['log']>;
 }
 
-export interface RetentionSettings {
-  readonly endedAfterDays: number | null;
-  readonly draftsAfterDays: number | null;
-  readonly rules: readonly {
-    readonly mailbox?: string | undefined;
-    readonly folder?: string | undefined;
-    readonly endedAfterDays: number | null;
-  }[];
-  readonly keepAtLeast: number;
-  readonly hold: readonly ({ readonly query: string } | { readonly mailbox: string })[];
-}
+export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
 /** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
 export function settle(content: ConfigFile, file: string): Settings {

@@ -116,14 +116,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   }
 }
 
-interface Secrets {
-  readonly mailbox: string;
-  readonly platform: string;
-  readonly control: string;
-}
-
 /** Tokens that follow from the seed: a sandbox started again takes the ones a config already has. */
-function secretsOf(seed: number): Secrets {
+function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
     platform: resourceIdOf('plt_', `${seed}/platform token`).toLowerCase(),
@@ -135,7 +129,7 @@ function openService(
   options: SandboxOptions,
   seed: number,
   now: () => number,
-  secrets: Secrets,
+  secrets: ReturnType<typeof secretsOf>,
   settings: ServiceSettings,
   sender: Sender,
 ): ServiceState {

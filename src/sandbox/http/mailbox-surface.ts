@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Call, Operation } from '../operations/call.ts';
 import { MAILBOX_OPERATIONS } from '../operations/table.ts';
 import type { ServiceState } from '../service-state.ts';
-import type { Faults, ReplyFault } from './faults.ts';
+import type { Faults } from './faults.ts';
 import type { Surface } from './listener.ts';
 import { applyMailboxFault } from './outside-changes.ts';
 import { envelope, Refusal, statusRefusal, tooSoon, unauthorized } from './refusal.ts';
@@ -11,7 +11,7 @@ import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
 import { AddressBlocks, RateWindow } from './request-rate.ts';
 import { type RouteMatch, RouteTable, splitUrl } from './route.ts';
-import { sendFaultyReply, sendReady } from './send-reply.ts';
+import { type Outcome, sendFaultyReply, sendReady } from './send-reply.ts';
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
@@ -48,7 +48,7 @@ export class MailboxSurface implements Surface {
         return;
       }
       if (!(error instanceof Refusal)) this.#service.report(error);
-      this.#send(response, envelope(error), NO_FAULTS, finish);
+      this.#send(response, { reply: envelope(error), faults: [] }, finish);
     };
     if (match.kind !== 'found') {
       fail(noRoute(match));
@@ -57,8 +57,8 @@ export class MailboxSurface implements Surface {
     try {
       const outcome = this.#answer(request, match.route, match.params, query);
       if (outcome instanceof Promise) {
-        outcome.then(({ reply, faults }) => this.#send(response, reply, faults, finish), fail);
-      } else this.#send(response, outcome.reply, outcome.faults, finish);
+        outcome.then((ready) => this.#send(response, ready, finish), fail);
+      } else this.#send(response, outcome, finish);
     } catch (error) {
       fail(error);
     }
@@ -111,19 +111,15 @@ export class MailboxSurface implements Surface {
     throw statusRefusal(429, undefined, rate.retryAfterSeconds);
   }
 
-  #send(
-    response: ServerResponse,
-    reply: Reply,
-    faults: readonly ReplyFault[],
-    finish: (status: number) => void,
-  ): void {
+  #send(response: ServerResponse, outcome: Outcome, finish: (status: number) => void): void {
+    const { reply, faults } = outcome;
     const { latencyMs } = this.#service.settings;
     if (latencyMs === 0 && faults.length === 0 && reply.kind !== 'file') {
       sendReady(response, reply);
       finish(response.statusCode);
       return;
     }
-    sendFaultyReply(response, reply, faults, latencyMs).then(finish, (error: unknown) => {
+    sendFaultyReply(response, outcome, latencyMs).then(finish, (error: unknown) => {
       // A client that went away is no failure of ours; a file that vanished while it was streamed is.
       if (!isPrematureClose(error)) this.#service.report(error);
       response.destroy();
@@ -154,10 +150,3 @@ function addressBlocked(retryAfter: number): Refusal {
 function isPrematureClose(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
 }
-
-interface Outcome {
-  readonly reply: Reply;
-  readonly faults: readonly ReplyFault[];
-}
-
-const NO_FAULTS: readonly ReplyFault[] = [];

@@ -18,28 +18,16 @@ export async function sendReply(response: ServerResponse, reply: Reply): Promise
 
 /** Sends a complete answer within this turn of the event loop. */
 export function sendReady(response: ServerResponse, reply: ReadyReply): void {
-  switch (reply.kind) {
-    case 'empty':
-      response.writeHead(reply.status);
-      response.end();
-      return;
-    case 'text': {
-      const body = Buffer.from(reply.text);
-      response.writeHead(reply.status, {
-        'content-type': 'application/json; charset=utf-8',
-        'content-length': body.length,
-        ...reply.headers,
-      });
-      response.end(body);
-      return;
-    }
-    case 'bytes':
-      response.writeHead(200, {
-        'content-type': reply.type,
-        'content-length': reply.bytes.length,
-      });
-      response.end(reply.bytes);
-  }
+  const { status, headers, body } = wholeBody(reply);
+  const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
+  response.writeHead(status, { ...headers, ...length });
+  response.end(body);
+}
+
+/** An answer, and the faults that bend it. */
+export interface Outcome {
+  readonly reply: Reply;
+  readonly faults: readonly ReplyFault[];
 }
 
 /**
@@ -49,8 +37,7 @@ export function sendReady(response: ServerResponse, reply: ReadyReply): void {
  */
 export async function sendFaultyReply(
   response: ServerResponse,
-  reply: Reply,
-  faults: readonly ReplyFault[],
+  { reply, faults }: Outcome,
   latencyMs: number,
 ): Promise<number> {
   if (latencyMs > 0) await delay(latencyMs);
@@ -70,7 +57,7 @@ export async function sendFaultyReply(
         bent = { kind: 'text', status, text: brokenJson(body) };
         break;
       case 'html-page':
-        sendWhole(response, 200, { 'content-type': 'text/html; charset=utf-8' }, MAINTENANCE);
+        sendReady(response, MAINTENANCE);
         return 200;
       case 'wrong-total':
         if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'total', fault.by) };
@@ -91,14 +78,13 @@ export async function sendFaultyReply(
   return response.statusCode;
 }
 
-const MAINTENANCE = Buffer.from(
-  '<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>\n',
-);
-
-function sendWhole(response: ServerResponse, status: number, headers: Headers, body: Buffer): void {
-  response.writeHead(status, { ...headers, 'content-length': body.length });
-  response.end(body);
-}
+const MAINTENANCE: ReadyReply = {
+  kind: 'bytes',
+  type: 'text/html; charset=utf-8',
+  bytes: Buffer.from(
+    '<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>\n',
+  ),
+};
 
 function wholeBody(reply: Reply): {
   readonly status: number;

@@ -1,5 +1,5 @@
 import { parseHeaderDate } from '../../mail/header-date.ts';
-import type { Address, ListedAttachment } from '../../mail/words.ts';
+import type { ListedAttachment, Listing } from '../../mail/words.ts';
 import { decodeAddresses, decodeHeader, readHeaderBlock } from './headers.ts';
 import {
   isPlainBody,
@@ -12,17 +12,7 @@ import {
 import { decodedBody, decodedLength } from './transfer-encoding.ts';
 
 /** What a listing says of a message and its raw source alone decides; it never changes. */
-export interface ImmutableRecord {
-  readonly size: number;
-  readonly subject: string | null;
-  readonly from: Address | null;
-  readonly to: readonly Address[];
-  readonly cc: readonly Address[];
-  readonly bcc: readonly Address[];
-  readonly messageId: string | null;
-  readonly inReplyTo: string | null;
-  readonly attachments: readonly ListedAttachment[];
-}
+export type ImmutableRecord = Omit<Listing, 'uid' | 'date' | 'flags' | 'extra'>;
 
 const LISTED_FIELDS: ReadonlySet<string> = new Set([
   'subject',

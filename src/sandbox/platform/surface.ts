@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Faults, ReplyFault } from '../http/faults.ts';
+import type { Faults } from '../http/faults.ts';
 import type { Surface } from '../http/listener.ts';
 import { applyMailboxFault } from '../http/outside-changes.ts';
 import { Refusal, unauthorized } from '../http/refusal.ts';
@@ -9,7 +9,7 @@ import { readJsonBody } from '../http/request-body.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import { type RateAnswer, RequestRate } from '../http/request-rate.ts';
 import { type RouteMatch, RouteTable, splitUrl } from '../http/route.ts';
-import { sendFaultyReply } from '../http/send-reply.ts';
+import { type Outcome, sendFaultyReply } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import { readQuery } from './call.ts';
 import { PLATFORM_ROUTES, type PlatformRoute } from './table.ts';
@@ -45,11 +45,6 @@ export function platformEnvelope(error: unknown, correlationId: string): Reply {
 
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
 
-interface Outcome {
-  readonly reply: Reply;
-  readonly faults: readonly ReplyFault[];
-}
-
 /** Serves the platform surface: webhook management for mail orders. */
 export class PlatformSurface implements Surface {
   readonly prefix = '/api/mail/';
@@ -84,9 +79,7 @@ export class PlatformSurface implements Surface {
         if (!(error instanceof Refusal) && !response.destroyed) this.#service.report(error);
         return { reply: platformEnvelope(error, correlationId), faults: [] };
       })
-      .then(({ reply, faults }) =>
-        sendFaultyReply(response, reply, faults, this.#service.settings.latencyMs),
-      )
+      .then((outcome) => sendFaultyReply(response, outcome, this.#service.settings.latencyMs))
       .then(finish, (error: unknown) => {
         this.#service.report(error);
         response.destroy();

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { FlagSet } from '../../mail/words.ts';
 
 /**
@@ -55,19 +56,21 @@ export class MemoryBlock implements SourceBlock {
   }
 }
 
-export interface MailboxRow {
-  readonly resourceId: string;
-  readonly address: string;
-  readonly orderId: string;
-}
+export const mailboxRow = z.object({
+  resourceId: z.string(),
+  address: z.string(),
+  orderId: z.string(),
+});
+export type MailboxRow = Readonly<z.output<typeof mailboxRow>>;
 
-export interface FolderRow {
-  readonly id: number;
-  readonly mailbox: string;
-  readonly path: string;
-  readonly specialUse: string | null;
-  readonly nextUid: number;
-}
+export const folderRow = z.object({
+  id: z.number(),
+  mailbox: z.string(),
+  path: z.string(),
+  specialUse: z.string().nullable(),
+  nextUid: z.number(),
+});
+export type FolderRow = Readonly<z.output<typeof folderRow>>;
 
 export interface MessageRow {
   readonly uid: number;

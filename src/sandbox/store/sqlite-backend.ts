@@ -2,13 +2,15 @@ import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { serviceError } from '../../errors/daemon.ts';
 import type { FlagSet } from '../../mail/words.ts';
-import type {
-  DocumentRow,
-  FolderRow,
-  MailboxRow,
-  MessageRow,
-  SourceBlock,
-  StoreBackend,
+import {
+  type DocumentRow,
+  type FolderRow,
+  folderRow,
+  type MailboxRow,
+  type MessageRow,
+  mailboxRow,
+  type SourceBlock,
+  type StoreBackend,
 } from './backend.ts';
 
 /** SQLite's application_id of a state file: "MKsb". */
@@ -30,14 +32,6 @@ const SCHEMA = `
   );
 `;
 
-const mailboxRow = z.object({ resourceId: z.string(), address: z.string(), orderId: z.string() });
-const folderRow = z.object({
-  id: z.number(),
-  mailbox: z.string(),
-  path: z.string(),
-  specialUse: z.string().nullable(),
-  nextUid: z.number(),
-});
 const messageTuple = z.tuple([z.number(), z.number(), z.string()]);
 const flagList = z.array(z.string());
 const documentRow = z.object({ id: z.string(), body: z.string() });
