@@ -62,7 +62,7 @@ const quota = bySchema(quotaRecord);
 const messageText = bySchema(messageTextRecord);
 const flagsResult = bySchema(flagsResultRecord);
 const webhook = bySchema(webhookRecord);
-const webhookWithSecret = bySchema(webhookWithSecretRecord);
+const withSecret = bySchema(webhookWithSecretRecord);
 const webhookTest = bySchema(webhookTestRecord);
 
 /**
@@ -244,7 +244,7 @@ export class MailboxClient extends Client {
     options?: CallOptions,
   ): Promise<WebhookWithSecretRecord> {
     const params = inMailbox(mailbox);
-    return this.calls.record(OPS.createWebhook, params, fields, webhookWithSecret, options);
+    return this.calls.record(OPS.createWebhook, params, fields, withSecret, options);
   }
 
   getWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookRecord> {
@@ -267,13 +267,7 @@ export class MailboxClient extends Client {
   /** The old secret is dead at once. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
     const params = inWebhook(at);
-    return this.calls.record(
-      OPS.regenerateWebhookSecret,
-      params,
-      undefined,
-      webhookWithSecret,
-      options,
-    );
+    return this.calls.record(OPS.regenerateWebhookSecret, params, undefined, withSecret, options);
   }
 
   testWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookTestRecord> {

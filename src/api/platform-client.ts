@@ -35,7 +35,7 @@ export interface PlatformMailboxPageOptions extends PageOptions {
 }
 
 const webhook = bySchema(platformWebhookRecord);
-const webhookWithSecret = bySchema(platformWebhookWithSecretRecord);
+const withSecret = bySchema(platformWebhookWithSecretRecord);
 const webhookTest = bySchema(platformWebhookTestRecord);
 const message = bySchema(platformMessageRecord);
 const deliveryLog = bySchema(deliveryLogRecord);
@@ -81,13 +81,8 @@ export class PlatformClient extends Client {
     fields: CreateWebhookRequest,
     options?: CallOptions,
   ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
-    return this.calls.recordOrAccepted(
-      OPS.createWebhook,
-      { mailboxId },
-      fields,
-      webhookWithSecret,
-      options,
-    );
+    const params = { mailboxId };
+    return this.calls.recordOrAccepted(OPS.createWebhook, params, fields, withSecret, options);
   }
 
   getWebhook(webhookId: string, options?: CallOptions): Promise<PlatformWebhookRecord> {
@@ -117,13 +112,9 @@ export class PlatformClient extends Client {
     webhookId: string,
     options?: CallOptions,
   ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
-    return this.calls.recordOrAccepted(
-      OPS.regenerateWebhookSecret,
-      { webhookId },
-      undefined,
-      webhookWithSecret,
-      options,
-    );
+    const operation = OPS.regenerateWebhookSecret;
+    const params = { webhookId };
+    return this.calls.recordOrAccepted(operation, params, undefined, withSecret, options);
   }
 
   /** Sends one test delivery; rate limited on its own. */

@@ -81,15 +81,6 @@ export function loadGenerated(
 function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
   for (let number = 0; number < block.count; number += 1) {
     const { folder, flags } = block.place(number);
-    yield { folder: folderWithParents(store, mailbox, folder), number, flags };
+    yield { folder: store.folderWithParents(mailbox, folder), number, flags };
   }
-}
-
-/** Folders above a new one are folders as well. */
-function folderWithParents(store: Store, mailbox: Mailbox, path: string) {
-  const known = mailbox.folders.get(path);
-  if (known !== undefined) return known;
-  const end = path.lastIndexOf('.');
-  if (end > 0) folderWithParents(store, mailbox, path.slice(0, end));
-  return store.createFolder(mailbox, path);
 }

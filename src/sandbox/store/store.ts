@@ -3,7 +3,13 @@ import { EventEmitter } from 'node:events';
 import { type FlagSet, flagSet } from '../../mail/words.ts';
 import { type FolderRow, MemoryBlock, type SourceBlock, type StoreBackend } from './backend.ts';
 import { FlagTable, Folder, type SourceFacts } from './folder.ts';
-import { type Mailbox, STANDING_FOLDERS, specialUseOf, withSubfolders } from './mailbox.ts';
+import {
+  DELIMITER,
+  type Mailbox,
+  STANDING_FOLDERS,
+  specialUseOf,
+  withSubfolders,
+} from './mailbox.ts';
 import { RecordCache } from './record-cache.ts';
 
 /** Mail that came in from outside or from another mailbox; moves and seeds are none. */
@@ -75,6 +81,15 @@ export class Store implements SourceFacts {
 
   folderFor(mailbox: Mailbox, path: string): Folder {
     return mailbox.folders.get(path) ?? this.createFolder(mailbox, path);
+  }
+
+  /** The folder of a path. One that is not there is created, with the folders above it. */
+  folderWithParents(mailbox: Mailbox, path: string): Folder {
+    const end = path.lastIndexOf(DELIMITER);
+    if (end > 0 && !mailbox.folders.has(path)) {
+      this.folderWithParents(mailbox, path.slice(0, end));
+    }
+    return this.folderFor(mailbox, path);
   }
 
   /** Renames a folder and everything below it; uids stay. The caller has made sure that the new paths are free. */
