@@ -1,12 +1,12 @@
 /** What programs import from the package: an archive to read, typed clients of both surfaces, and what they throw. */
 export type { Bytes, Page } from './api/answers.ts';
+export type { PageOptions, PageOptions as PlatformPageOptions } from './api/client.ts';
 export type { RequestReport } from './api/exchange.ts';
 export {
   type FolderRef,
   MailboxClient,
   type MessagePageOptions,
   type MessageRef,
-  type PageOptions,
   type WebhookPageOptions,
   type WebhookRef,
 } from './api/mailbox-client.ts';
@@ -14,7 +14,6 @@ export {
   type DeliveryLogPageOptions,
   PlatformClient,
   type PlatformMailboxPageOptions,
-  type PlatformPageOptions,
   type PlatformWebhookPageOptions,
 } from './api/platform-client.ts';
 export {

@@ -1,14 +1,13 @@
 import type { z } from 'zod';
 import { originError } from '../errors/origin.ts';
-import { decode, typeName } from '../wire/decode.ts';
+import { decode, typeName } from '../wire/codec.ts';
 import { mailboxPagination } from '../wire/mailbox-records.ts';
 import type { Operation } from '../wire/operation.ts';
 import { platformMeta } from '../wire/platform-records.ts';
 import type { Body } from './bodies.ts';
 import type { Reply } from './exchange.ts';
 import { contentTypeOf, isEncoded } from './headers.ts';
-import { readJson } from './json.ts';
-import { looksLikeWebPage } from './web-page.ts';
+import { looksLikeWebPage, readJson } from './json.ts';
 
 /** Reads one value of an answer: `path` is where it stands, for errors. */
 export type Decoder<T> = (value: unknown, operation: string, path: string) => T;
@@ -57,12 +56,7 @@ export function recordOf<T>(operation: Operation, json: unknown, decoder: Decode
 export function pageOf<T>(operation: Operation, json: unknown, decoder: Decoder<T>): Page<T> {
   const data = field(operation, json, 'data');
   if (!Array.isArray(data)) {
-    throw originError('origin.shape', {
-      operation: operation.name,
-      path: 'data',
-      found: typeName(data),
-      expected: 'array',
-    });
+    throw misshapen(operation, 'data', data, 'array');
   }
   const items = data.map((item: unknown, i) => decoder(item, operation.name, `data[${i}]`));
   if (operation.surface === 'mailbox') {
@@ -76,14 +70,13 @@ export function pageOf<T>(operation: Operation, json: unknown, decoder: Decoder<
 
 function field(operation: Operation, json: unknown, name: string): unknown {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw originError('origin.shape', {
-      operation: operation.name,
-      path: '',
-      found: typeName(json),
-      expected: 'object',
-    });
+    throw misshapen(operation, '', json, 'object');
   }
   return Object.getOwnPropertyDescriptor(json, name)?.value;
+}
+
+function misshapen({ name }: Operation, path: string, found: unknown, expected: string): Error {
+  return originError('origin.shape', { operation: name, path, found: typeName(found), expected });
 }
 
 /** Bytes as they came, with the length and type that the service announced. The receiver deletes a file. */

@@ -60,15 +60,19 @@ export class MemoryTaker implements BodyTaker {
 /** Bytes on their way to the file before the sender is asked to pause. */
 const UNWRITTEN_BYTES = 1024 * 1024;
 
+interface SpoolTakerOptions {
+  readonly dir: string;
+  readonly inMemoryLimit: number;
+  readonly resume: () => void;
+  readonly fail: (error: Error) => void;
+}
+
 /**
  * Collects in memory up to a limit, and beyond it in a file of mode 0600. Never holds more than the limit and a
  * little in memory.
  */
 export class SpoolTaker implements BodyTaker {
-  readonly #dir: string;
-  readonly #inMemoryLimit: number;
-  readonly #resume: () => void;
-  readonly #fail: (error: Error) => void;
+  readonly #options: SpoolTakerOptions;
   #chunks: Buffer[] = [];
   #unwritten = 0;
   #size = 0;
@@ -76,23 +80,15 @@ export class SpoolTaker implements BodyTaker {
   #failure: Error | undefined;
   #writing: Promise<void> | undefined;
 
-  constructor(options: {
-    readonly dir: string;
-    readonly inMemoryLimit: number;
-    readonly resume: () => void;
-    readonly fail: (error: Error) => void;
-  }) {
-    this.#dir = options.dir;
-    this.#inMemoryLimit = options.inMemoryLimit;
-    this.#resume = options.resume;
-    this.#fail = options.fail;
+  constructor(options: SpoolTakerOptions) {
+    this.#options = options;
   }
 
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#unwritten += chunk.length;
     this.#size += chunk.length;
-    if (this.#size <= this.#inMemoryLimit) return true;
+    if (this.#size <= this.#options.inMemoryLimit) return true;
     this.#writing ??= this.#drain();
     return this.#unwritten < UNWRITTEN_BYTES;
   }
@@ -139,18 +135,18 @@ export class SpoolTaker implements BodyTaker {
         // writeFile on a handle continues where the last call ended, and writes every byte.
         await file.writeFile(bytes);
         this.#unwritten -= bytes.length;
-        this.#resume();
+        this.#options.resume();
       }
     } catch (cause) {
-      this.#failure = spoolError(this.#dir, cause);
-      this.#fail(this.#failure);
+      this.#failure = spoolError(this.#options.dir, cause);
+      this.#options.fail(this.#failure);
     } finally {
       this.#writing = undefined;
     }
   }
 
   #create(): SpoolFile {
-    const path = join(this.#dir, `source-${randomUUID()}.tmp`);
+    const path = join(this.#options.dir, `source-${randomUUID()}.tmp`);
     return { path, opened: open(path, 'wx', 0o600), hash: createHash('sha256') };
   }
 }

@@ -28,17 +28,9 @@ import type {
   SendRequest,
   UpdateWebhookRequest,
 } from '../wire/mailbox-requests.ts';
-import type { Operation } from '../wire/operation.ts';
 import { type Bytes, bySchema, type Page } from './answers.ts';
-import { eachItem, eachPage } from './pages.ts';
-import type { ParamValues } from './request-path.ts';
-import {
-  type CallOptions,
-  type ClientOptions,
-  type RawAnswer,
-  type SpoolOptions,
-  SurfaceClient,
-} from './surface-client.ts';
+import { Client, type PageOptions } from './client.ts';
+import type { CallOptions, ClientOptions, SpoolOptions } from './surface-client.ts';
 
 /** A folder of a mailbox, as the mailbox surface addresses it. */
 export interface FolderRef {
@@ -56,12 +48,6 @@ export interface WebhookRef {
   readonly webhookId: string;
 }
 
-/** `perPage` is always sent; 100 when left out. */
-export interface PageOptions extends CallOptions {
-  readonly page?: number;
-  readonly perPage?: number;
-}
-
 export interface MessagePageOptions extends PageOptions {
   readonly sort?: 'uid' | '-uid' | 'date' | '-date' | 'size' | '-size';
 }
@@ -76,7 +62,7 @@ const quota = bySchema(quotaRecord);
 const messageText = bySchema(messageTextRecord);
 const flagsResult = bySchema(flagsResultRecord);
 const webhook = bySchema(webhookRecord);
-const webhookWithSecret = bySchema(webhookWithSecretRecord);
+const withSecret = bySchema(webhookWithSecretRecord);
 const webhookTest = bySchema(webhookTestRecord);
 
 /**
@@ -85,86 +71,64 @@ const webhookTest = bySchema(webhookTestRecord);
  *
  * All throw: `MailkeepError` with the codes of `origin.ts`; the signal's reason when it aborts.
  */
-export class MailboxClient {
-  readonly #calls: SurfaceClient;
-
+export class MailboxClient extends Client {
   /** @throws base-url-invalid */
   constructor(options: ClientOptions) {
-    this.#calls = new SurfaceClient('mailbox', options);
-  }
-
-  /** Host and port of the service. */
-  get host(): string {
-    return this.#calls.host;
-  }
-
-  /** Breaks what is in flight and lets go of the connections. */
-  close(): Promise<void> {
-    return this.#calls.close();
-  }
-
-  /** Calls any operation of the mailbox surface; the answer is checked for its type only. */
-  call(
-    operation: Operation,
-    params: ParamValues,
-    body?: unknown,
-    options?: SpoolOptions,
-  ): Promise<RawAnswer> {
-    return this.#calls.raw(operation, params, body, options);
+    super('mailbox', options);
   }
 
   getCurrentAccount(options?: CallOptions): Promise<AccountRecord> {
-    return this.#calls.record(OPS.getCurrentAccount, {}, undefined, account, options);
+    return this.calls.record(OPS.getCurrentAccount, {}, undefined, account, options);
   }
 
   /** At most one in ten seconds for a customer. */
   submitFeedback(mailbox: string, feedback: FeedbackRequest, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.submitFeedback, inMailbox(mailbox), feedback, options);
+    return this.calls.done(OPS.submitFeedback, inMailbox(mailbox), feedback, options);
   }
 
   getQuota(mailbox: string, options?: CallOptions): Promise<QuotaRecord> {
-    return this.#calls.record(OPS.getQuota, inMailbox(mailbox), undefined, quota, options);
+    return this.calls.record(OPS.getQuota, inMailbox(mailbox), undefined, quota, options);
   }
 
   listFolders(mailbox: string, options?: PageOptions): Promise<Page<FolderRecord>> {
     const params = { ...inMailbox(mailbox), ...paging(options) };
-    return this.#calls.page(OPS.listFolders, params, undefined, folder, options);
+    return this.calls.page(OPS.listFolders, params, undefined, folder, options);
   }
 
   eachFolder(mailbox: string, options?: CallOptions): AsyncGenerator<FolderRecord, void> {
-    return this.#each(OPS.listFolders, (page) => this.listFolders(mailbox, { ...options, page }));
+    return this.each(OPS.listFolders, (page) => this.listFolders(mailbox, { ...options, page }));
   }
 
   /** `name` is the full path of the new folder. */
   createFolder(mailbox: string, name: string, options?: CallOptions): Promise<FolderRecord> {
-    return this.#calls.record(OPS.createFolder, inMailbox(mailbox), { name }, folder, options);
+    return this.calls.record(OPS.createFolder, inMailbox(mailbox), { name }, folder, options);
   }
 
   /** Renames a folder. */
   updateFolder(at: FolderRef, name: string, options?: CallOptions): Promise<FolderRecord> {
-    return this.#calls.record(OPS.updateFolder, inFolder(at), { name }, folder, options);
+    return this.calls.record(OPS.updateFolder, inFolder(at), { name }, folder, options);
   }
 
   /** Deletes the folder, its subfolders and all their messages for good. */
   deleteFolder(at: FolderRef, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.deleteFolder, inFolder(at), undefined, options);
+    return this.calls.done(OPS.deleteFolder, inFolder(at), undefined, options);
   }
 
   listMessages(at: FolderRef, options?: MessagePageOptions): Promise<Page<Listing>> {
     const params = { ...inFolder(at), ...paging(options), sort: options?.sort };
-    return this.#calls.page(OPS.listMessages, params, undefined, decodeListing, options);
+    return this.calls.page(OPS.listMessages, params, undefined, decodeListing, options);
   }
 
   eachMessage(
     at: FolderRef,
     options?: Omit<MessagePageOptions, 'page'>,
   ): AsyncGenerator<Listing, void> {
-    return this.#each(OPS.listMessages, (page) => this.listMessages(at, { ...options, page }));
+    return this.each(OPS.listMessages, (page) => this.listMessages(at, { ...options, page }));
   }
 
   /** Deletes every message of the folder for good. */
   deleteAllMessages(at: FolderRef, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.deleteAllMessages, inFolder(at), undefined, options);
+    return this.calls.done(OPS.deleteAllMessages, inFolder(at), undefined, options);
   }
 
   searchMessages(
@@ -173,7 +137,7 @@ export class MailboxClient {
     options?: MessagePageOptions,
   ): Promise<Page<Listing>> {
     const params = { ...inFolder(at), ...paging(options), sort: options?.sort };
-    return this.#calls.page(OPS.searchMessages, params, criteria, decodeListing, options);
+    return this.calls.page(OPS.searchMessages, params, criteria, decodeListing, options);
   }
 
   eachFound(
@@ -181,7 +145,7 @@ export class MailboxClient {
     criteria: SearchRequest,
     options?: Omit<MessagePageOptions, 'page'>,
   ): AsyncGenerator<Listing, void> {
-    return this.#each(OPS.searchMessages, (page) =>
+    return this.each(OPS.searchMessages, (page) =>
       this.searchMessages(at, criteria, { ...options, page }),
     );
   }
@@ -192,7 +156,7 @@ export class MailboxClient {
     change: MessageFlagsRequest,
     options?: CallOptions,
   ): Promise<FlagsResultRecord> {
-    return this.#calls.record(OPS.updateMessageFlags, inFolder(at), change, flagsResult, options);
+    return this.calls.record(OPS.updateMessageFlags, inFolder(at), change, flagsResult, options);
   }
 
   /** Up to 100 messages. */
@@ -202,16 +166,16 @@ export class MailboxClient {
     targetFolder: string,
     options?: CallOptions,
   ): Promise<void> {
-    return this.#calls.done(OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
+    return this.calls.done(OPS.moveMessages, inFolder(at), { uids, targetFolder }, options);
   }
 
   /** Deletes up to 100 messages for good. */
   deleteMessages(at: FolderRef, uids: number[], options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.deleteMessages, inFolder(at), { uids }, options);
+    return this.calls.done(OPS.deleteMessages, inFolder(at), { uids }, options);
   }
 
   getMessage(at: MessageRef, options?: CallOptions): Promise<Listing> {
-    return this.#calls.record(OPS.getMessage, inMessage(at), undefined, decodeListing, options);
+    return this.calls.record(OPS.getMessage, inMessage(at), undefined, decodeListing, options);
   }
 
   patchMessage(
@@ -219,12 +183,12 @@ export class MailboxClient {
     change: PatchMessageRequest,
     options?: CallOptions,
   ): Promise<Listing> {
-    return this.#calls.record(OPS.patchMessage, inMessage(at), change, decodeListing, options);
+    return this.calls.record(OPS.patchMessage, inMessage(at), change, decodeListing, options);
   }
 
   /** Deletes the message for good. */
   deleteMessage(at: MessageRef, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.deleteMessage, inMessage(at), undefined, options);
+    return this.calls.done(OPS.deleteMessage, inMessage(at), undefined, options);
   }
 
   /**
@@ -234,12 +198,12 @@ export class MailboxClient {
    * @throws origin.not-mail for anything of another type, origin.too-large, spool-failed
    */
   getMessageSource(at: MessageRef, options?: SpoolOptions): Promise<Bytes> {
-    return this.#calls.bytes(OPS.getMessageSource, inMessage(at), options);
+    return this.calls.bytes(OPS.getMessageSource, inMessage(at), options);
   }
 
   /** The rendered text and HTML. The service marks the message as read. */
   getMessageText(at: MessageRef, options?: CallOptions): Promise<MessageTextRecord> {
-    return this.#calls.record(OPS.getMessageText, inMessage(at), undefined, messageText, options);
+    return this.calls.record(OPS.getMessageText, inMessage(at), undefined, messageText, options);
   }
 
   /** One attachment, decoded; as a file where it is too large for memory. */
@@ -249,28 +213,28 @@ export class MailboxClient {
     options?: SpoolOptions,
   ): Promise<Bytes> {
     const params = { ...inMessage(at), attachmentId };
-    return this.#calls.bytes(OPS.getMessageAttachment, params, options);
+    return this.calls.bytes(OPS.getMessageAttachment, params, options);
   }
 
   moveMessage(at: MessageRef, targetFolder: string, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.moveMessage, inMessage(at), { targetFolder }, options);
+    return this.calls.done(OPS.moveMessage, inMessage(at), { targetFolder }, options);
   }
 
   /** Sends a message, a reply (`inReplyTo`) or a forward (`forwardOf`). */
   sendEmail(mailbox: string, mail: SendRequest, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.sendEmail, inMailbox(mailbox), mail, options);
+    return this.calls.done(OPS.sendEmail, inMailbox(mailbox), mail, options);
   }
 
   listWebhooks(mailbox: string, options?: WebhookPageOptions): Promise<Page<WebhookRecord>> {
     const params = { ...inMailbox(mailbox), ...paging(options), status: options?.status };
-    return this.#calls.page(OPS.listWebhooks, params, undefined, webhook, options);
+    return this.calls.page(OPS.listWebhooks, params, undefined, webhook, options);
   }
 
   eachWebhook(
     mailbox: string,
     options?: Omit<WebhookPageOptions, 'page'>,
   ): AsyncGenerator<WebhookRecord, void> {
-    return this.#each(OPS.listWebhooks, (page) => this.listWebhooks(mailbox, { ...options, page }));
+    return this.each(OPS.listWebhooks, (page) => this.listWebhooks(mailbox, { ...options, page }));
   }
 
   /** The secret is shown here and never again. */
@@ -280,11 +244,11 @@ export class MailboxClient {
     options?: CallOptions,
   ): Promise<WebhookWithSecretRecord> {
     const params = inMailbox(mailbox);
-    return this.#calls.record(OPS.createWebhook, params, fields, webhookWithSecret, options);
+    return this.calls.record(OPS.createWebhook, params, fields, withSecret, options);
   }
 
   getWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookRecord> {
-    return this.#calls.record(OPS.getWebhook, inWebhook(at), undefined, webhook, options);
+    return this.calls.record(OPS.getWebhook, inWebhook(at), undefined, webhook, options);
   }
 
   updateWebhook(
@@ -292,35 +256,22 @@ export class MailboxClient {
     fields: UpdateWebhookRequest,
     options?: CallOptions,
   ): Promise<WebhookRecord> {
-    return this.#calls.record(OPS.updateWebhook, inWebhook(at), fields, webhook, options);
+    return this.calls.record(OPS.updateWebhook, inWebhook(at), fields, webhook, options);
   }
 
   /** Deletes the webhook for good. */
   deleteWebhook(at: WebhookRef, options?: CallOptions): Promise<void> {
-    return this.#calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
+    return this.calls.done(OPS.deleteWebhook, inWebhook(at), undefined, options);
   }
 
   /** The old secret is dead at once. */
   regenerateWebhookSecret(at: WebhookRef, options?: CallOptions): Promise<WebhookWithSecretRecord> {
     const params = inWebhook(at);
-    return this.#calls.record(
-      OPS.regenerateWebhookSecret,
-      params,
-      undefined,
-      webhookWithSecret,
-      options,
-    );
+    return this.calls.record(OPS.regenerateWebhookSecret, params, undefined, withSecret, options);
   }
 
   testWebhook(at: WebhookRef, options?: CallOptions): Promise<WebhookTestRecord> {
-    return this.#calls.record(OPS.testWebhook, inWebhook(at), undefined, webhookTest, options);
-  }
-
-  #each<T>(
-    operation: Operation,
-    read: (page: number) => Promise<Page<T>>,
-  ): AsyncGenerator<T, void, undefined> {
-    return eachItem(eachPage(operation, this.host, read));
+    return this.calls.record(OPS.testWebhook, inWebhook(at), undefined, webhookTest, options);
   }
 }
 

@@ -1,5 +1,4 @@
 import type { CreateWebhookRequest, UpdateWebhookRequest } from '../wire/mailbox-requests.ts';
-import type { Operation } from '../wire/operation.ts';
 import { PLATFORM_OPERATIONS as OPS } from '../wire/platform-operations.ts';
 import {
   type DeliveryLogRecord,
@@ -16,41 +15,27 @@ import {
   platformWebhookWithSecretRecord,
 } from '../wire/platform-records.ts';
 import { bySchema, type Page } from './answers.ts';
-import { eachItem, eachPage } from './pages.ts';
-import type { ParamValues } from './request-path.ts';
-import {
-  type Accepted,
-  type CallOptions,
-  type ClientOptions,
-  type RawAnswer,
-  type SpoolOptions,
-  SurfaceClient,
-} from './surface-client.ts';
+import { Client, type PageOptions } from './client.ts';
+import type { Accepted, CallOptions, ClientOptions } from './surface-client.ts';
 
-/** `perPage` is always sent; 100 when left out. */
-export interface PlatformPageOptions extends CallOptions {
-  readonly page?: number;
-  readonly perPage?: number;
-}
-
-export interface PlatformWebhookPageOptions extends PlatformPageOptions {
+export interface PlatformWebhookPageOptions extends PageOptions {
   /** Only those of this mailbox, by its resource id. */
   readonly mailboxId?: string;
   readonly status?: 'active' | 'paused' | 'disabled';
 }
 
-export interface DeliveryLogPageOptions extends PlatformPageOptions {
+export interface DeliveryLogPageOptions extends PageOptions {
   /** Only those of this mailbox, by its resource id. */
   readonly mailboxId?: string;
 }
 
-export interface PlatformMailboxPageOptions extends PlatformPageOptions {
+export interface PlatformMailboxPageOptions extends PageOptions {
   readonly search?: string;
   readonly sort?: string;
 }
 
 const webhook = bySchema(platformWebhookRecord);
-const webhookWithSecret = bySchema(platformWebhookWithSecretRecord);
+const withSecret = bySchema(platformWebhookWithSecretRecord);
 const webhookTest = bySchema(platformWebhookTestRecord);
 const message = bySchema(platformMessageRecord);
 const deliveryLog = bySchema(deliveryLogRecord);
@@ -64,32 +49,10 @@ const mailbox = bySchema(platformMailboxRecord);
  * All throw: `MailkeepError` with the codes of `origin.ts`; the signal's reason when it aborts. This surface
  * says 404 where the token may not see a resource.
  */
-export class PlatformClient {
-  readonly #calls: SurfaceClient;
-
+export class PlatformClient extends Client {
   /** @throws base-url-invalid */
   constructor(options: ClientOptions) {
-    this.#calls = new SurfaceClient('platform', options);
-  }
-
-  /** Host and port of the service. */
-  get host(): string {
-    return this.#calls.host;
-  }
-
-  /** Breaks what is in flight and lets go of the connections. */
-  close(): Promise<void> {
-    return this.#calls.close();
-  }
-
-  /** Calls any operation of the platform surface; the answer is checked for its type only. */
-  call(
-    operation: Operation,
-    params: ParamValues,
-    body?: unknown,
-    options?: SpoolOptions,
-  ): Promise<RawAnswer> {
-    return this.#calls.raw(operation, params, body, options);
+    super('platform', options);
   }
 
   listWebhooks(
@@ -102,14 +65,14 @@ export class PlatformClient {
       status: options?.status,
       ...paging(options),
     };
-    return this.#calls.page(OPS.listWebhooks, params, undefined, webhook, options);
+    return this.calls.page(OPS.listWebhooks, params, undefined, webhook, options);
   }
 
   eachWebhook(
     orderId: string,
     options?: Omit<PlatformWebhookPageOptions, 'page'>,
   ): AsyncGenerator<PlatformWebhookRecord, void> {
-    return this.#each(OPS.listWebhooks, (page) => this.listWebhooks(orderId, { ...options, page }));
+    return this.each(OPS.listWebhooks, (page) => this.listWebhooks(orderId, { ...options, page }));
   }
 
   /** The secret is shown here and never again. */
@@ -118,17 +81,12 @@ export class PlatformClient {
     fields: CreateWebhookRequest,
     options?: CallOptions,
   ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
-    return this.#calls.recordOrAccepted(
-      OPS.createWebhook,
-      { mailboxId },
-      fields,
-      webhookWithSecret,
-      options,
-    );
+    const params = { mailboxId };
+    return this.calls.recordOrAccepted(OPS.createWebhook, params, fields, withSecret, options);
   }
 
   getWebhook(webhookId: string, options?: CallOptions): Promise<PlatformWebhookRecord> {
-    return this.#calls.record(OPS.getWebhook, { webhookId }, undefined, webhook, options);
+    return this.calls.record(OPS.getWebhook, { webhookId }, undefined, webhook, options);
   }
 
   updateWebhook(
@@ -137,7 +95,7 @@ export class PlatformClient {
     options?: CallOptions,
   ): Promise<PlatformWebhookRecord | Accepted> {
     const params = { webhookId };
-    return this.#calls.recordOrAccepted(OPS.updateWebhook, params, fields, webhook, options);
+    return this.calls.recordOrAccepted(OPS.updateWebhook, params, fields, webhook, options);
   }
 
   /** Deletes the webhook for good. */
@@ -146,7 +104,7 @@ export class PlatformClient {
     options?: CallOptions,
   ): Promise<PlatformMessageRecord | Accepted> {
     const params = { webhookId };
-    return this.#calls.recordOrAccepted(OPS.deleteWebhook, params, undefined, message, options);
+    return this.calls.recordOrAccepted(OPS.deleteWebhook, params, undefined, message, options);
   }
 
   /** The old secret is dead at once. */
@@ -154,13 +112,9 @@ export class PlatformClient {
     webhookId: string,
     options?: CallOptions,
   ): Promise<PlatformWebhookWithSecretRecord | Accepted> {
-    return this.#calls.recordOrAccepted(
-      OPS.regenerateWebhookSecret,
-      { webhookId },
-      undefined,
-      webhookWithSecret,
-      options,
-    );
+    const operation = OPS.regenerateWebhookSecret;
+    const params = { webhookId };
+    return this.calls.recordOrAccepted(operation, params, undefined, withSecret, options);
   }
 
   /** Sends one test delivery; rate limited on its own. */
@@ -169,7 +123,7 @@ export class PlatformClient {
     options?: CallOptions,
   ): Promise<PlatformWebhookTestRecord | Accepted> {
     const params = { webhookId };
-    return this.#calls.recordOrAccepted(OPS.testWebhook, params, undefined, webhookTest, options);
+    return this.calls.recordOrAccepted(OPS.testWebhook, params, undefined, webhookTest, options);
   }
 
   listDeliveryLogs(
@@ -177,14 +131,14 @@ export class PlatformClient {
     options?: DeliveryLogPageOptions,
   ): Promise<Page<DeliveryLogRecord>> {
     const params = { orderId, mailbox_id: options?.mailboxId, ...paging(options) };
-    return this.#calls.page(OPS.listDeliveryLogs, params, undefined, deliveryLog, options);
+    return this.calls.page(OPS.listDeliveryLogs, params, undefined, deliveryLog, options);
   }
 
   eachDeliveryLog(
     orderId: string,
     options?: Omit<DeliveryLogPageOptions, 'page'>,
   ): AsyncGenerator<DeliveryLogRecord, void> {
-    return this.#each(OPS.listDeliveryLogs, (page) =>
+    return this.each(OPS.listDeliveryLogs, (page) =>
       this.listDeliveryLogs(orderId, { ...options, page }),
     );
   }
@@ -194,26 +148,19 @@ export class PlatformClient {
     options?: PlatformMailboxPageOptions,
   ): Promise<Page<PlatformMailboxRecord>> {
     const params = { orderId, search: options?.search, sort: options?.sort, ...paging(options) };
-    return this.#calls.page(OPS.listMailboxes, params, undefined, mailbox, options);
+    return this.calls.page(OPS.listMailboxes, params, undefined, mailbox, options);
   }
 
   eachMailbox(
     orderId: string,
     options?: Omit<PlatformMailboxPageOptions, 'page'>,
   ): AsyncGenerator<PlatformMailboxRecord, void> {
-    return this.#each(OPS.listMailboxes, (page) =>
+    return this.each(OPS.listMailboxes, (page) =>
       this.listMailboxes(orderId, { ...options, page }),
     );
   }
-
-  #each<T>(
-    operation: Operation,
-    read: (page: number) => Promise<Page<T>>,
-  ): AsyncGenerator<T, void, undefined> {
-    return eachItem(eachPage(operation, this.host, read));
-  }
 }
 
-function paging(options: PlatformPageOptions | undefined) {
+function paging(options: PageOptions | undefined) {
   return { page: options?.page, per_page: options?.perPage ?? 100 };
 }

@@ -1,12 +1,17 @@
-import { type OriginAnswer, OriginRefusal, originError } from '../errors/origin.ts';
-import { decodeIfFits } from '../wire/decode.ts';
+import {
+  type OriginAnswer,
+  type OriginFacts,
+  OriginRefusal,
+  originError,
+  type RefusalCode,
+} from '../errors/origin.ts';
+import { decodeIfFits } from '../wire/codec.ts';
 import { mailboxErrorRecord } from '../wire/mailbox-records.ts';
 import type { Operation } from '../wire/operation.ts';
 import { platformErrorRecord } from '../wire/platform-records.ts';
 import type { Reply } from './exchange.ts';
 import { contentTypeOf, retryAfterOf } from './headers.ts';
-import { readJson } from './json.ts';
-import { looksLikeWebPage } from './web-page.ts';
+import { looksLikeWebPage, readJson } from './json.ts';
 
 /** The code of the mailbox surface for a mailbox that is not there, whatever the status. */
 const MAILBOX_NOT_FOUND = 'ERR_MAILBOX_NOT_FOUND';
@@ -37,35 +42,15 @@ export function refusalOf(operation: Operation, host: string, reply: Reply, now:
   const { code, answer } = readEnvelope(operation, bytes);
   const retryAfterMs = retryAfterOf(reply.headers, now);
   const facts = { operation: operation.name, host, status, code };
-  if (status === 401) {
-    return new OriginRefusal(
-      'auth.refused',
-      { operation: operation.name, host },
-      status,
-      answer,
-      retryAfterMs,
-    );
-  }
+  const refused = <C extends RefusalCode>(code: C, facts: OriginFacts[C], retryable = false) =>
+    new OriginRefusal(code, facts, status, answer, retryAfterMs, { retryable });
+  if (status === 401) return refused('auth.refused', { operation: operation.name, host });
   if (status === 429) {
-    const waitMs = retryAfterMs ?? 0;
-    return new OriginRefusal(
-      'origin.rate-limited',
-      { ...facts, waitMs },
-      status,
-      answer,
-      retryAfterMs,
-      { retryable: true },
-    );
+    return refused('origin.rate-limited', { ...facts, waitMs: retryAfterMs ?? 0 }, true);
   }
-  if (code === MAILBOX_NOT_FOUND) {
-    return new OriginRefusal('origin.mailbox-not-found', facts, status, answer, retryAfterMs);
-  }
-  if (status === 403) {
-    return new OriginRefusal('origin.forbidden', facts, status, answer, retryAfterMs);
-  }
-  return new OriginRefusal('origin.status', facts, status, answer, retryAfterMs, {
-    retryable: PASSING.has(status),
-  });
+  if (code === MAILBOX_NOT_FOUND) return refused('origin.mailbox-not-found', facts);
+  if (status === 403) return refused('origin.forbidden', facts);
+  return refused('origin.status', facts, PASSING.has(status));
 }
 
 interface Envelope {

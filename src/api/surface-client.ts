@@ -4,7 +4,7 @@ import type { Clock } from '../limiter/clock.ts';
 import type { Gate } from '../limiter/gate.ts';
 import type { Lane } from '../limiter/lanes.ts';
 import { Limiter } from '../limiter/limiter.ts';
-import { encodeBody } from '../wire/encode.ts';
+import { encodeBody } from '../wire/codec.ts';
 import type { Operation } from '../wire/operation.ts';
 import {
   type Bytes,
@@ -15,12 +15,11 @@ import {
   pageOf,
   recordOf,
 } from './answers.ts';
-import { readBaseUrl } from './base-url.ts';
 import { Credentials, type TokenReader } from './credentials.ts';
 import type { Reply, Request, RequestReport, Spool } from './exchange.ts';
 import { IN_MEMORY_BYTES, MOST_SOURCE_BYTES, TIMEOUTS, type Timeouts } from './limits.ts';
 import { refusalOf } from './refusals.ts';
-import { type ParamValues, requestPath } from './request-path.ts';
+import { type ParamValues, readBaseUrl, requestPath } from './request-url.ts';
 import { RETRY_POLICY, type Retries, type RetryPolicy, withRetries } from './retries.ts';
 import { type Send, sendInTurn } from './send.ts';
 import { openTransport, type Transport } from './transport.ts';

@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, Pool } from 'undici';
 import { onAbort } from '../limiter/on-abort.ts';
-import type { BaseUrl } from './base-url.ts';
 import { type Body, type BodyTaker, MemoryTaker, SpoolTaker } from './bodies.ts';
 import type { Reply, Request, RequestReport } from './exchange.ts';
 import { contentLengthOf } from './headers.ts';
@@ -13,6 +12,7 @@ import {
   SLOWEST_BYTES_PER_MS,
   type Timeouts,
 } from './limits.ts';
+import type { BaseUrl } from './request-url.ts';
 import { exchangeError, tooLarge, tooSlow } from './transport-errors.ts';
 
 /** One request over the wire, without patience: no retries, no limits, no redirects. */
@@ -48,12 +48,6 @@ export function openTransport(options: TransportOptions): Transport {
     bodyTimeout: timeouts.idle,
     maxHeaderSize: MOST_HEADER_BYTES,
   });
-  const settings: Settings = {
-    host: base.host,
-    timeouts,
-    now: options.now,
-    onRequest: options.onRequest,
-  };
   let sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
   return {
     send(request, token) {
@@ -61,7 +55,7 @@ export function openTransport(options: TransportOptions): Transport {
       const { headers } = sent;
       const { method, response } = request.operation;
       return new Promise((resolve, reject) => {
-        const exchange = new Exchange(settings, request, resolve, reject);
+        const exchange = new Exchange(options, request, resolve, reject);
         pool.dispatch(
           {
             path: request.path,
@@ -97,20 +91,13 @@ function headerSets(token: string, userAgent: string): HeaderSets {
   return { json: [...common, 'application/json'], bytes: [...common, '*/*'] };
 }
 
-interface Settings {
-  readonly host: string;
-  readonly timeouts: Timeouts;
-  readonly now: () => number;
-  readonly onRequest: ((report: RequestReport) => void) | undefined;
-}
-
 /**
  * Follows one request through undici's handler interface. It is used instead of `request()` because it shows
  * when undici begins to write a request (so that a write that never left may be sent again), and because the
  * ceiling stops a body while it arrives.
  */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #settings: Settings;
+  readonly #options: TransportOptions;
   readonly #request: Request;
   readonly #resolve: (reply: Reply) => void;
   readonly #reject: (error: unknown) => void;
@@ -127,16 +114,16 @@ class Exchange implements Dispatcher.DispatchHandler {
   #over = false;
 
   constructor(
-    settings: Settings,
+    options: TransportOptions,
     request: Request,
     resolve: (reply: Reply) => void,
     reject: (error: unknown) => void,
   ) {
-    this.#settings = settings;
+    this.#options = options;
     this.#request = request;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#startedAt = settings.now();
+    this.#startedAt = options.now();
   }
 
   watchSignal(): void {
@@ -162,7 +149,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#informational += 1;
       if (this.#informational > MOST_INFORMATIONAL) {
         this.#fail(
-          tooLarge(this.#request.operation, this.#settings.host, 'headers', MOST_HEADER_BYTES),
+          tooLarge(this.#request.operation, this.#options.base.host, 'headers', MOST_HEADER_BYTES),
         );
       }
       return;
@@ -201,10 +188,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       } else this.#fail(this.#tooLarge());
       return;
     }
-    const { timeouts, now } = this.#settings;
+    const { timeouts, now } = this.#options;
     const allowed = timeouts.total + this.#received / SLOWEST_BYTES_PER_MS;
     if (now() - this.#startedAt > allowed) {
-      this.#fail(tooSlow(this.#request.operation, this.#settings.host, Math.round(allowed)));
+      this.#fail(tooSlow(this.#request.operation, this.#options.base.host, Math.round(allowed)));
       return;
     }
     if (this.#taker?.take(chunk) === false) controller.pause();
@@ -222,8 +209,8 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#fail(
         exchangeError(error, {
           operation: this.#request.operation,
-          host: this.#settings.host,
-          timeouts: this.#settings.timeouts,
+          host: this.#options.base.host,
+          timeouts: this.#options.timeouts,
           sent: this.#controller !== undefined,
           answering: this.#status !== 0,
           received: this.#received,
@@ -241,7 +228,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         : operation.response.contentType === 'message/rfc822'
           ? 'source'
           : 'attachment';
-    return tooLarge(operation, this.#settings.host, what, this.#ceiling);
+    return tooLarge(operation, this.#options.base.host, what, this.#ceiling);
   }
 
   #finish(): void {
@@ -284,14 +271,14 @@ class Exchange implements Dispatcher.DispatchHandler {
   #end(): void {
     this.#over = true;
     this.#unwatch?.();
-    const { now, host, onRequest } = this.#settings;
+    const { now, base, onRequest } = this.#options;
     // What never left is no request: the origin did not see it.
     if (this.#controller === undefined) return;
     onRequest?.({
       operation: this.#request.operation.name,
       key: this.#request.key,
       surface: this.#request.operation.surface,
-      host,
+      host: base.host,
       status: this.#status,
       ms: now() - this.#startedAt,
       bytes: this.#received,

@@ -22,7 +22,7 @@ if (canBuild()) {
   process.stderr.write('mailkeep: build tools are not installed; dist/ is left as it is.\n');
 } else {
   process.stderr.write(
-    'mailkeep: build tools are not installed and there is no dist/: run npm ci without --omit=dev.\n',
+    'mailkeep: this folder is not built, and the build tools are not installed. Run "npm ci" in it (without --omit=dev), and then the same command again.\n',
   );
   process.exitCode = 1;
 }

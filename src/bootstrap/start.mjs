@@ -5,7 +5,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { needBuild, needDependencies, program, root } from './needs.mjs';
@@ -27,8 +27,16 @@ const config = locateConfig(asked < 0 ? undefined : process.argv[asked + 1], {
   cwd: process.cwd(),
   env: process.env,
 });
+/** What was started and runs still. */
+const children = new Set();
 // Ctrl-C reaches the children as well; they end, and then so do we.
 process.on('SIGINT', () => {});
+for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => endEarly(1));
+// `npm start | head`: nobody reads any more.
+process.stdout.on('error', (error) => {
+  if (error.code !== 'EPIPE') throw error;
+  void endEarly(0);
+});
 process.exitCode = config === undefined ? await demonstrate() : await mirror(config);
 
 async function mirror(file) {
@@ -41,9 +49,11 @@ async function demonstrate() {
   // It would be filled with generated mail.
   delete process.env.MAILKEEP_DATA;
   const demo = path.join(root, '.demo');
+  print('No configuration found. Starting the sandbox, a local mail service with generated mail.');
+  if (existsSync(demo))
+    print('Deleting .demo/ of an earlier start: this one begins with an empty archive.');
   rmSync(demo, { recursive: true, force: true });
   mkdirSync(demo, { recursive: true });
-  print('No configuration found. Starting the sandbox, a local mail service with generated mail.');
   const sandbox = await startSandbox(['sandbox', '--port', '0', '--seed', '1']);
   try {
     const { mailboxUrl, tokens, mailboxes } = sandbox.facts;
@@ -90,19 +100,15 @@ async function demonstrate() {
 /** Runs one command in the foreground, as a user would, and returns its exit code. */
 async function command(args) {
   print(`\n$ mailkeep ${args.join(' ')}`);
-  const child = spawn(process.execPath, [program, ...args], { cwd: root, stdio: 'inherit' });
-  const [code, signal] = await once(child, 'exit');
+  const { ended } = start(args, 'inherit');
+  const [code, signal] = await ended;
   return signal === null ? code : 130;
 }
 
 /** Starts the sandbox; `facts` is the line it prints once it listens. */
 async function startSandbox(args) {
   print(`\n$ mailkeep ${args.join(' ')} &`);
-  const child = spawn(process.execPath, [program, ...args], {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const ended = once(child, 'exit');
+  const { child, ended } = start(args, ['ignore', 'pipe', 'inherit']);
   const lines = createInterface({ input: child.stdout });
   const first = await Promise.race([once(lines, 'line'), ended.then(() => undefined)]);
   if (first === undefined) {
@@ -116,6 +122,26 @@ async function startSandbox(args) {
       await ended;
     },
   };
+}
+
+/** Starts mailkeep; `ended` is its exit code and signal. */
+function start(args, stdio) {
+  const child = spawn(process.execPath, [program, ...args], { cwd: root, stdio });
+  children.add(child);
+  const ended = once(child, 'exit').finally(() => children.delete(child));
+  return { child, ended };
+}
+
+/** Ends what was started, and then this process. */
+async function endEarly(code) {
+  const running = [...children];
+  await Promise.all(
+    running.map((child) => {
+      child.kill('SIGTERM');
+      return once(child, 'exit');
+    }),
+  );
+  process.exit(code);
 }
 
 function print(text) {

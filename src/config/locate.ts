@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { configError } from '../errors/config.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
-import { isPiped, notePipe } from './piped.ts';
+import { isPiped, notePipe } from './file.ts';
 
 /** What the search for a config file depends on; given as arguments so that tests need no real home. */
 export interface Surroundings {

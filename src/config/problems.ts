@@ -124,7 +124,8 @@ function accountsOf(raw: unknown): readonly unknown[] {
   return Array.isArray(accounts) ? accounts : [];
 }
 
-function valueAt(raw: unknown, path: Path): unknown {
+/** Returns what stands at a path of the parsed file; undefined where nothing does. */
+export function valueAt(raw: unknown, path: Path): unknown {
   let value: unknown = raw;
   for (const key of path) {
     if (typeof value !== 'object' || value === null) return undefined;
@@ -155,8 +156,8 @@ function describe(value: unknown, path: Path): string {
   );
 }
 
-/** `accounts[0].token.env`; the whole file is `(file)`. */
-function pathText(path: Path): string {
+/** Returns a path as `accounts[0].token.env`; the whole file is `(file)`. */
+export function pathText(path: Path): string {
   const text = path
     .map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`))
     .join('');

@@ -74,13 +74,18 @@ const patterns = (what: string, fallback: string[]) =>
     .meta({ description: what, expected: 'a list of names or patterns with *' });
 
 const selection = (what: string) =>
-  z
-    .strictObject({
-      include: patterns(`${what} to mirror; * stands for any text`, ['*']),
-      exclude: patterns(`${what} to leave out; what is already archived stays as it is`, []),
-    })
-    .prefault({})
-    .meta({ expected: 'an object with include and exclude' });
+  section({
+    include: patterns(`${what} to mirror; * stands for any text`, ['*']),
+    exclude: patterns(`${what} to leave out; what is already archived stays as it is`, []),
+  }).prefault({});
+
+/** A section of the file, with all its fields named in errors. */
+function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
+  const names = Object.keys(shape);
+  const last = names.pop() ?? '';
+  const listed = names.length > 0 ? `${names.join(', ')} and ${last}` : last;
+  return z.strictObject(shape).meta({ expected: `an object with ${listed}` });
+}
 
 const variableName = z
   .string()
@@ -161,137 +166,117 @@ export const configSchema = z
       description: 'The accounts to mirror: one for each token',
       expected: 'a list of at least one account',
     }),
-    archive: z
-      .strictObject({
-        codec: z.enum(['zstd', 'zlib']).default('zstd').meta({
-          description:
-            'Compression of closed log segments; zlib keeps an archive readable for mailkeep versions without zstd',
-          expected: '"zstd" or "zlib"',
-        }),
-        compact: z.boolean().default(false).meta({
-          description:
-            'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
-          expected: 'true or false',
-        }),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with codec and compact' }),
-    insecure,
-    rateLimit: z
-      .strictObject({
-        requestsPerMinute: z
-          .number()
-          .positive()
-          .max(MOST_REQUESTS_PER_MINUTE)
-          .default(DEFAULT_REQUESTS_PER_MINUTE)
-          .meta({
-            description:
-              'Most requests a minute for each token and host; the service may slow mailkeep down further',
-            expected: 'a number above 0, at most 10000000',
-          }),
-        concurrency: wholeNumber(1, 256, 'Requests in flight at once').default(4),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with requestsPerMinute and concurrency' }),
-    sync: z
-      .strictObject({
-        order: z.enum(['newest', 'oldest']).default('newest').meta({
-          description:
-            'What a first sync fetches first: newest lets you search recent mail within a minute',
-          expected: '"newest" or "oldest"',
-        }),
-        first: z.enum(['recent', 'small', 'folders']).default('recent').meta({
-          description:
-            'What to fetch first from a large backlog, over all folders: recent is mail of the last year, small is messages below 100 kB, folders fetches one folder after the other. Needs the order newest',
-          expected: '"recent", "small" or "folders"',
-        }),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with order and first' }),
-    schedule: z
-      .strictObject({
-        sync: cronField('When the daemon looks for changes').default('*/5 * * * *'),
-        sweep: cronField('When it compares every message and flag').default('0 3 * * *'),
-        verify: cronField('When it re-reads and hashes the archive').default('0 4 * * 0'),
-        prune: cronField(
-          'When it permanently removes what retention allows; with null, only "mailkeep prune" run by hand does',
-        )
-          .nullable()
-          .default(null),
-        timezone: checked(
-          'Time zone of the schedules',
-          '"local" or a zone name such as Europe/Vilnius',
-          isTimeZone,
-        ).default('local'),
-        jitterSeconds: wholeNumber(0, 3_600, 'Random delay before each run, in seconds').default(0),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with sync, sweep, verify, prune, timezone and jitterSeconds' }),
-    brake: z
-      .strictObject({
-        maxEndedShare: z.number().min(0).max(1).default(0.3).meta({
-          description: 'Share of a folder that may disappear in one pass before the brake holds it',
-          expected: 'a number from 0 to 1',
-        }),
-        minMessages: wholeNumber(
-          1,
-          1_000_000_000,
-          'Folders with fewer messages are not held by share',
-        ).default(50),
-        confirmAfter: duration(
-          'A sync at least this much later may confirm the deletions that were held',
-        ).default('6h'),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with maxEndedShare, minMessages and confirmAfter' }),
-    retention: z
-      .strictObject({
-        endedAfterDays: days(
-          'prune may remove messages deleted at the service this many days ago; null keeps everything',
-        ).default(null),
-        draftsAfterDays: days(
-          'The same for messages that were only ever in a drafts folder: earlier versions of a message',
-        ).default(null),
-        rules: z
-          .array(
-            z
-              .strictObject({
-                mailbox: namePattern.optional(),
-                folder: namePattern.optional(),
-                endedAfterDays: days('As above, for what this rule selects; null keeps it'),
-              })
-              .meta({ expected: 'an object with mailbox, folder and endedAfterDays' }),
-          )
-          .default([])
-          .meta({
-            description:
-              'Mailboxes and folders with their own number of days; the first matching rule applies',
-            expected: 'a list of objects with mailbox, folder and endedAfterDays',
-          }),
-        keepAtLeast: wholeNumber(
-          0,
-          1_000_000_000,
-          'How many of the newest deleted messages of each folder stay, however old',
-        ).default(0),
-        hold: z
-          .array(
-            z
-              .union([
-                z.strictObject({ query: z.string().min(1) }),
-                z.strictObject({ mailbox: namePattern }),
-              ])
-              .meta({ expected: 'an object with query or mailbox' }),
-          )
-          .default([])
-          .meta({
-            description: 'Legal hold: queries and mailboxes whose messages are never pruned',
-            expected: 'a list of objects with query or mailbox',
-          }),
-      })
-      .prefault({})
-      .meta({
-        expected: 'an object with endedAfterDays, draftsAfterDays, rules, keepAtLeast and hold',
+    archive: section({
+      codec: z.enum(['zstd', 'zlib']).default('zstd').meta({
+        description:
+          'Compression of closed log segments; zlib keeps an archive readable for mailkeep versions without zstd',
+        expected: '"zstd" or "zlib"',
       }),
+      compact: z.boolean().default(false).meta({
+        description:
+          'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
+        expected: 'true or false',
+      }),
+    }).prefault({}),
+    insecure,
+    rateLimit: section({
+      requestsPerMinute: z
+        .number()
+        .positive()
+        .max(MOST_REQUESTS_PER_MINUTE)
+        .default(DEFAULT_REQUESTS_PER_MINUTE)
+        .meta({
+          description:
+            'Most requests a minute for each token and host; the service may slow mailkeep down further',
+          expected: 'a number above 0, at most 10000000',
+        }),
+      concurrency: wholeNumber(1, 256, 'Requests in flight at once').default(4),
+    }).prefault({}),
+    sync: section({
+      order: z.enum(['newest', 'oldest']).default('newest').meta({
+        description:
+          'What a first sync fetches first: newest lets you search recent mail within a minute',
+        expected: '"newest" or "oldest"',
+      }),
+      first: z.enum(['recent', 'small', 'folders']).default('recent').meta({
+        description:
+          'What to fetch first from a large backlog, over all folders: recent is mail of the last year, small is messages below 100 kB, folders fetches one folder after the other. Needs the order newest',
+        expected: '"recent", "small" or "folders"',
+      }),
+    }).prefault({}),
+    schedule: section({
+      sync: cronField('When the daemon looks for changes').default('*/5 * * * *'),
+      sweep: cronField('When it compares every message and flag').default('0 3 * * *'),
+      verify: cronField('When it re-reads and hashes the archive').default('0 4 * * 0'),
+      prune: cronField(
+        'When it permanently removes what retention allows; with null, only "mailkeep prune" run by hand does',
+      )
+        .nullable()
+        .default(null),
+      timezone: checked(
+        'Time zone of the schedules',
+        '"local" or a zone name such as Europe/Vilnius',
+        isTimeZone,
+      ).default('local'),
+      jitterSeconds: wholeNumber(0, 3_600, 'Random delay before each run, in seconds').default(0),
+    }).prefault({}),
+    brake: section({
+      maxEndedShare: z.number().min(0).max(1).default(0.3).meta({
+        description: 'Share of a folder that may disappear in one pass before the brake holds it',
+        expected: 'a number from 0 to 1',
+      }),
+      minMessages: wholeNumber(
+        1,
+        1_000_000_000,
+        'Folders with fewer messages are not held by share',
+      ).default(50),
+      confirmAfter: duration(
+        'A sync at least this much later may confirm the deletions that were held',
+      ).default('6h'),
+    }).prefault({}),
+    retention: section({
+      endedAfterDays: days(
+        'prune may remove messages deleted at the service this many days ago; null keeps everything',
+      ).default(null),
+      draftsAfterDays: days(
+        'The same for messages that were only ever in a drafts folder: earlier versions of a message',
+      ).default(null),
+      rules: z
+        .array(
+          z
+            .strictObject({
+              mailbox: namePattern.optional(),
+              folder: namePattern.optional(),
+              endedAfterDays: days('As above, for what this rule selects; null keeps it'),
+            })
+            .meta({ expected: 'an object with mailbox, folder and endedAfterDays' }),
+        )
+        .default([])
+        .meta({
+          description:
+            'Mailboxes and folders with their own number of days; the first matching rule applies',
+          expected: 'a list of objects with mailbox, folder and endedAfterDays',
+        }),
+      keepAtLeast: wholeNumber(
+        0,
+        1_000_000_000,
+        'How many of the newest deleted messages of each folder stay, however old',
+      ).default(0),
+      hold: z
+        .array(
+          z
+            .union([
+              z.strictObject({ query: z.string().min(1) }),
+              z.strictObject({ mailbox: namePattern }),
+            ])
+            .meta({ expected: 'an object with query or mailbox' }),
+        )
+        .default([])
+        .meta({
+          description: 'Legal hold: queries and mailboxes whose messages are never pruned',
+          expected: 'a list of objects with query or mailbox',
+        }),
+    }).prefault({}),
     webhook: z
       .strictObject({
         listen: listen('Where the daemon receives webhooks; it faces the internet').default(
@@ -316,49 +301,40 @@ export const configSchema = z
         description: 'Health and metrics; off when absent',
         expected: 'an object with listen',
       }),
-    notify: z
-      .strictObject({
-        command: z.string().min(1).nullable().default(null).meta({
-          description: 'Command to run on failure and on recovery',
-          expected: 'a command line, or null',
-        }),
-        url: z.string().refine(isPostable).nullable().default(null).meta({
-          description: 'Address that is notified of failures and recoveries',
-          expected: 'an http or https address without user and password, or null',
-        }),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with command and url' }),
-    quota: z
-      .strictObject({
-        warnPercent: wholeNumber(
-          1,
-          100,
-          'Notify once when a mailbox has used this share of its quota at the service; null never does',
-        )
-          .nullable()
-          .default(95)
-          .meta({ expected: 'a whole number from 1 to 100, or null' }),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with warnPercent' }),
+    notify: section({
+      command: z.string().min(1).nullable().default(null).meta({
+        description: 'Command to run on failure and on recovery',
+        expected: 'a command line, or null',
+      }),
+      url: z.string().refine(isPostable).nullable().default(null).meta({
+        description: 'Address that is notified of failures and recoveries',
+        expected: 'an http or https address without user and password, or null',
+      }),
+    }).prefault({}),
+    quota: section({
+      warnPercent: wholeNumber(
+        1,
+        100,
+        'Notify once when a mailbox has used this share of its quota at the service; null never does',
+      )
+        .nullable()
+        .default(95)
+        .meta({ expected: 'a whole number from 1 to 100, or null' }),
+    }).prefault({}),
     minFreeBytes: wholeNumber(
       0,
       Number.MAX_SAFE_INTEGER,
       'Free disk space below which fetching stops, in bytes',
     ).default(1_073_741_824),
-    log: z
-      .strictObject({
-        level: z
-          .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
-          .default('info')
-          .meta({
-            description: 'Least severe level to log',
-            expected: 'one of trace, debug, info, warn, error, fatal, silent',
-          }),
-      })
-      .prefault({})
-      .meta({ expected: 'an object with level' }),
+    log: section({
+      level: z
+        .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+        .default('info')
+        .meta({
+          description: 'Least severe level to log',
+          expected: 'one of trace, debug, info, warn, error, fatal, silent',
+        }),
+    }).prefault({}),
   })
   .meta({
     title: 'mailkeep configuration',

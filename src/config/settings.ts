@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { type ListenAddress, parseListen } from './address.ts';
 import { parseDuration } from './duration.ts';
-import { configFolder } from './piped.ts';
+import { configFolder } from './file.ts';
 import type { ConfigFile } from './schema.ts';
 import { Secret } from './secret.ts';
 
@@ -40,20 +40,10 @@ export interface Settings {
   readonly dataDir: string;
   readonly archive: Readonly<ConfigFile['archive']>;
   readonly accounts: readonly AccountSettings[];
-  readonly rateLimit: { readonly requestsPerMinute: number; readonly concurrency: number };
-  readonly sync: {
-    readonly order: 'newest' | 'oldest';
-    readonly first: 'recent' | 'small' | 'folders';
-  };
-  readonly schedule: {
-    readonly sync: string;
-    readonly sweep: string;
-    readonly verify: string;
-    readonly prune: string | null;
-    /** IANA name, or `local`. */
-    readonly timezone: string;
-    readonly jitterSeconds: number;
-  };
+  readonly rateLimit: Readonly<ConfigFile['rateLimit']>;
+  readonly sync: Readonly<ConfigFile['sync']>;
+  /** Cron expressions; `timezone` is an IANA name, or `local`. */
+  readonly schedule: Readonly<ConfigFile['schedule']>;
   readonly brake: {
     readonly maxEndedShare: number;
     readonly minMessages: number;
@@ -63,22 +53,12 @@ export interface Settings {
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
-  readonly quota: { readonly warnPercent: number | null };
+  readonly quota: Readonly<ConfigFile['quota']>;
   readonly minFreeBytes: number;
-  readonly log: { readonly level: ConfigFile['log']['level'] };
+  readonly log: Readonly<ConfigFile['log']>;
 }
 
-export interface RetentionSettings {
-  readonly endedAfterDays: number | null;
-  readonly draftsAfterDays: number | null;
-  readonly rules: readonly {
-    readonly mailbox?: string | undefined;
-    readonly folder?: string | undefined;
-    readonly endedAfterDays: number | null;
-  }[];
-  readonly keepAtLeast: number;
-  readonly hold: readonly ({ readonly query: string } | { readonly mailbox: string })[];
-}
+export type RetentionSettings = Readonly<ConfigFile['retention']>;
 
 /** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
 export function settle(content: ConfigFile, file: string): Settings {

@@ -1,5 +1,6 @@
 import { readConfigFile } from './file.ts';
 import { loadConfig } from './load.ts';
+import { pathText, valueAt } from './problems.ts';
 import { configSchema } from './schema.ts';
 
 /** One field of the configuration in force. */
@@ -37,7 +38,13 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): ShownField[] {
   if (inside.length > 0 && !isToken(path)) {
     return inside.flatMap(([key, part]) => fieldsBelow([...path, key], part, raw));
   }
-  return [{ path: pathText(path), value: masked(path, value), isDefault: !isSet(raw, path) }];
+  return [
+    {
+      path: pathText(path),
+      value: masked(path, value),
+      isDefault: valueAt(raw, path) === undefined,
+    },
+  ];
 }
 
 /** What is taken apart: objects, and lists of them; a list of texts is shown as one value. */
@@ -77,22 +84,6 @@ function hostOnly(text: string): string {
   return pathname === '/' && search === '' ? text : `${origin}/${MASK}`;
 }
 
-function isSet(raw: unknown, path: Keys): boolean {
-  let value = raw;
-  for (const key of path) {
-    if (!isObject(value) && !Array.isArray(value)) return false;
-    value = Reflect.get(value, key);
-  }
-  return value !== undefined;
-}
-
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function pathText(path: Keys): string {
-  return path
-    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`))
-    .join('')
-    .slice(1);
 }

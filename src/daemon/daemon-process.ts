@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import packageJson from '../../package.json' with { type: 'json' };
-import { isPiped } from '../config/piped.ts';
+import { isPiped } from '../config/file.ts';
 import type { Settings } from '../config/settings.ts';
 import { openWriter, type Writer } from '../engine/archive/writer.ts';
 import type { EngineContext } from '../engine/context.ts';

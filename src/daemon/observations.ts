@@ -1,4 +1,4 @@
-import type { WebhookFinding } from '../delivery-watch/judge.ts';
+import type { WebhookFinding } from '../delivery-watch/own-webhooks.ts';
 import type { Reader } from '../engine/archive/reader.ts';
 import { type Quota, recalledQuota } from '../engine/status/archive-status.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';

@@ -17,10 +17,10 @@ import {
   listingEveryMs,
   MAILBOXES_A_REQUEST,
 } from '../sync/plan/usage-listing.ts';
-import type { DaemonLog } from './daemon-log.ts';
+import { PeriodicWatch, type WatchTiming } from './periodic-watch.ts';
 import type { DaemonEvent } from './ports.ts';
 
-export interface UsageWatchOptions {
+export interface UsageWatchOptions extends WatchTiming {
   /** The accounts as the configuration has them now. */
   readonly accounts: () => readonly AccountOrigin[];
   readonly memory: Memory;
@@ -29,8 +29,6 @@ export interface UsageWatchOptions {
   readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  readonly after: (ms: number, act: () => void) => () => void;
-  readonly log: DaemonLog;
 }
 
 /** How often it is checked whether a listing is due; the check costs no request. */
@@ -53,30 +51,17 @@ const REFUSED: ReadonlySet<string> = new Set([
  * listing shows quotas, which mailboxes are suspended, and where the usage moved: those are checked sooner. The mirror
  * rests on none of it.
  */
-export class UsageWatch {
+export class UsageWatch extends PeriodicWatch {
   readonly #options: UsageWatchOptions;
-  readonly #stopping = new AbortController();
   /** By account and mailbox: what the last listing of this process said. */
   readonly #held = new Map<string, HeldAmounts>();
   /** Accounts with a mailbox that could not be reached since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
-  #looking: Promise<void> = Promise.resolve();
-  #cancel: () => void = () => {};
 
   constructor(options: UsageWatchOptions) {
+    super(options, CHECK_MS, 'mailboxes could not be listed');
     this.#options = options;
-  }
-
-  /** Checks now, and every minute from now on. */
-  look(): void {
-    if (this.#stopping.signal.aborted) return;
-    const { after, log } = this.#options;
-    this.#cancel();
-    this.#cancel = after(CHECK_MS, () => this.look());
-    this.#looking = this.#looking
-      .then(() => this.#round())
-      .catch((error: unknown) => log.fail('error', 'mailboxes could not be listed', error));
   }
 
   onEvent(event: DaemonEvent): void {
@@ -88,20 +73,9 @@ export class UsageWatch {
     }
   }
 
-  /** Resolves when nothing is being asked. */
-  async idle(): Promise<void> {
-    await this.#looking;
-  }
-
-  async close(): Promise<void> {
-    this.#cancel();
-    this.#stopping.abort();
-    await this.#looking;
-  }
-
-  async #round(): Promise<void> {
+  protected override async round(): Promise<void> {
     for (const account of this.#options.accounts()) {
-      if (this.#stopping.signal.aborted) return;
+      if (this.stopping.aborted) return;
       const { mailboxes: selection } = account.settings;
       const wanted = (account.listing?.mailboxes ?? []).filter(({ address }) =>
         selects(selection, address),
@@ -123,7 +97,7 @@ export class UsageWatch {
     const age = last === undefined || last.failed ? Number.POSITIVE_INFINITY : now() - last.at;
     const isDue = age < 0 || (age >= every && every < Number.POSITIVE_INFINITY);
     if (!isDue || isLeftAlone(last, now())) return;
-    const { signal } = this.#stopping;
+    const signal = this.stopping;
     const noting = { memory, account: name, host };
     try {
       const most = Math.max(1, Math.floor(mailboxes.length / 2));

@@ -1,6 +1,6 @@
 import type { StoredWebhook } from '../config/webhook-secrets.ts';
-import type { LoggedDelivery, WebhookFinding } from '../delivery-watch/judge.ts';
-import type { LogMemory } from '../delivery-watch/kept-log.ts';
+import type { LoggedDelivery, LogMemory } from '../delivery-watch/delivery-log.ts';
+import type { WebhookFinding } from '../delivery-watch/own-webhooks.ts';
 import { watchDeliveries } from '../delivery-watch/watch.ts';
 import { WebhookListing } from '../delivery-watch/webhook-listing.ts';
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
@@ -8,13 +8,13 @@ import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { selects } from '../mail/name-selection.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import type { LastCompared } from '../sync/apply/memory/proof.ts';
-import type { DaemonLog } from './daemon-log.ts';
 import { webhookObservations } from './observations.ts';
+import { PeriodicWatch, type WatchTiming } from './periodic-watch.ts';
 import type { DaemonEvent } from './ports.ts';
 
 type Observations = ReturnType<typeof webhookObservations>;
 
-export interface WebhookWatchOptions {
+export interface WebhookWatchOptions extends WatchTiming {
   /** The accounts as the configuration has them now. */
   readonly accounts: () => readonly AccountOrigin[];
   /** Webhooks that were created from here. */
@@ -25,13 +25,12 @@ export interface WebhookWatchOptions {
   readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  readonly after: (ms: number, act: () => void) => () => void;
-  readonly log: DaemonLog;
   readonly observe: (observations: Observations) => void;
 }
 
 /** The log of deliveries holds more than a quarter of an hour brings. */
 const EVERY_MS = 15 * 60_000;
+const FAILED = 'webhooks could not be looked at';
 /** Deliveries that wait for the first list of an account's mailboxes. */
 const MOST_PENDING = 1_000;
 
@@ -40,31 +39,18 @@ const MOST_PENDING = 1_000;
  * Mailboxes whose deliveries no pass has followed are checked sooner: the receiver may have been down. Nothing depends
  * on it: the schedule finds mail that no webhook announces.
  */
-export class WebhookWatch {
+export class WebhookWatch extends PeriodicWatch {
   readonly #options: WebhookWatchOptions;
-  readonly #stopping = new AbortController();
   /** What was said last, by webhook, and by account where it could not be asked for. */
   readonly #said = new Map<string, string>();
   /** By account and service. */
   readonly #listings = new Map<string, WebhookListing>();
   /** By account: deliveries that the log showed before it was known which mailboxes there are. */
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
-  #looking: Promise<void> = Promise.resolve();
-  #cancel: () => void = () => {};
 
   constructor(options: WebhookWatchOptions) {
+    super(options, EVERY_MS, FAILED);
     this.#options = options;
-  }
-
-  /** Looks now, and every quarter of an hour from now on. */
-  look(): void {
-    const { after, log } = this.#options;
-    if (this.#stopping.signal.aborted) return;
-    this.#cancel();
-    this.#cancel = after(EVERY_MS, () => this.look());
-    this.#looking = this.#looking
-      .then(() => this.#round())
-      .catch((error: unknown) => log.fail('error', 'webhooks could not be looked at', error));
   }
 
   onEvent(event: DaemonEvent): void {
@@ -72,39 +58,28 @@ export class WebhookWatch {
     // The run queues its passes first: what is wanted sooner is moved, not made twice.
     const { accounts, after, log } = this.#options;
     after(0, () => {
-      if (this.#stopping.signal.aborted) return;
+      if (this.stopping.aborted) return;
       try {
         for (const account of accounts()) this.#catchUp(account, []);
       } catch (error) {
-        log.fail('error', 'webhooks could not be looked at', error);
+        log.fail('error', FAILED, error);
       }
     });
   }
 
-  /** Resolves when nothing is being asked. */
-  async idle(): Promise<void> {
-    await this.#looking;
-  }
-
-  async close(): Promise<void> {
-    this.#cancel();
-    this.#stopping.abort();
-    await this.#looking;
-  }
-
-  async #round(): Promise<void> {
+  protected override async round(): Promise<void> {
     const { accounts, stored } = this.#options;
     const all = await stored();
     for (const account of accounts()) {
       const { name } = account.settings;
       const own = all.filter((hook) => hook.account === name && hook.host === account.mailbox.host);
-      if (own.length > 0 && !this.#stopping.signal.aborted) await this.#account(account, own);
+      if (own.length > 0 && !this.stopping.aborted) await this.#account(account, own);
     }
   }
 
   async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
     const { memory, now, log, observe } = this.#options;
-    const { signal } = this.#stopping;
+    const signal = this.stopping;
     const { name } = account.settings;
     const { platform } = account;
     if (platform === null) {

@@ -1,5 +1,4 @@
-import { isSameAddress } from './delivery-address.ts';
-import type { ListedWebhook, OwnWebhook } from './judge.ts';
+import { isSameAddress, type ListedWebhook, type OwnWebhook } from './own-webhooks.ts';
 
 export interface PlannedMailbox {
   readonly resourceId: string;

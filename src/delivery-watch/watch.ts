@@ -1,13 +1,14 @@
 import type { PlatformClient } from '../api/platform-client.ts';
 import type { DeliveryLogRecord } from '../wire/platform-records.ts';
-import { attemptsOf } from './attempts.ts';
+import type { LoggedDelivery } from './delivery-log.ts';
 import {
-  judgeWebhooks,
-  type LoggedDelivery,
-  type OwnWebhook,
-  type WebhookFinding,
-} from './judge.ts';
-import { deliveryKey, keepDeliveries, keptDeliveries, type LogMemory } from './kept-log.ts';
+  attemptsOf,
+  deliveryKey,
+  keepDeliveries,
+  keptDeliveries,
+  type LogMemory,
+} from './delivery-log.ts';
+import { judgeWebhooks, type OwnWebhook, type WebhookFinding } from './own-webhooks.ts';
 import { WebhookListing } from './webhook-listing.ts';
 
 export interface WatchOptions {

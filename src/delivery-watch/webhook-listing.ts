@@ -1,5 +1,5 @@
 import type { PlatformClient } from '../api/platform-client.ts';
-import type { ListedWebhook } from './judge.ts';
+import type { ListedWebhook } from './own-webhooks.ts';
 
 const WEBHOOKS_A_PAGE = 100;
 /** For each page that a listing takes, it is good for so long; an hour at most. */

@@ -43,8 +43,10 @@ export interface ImportResult {
   readonly known: number;
   /** Messages that were forgotten or pruned on purpose: they do not come back. */
   readonly forgotten: number;
-  /** Files that are not mail, judging by their names and first bytes. */
+  /** Files that are not mail, judging by their names and first bytes, or without any header. */
   readonly passedOver: number;
+  /** The first of them. */
+  readonly passedOverPaths: readonly string[];
   /** Manifests of exports that the files lie in; those that are damaged were not used. */
   readonly manifests: readonly { readonly path: string; readonly used: boolean }[];
   readonly failures: readonly { readonly path: string; readonly reason: FailureReason }[];
@@ -52,6 +54,8 @@ export interface ImportResult {
 }
 
 const MOST_FAILURES = 10_000;
+/** Files that are not mail are named up to here: a folder of pictures is no backup of mail. */
+const MOST_PASSED_OVER = 10;
 
 /**
  * Imports mail from files into the archive, as a mailbox of its own. Bytes stay unchanged. A message that its
@@ -100,13 +104,18 @@ class Import {
   #known = 0;
   #forgotten = 0;
   #passedOver = 0;
+  readonly #passedOverPaths: string[] = [];
   readonly #failures: { path: string; reason: string }[] = [];
 
   constructor(options: ImportOptions, key: MailboxKey, manifests: Manifests) {
     this.#options = options;
     this.#key = key;
     this.#manifests = manifests;
-    this.#reader = new MailReader(options.spoolDir, (at, reason) => this.#failed(at, reason));
+    this.#reader = new MailReader(
+      options.spoolDir,
+      (at, reason) => this.#failed(at, reason),
+      (at) => this.#passOver(at),
+    );
     const { log, catalog, now, after } = options;
     const mirror = catalogMirror(catalog);
     this.#committer = new Committer({ log, mirror, now, after, onCommitted: () => {} });
@@ -140,6 +149,7 @@ class Import {
       known: this.#known,
       forgotten: this.#forgotten,
       passedOver: this.#passedOver,
+      passedOverPaths: this.#passedOverPaths,
       manifests: this.#manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
@@ -149,20 +159,23 @@ class Import {
   async #file(file: MailFile | OtherFile, index: ExportIndex | null): Promise<void> {
     if (file.kind === 'other') {
       const ours = file.inExport !== null && index?.isOther(file.inExport.path) === true;
-      if (!ours) this.#passedOver += 1;
+      if (!ours) this.#passOver(shownPath(file.path));
       return;
     }
     const { folder, delimiter } = file;
     const name = folder.split(delimiter).at(-1) ?? folder;
     const own = { folder, name, delimiter, specialUse: null };
+    const before = this.#passedOver;
     await this.#messagesOf(shownPath(file.path), this.#reader.messages(file, index), (found) =>
       found.listed === null ? own : (index?.folderOf(found.listed) ?? own),
     );
+    if (this.#passedOver === before) this.#files += 1;
   }
 
   async #zip(at: FilePath): Promise<void> {
     const shown = shownPath(at);
     const { zip, index } = await this.#manifests.zip(at);
+    this.#files += 1;
     await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) =>
       index.folderOf(listed),
     );
@@ -173,7 +186,6 @@ class Import {
     messages: AsyncIterable<F>,
     folderOf: (found: F) => TargetFolder,
   ): Promise<void> {
-    this.#files += 1;
     try {
       for await (const found of messages) {
         await this.#message(folderOf(found), found);
@@ -185,6 +197,11 @@ class Import {
       if (reason === undefined || error instanceof MailkeepError) throw error;
       this.#failed(at, reason);
     }
+  }
+
+  #passOver(at: string): void {
+    this.#passedOver += 1;
+    if (this.#passedOverPaths.length < MOST_PASSED_OVER) this.#passedOverPaths.push(at);
   }
 
   #failed(at: string, reason: FailureReason): void {

@@ -45,39 +45,31 @@ interface Waiter {
   release: () => void;
 }
 
+export interface GateOptions {
+  readonly host: string;
+  readonly policy: PacePolicy;
+  readonly shared: SharedPause;
+  readonly clock: Clock;
+  readonly state: PaceState;
+  /** Called when there is something new to remember; `urgent` when losing it could provoke a block. */
+  readonly onChange: (urgent: boolean) => void;
+  readonly onWait?: ((wait: Wait) => void) | undefined;
+}
+
 /**
  * Lets requests of one token to one host through, one decision at a time. Whoever passes must call `leave`
  * once, with the answer or with null where none came.
  */
 export class Gate {
-  readonly #host: string;
-  readonly #policy: PacePolicy;
-  readonly #shared: SharedPause;
-  readonly #clock: Clock;
-  readonly #onChange: (urgent: boolean) => void;
-  readonly #onWait: ((wait: Wait) => void) | undefined;
+  readonly #options: GateOptions;
   readonly #lines = new WaitingLines<Waiter>();
   #state: PaceState;
   #inFlight = 0;
   #cancelTimer: (() => void) | undefined;
 
-  constructor(options: {
-    readonly host: string;
-    readonly policy: PacePolicy;
-    readonly shared: SharedPause;
-    readonly clock: Clock;
-    readonly state: PaceState;
-    /** Called when there is something new to remember; `urgent` when losing it could provoke a block. */
-    readonly onChange: (urgent: boolean) => void;
-    readonly onWait?: ((wait: Wait) => void) | undefined;
-  }) {
-    this.#host = options.host;
-    this.#policy = options.policy;
-    this.#shared = options.shared;
-    this.#clock = options.clock;
+  constructor(options: GateOptions) {
+    this.#options = options;
     this.#state = options.state;
-    this.#onChange = options.onChange;
-    this.#onWait = options.onWait;
     options.shared.gates.add(this);
   }
 
@@ -87,7 +79,7 @@ export class Gate {
 
   /** Requests a minute in force now. */
   get rate(): number {
-    return rateOf(this.#state, this.#policy);
+    return rateOf(this.#state, this.#options.policy);
   }
 
   get inFlight(): number {
@@ -100,14 +92,17 @@ export class Gate {
 
   /** How long the host wants to be left alone; 0 when it does not. Pacing does not count. */
   get heldForMs(): number {
-    const now = this.#clock.now();
-    return Math.max(leftOf(this.#shared.pause.until, now), leftOf(this.#state.holdUntil, now));
+    const now = this.#options.clock.now();
+    return Math.max(
+      leftOf(this.#options.shared.pause.until, now),
+      leftOf(this.#state.holdUntil, now),
+    );
   }
 
   /** Passes at once if nothing waits: returns the time of passing, else null (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
-    const now = this.#clock.now();
+    const now = this.#options.clock.now();
     return this.#pass(now) === 0 ? now : null;
   }
 
@@ -147,29 +142,30 @@ export class Gate {
   }
 
   #learn(answer: Answer): void {
-    const now = this.#clock.now();
+    const now = this.#options.clock.now();
     const before = this.#state;
-    this.#state = learn(before, this.#policy, answer, now);
+    this.#state = learn(before, this.#options.policy, answer, now);
     const { refusals } = this.#state;
     if (answer.status !== 429) {
-      if (this.#shared.pause.pauses > 0) this.#shared.pause = { until: 0, pauses: 0 };
+      if (this.#options.shared.pause.pauses > 0)
+        this.#options.shared.pause = { until: 0, pauses: 0 };
     } else if (refusals > before.refusals && refusals >= REFUSALS_TO_PAUSE) {
-      this.#shared.pause = pauseAgain(this.#shared.pause, answer.retryAfterMs, now);
+      this.#options.shared.pause = pauseAgain(this.#options.shared.pause, answer.retryAfterMs, now);
       // Their timers would let them go into the pause.
-      for (const gate of this.#shared.gates) if (gate !== this) gate.wake();
+      for (const gate of this.#options.shared.gates) if (gate !== this) gate.wake();
     }
-    this.#onChange(answer.status === 429);
+    this.#options.onChange(answer.status === 429);
   }
 
   /** Lets through whoever may go, and sets the timer for the next. */
   wake(): void {
     this.#stopTimer();
     while (this.#lines.size > 0) {
-      const now = this.#clock.now();
+      const now = this.#options.clock.now();
       const waitMs = this.#pass(now);
       if (waitMs === null) return;
       if (waitMs > 0) {
-        this.#cancelTimer = this.#clock.after(waitMs, () => this.wake());
+        this.#cancelTimer = this.#options.clock.after(waitMs, () => this.wake());
         return;
       }
       const next = this.#lines.next();
@@ -181,10 +177,10 @@ export class Gate {
 
   /** 0 when one may pass, and then it has; the milliseconds to wait; null when it is others' leaving that must be awaited. */
   #pass(now: number): number | null {
-    if (this.#inFlight >= widthOf(this.#state, this.#policy)) return null;
-    const paused = leftOf(this.#shared.pause.until, now);
+    if (this.#inFlight >= widthOf(this.#state, this.#options.policy)) return null;
+    const paused = leftOf(this.#options.shared.pause.until, now);
     if (paused > 0) return this.#wait(now, paused, 'paused');
-    const decision = ask(this.#state, this.#policy, now);
+    const decision = ask(this.#state, this.#options.policy, now);
     if (!decision.go) return this.#wait(now, decision.waitMs, decision.reason);
     this.#state = decision.state;
     this.#inFlight += 1;
@@ -193,7 +189,7 @@ export class Gate {
 
   #wait(now: number, ms: number, reason: WaitReason): number {
     if (ms >= REPORT_FROM_MS && (reason !== 'rate' || this.#lines.size > 0)) {
-      this.#onWait?.({ host: this.#host, until: now + ms, reason });
+      this.#options.onWait?.({ host: this.#options.host, until: now + ms, reason });
     }
     return Math.max(1, Math.ceil(ms));
   }

@@ -1,3 +1,5 @@
+import { z } from 'zod';
+
 /**
  * When may the next request go? A pure decision: state and time in, state and wait out.
  *
@@ -16,34 +18,40 @@ export interface PacePolicy {
   readonly concurrency: number;
 }
 
-/** Plain numbers: it is remembered between runs. Times are milliseconds since the epoch. */
-export interface PaceState {
-  /** Requests a minute learned from refusals; null while none taught less than the ceiling. */
-  readonly learned: number | null;
-  /** What the learned rate gains each minute without a refusal. */
-  readonly gain: number;
-  readonly learnedAt: number;
-  /** The service's own X-RateLimit-Limit, taken as requests a minute; null where it sends none. */
-  readonly announced: number | null;
-  /** When the next request is due. */
-  readonly due: number;
-  /** Requests that may go before they are due, earned by idling. */
-  readonly credit: number;
-  /** Nothing goes before this. */
-  readonly holdUntil: number;
-  /** 429s since the last answer that was none. */
-  readonly refusals: number;
-  /** A request begun before this belongs to a refusal that is counted already. */
-  readonly refusedAt: number;
-  readonly minute: Tally;
-  readonly second: Tally;
-}
+export const amount = z.number().min(0);
+const rate = z.number().positive();
 
 /** Requests begun in the current span and in the one before it. */
-export interface Tally {
-  readonly since: number;
-  readonly count: number;
-  readonly before: number;
+const tally = z.object({ since: amount, count: amount, before: amount });
+export type Tally = Readonly<z.output<typeof tally>>;
+
+/** Plain numbers: it is remembered between runs. Times are milliseconds since the epoch. */
+const paceState = z.object({
+  /** Requests a minute learned from refusals; null while none taught less than the ceiling. */
+  learned: rate.nullable(),
+  /** What the learned rate gains each minute without a refusal. */
+  gain: amount,
+  learnedAt: amount,
+  /** The service's own X-RateLimit-Limit, taken as requests a minute; null where it sends none. */
+  announced: rate.nullable(),
+  /** When the next request is due. */
+  due: amount,
+  /** Requests that may go before they are due, earned by idling. */
+  credit: amount,
+  /** Nothing goes before this. */
+  holdUntil: amount,
+  /** 429s since the last answer that was none. */
+  refusals: amount,
+  /** A request begun before this belongs to a refusal that is counted already. */
+  refusedAt: amount,
+  minute: tally,
+  second: tally,
+});
+export type PaceState = Readonly<z.output<typeof paceState>>;
+
+/** Reads back what a limiter remembered, or null where it is not that: the memory is convenience, not truth. */
+export function readPaceState(value: unknown): PaceState | null {
+  return paceState.safeParse(value).data ?? null;
 }
 
 /** What an answer says that the limiter cares for. */
@@ -144,15 +152,9 @@ export function leftOf(until: number, now: number): number {
 
 function begun(state: PaceState, now: number, due: number, credit: number): PaceState {
   return {
-    learned: state.learned,
-    gain: state.gain,
-    learnedAt: state.learnedAt,
-    announced: state.announced,
+    ...state,
     due,
     credit,
-    holdUntil: state.holdUntil,
-    refusals: state.refusals,
-    refusedAt: state.refusedAt,
     minute: counted(state.minute, MINUTE_MS, now),
     second: counted(state.second, 1000, now),
   };
@@ -161,7 +163,7 @@ function begun(state: PaceState, now: number, due: number, credit: number): Pace
 function counted(tally: Tally, span: number, now: number): Tally {
   const age = now - tally.since;
   if (age >= 0 && age < span) {
-    return { since: tally.since, count: tally.count + 1, before: tally.before };
+    return { ...tally, count: tally.count + 1 };
   }
   return { since: now, count: 1, before: age >= 0 && age < 2 * span ? tally.count : 0 };
 }

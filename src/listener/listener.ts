@@ -82,7 +82,7 @@ export class Connections {
 }
 
 /** What a client may cost. Whoever sends or reads slower than this is cut off. */
-export interface ListenerLimits {
+export interface ListenerLimits extends ConnectionLimits {
   /** Until the last header has come: before that no client has shown a secret. */
   readonly headersMs: number;
   /** Until the last byte of the body has come. */
@@ -91,10 +91,6 @@ export interface ListenerLimits {
   readonly checkMs: number;
   /** Without a byte in either direction. */
   readonly idleMs: number;
-  /** In all, from whatever address. */
-  readonly connections: number;
-  /** Of one address, connections on which no request is being answered. */
-  readonly idlePerAddress: number;
 }
 
 const LIMITS: ListenerLimits = {

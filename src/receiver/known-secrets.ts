@@ -1,5 +1,17 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { KnownWebhook } from './hint.ts';
+
+/** A webhook whose deliveries are believed, as `mailkeep webhooks create` stored it. */
+export interface KnownWebhook {
+  readonly id: string;
+  readonly account: string;
+  readonly host: string;
+  readonly mailboxId: string;
+  /** Address of the mailbox. */
+  readonly mailbox: string;
+  /** Where the service delivers to. */
+  readonly url: string;
+  readonly secret: { reveal(): string };
+}
 
 /** A webhook with what its secret is compared by. */
 interface Entry {

@@ -1,7 +1,6 @@
 import { Hono } from 'hono';
 import { type ListenerLimits, listenOn } from '../listener/listener.ts';
-import type { KnownWebhook } from './hint.ts';
-import { KnownSecrets } from './known-secrets.ts';
+import { KnownSecrets, type KnownWebhook } from './known-secrets.ts';
 import { Reception, type ReceptionLimits, type ReceptionPorts } from './reception.ts';
 
 export interface ReceiverOptions extends ReceptionPorts {

@@ -1,7 +1,21 @@
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { readDelivery } from '../wire/delivery.ts';
-import type { Hint, KnownWebhook } from './hint.ts';
-import type { KnownSecrets } from './known-secrets.ts';
+import type { KnownSecrets, KnownWebhook } from './known-secrets.ts';
+
+/** What a webhook's delivery comes to: something may have arrived. Never data to store. */
+export interface Hint {
+  /** The webhook whose secret the delivery carried, and the mailbox that it is for. */
+  readonly webhookId: string;
+  readonly account: string;
+  readonly host: string;
+  readonly resourceId: string;
+  readonly address: string;
+  /** Where the delivery says the message is; null when it does not, or speaks of another mailbox. */
+  readonly folder: string | null;
+  readonly uid: number | null;
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number;
+}
 
 /**
  * The bytes of a request's body, or null when there are more than `most`: the rest is not read then.

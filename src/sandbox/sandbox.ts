@@ -1,13 +1,11 @@
-import { Orders } from './access/orders.ts';
-import { Standings } from './access/standings.ts';
+import { Orders, Standings } from './access/account-panel.ts';
 import { Tokens } from './access/tokens.ts';
 import { ControlSurface } from './http/control.ts';
-import type { FaultInput } from './http/fault-rule.ts';
-import { Faults } from './http/faults.ts';
+import { type FaultInput, Faults } from './http/faults.ts';
 import { listen } from './http/listener.ts';
-import { envelope } from './http/mailbox-envelope.ts';
 import { MailboxSurface } from './http/mailbox-surface.ts';
 import { type RequestCounts, RequestLog } from './http/request-log.ts';
+import { RateWindow } from './http/request-rate.ts';
 import { McpEndpoint } from './mcp/endpoint.ts';
 import { PlatformSurface } from './platform/surface.ts';
 import { type GeneratedMail, loadGenerated } from './seed/load-generated.ts';
@@ -19,7 +17,6 @@ import { SqliteBackend } from './store/sqlite-backend.ts';
 import { resourceIdOf, Store } from './store/store.ts';
 import { openSender, type Sender } from './webhooks/deliver-once.ts';
 import { Deliveries, realTimer, type Timer } from './webhooks/deliveries.ts';
-import { TestDeliveries } from './webhooks/test-deliveries.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 
 export interface SandboxOptions {
@@ -85,27 +82,12 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   try {
     const faults = new Faults(seed);
     const log = new RequestLog();
-    const control = new ControlSurface(service, faults, log, secrets.control);
-    const mailboxSurface = new MailboxSurface(service, faults, log);
-    const platformSurface = new PlatformSurface(service, faults, log);
     const mcp = new McpEndpoint(service, () => listener.url);
     const listener = await listen(options.port ?? 0, [
-      {
-        prefix: '/control/',
-        handle: (request, response) => control.handle(request, response),
-        envelope,
-      },
-      {
-        prefix: '/api/mail/',
-        handle: (request, response) => platformSurface.handle(request, response),
-        envelope: (refusal, address) => platformSurface.refusal(refusal, address),
-      },
-      { prefix: '/mcp', handle: (request, response) => mcp.handle(request, response), envelope },
-      {
-        prefix: '',
-        handle: (request, response) => mailboxSurface.handle(request, response),
-        envelope,
-      },
+      new ControlSurface(service, faults, log, secrets.control),
+      new PlatformSurface(service, faults, log),
+      mcp,
+      new MailboxSurface(service, faults, log),
     ]);
     service.deliveries.start();
     return {
@@ -134,14 +116,8 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   }
 }
 
-interface Secrets {
-  readonly mailbox: string;
-  readonly platform: string;
-  readonly control: string;
-}
-
 /** Tokens that follow from the seed: a sandbox started again takes the ones a config already has. */
-function secretsOf(seed: number): Secrets {
+function secretsOf(seed: number) {
   return {
     mailbox: resourceIdOf('mbx_', `${seed}/mailbox token`).toLowerCase(),
     platform: resourceIdOf('plt_', `${seed}/platform token`).toLowerCase(),
@@ -153,7 +129,7 @@ function openService(
   options: SandboxOptions,
   seed: number,
   now: () => number,
-  secrets: Secrets,
+  secrets: ReturnType<typeof secretsOf>,
   settings: ServiceSettings,
   sender: Sender,
 ): ServiceState {
@@ -168,25 +144,14 @@ function openService(
       // All of the seed or none: a state file half filled would be served as if it were whole.
       store.atomically(() => fill(store, options, orderId, seed));
     }
-    if (orders.get(orderId) === null) {
-      orders.put({ id: orderId, userId: resourceIdOf('US', `${seed}/user`) });
-    }
+    const userId = resourceIdOf('US', `${seed}/user`);
+    if (orders.get(orderId) === null) orders.put({ id: orderId, userId });
+    const lasting = { expiresAt: null, revokedAt: null };
     if (!tokens.has(secrets.mailbox)) {
-      tokens.put(secrets.mailbox, {
-        surface: 'mailbox',
-        orderId,
-        mailboxes: null,
-        expiresAt: null,
-        revokedAt: null,
-      });
+      tokens.put(secrets.mailbox, { surface: 'mailbox', orderId, mailboxes: null, ...lasting });
     }
     if (!tokens.has(secrets.platform)) {
-      tokens.put(secrets.platform, {
-        surface: 'platform',
-        userId: resourceIdOf('US', `${seed}/user`),
-        expiresAt: null,
-        revokedAt: null,
-      });
+      tokens.put(secrets.platform, { surface: 'platform', userId, ...lasting });
     }
     const report = options.report ?? ((error) => console.error('mailkeep sandbox:', error));
     const standings = new Standings(store, now);
@@ -201,7 +166,7 @@ function openService(
       timer: options.timer ?? realTimer,
       report,
     });
-    const webhookTests = new TestDeliveries(deliveries, settings.webhookTestsPerMinute, now);
+    const webhookTests = new RateWindow(settings.webhookTestsPerMinute);
     return {
       store,
       tokens,

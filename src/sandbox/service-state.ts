@@ -1,10 +1,9 @@
-import type { Orders } from './access/orders.ts';
-import type { Standings } from './access/standings.ts';
+import type { Orders, Standings } from './access/account-panel.ts';
 import type { Tokens } from './access/tokens.ts';
+import type { RateWindow } from './http/request-rate.ts';
 import type { ServiceSettings } from './settings.ts';
 import type { Store } from './store/store.ts';
 import type { Deliveries } from './webhooks/deliveries.ts';
-import type { TestDeliveries } from './webhooks/test-deliveries.ts';
 import type { Webhooks } from './webhooks/webhooks.ts';
 
 /** What the operations of all surfaces work on. */
@@ -15,7 +14,8 @@ export interface ServiceState {
   readonly standings: Standings;
   readonly webhooks: Webhooks;
   readonly deliveries: Deliveries;
-  readonly webhookTests: TestDeliveries;
+  /** Test deliveries of the platform surface, by webhook. */
+  readonly webhookTests: RateWindow;
   readonly settings: ServiceSettings;
   /** Milliseconds since the epoch. */
   readonly now: () => number;

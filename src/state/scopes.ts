@@ -1,4 +1,5 @@
-import { readHostPause, readPaceState } from '../limiter/remembered.ts';
+import { readHostPause } from '../limiter/host-pause.ts';
+import { readPaceState } from '../limiter/pace.ts';
 import type { FolderKey, MailboxKey, Place } from '../mail/words.ts';
 import { fields, list, mark, number, type Read, text } from './shape.ts';
 import {

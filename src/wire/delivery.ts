@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { decodeIfFits } from './decode.ts';
+import { decodeIfFits } from './codec.ts';
 
 /**
  * The body of a webhook delivery as our own service sends it. No public text documents it, so that a receiver

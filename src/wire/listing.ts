@@ -1,7 +1,7 @@
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { originError } from '../errors/origin.ts';
 import { type Address, flagSet, type ListedAttachment, type Listing } from '../mail/words.ts';
-import { typeName } from './decode.ts';
+import { typeName } from './codec.ts';
 
 /**
  * Message records are decoded by hand: pages of 100 are the bulk of what is read, and this is several times

@@ -1,6 +1,6 @@
-import { WEBHOOK_STATUSES } from './mailbox-records.ts';
 import { createWebhookRequest, updateWebhookRequest } from './mailbox-requests.ts';
-import type { Operation, Param } from './operation.ts';
+import type { Operation } from './operation.ts';
+import { anyText, page, pageSize, pathId, status, webhookId } from './params.ts';
 import {
   deliveryLogRecord,
   platformMailboxRecord,
@@ -13,81 +13,11 @@ import {
 const ORDER = '/api/mail/v1/orders/{orderId}';
 const WEBHOOK = '/api/mail/v1/webhooks/{webhookId}';
 
-const orderId: Param = {
-  name: 'orderId',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'resource id of the mail order',
-};
-const mailboxId: Param = {
-  name: 'mailboxId',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'resource id of the mailbox',
-};
-const webhookId: Param = {
-  name: 'webhookId',
-  in: 'path',
-  type: 'string',
-  required: true,
-  minLength: 1,
-  help: 'id of the webhook',
-};
-const ofMailbox: Param = {
-  name: 'mailbox_id',
-  in: 'query',
-  type: 'string',
-  required: false,
-  help: 'only those of this mailbox, by its resource id',
-};
-const status: Param = {
-  name: 'status',
-  in: 'query',
-  type: 'string',
-  required: false,
-  values: WEBHOOK_STATUSES,
-  help: 'only webhooks of this status',
-};
-const search: Param = {
-  name: 'search',
-  in: 'query',
-  type: 'string',
-  required: false,
-  help: 'only mailboxes whose address contains this',
-};
-const sort: Param = {
-  name: 'sort',
-  in: 'query',
-  type: 'string',
-  required: false,
-  help: 'order; a leading - is descending',
-};
-const page: Param = {
-  name: 'page',
-  in: 'query',
-  type: 'integer',
-  required: false,
-  min: 1,
-  default: 1,
-  help: 'page, from 1',
-};
-
-function perPage(byDefault: number): Param {
-  return {
-    name: 'per_page',
-    in: 'query',
-    type: 'integer',
-    required: false,
-    min: 1,
-    max: 100,
-    default: byDefault,
-    help: 'items a page',
-  };
-}
+const orderId = pathId('orderId', 'resource id of the mail order');
+const mailboxId = pathId('mailboxId', 'resource id of the mailbox');
+const ofMailbox = anyText('mailbox_id', 'only those of this mailbox, by its resource id');
+const search = anyText('search', 'only mailboxes whose address contains this');
+const sort = anyText('sort', 'order; a leading - is descending');
 
 const defaults = {
   surface: 'platform',
@@ -96,6 +26,7 @@ const defaults = {
   destructive: false,
   sideEffect: null,
   ownLimit: false,
+  success: [200],
   errors: [401, 404, 422, 500],
 } as const;
 
@@ -106,9 +37,8 @@ export const PLATFORM_OPERATIONS = {
     name: 'platform.listWebhooks',
     method: 'GET',
     path: `${ORDER}/webhooks`,
-    params: [orderId, ofMailbox, status, page, perPage(50)],
+    params: [orderId, ofMailbox, status, page, pageSize('per_page', 50, 100)],
     response: { kind: 'page', record: platformWebhookRecord },
-    success: [200],
     read: true,
     summary: 'Webhooks of an order',
   },
@@ -130,7 +60,6 @@ export const PLATFORM_OPERATIONS = {
     path: WEBHOOK,
     params: [webhookId],
     response: { kind: 'bare', record: platformWebhookRecord },
-    success: [200],
     read: true,
     summary: 'One webhook',
   },
@@ -142,7 +71,6 @@ export const PLATFORM_OPERATIONS = {
     params: [webhookId],
     body: updateWebhookRequest,
     response: { kind: 'bare', record: platformWebhookRecord },
-    success: [200],
     summary: 'Change a webhook',
   },
   deleteWebhook: {
@@ -152,7 +80,6 @@ export const PLATFORM_OPERATIONS = {
     path: WEBHOOK,
     params: [webhookId],
     response: { kind: 'bare', record: platformMessageRecord },
-    success: [200],
     destructive: true,
     summary: 'Delete a webhook for good',
   },
@@ -163,7 +90,6 @@ export const PLATFORM_OPERATIONS = {
     path: `${WEBHOOK}/regenerate-secret`,
     params: [webhookId],
     response: { kind: 'bare', record: platformWebhookWithSecretRecord },
-    success: [200],
     destructive: true,
     summary: 'Make a new secret; the old one is dead at once',
   },
@@ -174,7 +100,6 @@ export const PLATFORM_OPERATIONS = {
     path: `${WEBHOOK}/test`,
     params: [webhookId],
     response: { kind: 'bare', record: platformWebhookTestRecord },
-    success: [200],
     errors: [401, 404, 422, 429, 500],
     ownLimit: true,
     summary: 'Send one test delivery; rate limited',
@@ -184,9 +109,8 @@ export const PLATFORM_OPERATIONS = {
     name: 'platform.listDeliveryLogs',
     method: 'GET',
     path: `${ORDER}/webhooks/delivery-logs`,
-    params: [orderId, ofMailbox, page, perPage(25)],
+    params: [orderId, ofMailbox, page, pageSize('per_page', 25, 100)],
     response: { kind: 'page', record: deliveryLogRecord },
-    success: [200],
     read: true,
     summary: 'What became of the deliveries of an order',
   },
@@ -195,9 +119,8 @@ export const PLATFORM_OPERATIONS = {
     name: 'platform.listMailboxes',
     method: 'GET',
     path: `${ORDER}/mailboxes`,
-    params: [orderId, search, sort, page, perPage(50)],
+    params: [orderId, search, sort, page, pageSize('per_page', 50, 100)],
     response: { kind: 'page', record: platformMailboxRecord },
-    success: [200],
     read: true,
     summary: 'Mailboxes of an order, with their usage',
   },

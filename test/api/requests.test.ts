@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { readBaseUrl } from '../../src/api/base-url.ts';
+import { eachPage } from '../../src/api/client.ts';
 import { retryAfterOf } from '../../src/api/headers.ts';
-import { eachPage } from '../../src/api/pages.ts';
+import { readBaseUrl } from '../../src/api/request-url.ts';
 import { MAILBOX_OPERATIONS } from '../../src/wire/mailbox-operations.ts';
 import { type Answer, json, QUOTA, raw, startOrigin } from './local-origin.ts';
 import { failureOf, mailboxClient, platformClient } from './test-clients.ts';

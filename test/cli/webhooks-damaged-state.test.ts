@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { keepDeliveries } from '../../src/delivery-watch/kept-log.ts';
+import { keepDeliveries } from '../../src/delivery-watch/delivery-log.ts';
 import { openState } from '../../src/state/state-file.ts';
 import { type Hooked, hooked } from '../sandbox/webhooks/hooked.ts';
 import { jsonLines, mailkeep, workplace } from './child.ts';

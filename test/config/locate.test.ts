@@ -2,9 +2,8 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { locateCodec } from '../../src/config/archive-codec.ts';
-import { locateDataDir } from '../../src/config/data-dir.ts';
 import { locateConfig } from '../../src/config/locate.ts';
+import { locateCodec, locateDataDir } from '../../src/config/located-fields.ts';
 
 function surroundings() {
   const root = mkdtempSync(path.join(tmpdir(), 'mailkeep-locate-'));

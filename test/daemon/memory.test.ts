@@ -10,7 +10,7 @@ import type { DaemonEvent } from '../../src/daemon/ports.ts';
 import { cronTimes, Timetable } from '../../src/daemon/timetable.ts';
 import { openWriter } from '../../src/engine/archive/writer.ts';
 import { systemClock } from '../../src/limiter/clock.ts';
-import { deliver } from '../../src/sandbox/delivery.ts';
+import { deliver } from '../../src/sandbox/http/outside-changes.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { FakeTime } from './fake-time.ts';
 import { daemonWorkplace } from './running-daemon.ts';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { ConfigInput } from '../../src/config/schema.ts';
-import { deliver } from '../../src/sandbox/delivery.ts';
+import { deliver } from '../../src/sandbox/http/outside-changes.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { openState } from '../../src/state/state-file.ts';
 import { mailkeep, type Workplace } from '../cli/child.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Secret } from '../../src/config/secret.ts';
 import type { StoredWebhook } from '../../src/config/webhook-secrets.ts';
-import { deliver } from '../../src/sandbox/delivery.ts';
+import { deliver } from '../../src/sandbox/http/outside-changes.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { Mailbox } from '../../src/sandbox/store/mailbox.ts';
 import { memoryOf } from '../sync/harness.ts';

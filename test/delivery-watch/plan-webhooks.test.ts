@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { judgeWebhooks } from '../../src/delivery-watch/judge.ts';
+import { judgeWebhooks } from '../../src/delivery-watch/own-webhooks.ts';
 import { planWebhooks } from '../../src/delivery-watch/plan-webhooks.ts';
 
 const URL_OF_OURS = 'https://hooks.example.org/mail';

@@ -4,12 +4,9 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { PlatformClient } from '../../src/api/platform-client.ts';
 import { webhookObservations } from '../../src/daemon/observations.ts';
-import {
-  judgeWebhooks,
-  type LoggedDelivery,
-  type OwnWebhook,
-} from '../../src/delivery-watch/judge.ts';
-import { keptDeliveries } from '../../src/delivery-watch/kept-log.ts';
+import type { LoggedDelivery } from '../../src/delivery-watch/delivery-log.ts';
+import { keptDeliveries } from '../../src/delivery-watch/delivery-log.ts';
+import { judgeWebhooks, type OwnWebhook } from '../../src/delivery-watch/own-webhooks.ts';
 import { loggedDeliveries, watchDeliveries } from '../../src/delivery-watch/watch.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
 import { json, startOrigin } from '../api/local-origin.ts';

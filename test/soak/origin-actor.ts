@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { deliver } from '../../src/sandbox/delivery.ts';
+import { deliver } from '../../src/sandbox/http/outside-changes.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Random } from '../../src/sandbox/seed/random.ts';
 import type { Folder } from '../../src/sandbox/store/folder.ts';

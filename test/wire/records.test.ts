@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
-import { decode } from '../../src/wire/decode.ts';
+import { decode } from '../../src/wire/codec.ts';
 import { readDelivery } from '../../src/wire/delivery.ts';
 import { decodeListing } from '../../src/wire/listing.ts';
 import { messageRecord } from '../../src/wire/mailbox-records.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { encodeBody } from '../../src/wire/encode.ts';
+import { encodeBody } from '../../src/wire/codec.ts';
 import { findOperation, OPERATIONS } from '../../src/wire/operations.ts';
 import { samples } from './sample.ts';
 

@@ -3,7 +3,7 @@ import { lastCommitNumber } from '../../archive/read/last-commit.ts';
 import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
 import { tryLock } from '../../archive/write/lock.ts';
 import { type Catalog, openCatalogReader } from '../../catalog/catalog.ts';
-import { locateDataDir } from '../../config/data-dir.ts';
+import { locateDataDir } from '../../config/located-fields.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { EngineContext } from '../context.ts';
 import { requireArchive } from './archive-folder.ts';

@@ -8,7 +8,7 @@ import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
 import { type Sealer, sealerOnThread } from '../../archive/write/sealer.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
-import { locateCodec } from '../../config/archive-codec.ts';
+import { locateCodec } from '../../config/located-fields.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
 import { catchUp } from '../../indexer/catch-up.ts';
 import { openState, type StateFile } from '../../state/state-file.ts';

@@ -1,14 +1,13 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ZodError, z } from 'zod';
-import { deliver } from '../delivery.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Folder } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Faults } from './faults.ts';
-import { envelope } from './mailbox-envelope.ts';
-import { findMailbox } from './mailbox-fault.ts';
-import { invalid, Refusal } from './refusal.ts';
+import type { Surface } from './listener.ts';
+import { deliver, findMailbox } from './outside-changes.ts';
+import { envelope, invalid, problemsByField, Refusal } from './refusal.ts';
 import { dataReply, NO_CONTENT, type Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
@@ -64,7 +63,9 @@ const MAX_BODY_BYTES = 256 * 1024 * 1024;
  * The control endpoint of tests and demonstrations, at `/control/…`, with a token of its own: request counts,
  * faults, mail from outside, changes behind a client's back, tokens. No part of the service's interface.
  */
-export class ControlSurface {
+export class ControlSurface implements Surface {
+  readonly prefix = '/control/';
+  readonly refusal = envelope;
   readonly #service: ServiceState;
   readonly #faults: Faults;
   readonly #log: RequestLog;
@@ -81,7 +82,10 @@ export class ControlSurface {
     this.#answer(request).then(
       (reply) => sendReply(response, reply),
       (error: unknown) =>
-        sendReply(response, envelope(error instanceof ZodError ? zodRefusal(error) : error)),
+        sendReply(
+          response,
+          envelope(error instanceof ZodError ? invalid(problemsByField(error.issues)) : error),
+        ),
     );
   }
 
@@ -100,7 +104,7 @@ export class ControlSurface {
       case 'GET /control/faults':
         return dataReply(this.#faults.list());
       case 'POST /control/faults':
-        return dataReply({ id: this.#faults.addUnknown(await body(request)) }, 201);
+        return dataReply({ id: this.#faults.add(await body(request)) }, 201);
       case 'DELETE /control/faults':
         this.#faults.clear();
         return NO_CONTENT;
@@ -163,18 +167,8 @@ export class ControlSurface {
 
   #putToken(body: z.output<typeof tokenBody>): Reply {
     const expiresAt = body.expiresAt === null ? null : Date.parse(body.expiresAt);
-    this.#service.tokens.put(
-      body.token,
-      body.surface === 'mailbox'
-        ? {
-            surface: 'mailbox',
-            orderId: body.orderId,
-            mailboxes: body.mailboxes,
-            expiresAt,
-            revokedAt: null,
-          }
-        : { surface: 'platform', userId: body.userId, expiresAt, revokedAt: null },
-    );
+    const { token, ...reach } = body;
+    this.#service.tokens.put(token, { ...reach, expiresAt, revokedAt: null });
     return NO_CONTENT;
   }
 
@@ -190,11 +184,4 @@ export class ControlSurface {
 
 function body(request: IncomingMessage): Promise<unknown> {
   return readJsonBody(request, MAX_BODY_BYTES);
-}
-
-function zodRefusal(error: ZodError): Refusal {
-  const fields: Record<string, string[]> = {};
-  for (const issue of error.issues)
-    fields[issue.path.map(String).join('.') || 'body'] = [issue.message];
-  return invalid(fields);
 }

@@ -57,7 +57,7 @@ export interface Surface {
   readonly prefix: string;
   handle(request: IncomingMessage, response: ServerResponse): void;
   /** How it answers a request that could not be read, which came from this address. */
-  envelope(refusal: Refusal, address: string): Reply;
+  refusal(refusal: Refusal, address: string): Reply;
 }
 
 export interface Listener {
@@ -88,7 +88,7 @@ export async function listen(port: number, surfaces: readonly Surface[]): Promis
   server.on('checkExpectation', answer);
   server.on('clientError', (error, socket) => {
     const address = socket instanceof Socket ? (socket.remoteAddress ?? '') : '';
-    refuseUnreadable(error, socket, (path, refusal) => surfaceOf(path).envelope(refusal, address));
+    refuseUnreadable(error, socket, (path, refusal) => surfaceOf(path).refusal(refusal, address));
   });
   const host = '127.0.0.1';
   try {

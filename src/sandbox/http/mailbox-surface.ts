@@ -1,31 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, Operation } from '../operations/call.ts';
 import { MAILBOX_OPERATIONS } from '../operations/table.ts';
-import { readRange } from '../seed/file-block.ts';
 import type { ServiceState } from '../service-state.ts';
-import { AddressBlocks } from './address-blocks.ts';
-import type { MailboxFault, ReplyFault } from './fault-rule.ts';
 import type { Faults } from './faults.ts';
-import { envelope, statusRefusal } from './mailbox-envelope.ts';
-import { applyMailboxFault } from './mailbox-fault.ts';
-import { RateWindow } from './rate-window.ts';
-import { Refusal } from './refusal.ts';
+import type { Surface } from './listener.ts';
+import { applyMailboxFault } from './outside-changes.ts';
+import { envelope, Refusal, statusRefusal, tooSoon, unauthorized } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
-import { type RouteMatch, RouteTable } from './route.ts';
-import { sendFaultyReply, sendReady, sendReply } from './send-reply.ts';
+import { AddressBlocks, RateWindow } from './request-rate.ts';
+import { type RouteMatch, RouteTable, splitUrl } from './route.ts';
+import { type Outcome, sendFaultyReply, sendReady } from './send-reply.ts';
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 
-interface Split {
-  readonly replyFaults: readonly ReplyFault[];
-  readonly mailboxFaults: readonly MailboxFault[];
-}
-
 /** Serves the mailbox surface, and answers every path nobody else knows in its envelope. */
-export class MailboxSurface {
+export class MailboxSurface implements Surface {
+  readonly prefix = '';
+  readonly refusal = envelope;
   readonly #service: ServiceState;
   readonly #faults: Faults;
   readonly #log: RequestLog;
@@ -43,25 +36,11 @@ export class MailboxSurface {
 
   /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const started = performance.now();
-    const url = request.url ?? '/';
-    const mark = url.indexOf('?');
-    const path = mark < 0 ? url : url.slice(0, mark);
+    const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
     const match = ROUTES.match(method, path);
-    const operation = match.kind === 'found' ? match.route : null;
-    const finish = (status: number) => {
-      this.#log.record(
-        {
-          operation: operation?.id ?? 'unknown',
-          method,
-          path,
-          status,
-          durationMs: Math.round((performance.now() - started) * 1000) / 1000,
-        },
-        this.#service.now(),
-      );
-    };
+    const operation = match.kind === 'found' ? match.route.id : 'unknown';
+    const finish = this.#log.begin({ operation, method, path }, this.#service.now);
     const fail = (error: unknown) => {
       if (response.destroyed) {
         // The client went away, most likely in the middle of its body.
@@ -69,18 +48,17 @@ export class MailboxSurface {
         return;
       }
       if (!(error instanceof Refusal)) this.#service.report(error);
-      this.#send(response, envelope(error), NO_FAULTS, finish);
+      this.#send(response, { reply: envelope(error), faults: [] }, finish);
     };
     if (match.kind !== 'found') {
       fail(noRoute(match));
       return;
     }
-    const query = mark < 0 ? NO_QUERY : new URLSearchParams(url.slice(mark + 1));
     try {
       const outcome = this.#answer(request, match.route, match.params, query);
       if (outcome instanceof Promise) {
-        outcome.then(({ reply, faults }) => this.#send(response, reply, faults, finish), fail);
-      } else this.#send(response, outcome.reply, outcome.faults, finish);
+        outcome.then((ready) => this.#send(response, ready, finish), fail);
+      } else this.#send(response, outcome, finish);
     } catch (error) {
       fail(error);
     }
@@ -100,23 +78,15 @@ export class MailboxSurface {
     if (blocked > 0) throw addressBlocked(blocked);
     const token = service.tokens.authorize(authorization, 'mailbox', service.now());
     if (token === null) {
-      throw new Refusal(
-        401,
-        'ERR_UNAUTHORIZED',
-        'The token is missing, malformed, expired or revoked',
-        {},
-        { 'www-authenticate': 'Bearer' },
-      );
+      throw unauthorized('The token is missing, malformed, expired or revoked');
     }
     this.#limit(authorization ?? '', address);
-    const { replyFaults, mailboxFaults } = split(this.#faults.strike(operation.id));
-    for (const fault of replyFaults) {
-      if (fault.kind === 'status') throw statusRefusal(fault.status, fault.code, fault.retryAfter);
-    }
+    const { ofReply: faults, ofMailbox } = this.#faults.strike(operation.id);
     const call: Call = { service, operation, token, params, query, body: undefined };
     const done = (reply: Reply): Outcome => {
-      for (const fault of mailboxFaults) applyMailboxFault(service, fault, params);
-      return { reply, faults: replyFaults };
+      const of = { mailbox: params.mailboxResourceId, folder: params.folder };
+      for (const fault of ofMailbox) applyMailboxFault(service, fault, of);
+      return { reply, faults };
     };
     if (operation.takesBody) {
       return readJsonBody(request, service.settings.maxBodyBytes)
@@ -141,39 +111,20 @@ export class MailboxSurface {
     throw statusRefusal(429, undefined, rate.retryAfterSeconds);
   }
 
-  #send(
-    response: ServerResponse,
-    reply: Reply,
-    faults: readonly ReplyFault[],
-    finish: (status: number) => void,
-  ): void {
+  #send(response: ServerResponse, outcome: Outcome, finish: (status: number) => void): void {
+    const { reply, faults } = outcome;
     const { latencyMs } = this.#service.settings;
     if (latencyMs === 0 && faults.length === 0 && reply.kind !== 'file') {
       sendReady(response, reply);
       finish(response.statusCode);
       return;
     }
-    this.#sendLater(response, reply, faults, latencyMs).then(finish, (error: unknown) => {
+    sendFaultyReply(response, outcome, latencyMs).then(finish, (error: unknown) => {
       // A client that went away is no failure of ours; a file that vanished while it was streamed is.
       if (!isPrematureClose(error)) this.#service.report(error);
       response.destroy();
       finish(0);
     });
-  }
-
-  async #sendLater(
-    response: ServerResponse,
-    reply: Reply,
-    faults: readonly ReplyFault[],
-    latencyMs: number,
-  ): Promise<number> {
-    if (latencyMs > 0) await delay(latencyMs);
-    if (faults.length > 0)
-      return sendFaultyReply(response, reply, faults, ({ range }) =>
-        readRange(range, Number.POSITIVE_INFINITY, false),
-      );
-    await sendReply(response, reply);
-    return response.statusCode;
   }
 }
 
@@ -191,43 +142,11 @@ function noRoute(match: Exclude<RouteMatch<Operation>, { kind: 'found' }>): Refu
 }
 
 function addressBlocked(retryAfter: number): Refusal {
-  return new Refusal(
-    429,
-    'ERR_ADDRESS_BLOCKED',
-    'This address is blocked for a while: it kept sending requests in spite of the rate limit',
-    { retryAfter },
-    { 'retry-after': String(retryAfter) },
-  );
+  const message =
+    'This address is blocked for a while: it kept sending requests in spite of the rate limit';
+  return tooSoon('ERR_ADDRESS_BLOCKED', message, retryAfter);
 }
 
 function isPrematureClose(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
-}
-
-interface Outcome {
-  readonly reply: Reply;
-  readonly faults: readonly ReplyFault[];
-}
-
-const NO_FAULTS: readonly ReplyFault[] = [];
-const NO_SPLIT: Split = { replyFaults: [], mailboxFaults: [] };
-const NO_QUERY = new URLSearchParams();
-
-function split(faults: ReturnType<Faults['strike']>): Split {
-  if (faults.length === 0) return NO_SPLIT;
-  const replyFaults: ReplyFault[] = [];
-  const mailboxFaults: MailboxFault[] = [];
-  for (const fault of faults) {
-    switch (fault.kind) {
-      case 'arrive':
-      case 'move':
-      case 'vanish':
-      case 'renumber':
-        mailboxFaults.push(fault);
-        break;
-      default:
-        replyFaults.push(fault);
-    }
-  }
-  return { replyFaults, mailboxFaults };
 }

@@ -1,4 +1,4 @@
-import type { FileRange } from '../store/source-block.ts';
+import type { FileRange } from '../store/backend.ts';
 
 /** What an operation answers, before faults and latency have their say. */
 export type Reply =

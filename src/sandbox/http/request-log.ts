@@ -26,13 +26,16 @@ export class RequestLog {
   readonly #last: LoggedRequest[] = [];
   #next = 0;
 
-  record(request: Omit<LoggedRequest, 'at'>, now: number): void {
-    const outcome = `${request.operation} ${request.status}`;
-    this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + 1);
-    const line = { at: new Date(now).toISOString(), ...request };
-    if (this.#last.length < KEPT) this.#last.push(line);
-    else this.#last[this.#next] = line;
-    this.#next = (this.#next + 1) % KEPT;
+  /** Begins to time a request. The returned function, called once with its status, counts it and adds its line. */
+  begin(
+    request: Pick<LoggedRequest, 'operation' | 'method' | 'path'>,
+    now: () => number,
+  ): (status: number) => void {
+    const started = performance.now();
+    return (status) => {
+      const durationMs = Math.round((performance.now() - started) * 1000) / 1000;
+      this.#record({ at: new Date(now()).toISOString(), ...request, status, durationMs });
+    };
   }
 
   counts(): RequestCounts {
@@ -59,5 +62,13 @@ export class RequestLog {
     this.#outcomes.clear();
     this.#last.length = 0;
     this.#next = 0;
+  }
+
+  #record(line: LoggedRequest): void {
+    const outcome = `${line.operation} ${line.status}`;
+    this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + 1);
+    if (this.#last.length < KEPT) this.#last.push(line);
+    else this.#last[this.#next] = line;
+    this.#next = (this.#next + 1) % KEPT;
   }
 }

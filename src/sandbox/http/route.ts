@@ -1,8 +1,23 @@
-/** A path with named segments: `/api/v1/mailboxes/:mailbox/quota`. */
+/** A path with named segments: `/api/v1/mailboxes/:mailboxResourceId/quota`. */
 export interface Routed {
   readonly method: string;
   readonly path: string;
 }
+
+/** Returns a path of the interface, such as `/folders/{folder}`, as one with named segments. */
+export function routePath(path: string): string {
+  return path.replace(/\{(\w+)\}/g, ':$1');
+}
+
+/** Parts a request target into its path, still percent-encoded, and its query. */
+export function splitUrl(url = '/'): { readonly path: string; readonly query: URLSearchParams } {
+  const mark = url.indexOf('?');
+  return mark < 0
+    ? { path: url, query: NO_QUERY }
+    : { path: url.slice(0, mark), query: new URLSearchParams(url.slice(mark + 1)) };
+}
+
+const NO_QUERY = new URLSearchParams();
 
 export type RouteMatch<T extends Routed> =
   | { readonly kind: 'found'; readonly route: T; readonly params: Readonly<Record<string, string>> }

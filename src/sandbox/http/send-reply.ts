@@ -2,7 +2,8 @@ import { createReadStream } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ReplyFault } from './fault-rule.ts';
+import { readRange } from '../seed/file-block.ts';
+import type { ReplyFault } from './faults.ts';
 import type { ReadyReply, Reply } from './reply.ts';
 
 type Headers = Readonly<Record<string, string | number>>;
@@ -17,44 +18,32 @@ export async function sendReply(response: ServerResponse, reply: Reply): Promise
 
 /** Sends a complete answer within this turn of the event loop. */
 export function sendReady(response: ServerResponse, reply: ReadyReply): void {
-  switch (reply.kind) {
-    case 'empty':
-      response.writeHead(reply.status);
-      response.end();
-      return;
-    case 'text': {
-      const body = Buffer.from(reply.text);
-      response.writeHead(reply.status, {
-        'content-type': 'application/json; charset=utf-8',
-        'content-length': body.length,
-        ...reply.headers,
-      });
-      response.end(body);
-      return;
-    }
-    case 'bytes':
-      response.writeHead(200, {
-        'content-type': reply.type,
-        'content-length': reply.bytes.length,
-      });
-      response.end(reply.bytes);
-  }
+  const { status, headers, body } = wholeBody(reply);
+  const length = reply.kind === 'empty' ? {} : { 'content-length': body.length };
+  response.writeHead(status, { ...headers, ...length });
+  response.end(body);
+}
+
+/** An answer, and the faults that bend it. */
+export interface Outcome {
+  readonly reply: Reply;
+  readonly faults: readonly ReplyFault[];
 }
 
 /**
- * Sends an answer as faults bend it. The first fault that concerns the body wins.
+ * Sends an answer late, and as faults bend it. The first fault that concerns the body wins.
  *
  * @returns the status that was sent, 0 where the connection was broken on purpose
  */
 export async function sendFaultyReply(
   response: ServerResponse,
-  reply: Reply,
-  faults: readonly ReplyFault[],
-  read: (reply: Reply & { kind: 'file' }) => Buffer,
+  { reply, faults }: Outcome,
+  latencyMs: number,
 ): Promise<number> {
+  if (latencyMs > 0) await delay(latencyMs);
   let bent = reply;
   for (const fault of faults) {
-    const { status, headers, body } = wholeBody(bent, read);
+    const { status, headers, body } = wholeBody(bent);
     switch (fault.kind) {
       case 'close':
         response.socket?.destroy();
@@ -68,7 +57,7 @@ export async function sendFaultyReply(
         bent = { kind: 'text', status, text: brokenJson(body) };
         break;
       case 'html-page':
-        sendWhole(response, 200, { 'content-type': 'text/html; charset=utf-8' }, MAINTENANCE);
+        sendReady(response, MAINTENANCE);
         return 200;
       case 'wrong-total':
         if (bent.kind === 'text') bent = { ...bent, text: shifted(bent.text, 'total', fault.by) };
@@ -89,19 +78,19 @@ export async function sendFaultyReply(
   return response.statusCode;
 }
 
-const MAINTENANCE = Buffer.from(
-  '<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>\n',
-);
+const MAINTENANCE: ReadyReply = {
+  kind: 'bytes',
+  type: 'text/html; charset=utf-8',
+  bytes: Buffer.from(
+    '<!DOCTYPE html><html><head><title>Maintenance</title></head><body><h1>We will be back soon</h1></body></html>\n',
+  ),
+};
 
-function sendWhole(response: ServerResponse, status: number, headers: Headers, body: Buffer): void {
-  response.writeHead(status, { ...headers, 'content-length': body.length });
-  response.end(body);
-}
-
-function wholeBody(
-  reply: Reply,
-  read: (reply: Reply & { kind: 'file' }) => Buffer,
-): { readonly status: number; readonly headers: Headers; readonly body: Buffer } {
+function wholeBody(reply: Reply): {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Buffer;
+} {
   switch (reply.kind) {
     case 'empty':
       return { status: reply.status, headers: {}, body: Buffer.alloc(0) };
@@ -114,7 +103,11 @@ function wholeBody(
     case 'bytes':
       return { status: 200, headers: { 'content-type': reply.type }, body: reply.bytes };
     case 'file':
-      return { status: 200, headers: { 'content-type': reply.type }, body: read(reply) };
+      return {
+        status: 200,
+        headers: { 'content-type': reply.type },
+        body: readRange(reply.range, Number.POSITIVE_INFINITY, false),
+      };
   }
 }
 

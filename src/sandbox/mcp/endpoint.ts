@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { envelope } from '../http/mailbox-envelope.ts';
-import { Refusal } from '../http/refusal.ts';
+import type { Surface } from '../http/listener.ts';
+import { envelope, Refusal, unauthorized } from '../http/refusal.ts';
 import { sendReady } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 
@@ -13,7 +13,9 @@ interface Opened {
  * The MCP endpoint, at `/mcp`: the mailbox surface as tools, over streamable HTTP, for the same bearer token.
  * The MCP library is loaded with the first request that has one.
  */
-export class McpEndpoint {
+export class McpEndpoint implements Surface {
+  readonly prefix = '/mcp';
+  readonly refusal = envelope;
   readonly #service: ServiceState;
   readonly #baseUrl: () => string;
   #opened: Promise<Opened> | null = null;
@@ -53,13 +55,7 @@ export class McpEndpoint {
     if (
       service.tokens.authorize(request.headers.authorization, 'mailbox', service.now()) === null
     ) {
-      throw new Refusal(
-        401,
-        'ERR_UNAUTHORIZED',
-        'The token is missing, malformed, expired or revoked',
-        {},
-        { 'www-authenticate': 'Bearer' },
-      );
+      throw unauthorized('The token is missing, malformed, expired or revoked');
     }
     this.#opened ??= open(this.#baseUrl(), service);
     await (await this.#opened).handle(request, response);

@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import type { ToolRequest } from './tool-input.ts';
+import type { ToolRequest } from './tool-schemas.ts';
 
 /** What the mailbox surface answered. */
 export interface Forwarded {

@@ -2,7 +2,6 @@ import { type CallToolResult, createMcpHandler, McpServer } from '@modelcontextp
 import { z } from 'zod';
 import { MAILBOX_OPERATIONS } from '../../wire/mailbox-operations.ts';
 import type { Operation } from '../../wire/operation.ts';
-import type { MailboxOperationName } from '../../wire/operations.ts';
 import {
   AnswerTooLarge,
   type Forward,
@@ -10,8 +9,7 @@ import {
   MOST_ANSWER_BYTES,
   openForward,
 } from './forward.ts';
-import { toolInput, toolRequest } from './tool-input.ts';
-import { TOOL_OUTPUT } from './tool-output.ts';
+import { toolInput, toolOutput, toolRequest } from './tool-schemas.ts';
 
 const jsonObject = z.record(z.string(), z.unknown());
 
@@ -139,14 +137,14 @@ interface Tool {
   readonly operation: Operation;
   readonly title: string;
   readonly input: ReturnType<typeof toolInput>;
-  readonly output: (typeof TOOL_OUTPUT)[MailboxOperationName];
+  readonly output: z.ZodObject | null;
 }
 
-const TOOLS: readonly Tool[] = Object.entries(MAILBOX_OPERATIONS).map(([name, operation]) => ({
+const TOOLS: readonly Tool[] = Object.values(MAILBOX_OPERATIONS).map((operation) => ({
   operation,
-  title: titleOf(name),
+  title: titleOf(operation.name),
   input: toolInput(operation),
-  output: Object.entries(TOOL_OUTPUT).find(([known]) => known === name)?.[1] ?? null,
+  output: toolOutput(operation.name),
 }));
 
 /** `getMessageSource` is "Get message source". */

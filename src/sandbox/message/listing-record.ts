@@ -1,22 +1,18 @@
 import { parseHeaderDate } from '../../mail/header-date.ts';
-import type { Address, ListedAttachment } from '../../mail/words.ts';
-import { readHeaderBlock } from './header-block.ts';
-import { decodeAddresses, decodeHeader } from './header-text.ts';
-import { isPlainBody, type Part, partHeaders, readParts } from './structure.ts';
+import type { ListedAttachment, Listing } from '../../mail/words.ts';
+import { decodeAddresses, decodeHeader, readHeaderBlock } from './headers.ts';
+import {
+  isPlainBody,
+  PART_FIELDS,
+  type Part,
+  partHeaders,
+  partsOf,
+  readParts,
+} from './structure.ts';
 import { decodedBody, decodedLength } from './transfer-encoding.ts';
 
 /** What a listing says of a message and its raw source alone decides; it never changes. */
-export interface ImmutableRecord {
-  readonly size: number;
-  readonly subject: string | null;
-  readonly from: Address | null;
-  readonly to: readonly Address[];
-  readonly cc: readonly Address[];
-  readonly bcc: readonly Address[];
-  readonly messageId: string | null;
-  readonly inReplyTo: string | null;
-  readonly attachments: readonly ListedAttachment[];
-}
+export type ImmutableRecord = Omit<Listing, 'uid' | 'date' | 'flags' | 'extra'>;
 
 const LISTED_FIELDS: ReadonlySet<string> = new Set([
   'subject',
@@ -26,10 +22,7 @@ const LISTED_FIELDS: ReadonlySet<string> = new Set([
   'bcc',
   'message-id',
   'in-reply-to',
-  'content-type',
-  'content-transfer-encoding',
-  'content-disposition',
-  'content-id',
+  ...PART_FIELDS,
 ]);
 
 /** Reads a listing record from a raw source. Never throws on malformed mail: what cannot be determined is null or empty. */
@@ -80,8 +73,7 @@ function attachmentId(part: Part): string {
 
 /** The decoded bytes of the attachment with this id. */
 export function readAttachment(source: Buffer, id: string): Buffer | null {
-  const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, LISTED_FIELDS);
-  const part = readParts(source, partHeaders(fields), bodyStart, source.length).find(
+  const part = partsOf(source).find(
     (candidate) => isAttachment(candidate) && attachmentId(candidate) === id,
   );
   return part === undefined ? null : decodedBody(source, part);

@@ -1,6 +1,5 @@
-import { headerEnd, readHeaderBlock } from './header-block.ts';
-import { decodeHeader } from './header-text.ts';
-import { partHeaders, readParts } from './structure.ts';
+import { decodeHeader, headerEnd, readHeaderBlock } from './headers.ts';
+import { partsOf } from './structure.ts';
 import { decodedBody } from './transfer-encoding.ts';
 
 /** Values of one header field, decoded, in lower case. */
@@ -15,17 +14,9 @@ export function searchableHeaders(source: Buffer): string {
   return decodeHeader(source.toString('latin1', 0, end).replace(/\r?\n[ \t]+/g, ' ')).toLowerCase();
 }
 
-const STRUCTURE_FIELDS: ReadonlySet<string> = new Set([
-  'content-type',
-  'content-transfer-encoding',
-  'content-disposition',
-  'content-id',
-]);
-
 /** The text parts of a message, transfer encoding and charset decoded, in lower case; HTML with its tags. */
 export function searchableBody(source: Buffer): string {
-  const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, STRUCTURE_FIELDS);
-  return readParts(source, partHeaders(fields), bodyStart, source.length)
+  return partsOf(source)
     .filter((part) => part.contentType.startsWith('text/'))
     .map((part) => decodeText(decodedBody(source, part), part.charset).toLowerCase())
     .join('\n');

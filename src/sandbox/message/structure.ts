@@ -1,6 +1,5 @@
 import libmime from 'libmime';
-import { readHeaderBlock } from './header-block.ts';
-import { decodeHeader } from './header-text.ts';
+import { decodeHeader, readHeaderBlock } from './headers.ts';
 
 /** A leaf of the MIME tree, as offsets into the raw source. */
 export interface Part {
@@ -26,7 +25,7 @@ export interface Part {
 const MAX_DEPTH = 40;
 const MAX_PARTS = 1000;
 
-const PART_FIELDS: ReadonlySet<string> = new Set([
+export const PART_FIELDS: ReadonlySet<string> = new Set([
   'content-type',
   'content-transfer-encoding',
   'content-disposition',
@@ -69,6 +68,12 @@ export function readParts(
   const parts: Part[] = [];
   walk(source, headers, bodyStart, end, '', 0, false, false, parts);
   return parts;
+}
+
+/** Leaves of a whole message. */
+export function partsOf(source: Buffer): Part[] {
+  const { fields, bodyStart } = readHeaderBlock(source, 0, source.length, PART_FIELDS);
+  return readParts(source, partHeaders(fields), bodyStart, source.length);
 }
 
 function walk(

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import type { MailboxToken } from '../access/tokens.ts';
-import { invalid, Refusal } from '../http/refusal.ts';
+import { invalid, problemsByField, Refusal } from '../http/refusal.ts';
 import type { Page, Reply } from '../http/reply.ts';
 import type { Routed } from '../http/route.ts';
 import type { ServiceState } from '../service-state.ts';
-import type { Folder, SortField } from '../store/folder.ts';
+import type { Entry, Folder, SortField } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 
 /** A request that was routed and authorized, with its body read. */
@@ -18,6 +18,8 @@ export interface Call {
   readonly body: unknown;
 }
 
+export type Handler = (call: Call) => Reply | Promise<Reply>;
+
 /** An operation of the mailbox surface. */
 export interface Operation extends Routed {
   readonly id: string;
@@ -25,7 +27,7 @@ export interface Operation extends Routed {
   readonly takesBody: boolean;
   /** Statuses of 4xx and 5xx the interface declares for it. */
   readonly declared: readonly number[];
-  readonly handle: (call: Call) => Reply | Promise<Reply>;
+  readonly handle: Handler;
 }
 
 /**
@@ -33,24 +35,19 @@ export interface Operation extends Routed {
  * the operation declares for it: 404 where it does, else 403.
  */
 export function mailboxOf(call: Call): Mailbox {
-  const resourceId = call.params.mailbox ?? '';
+  const resourceId = call.params.mailboxResourceId ?? '';
+  const params = { mailboxResourceId: resourceId };
   const mailbox = call.service.store.mailboxes.get(resourceId);
   if (mailbox === undefined) {
     const status = call.operation.declared.includes(404) ? 404 : 403;
-    throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', {
-      mailboxResourceId: resourceId,
-    });
+    throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', params);
   }
   const { orderId, mailboxes } = call.token;
   if (mailbox.orderId !== orderId || (mailboxes !== null && !mailboxes.includes(resourceId))) {
-    throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', {
-      mailboxResourceId: resourceId,
-    });
+    throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', params);
   }
   if (call.service.standings.isSuspended(mailbox)) {
-    throw new Refusal(403, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended', {
-      mailboxResourceId: resourceId,
-    });
+    throw new Refusal(403, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended', params);
   }
   return mailbox;
 }
@@ -99,6 +96,15 @@ export function uidOf(call: Call): number {
   return uid;
 }
 
+/** The message of the path. */
+export function entryOf(call: Call): Entry {
+  const { folder } = folderOf(call);
+  const uid = uidOf(call);
+  const entry = folder.get(uid);
+  if (entry === null) throw messageMissing(call, uid);
+  return entry;
+}
+
 export function messageMissing(call: Call, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
@@ -134,10 +140,5 @@ export function sortOf(call: Call): { readonly field: SortField; readonly descen
 export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
-  const fields: Record<string, string[]> = {};
-  for (const issue of result.error.issues) {
-    const path = issue.path.map(String).join('.') || 'body';
-    fields[path] = [...(fields[path] ?? []), issue.message];
-  }
-  throw invalid(fields);
+  throw invalid(problemsByField(result.error.issues));
 }

@@ -3,9 +3,8 @@ import { folderRequest } from '../../wire/mailbox-requests.ts';
 import { invalid, Refusal } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import type { Folder } from '../store/folder.ts';
-import { DELIMITER, type Mailbox, STANDING_FOLDERS, withSubfolders } from '../store/mailbox.ts';
-import type { Store } from '../store/store.ts';
-import { bodyOf, type Call, findFolder, folderOf, mailboxOf, pageOf } from './call.ts';
+import { DELIMITER, STANDING_FOLDERS, withSubfolders } from '../store/mailbox.ts';
+import { bodyOf, type Call, folderOf, mailboxOf, pageOf } from './call.ts';
 
 /** All folders, INBOX first, then by path. */
 export function listFolders(call: Call): Reply {
@@ -43,7 +42,7 @@ export function createFolder(call: Call): Reply {
   const path = newPath(bodyOf(call, folderRequest).name);
   if (mailbox.folders.has(path)) throw exists(path);
   const { store } = call.service;
-  const folder = store.atomically(() => createWithParents(store, mailbox, path));
+  const folder = store.atomically(() => store.folderWithParents(mailbox, path));
   return dataReply(folderRecordOf(folder), 201);
 }
 
@@ -63,8 +62,8 @@ export function updateFolder(call: Call): Reply {
     if (mailbox.folders.has(renamed)) throw exists(renamed);
   }
   store.atomically(() => {
-    const parent = parentOf(path);
-    if (parent !== null && !mailbox.folders.has(parent)) createWithParents(store, mailbox, parent);
+    const end = path.lastIndexOf(DELIMITER);
+    if (end >= 0) store.folderWithParents(mailbox, path.slice(0, end));
     store.renameFolder(mailbox, folder.path, path);
   });
   return dataReply(folderRecordOf(folder));
@@ -76,19 +75,6 @@ export function deleteFolder(call: Call): Reply {
   for (const affected of withSubfolders(mailbox, folder.path)) refuseStanding(affected);
   call.service.store.deleteFolder(mailbox, folder.path);
   return NO_CONTENT;
-}
-
-function createWithParents(store: Store, mailbox: Mailbox, path: string): Folder {
-  const parent = parentOf(path);
-  if (parent !== null && findFolder(mailbox, parent) === null) {
-    createWithParents(store, mailbox, parent);
-  }
-  return store.createFolder(mailbox, path);
-}
-
-function parentOf(path: string): string | null {
-  const end = path.lastIndexOf(DELIMITER);
-  return end < 0 ? null : path.slice(0, end);
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused

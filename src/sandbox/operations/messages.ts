@@ -8,11 +8,10 @@ import {
 import { invalid } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import { assertThere } from '../seed/file-block.ts';
-import type { Entry } from '../store/folder.ts';
-import { messageJson } from '../store/message-json.ts';
 import {
   bodyOf,
   type Call,
+  entryOf,
   folderOf,
   messageMissing,
   pageOf,
@@ -26,24 +25,17 @@ export function listMessages(call: Call): Reply {
   const page = pageOf(call, 25, 100);
   const { field, descending } = sortOf(call);
   const { store } = call.service;
-  const entries = folder.page(field, descending, pageOffset(page), page.perPage, store.facts);
+  const entries = folder.page(field, descending, pageOffset(page), page.perPage, store);
   return pageReply(
-    entries.map((entry) => messageJson(store, folder, entry)),
+    entries.map((entry) => store.records.messageJson(folder, entry)),
     page,
     folder.count,
   );
 }
 
 export function getMessage(call: Call): Reply {
-  const { folder } = folderOf(call);
-  const uid = uidOf(call);
-  const entry = folder.get(uid);
-  if (entry === null) throw messageMissing(call, uid);
-  return {
-    kind: 'text',
-    status: 200,
-    text: `{"data":${messageJson(call.service.store, folder, entry)}}`,
-  };
+  const json = call.service.store.records.messageJson(folderOf(call).folder, entryOf(call));
+  return { kind: 'text', status: 200, text: `{"data":${json}}` };
 }
 
 export function patchMessage(call: Call): Reply {
@@ -132,15 +124,6 @@ export function getMessageSource(call: Call): Reply {
 
 /** Sources larger than this are streamed from their file; smaller ones are quicker to read at once. */
 const STREAM_FROM_BYTES = 1 << 20;
-
-/** The message of the path. */
-export function entryOf(call: Call): Entry {
-  const { folder } = folderOf(call);
-  const uid = uidOf(call);
-  const entry = folder.get(uid);
-  if (entry === null) throw messageMissing(call, uid);
-  return entry;
-}
 
 const SYSTEM_FLAGS = ['\\Seen', '\\Answered', '\\Flagged', '\\Deleted', '\\Draft'];
 /** An IMAP atom (RFC 3501, section 9): what a keyword may be. */

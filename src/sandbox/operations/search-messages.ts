@@ -1,12 +1,11 @@
 import type { z } from 'zod';
-import { type searchRequest, searchRequest as searchSchema } from '../../wire/mailbox-requests.ts';
+import { searchRequest } from '../../wire/mailbox-requests.ts';
 import { parseUidSet, type UidRange } from '../../wire/uid-set.ts';
 import { type Page, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import { searchableBody, searchableHeader, searchableHeaders } from '../message/searchable.ts';
 import type { Entry, Folder, SourceFacts } from '../store/folder.ts';
-import { messageJson } from '../store/message-json.ts';
-import type { Store } from '../store/store.ts';
+import { hasFlag, type Store } from '../store/store.ts';
 import { bodyOf, type Call, folderOf, pageOf, sortOf } from './call.ts';
-import { matcherOf } from './message-matcher.ts';
 
 /** A closed range of uids, `low <= high`. */
 export interface Span {
@@ -41,7 +40,7 @@ export function searchMessages(call: Call): Reply {
   const { folder } = folderOf(call);
   const page = pageOf(call, 25, 100);
   const sort = sortOf(call);
-  const criteria = bodyOf(call, searchSchema);
+  const criteria = bodyOf(call, searchRequest);
   const { store } = call.service;
   const spans = spansOfCriteria(criteria, folder);
   const matches = matcherOf(criteria, store);
@@ -50,7 +49,7 @@ export function searchMessages(call: Call): Reply {
       ? pageOfSpans(folder, spans, page, sort.descending)
       : pageOfMatches(folder, spans, matches, page, sort, store);
   return pageReply(
-    found.entries.map((entry) => messageJson(store, folder, entry)),
+    found.entries.map((entry) => store.records.messageJson(folder, entry)),
     page,
     found.total,
   );
@@ -95,7 +94,7 @@ function pageOfSpans(
 function pageOfMatches(
   folder: Folder,
   spans: readonly Span[],
-  matches: ((entry: Entry) => boolean) | null,
+  matches: Matcher | null,
   page: Page,
   sort: { readonly field: 'uid' | 'date' | 'size'; readonly descending: boolean },
   store: Store,
@@ -106,7 +105,7 @@ function pageOfMatches(
       if (matches === null || matches(entry)) all.push(entry);
     }
   }
-  if (sort.field !== 'uid') sortBy(all, sort.field, store.facts);
+  if (sort.field !== 'uid') sortBy(all, sort.field, store);
   if (sort.descending) all.reverse();
   const offset = pageOffset(page);
   return { entries: all.slice(offset, offset + page.perPage), total: all.length };
@@ -121,4 +120,70 @@ function sortBy(entries: Entry[], field: 'date' | 'size', facts: SourceFacts): v
     ]),
   );
   entries.sort((a, b) => (keys.get(a.uid) ?? 0) - (keys.get(b.uid) ?? 0) || a.uid - b.uid);
+}
+
+type Matcher = (entry: Entry) => boolean;
+
+const DAY_MS = 86_400_000;
+
+/**
+ * A test of everything but the uid set, or null where nothing else was asked for. Cheap tests come first; the
+ * source is read only for those that ask for its text. `subject`, `from`, `to`, `cc` and `body` are
+ * alternatives to each other; all else must hold. Days are UTC; `since` includes its day, `before` does not;
+ * `larger` and `smaller` exclude their size, as in IMAP.
+ */
+function matcherOf(criteria: Criteria, store: Store): Matcher | null {
+  const tests: Matcher[] = [];
+  const { flags, since, before, larger, smaller, header, text } = criteria;
+  if (flags !== undefined) {
+    tests.push((entry) => flags.every((flag) => hasFlag(entry.flags, flag)));
+  }
+  if (since !== undefined || before !== undefined) {
+    const from = since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(since);
+    const to = before === undefined ? Number.POSITIVE_INFINITY : Date.parse(before);
+    tests.push(({ source }) => {
+      const day = Math.floor(store.received(source) / DAY_MS) * DAY_MS;
+      return day >= from && day < to;
+    });
+  }
+  if (larger !== undefined) tests.push(({ source }) => store.size(source) > larger);
+  if (smaller !== undefined) tests.push(({ source }) => store.size(source) < smaller);
+  if (header !== undefined) {
+    const colon = header.indexOf(':');
+    const name = header.slice(0, colon).toLowerCase();
+    const value = header
+      .slice(colon + 1)
+      .trim()
+      .toLowerCase();
+    tests.push(({ source }) =>
+      searchableHeader(store.read(source), name).some((found) => found.includes(value)),
+    );
+  }
+  const alternatives = alternativesOf(criteria);
+  if (alternatives.length > 0) {
+    tests.push(({ source }) => {
+      const raw = store.read(source);
+      return alternatives.some((alternative) => alternative(raw));
+    });
+  }
+  if (text !== undefined) {
+    const wanted = text.toLowerCase();
+    tests.push(({ source }) => {
+      const raw = store.read(source);
+      return searchableHeaders(raw).includes(wanted) || searchableBody(raw).includes(wanted);
+    });
+  }
+  return tests.length === 0 ? null : (entry) => tests.every((test) => test(entry));
+}
+
+function alternativesOf(criteria: Criteria): ((raw: Buffer) => boolean)[] {
+  const alternatives: ((raw: Buffer) => boolean)[] = [];
+  for (const name of ['subject', 'from', 'to', 'cc'] as const) {
+    const wanted = criteria[name]?.toLowerCase();
+    if (wanted === undefined) continue;
+    alternatives.push((raw) => searchableHeader(raw, name).some((found) => found.includes(wanted)));
+  }
+  const body = criteria.body?.toLowerCase();
+  if (body !== undefined) alternatives.push((raw) => searchableBody(raw).includes(body));
+  return alternatives;
 }

@@ -3,11 +3,10 @@ import {
   type WebhookRecord,
   type WebhookTestRecord,
 } from '../../wire/mailbox-records.ts';
-import { createWebhookRequest, updateWebhookRequest } from '../../wire/mailbox-requests.ts';
 import { invalid, Refusal } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import { targetProblem } from '../webhooks/target-url.ts';
+import { webhookOperations } from '../webhooks/manage.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';
 import { bodyOf, type Call, mailboxOf, pageOf } from './call.ts';
 
@@ -31,48 +30,20 @@ export function listWebhooks(call: Call): Reply {
   );
 }
 
-/** Creates a webhook. Its secret is returned here and never again. */
-export function createWebhook(call: Call): Reply {
-  const mailbox = mailboxOf(call);
-  const body = bodyOf(call, createWebhookRequest);
-  checkUrl(call, body.url);
-  const webhook = call.service.webhooks.create(mailbox, {
-    name: body.name,
-    description: body.description ?? null,
-    events: [...new Set(body.events)],
-    status: body.status ?? 'active',
-    url: body.url,
+export const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =
+  webhookOperations<Call>({
+    body: bodyOf,
+    mailboxOf,
+    webhookOf,
+    checkCreate: () => {},
+    urlRefusal: (problem) => invalid({ url: [problem] }),
+    recordOf: webhookRecordOf,
+    reply: dataReply,
   });
-  return dataReply(withSecret(mailbox, webhook), 201);
-}
-
-export function getWebhook(call: Call): Reply {
-  const { mailbox, webhook } = webhookOf(call);
-  return dataReply(webhookRecordOf(mailbox, webhook));
-}
-
-export function updateWebhook(call: Call): Reply {
-  const { mailbox, webhook } = webhookOf(call);
-  const { name, url, events, description, status } = bodyOf(call, updateWebhookRequest);
-  if (url !== undefined) checkUrl(call, url);
-  const updated = call.service.webhooks.update(webhook, {
-    ...(name === undefined ? {} : { name }),
-    ...(url === undefined ? {} : { url }),
-    ...(events === undefined ? {} : { events: [...new Set(events)] }),
-    ...(description === undefined ? {} : { description }),
-    ...(status === undefined ? {} : { status }),
-  });
-  return dataReply(webhookRecordOf(mailbox, updated));
-}
 
 export function deleteWebhook(call: Call): Reply {
   call.service.webhooks.remove(webhookOf(call).webhook);
   return NO_CONTENT;
-}
-
-export function regenerateWebhookSecret(call: Call): Reply {
-  const { mailbox, webhook } = webhookOf(call);
-  return dataReply(withSecret(mailbox, call.service.webhooks.regenerateSecret(webhook)));
 }
 
 /** Sends one delivery, now, whatever the webhook's status, without retries. This surface declares no limit for it. */
@@ -90,7 +61,7 @@ export async function testWebhook(call: Call): Promise<Reply> {
 
 function webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: Webhook } {
   const mailbox = mailboxOf(call);
-  const id = call.params.webhook ?? '';
+  const id = call.params.webhookId ?? '';
   const webhook = call.service.webhooks.get(id);
   if (webhook === null || webhook.mailbox !== mailbox.resourceId) {
     throw new Refusal(404, 'ERR_WEBHOOK_NOT_FOUND', 'The webhook does not exist', {
@@ -98,11 +69,6 @@ function webhookOf(call: Call): { readonly mailbox: Mailbox; readonly webhook: W
     });
   }
   return { mailbox, webhook };
-}
-
-function checkUrl(call: Call, url: string): void {
-  const problem = targetProblem(url, call.service.settings.localWebhooks);
-  if (problem !== null) throw invalid({ url: [problem] });
 }
 
 function webhookRecordOf(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
@@ -118,8 +84,4 @@ function webhookRecordOf(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
     createdAt: new Date(webhook.createdAt).toISOString(),
     updatedAt: new Date(webhook.updatedAt).toISOString(),
   };
-}
-
-function withSecret(mailbox: Mailbox, webhook: Webhook): WebhookRecord {
-  return { ...webhookRecordOf(mailbox, webhook), secret: webhook.secret };
 }

@@ -1,6 +1,6 @@
 import { describeParam, type Operation, type Param, readParam } from '../../wire/operation.ts';
 import type { PlatformMeta } from '../../wire/platform-records.ts';
-import type { Order } from '../access/orders.ts';
+import type { Order } from '../access/account-panel.ts';
 import type { PlatformToken } from '../access/tokens.ts';
 import { invalid, Refusal } from '../http/refusal.ts';
 import { type Page, pageOffset, type Reply } from '../http/reply.ts';

@@ -1,17 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setTimeout as delay } from 'node:timers/promises';
-import type { ReplyFault } from '../http/fault-rule.ts';
 import type { Faults } from '../http/faults.ts';
-import { statusRefusal } from '../http/mailbox-envelope.ts';
-import { applyMailboxFault } from '../http/mailbox-fault.ts';
-import { Refusal } from '../http/refusal.ts';
+import type { Surface } from '../http/listener.ts';
+import { applyMailboxFault } from '../http/outside-changes.ts';
+import { Refusal, unauthorized } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
 import { readJsonBody } from '../http/request-body.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import { type RateAnswer, RequestRate } from '../http/request-rate.ts';
-import { type RouteMatch, RouteTable } from '../http/route.ts';
-import { sendFaultyReply, sendReply } from '../http/send-reply.ts';
+import { type RouteMatch, RouteTable, splitUrl } from '../http/route.ts';
+import { type Outcome, sendFaultyReply } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import { readQuery } from './call.ts';
 import { PLATFORM_ROUTES, type PlatformRoute } from './table.ts';
@@ -47,13 +45,9 @@ export function platformEnvelope(error: unknown, correlationId: string): Reply {
 
 const ROUTES = new RouteTable(PLATFORM_ROUTES);
 
-interface Outcome {
-  readonly reply: Reply;
-  readonly faults: readonly ReplyFault[];
-}
-
 /** Serves the platform surface: webhook management for mail orders. */
-export class PlatformSurface {
+export class PlatformSurface implements Surface {
+  readonly prefix = '/api/mail/';
   readonly #service: ServiceState;
   readonly #faults: Faults;
   readonly #log: RequestLog;
@@ -72,31 +66,20 @@ export class PlatformSurface {
 
   /** Never rejects: what goes wrong becomes an answer, or a broken connection. */
   handle(request: IncomingMessage, response: ServerResponse): void {
-    const started = performance.now();
-    const [path = '', query = ''] = splitUrl(request.url ?? '/');
+    const { path, query } = splitUrl(request.url);
     const method = request.method ?? 'GET';
     const match = ROUTES.match(method, path);
-    const finish = (status: number) => {
-      this.#log.record(
-        {
-          operation: match.kind === 'found' ? match.route.operation.name : 'unknown',
-          method,
-          path,
-          status,
-          durationMs: Math.round((performance.now() - started) * 1000) / 1000,
-        },
-        this.#service.now(),
-      );
-    };
+    const operation = match.kind === 'found' ? match.route.operation.name : 'unknown';
+    const finish = this.#log.begin({ operation, method, path }, this.#service.now);
     const correlationId = randomUUID();
     response.setHeader('x-correlation-id', correlationId);
-    this.#outcome(request, response, match, new URLSearchParams(query))
+    this.#outcome(request, response, match, query)
       .catch((error: unknown): Outcome => {
         // A client that went away in the middle of its body is no failure of the service.
         if (!(error instanceof Refusal) && !response.destroyed) this.#service.report(error);
         return { reply: platformEnvelope(error, correlationId), faults: [] };
       })
-      .then((outcome) => this.#send(response, outcome))
+      .then((outcome) => sendFaultyReply(response, outcome, this.#service.settings.latencyMs))
       .then(finish, (error: unknown) => {
         this.#service.report(error);
         response.destroy();
@@ -158,48 +141,17 @@ export class PlatformSurface {
       service.now(),
     );
     if (token === null) {
-      throw new Refusal(
-        401,
-        'ERR_UNAUTHORIZED',
-        'The token is missing, malformed, expired or revoked.',
-        {},
-        { 'www-authenticate': 'Bearer' },
-      );
+      throw unauthorized('The token is missing, malformed, expired or revoked.');
     }
-    const faults: ReplyFault[] = [];
-    const mailboxFaults: (() => void)[] = [];
-    for (const fault of this.#faults.strike(operation.name)) {
-      switch (fault.kind) {
-        case 'arrive':
-        case 'move':
-        case 'vanish':
-        case 'renumber':
-          mailboxFaults.push(() =>
-            applyMailboxFault(service, fault, { mailbox: params.mailboxId ?? '' }),
-          );
-          break;
-        case 'status':
-          throw statusRefusal(fault.status, fault.code, fault.retryAfter);
-        default:
-          faults.push(fault);
-      }
-    }
+    const { ofReply: faults, ofMailbox } = this.#faults.strike(operation.name);
     const query = readQuery(operation, params, given);
     const body =
       operation.body === null
         ? undefined
         : await readJsonBody(request, service.settings.maxBodyBytes);
     const reply = await handle({ service, token, params, query, body });
-    for (const apply of mailboxFaults) apply();
+    for (const fault of ofMailbox) applyMailboxFault(service, fault, { mailbox: params.mailboxId });
     return { reply, faults };
-  }
-
-  async #send(response: ServerResponse, { reply, faults }: Outcome): Promise<number> {
-    const { latencyMs } = this.#service.settings;
-    if (latencyMs > 0) await delay(latencyMs);
-    if (faults.length > 0) return sendFaultyReply(response, reply, faults, noFile);
-    await sendReply(response, reply);
-    return response.statusCode;
   }
 }
 
@@ -217,13 +169,4 @@ function tooMany({ blocked }: RateAnswer): Refusal {
     ? 'This address is blocked for a while: it kept sending requests in spite of the rate limit.'
     : 'Too many requests.';
   return new Refusal(429, 'ERR_RATE_LIMIT', message);
-}
-
-function noFile(): never {
-  throw new RangeError('the platform surface sends no files');
-}
-
-function splitUrl(url: string): [path: string, query: string] {
-  const mark = url.indexOf('?');
-  return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
 }

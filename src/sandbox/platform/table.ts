@@ -3,7 +3,7 @@ import type { PlatformOperationName } from '../../wire/operations.ts';
 import { PLATFORM_OPERATIONS } from '../../wire/platform-operations.ts';
 import type { DeliveryLogRecord, PlatformMailboxRecord } from '../../wire/platform-records.ts';
 import type { Reply } from '../http/reply.ts';
-import type { Routed } from '../http/route.ts';
+import { type Routed, routePath } from '../http/route.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import {
@@ -118,35 +118,20 @@ export interface PlatformRoute extends Routed {
   readonly handle: PlatformHandler;
 }
 
-const HANDLERS: Readonly<Record<PlatformOperationName, PlatformHandler>> = {
-  listWebhooks,
-  createWebhook,
-  getWebhook,
-  updateWebhook,
-  deleteWebhook,
-  regenerateWebhookSecret,
-  testWebhook,
-  listDeliveryLogs,
-  listMailboxes,
-};
-
-const OPERATIONS: Readonly<Record<PlatformOperationName, Operation>> = PLATFORM_OPERATIONS;
-
 /** The 9 operations of the platform surface. */
 export const PLATFORM_ROUTES: readonly PlatformRoute[] = [
-  route('listWebhooks'),
-  route('createWebhook'),
-  route('getWebhook'),
-  route('updateWebhook'),
-  route('deleteWebhook'),
-  route('regenerateWebhookSecret'),
-  route('testWebhook'),
-  route('listDeliveryLogs'),
-  route('listMailboxes'),
+  route('listWebhooks', listWebhooks),
+  route('createWebhook', createWebhook),
+  route('getWebhook', getWebhook),
+  route('updateWebhook', updateWebhook),
+  route('deleteWebhook', deleteWebhook),
+  route('regenerateWebhookSecret', regenerateWebhookSecret),
+  route('testWebhook', testWebhook),
+  route('listDeliveryLogs', listDeliveryLogs),
+  route('listMailboxes', listMailboxes),
 ];
 
-function route(name: PlatformOperationName): PlatformRoute {
-  const operation = OPERATIONS[name];
-  const path = operation.path.replace(/\{(\w+)\}/g, ':$1');
-  return { method: operation.method, path, operation, handle: HANDLERS[name] };
+function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRoute {
+  const operation: Operation = PLATFORM_OPERATIONS[name];
+  return { method: operation.method, path: routePath(operation.path), operation, handle };
 }

@@ -1,13 +1,9 @@
 import type { z } from 'zod';
-import { createWebhookRequest, updateWebhookRequest } from '../../wire/mailbox-requests.ts';
-import type {
-  PlatformWebhookRecord,
-  PlatformWebhookWithSecretRecord,
-} from '../../wire/platform-records.ts';
-import { Refusal } from '../http/refusal.ts';
+import type { PlatformWebhookRecord } from '../../wire/platform-records.ts';
+import { problemsByField, Refusal, tooSoon } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import { targetProblem } from '../webhooks/target-url.ts';
+import { webhookOperations } from '../webhooks/manage.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';
 import {
   collection,
@@ -23,14 +19,11 @@ import {
 export function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.output<T> {
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
-  const fields: Record<string, string[]> = {};
-  for (const issue of result.error.issues) {
-    const field = issue.path.map(String).join('.') || 'body';
+  const problems = problemsByField(result.error.issues, (issue, field) => {
     const missing = issue.code === 'invalid_type' && valueAt(call.body, issue.path) === undefined;
-    const problem = missing ? 'is required' : problemOf(issue);
-    fields[field] = [...(fields[field] ?? []), `The ${field} ${problem}.`];
-  }
-  throw refused(fields);
+    return `The ${field} ${missing ? 'is required' : problemOf(issue)}.`;
+  });
+  throw refused(problems);
 }
 
 function problemOf(issue: z.core.$ZodIssue): string {
@@ -76,68 +69,41 @@ export function listWebhooks(call: PlatformCall): Reply {
   );
 }
 
-/** Creates a webhook. Its secret is returned here and never again. */
-export function createWebhook(call: PlatformCall): Reply {
-  const mailbox = mailboxOf(call);
-  const body = readBody(call, createWebhookRequest);
-  checkUrl(call, body.url);
-  if (call.service.standings.isSuspended(mailbox)) {
-    throw new Refusal(409, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended.');
-  }
-  const webhook = call.service.webhooks.create(mailbox, {
-    name: body.name,
-    description: body.description ?? null,
-    events: [...new Set(body.events)],
-    status: body.status ?? 'active',
-    url: body.url,
+export const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =
+  webhookOperations<PlatformCall>({
+    body: readBody,
+    mailboxOf,
+    webhookOf,
+    checkCreate({ service }, mailbox) {
+      if (!service.standings.isSuspended(mailbox)) return;
+      throw new Refusal(409, 'ERR_MAILBOX_SUSPENDED', 'The mailbox is suspended.');
+    },
+    urlRefusal: (problem) => refused({ url: [`The url ${problem}.`] }),
+    recordOf: webhookRecordOf,
+    reply: resource,
   });
-  return resource(withSecret(mailbox, webhook), 201);
-}
-
-export function getWebhook(call: PlatformCall): Reply {
-  const { mailbox, webhook } = webhookOf(call);
-  return resource(webhookRecordOf(mailbox, webhook));
-}
-
-export function updateWebhook(call: PlatformCall): Reply {
-  const { mailbox, webhook } = webhookOf(call);
-  const { name, url, events, description, status } = readBody(call, updateWebhookRequest);
-  if (url !== undefined) checkUrl(call, url);
-  const updated = call.service.webhooks.update(webhook, {
-    ...(name === undefined ? {} : { name }),
-    ...(url === undefined ? {} : { url }),
-    ...(events === undefined ? {} : { events: [...new Set(events)] }),
-    ...(description === undefined ? {} : { description }),
-    ...(status === undefined ? {} : { status }),
-  });
-  return resource(webhookRecordOf(mailbox, updated));
-}
 
 export function deleteWebhook(call: PlatformCall): Reply {
   call.service.webhooks.remove(webhookOf(call).webhook);
   return resource({ message: 'The webhook was deleted.' });
 }
 
-export function regenerateWebhookSecret(call: PlatformCall): Reply {
-  const { mailbox, webhook } = webhookOf(call);
-  return resource(withSecret(mailbox, call.service.webhooks.regenerateSecret(webhook)));
-}
-
 /** One delivery, now, whatever the webhook's status; it is not tried again, and rate limited. */
 export async function testWebhook(call: PlatformCall): Promise<Reply> {
   const { mailbox, webhook } = webhookOf(call);
-  const { httpStatus, success, error } = await call.service.webhookTests.send(mailbox, webhook);
+  const { deliveries, webhookTests, now } = call.service;
+  const rate = webhookTests.take(webhook.id, now());
+  if (!rate.allowed) {
+    const message = 'This webhook was tested a moment ago; wait and retry';
+    throw tooSoon('ERR_WEBHOOK_TEST_RATE_LIMIT', message, rate.retryAfterSeconds);
+  }
+  const { httpStatus, success, error } = await deliveries.test(mailbox, webhook);
   return resource({
     // An integer or nothing: the interface knows no null here.
     ...(httpStatus === null ? {} : { http_status: httpStatus }),
     is_successful: success,
     error,
   });
-}
-
-function checkUrl(call: PlatformCall, url: string): void {
-  const problem = targetProblem(url, call.service.settings.localWebhooks);
-  if (problem !== null) throw refused({ url: [`The url ${problem}.`] });
 }
 
 function webhookRecordOf(mailbox: Mailbox | undefined, webhook: Webhook): PlatformWebhookRecord {
@@ -152,8 +118,4 @@ function webhookRecordOf(mailbox: Mailbox | undefined, webhook: Webhook): Platfo
     created_at: new Date(webhook.createdAt).toISOString(),
     updated_at: new Date(webhook.updatedAt).toISOString(),
   };
-}
-
-function withSecret(mailbox: Mailbox, webhook: Webhook): PlatformWebhookWithSecretRecord {
-  return { ...webhookRecordOf(mailbox, webhook), secret: webhook.secret };
 }

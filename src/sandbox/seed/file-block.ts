@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { serviceError } from '../../errors/small-families.ts';
 import { receivedFromSource } from '../message/listing-record.ts';
-import type { FileRange, SourceBlock } from '../store/source-block.ts';
+import type { FileRange, SourceBlock } from '../store/backend.ts';
 
 /** As much of a file as is read to find the date in its header. */
 const HEAD_BYTES = 65_536;

@@ -1,6 +1,48 @@
+import type { SourceBlock } from '../store/backend.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
-import { GeneratedBlock } from './generated/generated-block.ts';
+import { writeMessage } from './generated/message.ts';
+import { type MailSeed, planAt, receivedAt } from './generated/plan.ts';
+
+/** Generated mail, generated again for each read: a million messages take no more room than their sizes. */
+export class GeneratedBlock implements SourceBlock {
+  readonly #mail: MailSeed;
+  /** 0 until the message was written once. */
+  readonly #sizes: Uint32Array;
+
+  constructor(mail: MailSeed) {
+    this.#mail = mail;
+    this.#sizes = new Uint32Array(mail.count);
+  }
+
+  get count(): number {
+    return this.#mail.count;
+  }
+
+  size(number: number): number {
+    const known = this.#sizes[number] ?? 0;
+    return known > 0 ? known : this.read(number).length;
+  }
+
+  read(number: number): Buffer {
+    const source = writeMessage(this.#mail, number);
+    this.#sizes[number] = source.length;
+    return source;
+  }
+
+  received(number: number): number {
+    return receivedAt(this.#mail, number);
+  }
+
+  file(): null {
+    return null;
+  }
+
+  /** Folder path and flags of a message. */
+  place(number: number): { readonly folder: string; readonly flags: readonly string[] } {
+    return planAt(this.#mail, number);
+  }
+}
 
 export interface GeneratedMail {
   /** Messages in all mailboxes together. */
@@ -39,15 +81,6 @@ export function loadGenerated(
 function* placements(store: Store, mailbox: Mailbox, block: GeneratedBlock) {
   for (let number = 0; number < block.count; number += 1) {
     const { folder, flags } = block.place(number);
-    yield { folder: folderWithParents(store, mailbox, folder), number, flags };
+    yield { folder: store.folderWithParents(mailbox, folder), number, flags };
   }
-}
-
-/** Folders above a new one are folders as well. */
-function folderWithParents(store: Store, mailbox: Mailbox, path: string) {
-  const known = mailbox.folders.get(path);
-  if (known !== undefined) return known;
-  const end = path.lastIndexOf('.');
-  if (end > 0) folderWithParents(store, mailbox, path.slice(0, end));
-  return store.createFolder(mailbox, path);
 }

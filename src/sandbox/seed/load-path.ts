@@ -9,8 +9,8 @@ import {
 } from '../../mailfiles/maildir-names.ts';
 import { type MboxRange, mboxRanges, unquoted } from '../../mailfiles/mbox.ts';
 import { receivedFromSource } from '../message/listing-record.ts';
+import type { FileRange, SourceBlock } from '../store/backend.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import type { FileRange, SourceBlock } from '../store/source-block.ts';
 import type { Store } from '../store/store.ts';
 import { FileBlock, readRange } from './file-block.ts';
 

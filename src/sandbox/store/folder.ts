@@ -1,6 +1,26 @@
-import type { FlagSet } from '../../mail/words.ts';
-import type { FlagTable } from './flag-table.ts';
+import { type FlagSet, flagSet } from '../../mail/words.ts';
 import { LivingCount } from './living-count.ts';
+
+/** Flag sets as small numbers: a mailbox has many messages and few distinct sets. */
+export class FlagTable {
+  readonly #sets: FlagSet[] = [];
+  readonly #ids = new Map<string, number>();
+
+  idOf(flags: Iterable<string>): number {
+    const set = flagSet(flags);
+    const key = JSON.stringify(set);
+    const known = this.#ids.get(key);
+    if (known !== undefined) return known;
+    const id = this.#sets.length;
+    this.#sets.push(set);
+    this.#ids.set(key, id);
+    return id;
+  }
+
+  get(id: number): FlagSet {
+    return this.#sets[id] ?? [];
+  }
+}
 
 /** What a listing can be sorted by. */
 export type SortField = 'uid' | 'date' | 'size';
@@ -124,7 +144,7 @@ export class Folder {
 
   /** Takes every message out and forgets which uids were used: what a folder deleted and made again does. */
   renumber(firstUid: number): Entry[] {
-    const entries = this.page('uid', false, 0, this.count, NO_FACTS);
+    const entries = [...this.entries()];
     this.#living = new LivingCount();
     this.#unread = 0;
     this.#sorted.clear();
@@ -258,6 +278,3 @@ function grown<T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T
   to.set(from);
   return to;
 }
-
-/** A page by uid asks no facts. */
-const NO_FACTS: SourceFacts = { size: () => 0, received: () => 0 };

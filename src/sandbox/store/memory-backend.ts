@@ -1,5 +1,4 @@
-import type { StoreBackend } from './backend.ts';
-import type { FileRange, SourceBlock } from './source-block.ts';
+import type { FileRange, SourceBlock, StoreBackend } from './backend.ts';
 
 interface PlacedBlock {
   readonly first: number;

@@ -1,4 +1,5 @@
 import { type ImmutableRecord, readListingRecord } from '../message/listing-record.ts';
+import type { Entry, Folder } from './folder.ts';
 
 /** What the cache asks of the store. */
 export interface RecordSources {
@@ -24,8 +25,14 @@ export class RecordCache {
     this.#ceiling = ceiling;
   }
 
+  /** A message record as JSON text; the costly part of it comes ready from the cache. */
+  messageJson(folder: Folder, entry: Entry): string {
+    const unseen = !entry.flags.includes('\\Seen');
+    return `{"uid":${entry.uid},"path":${JSON.stringify(folder.path)},"flags":${JSON.stringify(entry.flags)},"unseen":${unseen},${this.#fragment(entry.source)}}`;
+  }
+
   /** `"date":…,"size":…,…`: the members of a message's JSON object that never change, without braces. */
-  fragment(source: number): string {
+  #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
     const date = new Date(this.#sources.sourceReceived(source)).toISOString();

@@ -2,8 +2,16 @@ import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { serviceError } from '../../errors/small-families.ts';
 import type { FlagSet } from '../../mail/words.ts';
-import type { DocumentRow, FolderRow, MailboxRow, MessageRow, StoreBackend } from './backend.ts';
-import type { SourceBlock } from './source-block.ts';
+import {
+  type DocumentRow,
+  type FolderRow,
+  folderRow,
+  type MailboxRow,
+  type MessageRow,
+  mailboxRow,
+  type SourceBlock,
+  type StoreBackend,
+} from './backend.ts';
 
 /** SQLite's application_id of a state file: "MKsb". */
 const APPLICATION_ID = 0x4d4b7362;
@@ -24,14 +32,6 @@ const SCHEMA = `
   );
 `;
 
-const mailboxRow = z.object({ resourceId: z.string(), address: z.string(), orderId: z.string() });
-const folderRow = z.object({
-  id: z.number(),
-  mailbox: z.string(),
-  path: z.string(),
-  specialUse: z.string().nullable(),
-  nextUid: z.number(),
-});
 const messageTuple = z.tuple([z.number(), z.number(), z.string()]);
 const flagList = z.array(z.string());
 const documentRow = z.object({ id: z.string(), body: z.string() });
@@ -88,31 +88,22 @@ export class SqliteBackend implements StoreBackend {
 
   addMailbox(row: MailboxRow): void {
     this.#run(
-      'INSERT INTO mailboxes (resource_id, address, order_id) VALUES (?, ?, ?)',
-      row.resourceId,
-      row.address,
-      row.orderId,
+      'INSERT INTO mailboxes (resource_id, address, order_id) VALUES (@resourceId, @address, @orderId)',
+      row,
     );
   }
 
   addFolder(row: FolderRow): void {
     this.#run(
-      'INSERT INTO folders (id, mailbox, path, special_use, next_uid) VALUES (?, ?, ?, ?, ?)',
-      row.id,
-      row.mailbox,
-      row.path,
-      row.specialUse,
-      row.nextUid,
+      'INSERT INTO folders (id, mailbox, path, special_use, next_uid) VALUES (@id, @mailbox, @path, @specialUse, @nextUid)',
+      row,
     );
   }
 
   changeFolder(row: FolderRow): void {
     this.#run(
-      'UPDATE folders SET path = ?, special_use = ?, next_uid = ? WHERE id = ?',
-      row.path,
-      row.specialUse,
-      row.nextUid,
-      row.id,
+      'UPDATE folders SET path = @path, special_use = @specialUse, next_uid = @nextUid WHERE id = @id',
+      row,
     );
   }
 

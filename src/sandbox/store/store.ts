@@ -1,12 +1,16 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { type FlagSet, flagSet } from '../../mail/words.ts';
-import type { FolderRow, StoreBackend } from './backend.ts';
-import { FlagTable } from './flag-table.ts';
-import { type Entry, Folder, type SourceFacts } from './folder.ts';
-import { type Mailbox, STANDING_FOLDERS, specialUseOf, withSubfolders } from './mailbox.ts';
+import { type FolderRow, MemoryBlock, type SourceBlock, type StoreBackend } from './backend.ts';
+import { FlagTable, Folder, type SourceFacts } from './folder.ts';
+import {
+  DELIMITER,
+  type Mailbox,
+  STANDING_FOLDERS,
+  specialUseOf,
+  withSubfolders,
+} from './mailbox.ts';
 import { RecordCache } from './record-cache.ts';
-import { MemoryBlock, type SourceBlock } from './source-block.ts';
 
 /** Mail that came in from outside or from another mailbox; moves and seeds are none. */
 export interface Arrival {
@@ -30,12 +34,10 @@ export interface Placement {
  * The state of the service: mailboxes, folders, messages, raw sources. Every change goes through it, and
  * through its backend before it returns.
  */
-export class Store {
+export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
-  /** Sizes and received dates of sources, as sorting and searching ask for them. */
-  readonly facts: SourceFacts;
   readonly #backend: StoreBackend;
   readonly #flagTable = new FlagTable();
   /** How many places a source has, where it is more than one. */
@@ -45,10 +47,6 @@ export class Store {
   constructor(backend: StoreBackend) {
     this.#backend = backend;
     this.records = new RecordCache(backend);
-    this.facts = {
-      size: (source) => backend.sourceSize(source),
-      received: (source) => backend.sourceReceived(source),
-    };
     this.#open();
   }
 
@@ -83,6 +81,15 @@ export class Store {
 
   folderFor(mailbox: Mailbox, path: string): Folder {
     return mailbox.folders.get(path) ?? this.createFolder(mailbox, path);
+  }
+
+  /** The folder of a path. One that is not there is created, with the folders above it. */
+  folderWithParents(mailbox: Mailbox, path: string): Folder {
+    const end = path.lastIndexOf(DELIMITER);
+    if (end > 0 && !mailbox.folders.has(path)) {
+      this.folderWithParents(mailbox, path.slice(0, end));
+    }
+    return this.folderFor(mailbox, path);
   }
 
   /** Renames a folder and everything below it; uids stay. The caller has made sure that the new paths are free. */
@@ -199,7 +206,7 @@ export class Store {
   /** The same messages under new uids from `firstUid` on, as after a folder was deleted and made again. */
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
-      const entries: Entry[] = folder.renumber(firstUid);
+      const entries = folder.renumber(firstUid);
       for (const entry of entries) this.#backend.removeMessage(folder.id, entry.uid);
       for (const entry of entries) this.#append(folder, entry.source, entry.flags);
     });

@@ -2,11 +2,9 @@ import type { ServiceSettings } from '../settings.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Arrival, Store } from '../store/store.ts';
 import type { DeliveryOutcome, Send } from './deliver-once.ts';
-import { backoff, byAge, type Delivery } from './delivery.ts';
-import { DeliveryLog } from './delivery-log.ts';
+import { backoff, byAge, type Delivery, DeliveryLog } from './delivery-log.ts';
 import { arrivalPayload, testPayload } from './payload.ts';
-import { uuidV7 } from './uuid-v7.ts';
-import type { Webhook, Webhooks } from './webhooks.ts';
+import { uuidV7, type Webhook, type Webhooks } from './webhooks.ts';
 
 /** Calls `act` after so many milliseconds, unless it is cancelled. */
 export type Timer = (ms: number, act: () => void) => () => void;

@@ -1,6 +1,5 @@
 import type { DeliveryBody } from '../../wire/delivery.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import { messageJson } from '../store/message-json.ts';
 import type { Arrival, Store } from '../store/store.ts';
 
 /** The body of a delivery about new mail: the event, the mailbox and the message as a listing shows it. */
@@ -9,7 +8,8 @@ export function arrivalPayload(
   { mailbox, folder, uid }: Arrival,
 ): Record<keyof DeliveryBody, unknown> {
   const entry = folder.get(uid);
-  const message: unknown = entry === null ? {} : JSON.parse(messageJson(store, folder, entry));
+  const message: unknown =
+    entry === null ? {} : JSON.parse(store.records.messageJson(folder, entry));
   return {
     event: 'message.received',
     mailbox: mailbox.address,

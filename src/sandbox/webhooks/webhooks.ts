@@ -3,7 +3,22 @@ import { EventEmitter } from 'node:events';
 import { z } from 'zod';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
-import { uuidV7 } from './uuid-v7.ts';
+
+/** A UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, the rest random. */
+export function uuidV7(nowMs: number): string {
+  const bytes = randomBytes(16);
+  bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6);
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  const hex = bytes.toString('hex');
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 16),
+    hex.slice(16, 20),
+    hex.slice(20),
+  ].join('-');
+}
 
 const webhookState = z.object({
   id: z.string(),

@@ -3,7 +3,7 @@ import path from 'node:path';
 import Database from 'better-sqlite3';
 import { expect } from 'vitest';
 import { catalogFile } from '../../../src/catalog/open.ts';
-import { deliver } from '../../../src/sandbox/delivery.ts';
+import { deliver } from '../../../src/sandbox/http/outside-changes.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/sandbox.ts';
 import { mailkeep, workplace } from '../../cli/child.ts';
 import { commitsIn } from './sound-archive.ts';

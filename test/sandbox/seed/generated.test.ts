@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { simpleParser } from 'mailparser';
 import { describe, expect, test } from 'vitest';
 import { documentAt } from '../../../src/sandbox/seed/generated/documents.ts';
-import { GeneratedBlock } from '../../../src/sandbox/seed/generated/generated-block.ts';
 import type { MailSeed } from '../../../src/sandbox/seed/generated/plan.ts';
+import { GeneratedBlock } from '../../../src/sandbox/seed/load-generated.ts';
 
 const MAIL: MailSeed = {
   seed: 1,

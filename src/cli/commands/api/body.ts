@@ -5,7 +5,7 @@ import { jsonErrorOffset } from '../../../config/json-position.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { operationError } from '../../../errors/operations.ts';
 import { nearest } from '../../../names/nearest.ts';
-import { encodeBody } from '../../../wire/encode.ts';
+import { encodeBody } from '../../../wire/codec.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import type { CommandContext } from '../../context.ts';
 import { bodyFields } from './params.ts';

@@ -1,4 +1,4 @@
-import type { ParamValues } from '../../../api/request-path.ts';
+import type { ParamValues } from '../../../api/request-url.ts';
 import type { AccountSettings } from '../../../config/settings.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ParamValues } from '../../../api/request-path.ts';
+import type { ParamValues } from '../../../api/request-url.ts';
 import { operationError } from '../../../errors/operations.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';

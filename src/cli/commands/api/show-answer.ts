@@ -7,7 +7,7 @@ import type { RawAnswer } from '../../../api/surface-client.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
-import { decodeIfFits } from '../../../wire/decode.ts';
+import { decodeIfFits } from '../../../wire/codec.ts';
 import { mailboxPagination } from '../../../wire/mailbox-records.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import { platformMeta } from '../../../wire/platform-records.ts';

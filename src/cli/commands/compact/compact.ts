@@ -1,8 +1,7 @@
 import { realFiles } from '../../../archive/files/real-files.ts';
 import { checkFormat } from '../../../archive/read/format-file.ts';
 import { DEFAULT_CODEC } from '../../../archive/write/compress-payload.ts';
-import { locateCodec } from '../../../config/archive-codec.ts';
-import { locateDataDir } from '../../../config/data-dir.ts';
+import { locateCodec, locateDataDir } from '../../../config/located-fields.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../../engine/compact.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';

@@ -1,6 +1,6 @@
-import { locateDataDir } from '../../../config/data-dir.ts';
 import { loadConfig } from '../../../config/load.ts';
 import { configPlaces, isNamed, locateConfig } from '../../../config/locate.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { type ShownField, shownFields } from '../../../config/shown.ts';
 import { readToken } from '../../../config/token.ts';

@@ -1,4 +1,4 @@
-import { locateDataDir } from '../../../config/data-dir.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { allowsNetwork } from '../../../engine/archive/archive-folder.ts';
 import { settingsOf } from '../../../engine/settings.ts';

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Command } from 'commander';
-import { locateDataDir } from '../../../config/data-dir.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
 import { importMail } from '../../../engine/import-mail.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
@@ -30,7 +30,8 @@ export is imported like any other folder.
 What cannot be read is named, the rest is imported, and the exit code is 1; the same holds for an mbox without
 a "From " line, and for one with bytes before the first. A path that does not exist, or a file that is neither
 an mbox nor a message (ending in .eml, or beginning with a header field), stops the command before anything is
-imported.
+imported. In a folder, files that are not mail (pictures, notes, .eml files without any header) are passed over;
+the report names the first ten.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
@@ -74,7 +75,7 @@ async function importPaths(context: CommandContext, paths: readonly string[], na
 }
 
 function importText(result: ImportResult): string {
-  const { added, known, forgotten, passedOver, manifests, failures, interrupted } = result;
+  const { added, known, forgotten, manifests, failures, interrupted } = result;
   return [
     `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
     ...(known > 0 ? [`${counted(known, 'message')} were there already`] : []),
@@ -89,7 +90,7 @@ function importText(result: ImportResult): string {
         ({ path: at }) =>
           `The manifest ${terminalLine(at)} is damaged and was not used: folders, flags and dates are what the files say by themselves.`,
       ),
-    ...(passedOver > 0 ? [`${counted(passedOver, 'file')} passed over: no mail`] : []),
+    ...passedOverLines(result),
     ...failures
       .slice(0, MOST_SHOWN)
       .map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
@@ -97,6 +98,16 @@ function importText(result: ImportResult): string {
       ? [`  … and ${count(failures.length - MOST_SHOWN)} more; --json names them`]
       : []),
   ].join('\n');
+}
+
+function passedOverLines({ passedOver, passedOverPaths }: ImportResult): string[] {
+  if (passedOver === 0) return [];
+  const unnamed = passedOver - passedOverPaths.length;
+  return [
+    `${counted(passedOver, 'file')} passed over: no mail`,
+    ...passedOverPaths.map((at) => `  ${terminalLine(at)}`),
+    ...(unnamed > 0 ? [`  … and ${count(unnamed)} more`] : []),
+  ];
 }
 
 function failureText(reason: FailureReason): string {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isLoopback, parseServiceUrl, withScheme } from '../../../config/address.ts';
-import { DEFAULT_DATA_DIR } from '../../../config/data-dir.ts';
+import { DEFAULT_DATA_DIR } from '../../../config/located-fields.ts';
 import { DEFAULT_REQUESTS_PER_MINUTE, MOST_REQUESTS_PER_MINUTE } from '../../../config/rate.ts';
 import { Secret } from '../../../config/secret.ts';
 import type { TokenSource } from '../../../config/settings.ts';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { acquireLock } from '../../../archive/write/lock.ts';
 import { reachedBy } from '../../../catalog/reached-by.ts';
-import { locateDataDir } from '../../../config/data-dir.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { rebuild } from '../../../engine/rebuild.ts';
 import { isOfCatalog, noting } from '../../../engine/verify/remember.ts';

@@ -10,9 +10,9 @@ import {
 } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { isPiped } from '../../../config/file.ts';
 import { loadConfig } from '../../../config/load.ts';
 import { locateConfig } from '../../../config/locate.ts';
-import { isPiped } from '../../../config/piped.ts';
 import type { Settings } from '../../../config/settings.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';

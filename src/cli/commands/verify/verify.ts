@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { catalogFile } from '../../../catalog/open.ts';
-import { locateDataDir } from '../../../config/data-dir.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { rememberRead } from '../../../engine/verify/remember.ts';
 import {

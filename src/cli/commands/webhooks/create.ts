@@ -8,7 +8,7 @@ import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { webhookError } from '../../../errors/small-families.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { encodeBody } from '../../../wire/encode.ts';
+import { encodeBody } from '../../../wire/codec.ts';
 import type { WebhookWithSecretRecord } from '../../../wire/mailbox-records.ts';
 import { createWebhookRequest } from '../../../wire/mailbox-requests.ts';
 import type { CommandContext } from '../../context.ts';

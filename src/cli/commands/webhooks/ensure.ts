@@ -3,7 +3,7 @@ import {
   type StoredWebhook,
   storedWebhooks,
 } from '../../../config/webhook-secrets.ts';
-import { isSameAddress } from '../../../delivery-watch/delivery-address.ts';
+import { isSameAddress } from '../../../delivery-watch/own-webhooks.ts';
 import {
   type PlannedMailbox,
   planWebhooks,

@@ -1,7 +1,7 @@
 import { storedWebhooks } from '../../../config/webhook-secrets.ts';
-import type { LoggedDelivery } from '../../../delivery-watch/judge.ts';
-import { judgeWebhooks, type WebhookFinding } from '../../../delivery-watch/judge.ts';
-import { keptDeliveries, mergedDeliveries } from '../../../delivery-watch/kept-log.ts';
+import type { LoggedDelivery } from '../../../delivery-watch/delivery-log.ts';
+import { keptDeliveries, mergedDeliveries } from '../../../delivery-watch/delivery-log.ts';
+import { judgeWebhooks, type WebhookFinding } from '../../../delivery-watch/own-webhooks.ts';
 import { loggedDeliveries } from '../../../delivery-watch/watch.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { hasState, readState, stateFile } from '../../../state/state-file.ts';

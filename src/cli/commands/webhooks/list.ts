@@ -1,7 +1,7 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { errorOf } from '../../../daemon/observations.ts';
-import { attemptsOf } from '../../../delivery-watch/attempts.ts';
-import type { WebhookFinding } from '../../../delivery-watch/judge.ts';
+import { attemptsOf } from '../../../delivery-watch/delivery-log.ts';
+import type { WebhookFinding } from '../../../delivery-watch/own-webhooks.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/operations.ts';

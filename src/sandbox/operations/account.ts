@@ -1,7 +1,39 @@
 import { feedbackRequest } from '../../wire/mailbox-requests.ts';
-import { Refusal } from '../http/refusal.ts';
-import { NO_CONTENT, type Reply } from '../http/reply.ts';
+import { tooSoon } from '../http/refusal.ts';
+import { dataReply, NO_CONTENT, type Reply } from '../http/reply.ts';
 import { bodyOf, type Call, mailboxOf } from './call.ts';
+
+/** The order of the token and the mailboxes it reaches. */
+export function getCurrentAccount({ service, token }: Call): Reply {
+  const mailboxes = [...service.store.mailboxes.values()]
+    .filter(
+      (mailbox) =>
+        mailbox.orderId === token.orderId &&
+        (token.mailboxes === null || token.mailboxes.includes(mailbox.resourceId)),
+    )
+    .map(({ resourceId, address }) => ({ resourceId, address }));
+  return dataReply({ orderResourceId: token.orderId, mailboxes });
+}
+
+export function getQuota(call: Call): Reply {
+  const mailbox = mailboxOf(call);
+  const { store, settings } = call.service;
+  const { bytes, messages } = store.usage(mailbox);
+  const storage = quotaOf('STORAGE', bytes, settings.storageQuotaBytes);
+  return dataReply({
+    quotas: [storage, quotaOf('MESSAGE', messages, settings.messageQuota)],
+    totalUsage: storage.usage,
+    totalLimit: storage.limit,
+    totalPercentage: storage.percentage,
+    supported: true,
+  });
+}
+
+/** A resource with its percentage as a whole number: 0 to 100, and more where a mailbox holds more than it may. */
+function quotaOf(resourceName: string, usage: number, limit: number) {
+  const percentage = limit === 0 ? 100 : Math.round((usage / limit) * 100);
+  return { resourceName, usage, limit, percentage };
+}
 
 const KIND = 'feedback';
 
@@ -12,18 +44,11 @@ export function submitFeedback(call: Call): Reply {
   const { store, settings, now } = call.service;
   const at = now();
   // A customer is whom the order belongs to.
-  const free =
-    (lastSubmission(call, mailbox.orderId) ?? Number.NEGATIVE_INFINITY) +
-    settings.feedbackIntervalMs;
+  const free = lastSubmission(call, mailbox.orderId) + settings.feedbackIntervalMs;
   if (at < free) {
     const retryAfter = Math.ceil((free - at) / 1000);
-    throw new Refusal(
-      429,
-      'ERR_FEEDBACK_RATE_LIMIT',
-      'Feedback was submitted a moment ago; wait and retry',
-      { retryAfter },
-      { 'retry-after': String(retryAfter) },
-    );
+    const message = 'Feedback was submitted a moment ago; wait and retry';
+    throw tooSoon('ERR_FEEDBACK_RATE_LIMIT', message, retryAfter);
   }
   store.putDocument(KIND, mailbox.orderId, {
     at,
@@ -41,12 +66,12 @@ function withoutTokens({ service }: Call, text: string): string {
   );
 }
 
-function lastSubmission(call: Call, orderId: string): number | null {
+function lastSubmission(call: Call, orderId: string): number {
   for (const { id, body } of call.service.store.documents(KIND)) {
     if (id !== orderId || typeof body !== 'object' || body === null) continue;
     if ('at' in body && typeof body.at === 'number') return body.at;
   }
-  return null;
+  return Number.NEGATIVE_INFINITY;
 }
 
 /** What a value is named by. A value follows `=`, `:` or `is`, or is the next word with a digit in it. */

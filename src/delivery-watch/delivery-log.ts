@@ -1,5 +1,5 @@
 import type { StateFile } from '../state/state-file.ts';
-import type { LoggedDelivery } from './judge.ts';
+import type { DeliveryLogRecord } from '../wire/platform-records.ts';
 
 /** Where the log is kept: the archive's state. */
 export type LogMemory = Pick<StateFile, 'get' | 'set'>;
@@ -37,4 +37,32 @@ export function mergedDeliveries(
 /** Returns a key that distinguishes one entry of the log from the others: it has no id of its own. */
 export function deliveryKey({ at, mailbox, url }: LoggedDelivery): string {
   return JSON.stringify([at, mailbox, url]);
+}
+
+/**
+ * Returns how many attempts an entry of the delivery log reports.
+ *
+ * The service counts retries, of which the first attempt is none, and has no state "pending": a delivery that was never
+ * tried has neither succeeded, nor been retried, nor taken any time.
+ */
+export function attemptsOf({
+  is_successful: isSuccessful,
+  duration,
+  retry_count: retries,
+}: DeliveryLogRecord): number {
+  const isUntried = !isSuccessful && retries === 0 && duration === 0;
+  return isUntried ? 0 : retries + 1;
+}
+
+/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
+export interface LoggedDelivery {
+  readonly at: number;
+  /** Address of the mailbox. */
+  readonly mailbox: string;
+  readonly url: string;
+  readonly success: boolean;
+  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
+  readonly attempts: number;
+  readonly mostAttempts: number;
+  readonly durationMs: number;
 }

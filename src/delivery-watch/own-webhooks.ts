@@ -1,16 +1,15 @@
-import { isSameAddress } from './delivery-address.ts';
+import type { LoggedDelivery } from './delivery-log.ts';
 
-/** A delivery as the service's log shows it. Times in milliseconds since the epoch. */
-export interface LoggedDelivery {
-  readonly at: number;
-  /** Address of the mailbox. */
-  readonly mailbox: string;
-  readonly url: string;
-  readonly success: boolean;
-  /** Attempts that were made, and that may be; none where the delivery waits for its first. */
-  readonly attempts: number;
-  readonly mostAttempts: number;
-  readonly durationMs: number;
+/**
+ * Returns whether two addresses of deliveries are the same as URLs: the case of the host, a default port and the slash
+ * of an empty path make no difference. What is no URL is compared letter by letter.
+ */
+export function isSameAddress(one: string, other: string): boolean {
+  return one === other || normal(one) === normal(other);
+}
+
+function normal(url: string): string {
+  return URL.canParse(url) ? new URL(url).href : url;
 }
 
 /** A webhook that was created from here. */

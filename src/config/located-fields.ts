@@ -1,10 +1,40 @@
+import path from 'node:path';
 import { configError } from '../errors/config.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { nearest } from '../names/nearest.ts';
-import { locateDataDir } from './data-dir.ts';
-import { readConfigFile } from './file.ts';
+import { configFolder, readConfigFile } from './file.ts';
 import { isNamed, locateConfig, type Surroundings } from './locate.ts';
 import type { ConfigFile } from './schema.ts';
+
+/** Where the archive is when neither the command line nor a config file says so. */
+export const DEFAULT_DATA_DIR = 'data';
+
+/**
+ * Returns the archive's folder for commands that only read: `--data`, else the config file's `dataDir`, else
+ * `./data`. Reads only that field of a config file, so that reading works while the rest is wrong, and without
+ * loading the validation.
+ */
+export function locateDataDir(
+  options: { readonly data: string | undefined; readonly config: string | undefined },
+  surroundings: Surroundings,
+): string {
+  if (options.data !== undefined) return path.resolve(surroundings.cwd, options.data);
+  const file = locateConfig(options.config, surroundings);
+  if (file === undefined) return path.resolve(surroundings.cwd, DEFAULT_DATA_DIR);
+  const dataDir = fieldOf(readConfigFile(file), 'dataDir') ?? null;
+  const folder = configFolder(file, surroundings.cwd);
+  if (dataDir === null) return path.resolve(folder, DEFAULT_DATA_DIR);
+  if (typeof dataDir === 'string' && dataDir !== '') {
+    return path.resolve(folder, dataDir);
+  }
+  throw configError('config-invalid', {
+    file,
+    paths: ['dataDir'],
+    found: [typeof dataDir === 'string' ? 'an empty text' : 'something else'],
+    suggestions: [''],
+    expected: ['the path of a folder'],
+  });
+}
 
 type Codec = ConfigFile['archive']['codec'];
 

@@ -1,16 +1,34 @@
-import { deliver } from '../delivery.ts';
 import type { ServiceState } from '../service-state.ts';
+import type { Folder } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
-import type { MailboxFault } from './fault-rule.ts';
+import type { MailboxFault } from './faults.ts';
 
-/** Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone. */
+/** Puts new mail into a folder, received now, and notifies webhooks. @returns its uid */
+export function deliver(
+  service: ServiceState,
+  mailbox: Mailbox,
+  folder: Folder,
+  source: Buffer,
+  flags: readonly string[] = [],
+  received: number = service.now(),
+): number {
+  const uid = service.store.add(folder, source, received, flags);
+  service.store.announce(mailbox, folder, uid);
+  return uid;
+}
+
+/**
+ * Changes a mailbox behind a client's back. A mailbox or folder that is not there is left alone.
+ *
+ * @param of what the request is about, for faults that name no place
+ */
 export function applyMailboxFault(
   service: ServiceState,
   fault: MailboxFault,
-  params: Readonly<Record<string, string>>,
+  of: { readonly mailbox: string | undefined; readonly folder?: string | undefined },
 ): void {
-  const mailbox = findMailbox(service, fault.mailbox ?? params.mailbox ?? '');
-  const folder = mailbox?.folders.get(fault.folder ?? params.folder ?? 'INBOX');
+  const mailbox = findMailbox(service, fault.mailbox ?? of.mailbox ?? '');
+  const folder = mailbox?.folders.get(fault.folder ?? of.folder ?? 'INBOX');
   if (mailbox === null || folder === undefined) return;
   const { store } = service;
   switch (fault.kind) {
