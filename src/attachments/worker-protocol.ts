@@ -1,3 +1,4 @@
+import type { PieceMessage } from '../threads/source-pieces.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import type { AttachmentLimits } from './limits.ts';
 
@@ -8,12 +9,9 @@ export interface AttachmentWorkerData {
 /** To the worker: a job, then pieces of its source as they are asked for, then the source's end. */
 export type ToWorker =
   | { readonly kind: 'job'; readonly form: string; readonly number: number | null }
-  | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly kind: 'end' };
+  | PieceMessage;
 
 export type FromWorker =
-  /** It has loaded and takes a job. */
-  | { readonly kind: 'ready' }
   /** Asks for the next piece of the source. */
   | { readonly kind: 'next' }
   /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */

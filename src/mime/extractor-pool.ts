@@ -1,13 +1,13 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
+import { builtWorker } from '../threads/worker-thread.ts';
 import type { Extraction, ExtractionJob, Extractor } from './extraction.ts';
 import { emptyExtraction } from './extraction.ts';
 import type { PendingJob, ThreadEnd } from './extractor-thread.ts';
 import { ExtractorThread, GROUP_JOBS } from './extractor-thread.ts';
 import type { MimeLimits } from './limits.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
-import { mimeWorkerFile } from './worker-file.ts';
 
 export interface ExtractorPoolOptions {
   /**
@@ -56,7 +56,7 @@ class ExtractorPool implements Extractor {
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.now = options.now ?? (() => performance.now());
     this.workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
-    this.workerFile = options.workerFile ?? mimeWorkerFile();
+    this.workerFile = options.workerFile ?? builtWorker('mime-worker');
     this.width = this.workers * 2 * GROUP_JOBS;
   }
 
@@ -143,10 +143,7 @@ class ExtractorPool implements Extractor {
     return thread;
   }
 
-  private threadEnded(
-    thread: ExtractorThread,
-    { left, culprit, failedToStart, cause }: ThreadEnd,
-  ): void {
+  private threadEnded(thread: ExtractorThread, { left, culprit, end }: ThreadEnd): void {
     this.threads.delete(thread);
     const again = [...left];
     if (culprit !== null) {
@@ -156,8 +153,8 @@ class ExtractorPool implements Extractor {
       else this.settle(() => job.resolve(emptyExtraction(job.unparsed ?? reason)));
     }
     this.queue.unshift(...again);
-    if (failedToStart) this.failedStarts++;
-    if (this.failedStarts >= MAX_FAILED_STARTS) this.giveUp(cause);
+    if (!end.facts.started) this.failedStarts++;
+    if (this.failedStarts >= MAX_FAILED_STARTS) this.giveUp(end.cause);
     else this.pumpSoon();
   }
 

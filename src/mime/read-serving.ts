@@ -1,4 +1,3 @@
-import type { MessagePort } from 'node:worker_threads';
 import { attachmentOf, leavesOf } from './attachment-list.ts';
 import { bodyText } from './body-text.ts';
 import type { UnparsedReason } from './extraction.ts';
@@ -14,9 +13,9 @@ import { parseTree } from './part-tree.ts';
 import { ReaderWire } from './reader-wire.ts';
 import type { ReadWorkerData } from './worker-protocol.ts';
 
-/** Reads the one message a port is asked for, and closes the port. */
-export async function serveReading(port: MessagePort, data: ReadWorkerData): Promise<void> {
-  const wire = new ReaderWire(port);
+/** Reads the one message that this thread is started for, and lets the thread end. */
+export async function serveReading(data: ReadWorkerData): Promise<void> {
+  const wire = new ReaderWire();
   const { want, limits } = data;
   if (want.kind === 'attachments') {
     await sendAttachments(wire, limits);
@@ -37,7 +36,7 @@ export async function serveReading(port: MessagePort, data: ReadWorkerData): Pro
     wire.send({ kind: 'message', message });
     wire.send({ kind: 'finished', breach: message.reason });
   }
-  port.close();
+  wire.close();
 }
 
 function reading(

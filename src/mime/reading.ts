@@ -1,11 +1,11 @@
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { mailUnreadable } from '../errors/mime.ts';
+import { builtWorker } from '../threads/worker-thread.ts';
 import type { ExtractedAttachment, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
 import { readInWorker } from './reading-thread.ts';
-import { mimeWorkerFile } from './worker-file.ts';
 import type { ReadWant } from './worker-protocol.ts';
 
 export interface ReadingOptions {
@@ -95,7 +95,7 @@ export async function readPage(
 }
 
 function workerFile(options: ReadingOptions): URL {
-  return options.workerFile ?? mimeWorkerFile();
+  return options.workerFile ?? builtWorker('mime-worker');
 }
 
 /** Passes a source on, keeping its first bytes in case the message ends its worker. */
