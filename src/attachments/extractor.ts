@@ -1,13 +1,27 @@
 import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
 import type { ThreadEnded } from '../errors/threads.ts';
 import { reasonOfEnd } from '../mime/extraction.ts';
-import { PieceFeed, postPiece } from '../threads/source-pieces.ts';
+import { PieceFeed, type PieceMessage, postPiece } from '../threads/source-pieces.ts';
 import { builtWorker, WorkerThread } from '../threads/worker-thread.ts';
 import type { AttachmentExtractor, AttachmentJob, AttachmentOutcome } from './attachment-text.ts';
 import { ATTACHMENT_LIMITS, type AttachmentLimits } from './limits.ts';
-import type { AttachmentWorkerData, FromWorker, ToWorker } from './worker-protocol.ts';
 
-export interface AttachmentExtractorOptions {
+export interface AttachmentWorkerData {
+  readonly limits: AttachmentLimits;
+}
+
+/** To the worker: a job, then pieces of its source as they are asked for, then the source's end. */
+export type ToWorker =
+  | { readonly kind: 'job'; readonly form: string; readonly number: number | null }
+  | PieceMessage;
+
+export type FromWorker =
+  /** Asks for the next piece of the source. */
+  | { readonly kind: 'next' }
+  /** `worn`: the worker should be replaced, for its memory or for what its parser may still do. */
+  | { readonly kind: 'outcome'; readonly outcome: AttachmentOutcome; readonly worn: boolean };
+
+interface AttachmentExtractorOptions {
   readonly limits?: Partial<AttachmentLimits>;
   /** The built worker, where it is not in its usual place. */
   readonly workerFile?: URL;

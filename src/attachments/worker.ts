@@ -1,16 +1,15 @@
 /** Entry of the attachment worker thread; extractor.ts is its other side. */
+
 import { workerData } from 'node:worker_threads';
 import { isListed } from '../mime/leaf-content.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
-import type { TakeLeaf } from '../mime/part-tree.ts';
-import { parseTree } from '../mime/part-tree.ts';
+import { parseTree, type TakeLeaf } from '../mime/part-tree.ts';
+import { isWorn, openThreadPort, strayErrors } from '../threads/in-thread.ts';
 import { PieceIntake } from '../threads/source-pieces.ts';
-import { isWorn, openThreadPort } from '../threads/thread-port.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import { documentText } from './document-text.ts';
-import { strayErrors } from './stray-errors.ts';
+import type { AttachmentWorkerData, FromWorker, ToWorker } from './extractor.ts';
 import { Unreadable } from './text-sink.ts';
-import type { AttachmentWorkerData, FromWorker, ToWorker } from './worker-protocol.ts';
 
 const { limits }: AttachmentWorkerData = workerData;
 const withStrayErrors = strayErrors();

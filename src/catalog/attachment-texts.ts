@@ -9,7 +9,7 @@ import {
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { AttachedDocument } from '../mime/extraction.ts';
 import type { Connection } from './connection.ts';
-import { packUtf8, unpackUtf8 } from './packed-utf8.ts';
+import { packUtf8, unpackUtf8 } from './packed-text.ts';
 import { query } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */

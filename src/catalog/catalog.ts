@@ -22,7 +22,7 @@ import { type ListedPlace, type ListFilter, list, listPlaces, type PlaceLine } f
 import { type HistoryLine, history } from './message-history.ts';
 import { locator, type MessageQueries, messageQueries } from './messages.ts';
 import { commitAt, timeOf } from './moments.ts';
-import { catalogFile, openForReading, openForWriting } from './open.ts';
+import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
 import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
 import { query } from './query.ts';
@@ -42,7 +42,6 @@ import {
 } from './search/search.ts';
 import { RECORD_BLOB } from './tables.ts';
 import { threadMessages } from './threads.ts';
-import { CATALOG_VERSION } from './version.ts';
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
   db

@@ -7,12 +7,12 @@ import {
   TOKEN_ALL,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
-} from '../search/meta-tokens.ts';
+} from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { packList } from './attachment-lists.ts';
 import { putAttachments } from './attachment-texts.ts';
-import { packText } from './cached-text.ts';
 import type { Connection } from './connection.ts';
+import { packText } from './packed-text.ts';
 import { query } from './query.ts';
 import { joinThread } from './threads.ts';
 

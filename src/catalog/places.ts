@@ -1,6 +1,6 @@
 import type { FlagSet, MailboxKey, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { flagSetRows } from './flag-set-rows.ts';
+import { flagSetRows } from './flag-sets.ts';
 import { query } from './query.ts';
 
 /** An open place as a pass compares it with the origin's listing. */

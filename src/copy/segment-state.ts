@@ -1,14 +1,9 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { type CommitRecord, decodeCommit } from '../archive/format/records.ts';
-import { SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
+import { SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
 import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';
-import {
-  listSegments,
-  type OpenSegment,
-  openInForce,
-  type SegmentListing,
-} from '../archive/read/segment-files.ts';
+import { listSegments, type OpenSegment, openInForce, type SegmentListing } from '../archive/read/segment-files.ts';
 import { errnoName, hasCode } from '../errors/mailkeep-error.ts';
 
 /** How far a segment goes in one archive, and what is left of it. */

@@ -1,9 +1,9 @@
 import type { CommittedBatch } from '../archive/format/records.ts';
-import type { LogDamage } from '../archive/read/scan-log.ts';
-import { scanLog } from '../archive/read/scan-log.ts';
+import { type LogDamage, scanLog } from '../archive/read/scan-log.ts';
+import { logDamaged } from '../errors/archive.ts';
 
 /** The part of the catalog's writer that folding needs. */
-export interface FoldTarget {
+interface FoldTarget {
   reached(): { readonly number: number; readonly hash: string };
   /** One transaction. */
   foldBatches(batches: readonly CommittedBatch[], options?: { readonly acrossGap?: boolean }): void;
@@ -16,7 +16,7 @@ export interface FoldProgress {
   readonly messages: number;
 }
 
-export interface FoldLogOptions {
+interface FoldLogOptions {
   /** The data directory. */
   readonly dir: string;
   readonly target: FoldTarget;
@@ -68,4 +68,20 @@ export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   }
   flush();
   return { commits, messages };
+}
+
+/**
+ * Brings a catalog level with the log: folds what was committed after the commit it has reached, as is the case
+ * after a crash between a commit and its fold, or when the catalog was deleted. For the writer, on opening.
+ *
+ * @throws `log-damaged` at the first damage: nothing behind it is folded, `rebuild` is the way to do without.
+ *   A log that ends before the catalog's commit, or has another one in its place, is damage too.
+ */
+export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promise<FoldProgress> {
+  return await foldLog({
+    ...options,
+    onDamage: ({ file, segment, offset, reason }) => {
+      throw logDamaged({ file, segment, offset, reason });
+    },
+  });
 }

@@ -13,8 +13,7 @@ import { realFiles } from '../archive/files/real-files.ts';
 import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
 import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
-import type { WritableCatalog } from '../catalog/catalog.ts';
-import { openCatalog } from '../catalog/catalog.ts';
+import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { catalogError } from '../errors/catalog.ts';
 import { rebuildInterrupted } from '../errors/indexer.ts';
@@ -22,10 +21,8 @@ import { errnoName } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Extractor } from '../mime/extraction.ts';
 import { readAttachments } from './attachment-texts.ts';
-import type { FoldProgress } from './fold-log.ts';
-import { foldLog } from './fold-log.ts';
-import type { IndexingProgress } from './index-pending.ts';
-import { createIndexer, type Indexer } from './indexer.ts';
+import { type FoldProgress, foldLog } from './fold-log.ts';
+import { createIndexer, type Indexer, type IndexingProgress } from './indexer.ts';
 
 export interface RebuildOptions {
   /** The data directory; the caller holds its lock and has closed its catalog. */

@@ -1,4 +1,4 @@
-import { isWorn, openThreadPort } from '../threads/thread-port.ts';
+import { isWorn, openThreadPort } from '../threads/in-thread.ts';
 import { extractHeaders, extractMessage } from './extract-message.ts';
 import type { Extraction } from './extraction.ts';
 import { emptyExtraction } from './extraction.ts';

@@ -40,7 +40,7 @@ export interface AttachedDocument {
   /** As in `attachments`. */
   readonly number: number;
   readonly filename: string | null;
-  /** See attachment-form.ts. */
+  /** See `AttachmentForm` in attachments.ts. */
   readonly form: string;
   /** SHA-256 of its bytes; null where the message was cut before their end. */
   readonly hash: string | null;

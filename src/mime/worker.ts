@@ -1,4 +1,4 @@
-/** Entry of the mime worker thread; extractor-thread.ts and reading-thread.ts are its other sides. */
+/** Entry of the mime worker thread; extractor-thread.ts and reading.ts are its other sides. */
 import { workerData } from 'node:worker_threads';
 import { serveExtraction } from './extract-serving.ts';
 import { serveReading } from './read-serving.ts';

@@ -1,6 +1,6 @@
 import { rethrown } from '../errors/mailkeep-error.ts';
 import type { ThreadEnded } from '../errors/threads.ts';
-import type { JobMessage } from './thread-port.ts';
+import type { JobMessage } from './in-thread.ts';
 import { type ThreadSettings, WorkerThread } from './worker-thread.ts';
 
 interface Running<Result, Report> {
@@ -16,7 +16,6 @@ interface Running<Result, Report> {
 export class JobPool<Job, Result, Report = never> {
   readonly #most: number;
   readonly #settings: ThreadSettings;
-  #closed = false;
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
   readonly #idle: JobThread<Job, Result, Report>[] = [];
   readonly #waiting: ((thread: JobThread<Job, Result, Report>) => void)[] = [];
@@ -32,7 +31,6 @@ export class JobPool<Job, Result, Report = never> {
    * @throws what the job throws: errors of ours as they were, others with their message and code; `thread-ended`
    */
   async run(job: Job, take: (report: Report) => void = () => undefined): Promise<Result> {
-    if (this.#closed) throw new Error(`the pool ${this.#settings.name} has ended`);
     const thread = await this.#free();
     try {
       return await thread.run(job, take);
@@ -41,10 +39,15 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
-  /** Ends all threads for good. Jobs in progress fail with `thread-ended`, and so do those that wait for a thread. */
+  /**
+   * Ends all threads. Jobs in progress fail with `thread-ended`, and so do those that wait for a thread; a job that is
+   * asked for later starts a new thread.
+   */
   async end(): Promise<void> {
-    this.#closed = true;
-    await Promise.all([...this.#threads].map((thread) => thread.end()));
+    const threads = [...this.#threads];
+    this.#threads.clear();
+    this.#idle.length = 0;
+    await Promise.all(threads.map((thread) => thread.end()));
   }
 
   async #free(): Promise<JobThread<Job, Result, Report>> {
@@ -56,13 +59,15 @@ export class JobPool<Job, Result, Report = never> {
 
   #release(thread: JobThread<Job, Result, Report>): void {
     const next = this.#waiting.shift();
-    if (next === undefined) this.#idle.push(thread);
-    else next(this.#unlessEnded(thread));
+    // One that `end` dropped fails whatever waited for it.
+    const dropped = !this.#threads.has(thread);
+    if (next !== undefined) next(dropped ? thread : this.#unlessEnded(thread));
+    else if (!dropped) this.#idle.push(thread);
   }
 
   /** A thread may end while it has nothing to do. */
   #unlessEnded(thread: JobThread<Job, Result, Report>): JobThread<Job, Result, Report> {
-    if (!thread.ending || this.#closed) return thread;
+    if (!thread.ending) return thread;
     this.#threads.delete(thread);
     return this.#start();
   }

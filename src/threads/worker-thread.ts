@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
-import { type FromThread, READY } from './thread-port.ts';
+import { type FromThread, READY } from './in-thread.ts';
 
 /** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
 export interface HeapLimits {

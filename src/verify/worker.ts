@@ -1,7 +1,7 @@
 /** Entry of a thread that reads archives; segment-threads.ts is its other side. */
 
 import { realFiles } from '../archive/files/real-files.ts';
-import { serveJobs } from '../threads/thread-port.ts';
+import { serveJobs } from '../threads/in-thread.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
 import { RecentBlobs } from './recent-blobs.ts';

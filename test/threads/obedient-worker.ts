@@ -1,8 +1,8 @@
 /** A worker thread that does as it is ordered: on its own port, or as the jobs of a pool. */
 import { workerData } from 'node:worker_threads';
 import { mailUnreadable } from '../../src/errors/mime.ts';
+import { openThreadPort, serveJobs } from '../../src/threads/in-thread.ts';
 import { PieceIntake, type PieceMessage } from '../../src/threads/source-pieces.ts';
-import { openThreadPort, serveJobs } from '../../src/threads/thread-port.ts';
 
 export type Order =
   | { readonly do: 'echo' | 'throw'; readonly text: string }

@@ -225,7 +225,7 @@ describe('a pool of jobs', () => {
     }
   });
 
-  test('that is ended fails the job in progress and those that wait', async () => {
+  test('that is ended fails the job in progress and those that wait, and starts again when asked', async () => {
     const jobs = pool(1);
     let begun: () => void = () => undefined;
     const working = new Promise<void>((resolve) => {
@@ -240,7 +240,7 @@ describe('a pool of jobs', () => {
     for (const error of await Promise.all(asked)) {
       expect(error).toMatchObject({ code: 'thread-ended', facts: { reason: 'closed' } });
     }
-    await expect(jobs.run({ do: 'echo', text: 'late' })).rejects.toThrow('has ended');
+    expect(await jobs.run({ do: 'echo', text: 'later' })).toBe('later');
   });
 });
 

@@ -1,5 +1,10 @@
 import { logDamaged } from '../../errors/archive.ts';
 import { createOrReplace, type FileLayer, writeAll } from '../files/file-layer.ts';
+import {
+  encodeSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+} from '../format/headers.ts';
 import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
 import {
   type CommitRecord,
@@ -9,11 +14,6 @@ import {
   RECORD_KIND,
 } from '../format/records.ts';
 import { purgedByFooter } from '../format/sealed-footer.ts';
-import {
-  encodeSegmentHeader,
-  SEGMENT_HEADER_BYTES,
-  type SegmentHeader,
-} from '../format/segment-header.ts';
 import { allowsZstd, allowZstd } from '../read/format-file.ts';
 import { type ChainState, segmentBatches } from '../read/segment-batches.ts';
 import { listSegments, type OpenSegment, openSegment } from '../read/segment-files.ts';

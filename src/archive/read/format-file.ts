@@ -6,8 +6,8 @@ import {
 } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully, readWhole, replaceFile } from '../files/file-layer.ts';
+import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/headers.ts';
 import { formatPath, logFolder } from '../format/layout.ts';
-import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
 import { type OpenSegment, openInForce, type SegmentListing } from './segment-files.ts';
 
 /** What an archive is called before anything in it is compressed with zstd; every program reads it. */

@@ -1,5 +1,5 @@
 import type { DamageReason } from '../../errors/archive.ts';
-import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
+import { RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import {
   type CommitRecord,
   commitHash,
@@ -7,7 +7,6 @@ import {
   Identities,
   RECORD_KIND,
 } from '../format/records.ts';
-import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { OpenSegment } from './segment-files.ts';
 import {
   type LogicalRecord,

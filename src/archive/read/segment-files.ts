@@ -1,12 +1,12 @@
 import { logDamaged } from '../../errors/archive.ts';
 import { type FileLayer, type LogFile, openIfFile, readFully } from '../files/file-layer.ts';
-import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from '../format/layout.ts';
-import { readFooter, type SealedIndex } from '../format/sealed-footer.ts';
 import {
   decodeSegmentHeader,
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
-} from '../format/segment-header.ts';
+} from '../format/headers.ts';
+import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from '../format/layout.ts';
+import { readFooter, type SealedIndex } from '../format/sealed-footer.ts';
 
 /** The generations of each segment that the log's folder holds, highest first; segments in order. */
 export type SegmentListing = ReadonlyMap<number, readonly number[]>;

@@ -1,10 +1,10 @@
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/headers.ts';
 import { logFolder, segmentPath } from '../format/layout.ts';
-import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
+import type { ArchiveCodec } from '../format/stored-payload.ts';
 import { listSegments, type OpenSegment, openInForce } from '../read/segment-files.ts';
-import type { ArchiveCodec } from './compress-payload.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { SealedSegment } from './seal-segment.ts';
 import type { Sealer } from './sealer.ts';

@@ -1,8 +1,8 @@
 import { diskFull, logSyncFailed, logWriteFailed } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { createOrReplace, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
-import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { ChainState } from '../read/segment-batches.ts';
 
 /** The segment that is written to, and how far it is durable. */

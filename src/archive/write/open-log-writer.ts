@@ -4,6 +4,7 @@ import { logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, openIfFile, readWhole } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { ARCHIVE_ID_BYTES, genesisHash, RECORD_HEADER_BYTES } from '../format/headers.ts';
 import {
   formatPath,
   isTemporary,
@@ -12,8 +13,6 @@ import {
   tailPath,
   temporaryPath,
 } from '../format/layout.ts';
-import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
-import { ARCHIVE_ID_BYTES, genesisHash } from '../format/segment-header.ts';
 import { filesWithDamage } from '../mend/bad-sectors.ts';
 import { announceZstd, checkFormat, isUnused, writeFormat } from '../read/format-file.ts';
 import {

@@ -3,6 +3,7 @@ import { logDamaged } from '../../errors/archive.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { createOrReplace, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import {
   formatPath,
   logFolder,
@@ -10,11 +11,10 @@ import {
   segmentPath,
   temporaryPath,
 } from '../format/layout.ts';
-import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../format/stored-payload.ts';
 import { allowZstd } from '../read/format-file.ts';
 import { listSegments, type OpenSegment, openInForce, openSegment } from '../read/segment-files.ts';
 import { type LogicalRecord, type LostBytes, segmentRecords } from '../read/segment-records.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import { syncing, writing } from './hot-segment.ts';
 import { SealedFileWriter } from './sealed-file.ts';
 

@@ -3,8 +3,8 @@ import { JobPool } from '../../threads/job-pool.ts';
 import { builtWorker } from '../../threads/worker-thread.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../format/stored-payload.ts';
 import { listSegments, openInForce } from '../read/segment-files.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import { type SealedSegment, sealSegment } from './seal-segment.ts';
 
 /** A segment to be rewritten; see `sealSegment`. */

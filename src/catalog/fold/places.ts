@@ -2,8 +2,8 @@ import { canonicalJson, type Fact } from '../../archive/format/facts.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { Place } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
+import type { FlagSets, StoredFlagSet } from '../flag-sets.ts';
 import { query } from '../query.ts';
-import type { FlagSets, StoredFlagSet } from './flag-sets.ts';
 import type { FoldedFolders } from './folders.ts';
 import { envelopeOf, type FoldedMessages, moment } from './messages.ts';
 

@@ -3,8 +3,8 @@ import { docidBase } from '../../mail/docid.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
 import type { Place } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
+import type { FlagSets } from '../flag-sets.ts';
 import { query } from '../query.ts';
-import type { FlagSets } from './flag-sets.ts';
 import type { FoldedFolders } from './folders.ts';
 import { envelopeOf } from './messages.ts';
 

@@ -3,15 +3,15 @@ import { specialUseCalled } from '../../mail/folder-choice.ts';
 import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
 import { nearest } from '../../names/nearest.ts';
 import type { SearchNode, State, TextField, TextNode } from '../../search/ast.ts';
-import { ftsString } from '../../search/fts-text.ts';
 import {
+  ftsString,
   listTokens,
   mailboxToken,
   mimeTokens,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
-} from '../../search/meta-tokens.ts';
-import { MARK } from '../flag-marks.ts';
+} from '../../search/fts-text.ts';
+import { MARK } from '../flag-sets.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
 import { threadNode } from '../threads.ts';
 import type { Formula, PlaceCondition } from './formula.ts';

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, type Transferable } from 'node:worker_threads';
 import { type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
@@ -9,7 +10,7 @@ export const READY = 'ready';
 export type FromThread<Out extends object> = Out | typeof READY;
 
 /** The port of a worker thread to its host, a `WorkerThread` of the same message types. */
-export interface ThreadPort<Out extends object> {
+interface ThreadPort<Out extends object> {
   /** Sends a message; the buffers in `transfer` are given away. */
   send(message: Out, transfer?: readonly Transferable[]): void;
   /** Lets the thread end when it has nothing else to do. */
@@ -55,4 +56,31 @@ export function serveJobs<Job, Result, Report = never>(
 export function isWorn(wornBytes: number): boolean {
   const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
   return heap + buffers > wornBytes;
+}
+
+type Fail = (error: unknown) => void;
+
+/**
+ * Returns a function that also fails when something is thrown in a callback that nobody waits for, or a rejection that nobody
+ * handles. It is the failure of what set it off; when that is over it is nobody's, and ends neither the thread nor
+ * what is run by then. For a thread that does nothing else: it listens to all uncaught exceptions from now on.
+ */
+export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
+  const origins = new AsyncLocalStorage<Fail>();
+  let current: Fail | undefined;
+  process.on('uncaughtException', (error) => {
+    // Microtasks do not say where they came from, and are as good as at once.
+    const fail = origins.getStore() ?? current;
+    fail?.(error);
+  });
+  return <T>(run: () => Promise<T>) =>
+    new Promise<T>((resolve, reject) => {
+      current = reject;
+      origins
+        .run(reject, run)
+        .then(resolve, reject)
+        .finally(() => {
+          if (current === reject) current = undefined;
+        });
+    });
 }
