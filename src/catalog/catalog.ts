@@ -89,7 +89,7 @@ export class Docids {
     let docid = from;
     // Most are free at once: check one row before reading a stretch of them.
     for (let limit = 1; ; limit = CHUNK) {
-      const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit });
+      const taken = this.connection.all(TAKEN_FROM, { docid, limit });
       for (const row of taken) {
         while (docid < row.docid && this.#handed.has(docid)) docid += 1;
         if (docid < row.docid) return docid;
@@ -168,15 +168,15 @@ const TOMBSTONES = query()((db) =>
 
 /** Sums for `status`: from indexes and running sums, so that they cost the same whatever the archive's size. */
 export function totals(connection: Connection): Totals {
-  const meta = connection.statement(META).get({});
+  const meta = connection.get(META, {});
   return {
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
-    blobs: connection.statement(BLOBS).get({})?.n ?? 0,
-    ended: connection.statement(ENDED).get({})?.n ?? 0,
-    pending: connection.statement(PENDING).get({})?.n ?? 0,
-    unparsed: connection.statement(UNPARSED_COUNT).get({})?.n ?? 0,
-    tombstones: connection.statement(TOMBSTONES).get({})?.n ?? 0,
+    blobs: connection.get(BLOBS, {})?.n ?? 0,
+    ended: connection.get(ENDED, {})?.n ?? 0,
+    pending: connection.get(PENDING, {})?.n ?? 0,
+    unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
+    tombstones: connection.get(TOMBSTONES, {})?.n ?? 0,
   };
 }
 

@@ -1,6 +1,6 @@
 import { type FlagSet, flagSet } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { query } from './query.ts';
+import { named, query, type Row } from './query.ts';
 
 /** Bits of `flag_sets.marks` and `places.marks`: the flags that queries ask for, whatever the spelling of their case. */
 export const MARK = {
@@ -41,8 +41,7 @@ const ALL = query()((db) =>
 /** Every flag set ever seen: some dozens, since flags repeat. */
 export function flagSetRows(connection: Connection): FlagSetRow[] {
   return connection
-    .statement(ALL)
-    .all({})
+    .all(ALL, {})
     .map(({ id, flags, marks }) => ({ id, flags: parse(flags), marks }));
 }
 
@@ -54,8 +53,8 @@ function parse(text: string): FlagSet {
 const FIND = query<{ flags: string }>()((db, p) =>
   db.selectFrom('flag_sets').select(['id', 'marks']).where('flags', '=', p.flags),
 );
-const ADD = query<{ flags: string; marks: number }>()((db, p) =>
-  db.insertInto('flag_sets').values({ flags: p.flags, marks: p.marks }),
+const ADD = query<Omit<Row<'flag_sets'>, 'id'>>()((db, p) =>
+  db.insertInto('flag_sets').values(named(p, 'flags', 'marks')),
 );
 
 export interface StoredFlagSet {
@@ -73,11 +72,11 @@ export class FlagSets {
     const text = JSON.stringify(flags);
     let stored = this.#known.get(text);
     if (stored === undefined) {
-      stored = this.connection.statement(FIND).get({ flags: text });
+      stored = this.connection.get(FIND, { flags: text });
       if (stored === undefined) {
         const marks = flagMarks(flags);
         stored = {
-          id: this.connection.statement(ADD).run({ flags: text, marks }).lastInsertRowid,
+          id: this.connection.run(ADD, { flags: text, marks }).lastInsertRowid,
           marks,
         };
       }

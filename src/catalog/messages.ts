@@ -98,9 +98,8 @@ export interface MessageQueries {
 
 export function messageQueries(connection: Connection): MessageQueries {
   const record = (kind: number, hex: string) =>
-    connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
-  const tombstone = (id: MessageId) =>
-    connection.statement(TOMBSTONE).get({ id: Buffer.from(id, 'hex') });
+    connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
+  const tombstone = (id: MessageId) => connection.get(TOMBSTONE, { id: Buffer.from(id, 'hex') });
   const between = (prefix: string) => {
     const digits = prefix.toLowerCase();
     if (!/^[0-9a-f]{1,64}$/.test(digits)) return undefined;
@@ -110,7 +109,7 @@ export function messageQueries(connection: Connection): MessageQueries {
   };
   const beginning = (prefix: string) => {
     const bounds = between(prefix);
-    return bounds === undefined ? [] : connection.statement(PREFIX).all(bounds);
+    return bounds === undefined ? [] : connection.all(PREFIX, bounds);
   };
   return {
     find(id) {
@@ -122,7 +121,7 @@ export function messageQueries(connection: Connection): MessageQueries {
     docidOf: (id) => record(RECORD_MESSAGE, id)?.docid ?? undefined,
     summary(id) {
       const docid = record(RECORD_MESSAGE, id)?.docid ?? null;
-      const row = docid === null ? undefined : connection.statement(SUMMARY).get({ docid });
+      const row = docid === null ? undefined : connection.get(SUMMARY, { docid });
       if (row === undefined) return undefined;
       const { size, date, subject, sender_name: name, sender_address: address } = row;
       return {
@@ -144,8 +143,7 @@ export function messageQueries(connection: Connection): MessageQueries {
       const bounds = between(prefix);
       if (bounds === undefined) return [];
       return connection
-        .statement(PURGED)
-        .all(bounds)
+        .all(PURGED, bounds)
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
@@ -164,7 +162,7 @@ export function messageQueries(connection: Connection): MessageQueries {
 /** Where the archive finds bytes by their hash. */
 export function locator(connection: Connection): Locator {
   const locate = (kind: number, hex: string): Position | undefined => {
-    const found = connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
+    const found = connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
     if (found === undefined || found.segment === null) return undefined;
     return { segment: found.segment, ordinal: found.ordinal ?? 0, offset: found.offset ?? 0 };
   };

@@ -109,7 +109,7 @@ const GET = query<{ docid: number }>()((db, p) =>
 
 /** The beginning of a message's text: empty where there is none, or none yet. */
 export function cachedText(connection: Connection, docid: number): string {
-  const packed = connection.statement(GET).get({ docid })?.text ?? null;
+  const packed = connection.get(GET, { docid })?.text ?? null;
   return unpackText(packed, connection.file);
 }
 

@@ -64,8 +64,7 @@ export function quarantineQueries(
   return {
     open: (folder) =>
       connection
-        .statement(OPEN)
-        .all({})
+        .all(OPEN, {})
         .filter((row) => folder === undefined || row.folder_id === folder)
         .map((row) => ({
           host: row.host,
@@ -89,6 +88,6 @@ export function quarantineQueries(
           messageId: row.message_id,
         })),
     isAcknowledged: (folder, generation, uid) =>
-      connection.statement(ACKNOWLEDGED).get({ folder, generation, uid })?.acknowledged === 1,
+      connection.get(ACKNOWLEDGED, { folder, generation, uid })?.acknowledged === 1,
   };
 }

@@ -49,7 +49,7 @@ export function attachmentMatcher(
   if (words.length === 0 || strings.length === 0) return () => [];
   const expression = `att_text : (${strings.join(' OR ')})`;
   const indexed = (docid: number): boolean => {
-    if (connection.statement(HAS_ANY).get({ docid }) === undefined) return false;
+    if (connection.get(HAS_ANY, { docid }) === undefined) return false;
     return [...connection.text(IN_ATTACHMENTS, [expression, BigInt(docid)])].length > 0;
   };
   return (docid) => {
@@ -180,7 +180,7 @@ export function hitReader(
     return known;
   };
   return (docid) => {
-    const row = connection.statement(MESSAGE).get({ docid });
+    const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
     const shown = (asOf === null ? placesNow : placesAt)(connection, docid, asOf ?? 0);
     const hitPlaces = shown.map((place): HitPlace => {
@@ -231,14 +231,14 @@ function inOrder(rows: readonly PlaceRow[]): PlaceRow[] {
 }
 
 function placesNow(connection: Connection, docid: number): PlaceRow[] {
-  return inOrder(connection.statement(PLACES).all({ docid }));
+  return inOrder(connection.all(PLACES, { docid }));
 }
 
 /** Every place as it was: its interval at the commit, or the last one before. */
 function placesAt(connection: Connection, docid: number, commit: number): PlaceRow[] {
   const intervals = [
-    ...connection.statement(PLACES).all({ docid }),
-    ...connection.statement(SPANS).all({ docid }),
+    ...connection.all(PLACES, { docid }),
+    ...connection.all(SPANS, { docid }),
   ].filter((row) => row.from_commit <= commit);
   const last = new Map<number, PlaceRow>();
   for (const row of intervals) {

@@ -135,7 +135,7 @@ export function* foundIds(
   let left = request.limit;
   for (const docid of docids(connection, drives, request, asOf)) {
     if (left <= 0) return;
-    const row = connection.statement(ID).get({ docid });
+    const row = connection.get(ID, { docid });
     if (row === undefined) continue;
     left -= 1;
     yield row.id.toString('hex');
