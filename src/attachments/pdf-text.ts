@@ -2,23 +2,6 @@ import type { PDFDocumentProxy, PDFPageProxy } from 'unpdf/pdfjs';
 import type { AttachmentLimits } from './limits.ts';
 import { type TextSink, Unreadable } from './text-sink.ts';
 
-/** Holds what pdf.js unpacks of one document within a bound. */
-interface UnpackingBound {
-  /** True when the document was refused more. */
-  readonly passed: boolean;
-  /** Starts the next page: what earlier pages unpacked counts no longer. */
-  nextPage(): void;
-  /**
-   * Resolves with what `work` resolves with. Once the bound is passed, pdf.js gets nothing more and may wait for ever:
-   * the thread is then of no further use.
-   *
-   * @throws Unreadable `bomb`, once the bound is passed; what `work` throws
-   */
-  within<T>(work: Promise<T>): Promise<T>;
-  /** Lifts the bound, unless it was passed: pdf.js may still be at work then. */
-  lift(): void;
-}
-
 let current: Bound | null = null;
 let installed = false;
 
@@ -30,13 +13,14 @@ let installed = false;
  *
  * @param bytes decoded bytes; buffers double in size, so a power of two is used best
  */
-function boundUnpacking(bytes: number): UnpackingBound {
+function boundUnpacking(bytes: number): Bound {
   install();
   current = new Bound(bytes);
   return current;
 }
 
-class Bound implements UnpackingBound {
+/** Holds what pdf.js unpacks of one document within a bound. */
+class Bound {
   #unpacked = 0;
   #passed = false;
   readonly #breach: Promise<never>;
@@ -50,14 +34,22 @@ class Bound implements UnpackingBound {
     this.#breach.catch(() => undefined);
   }
 
+  /** True when the document was refused more. */
   get passed(): boolean {
     return this.#passed;
   }
 
+  /** Starts the next page: what earlier pages unpacked counts no longer. */
   nextPage(): void {
     this.#unpacked = 0;
   }
 
+  /**
+   * Resolves with what `work` resolves with. Once the bound is passed, pdf.js gets nothing more and may wait for ever:
+   * the thread is then of no further use.
+   *
+   * @throws Unreadable `bomb`, once the bound is passed; what `work` throws
+   */
   async within<T>(work: Promise<T>): Promise<T> {
     let result: T;
     try {
@@ -70,6 +62,7 @@ class Bound implements UnpackingBound {
     return result;
   }
 
+  /** Lifts the bound, unless it was passed: pdf.js may still be at work then. */
   lift(): void {
     if (current === this && !this.#passed) current = null;
   }
@@ -173,7 +166,7 @@ async function addPages(
   pdf: PDFDocumentProxy,
   into: TextSink,
   pages: number,
-  bound: UnpackingBound,
+  bound: Bound,
 ): Promise<void> {
   let failed: unknown;
   let read = 0;

@@ -10,7 +10,7 @@ import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { AttachedDocument } from '../mime/extraction.ts';
 import type { Connection } from './connection.ts';
 import { packUtf8, unpackUtf8 } from './packed-text.ts';
-import { query } from './query.ts';
+import { type Builder, query } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */
 export interface PendingAttachment {
@@ -128,21 +128,11 @@ const DUE = query<{ docid: number }>()((db, p) =>
     .where('docid', '=', p.docid)
     .where('extractor', '>', 0),
 );
-const ALL = query()((db) =>
-  db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n')),
-);
-const ALL_PENDING = query()((db) =>
-  db
-    .selectFrom('attachment_texts')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('version', '<=', (eb) => eb.lit(0)),
-);
-const ALL_FAILED = query()((db) =>
-  db
-    .selectFrom('attachment_texts')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('failure', 'is not', null),
-);
+const countTexts = (db: Builder) =>
+  db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n'));
+const ALL = query()(countTexts);
+const ALL_PENDING = query()((db) => countTexts(db).where('version', '<=', (eb) => eb.lit(0)));
+const ALL_FAILED = query()((db) => countTexts(db).where('failure', 'is not', null));
 const VERSION = query()((db) => db.selectFrom('meta').select('attachment_version'));
 const SET_VERSION = query<{ version: number }>()((db, p) =>
   db.updateTable('meta').set({ attachment_version: p.version }),

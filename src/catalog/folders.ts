@@ -122,9 +122,6 @@ const countPlaces = (db: Builder, folder: number) =>
 const OPEN = query<{ folder: number }>()((db, p) =>
   countPlaces(db, p.folder).where('to_commit', 'is', null),
 );
-const OPEN_IN_GENERATION = query<{ folder: number; generation: number }>()((db, p) =>
-  countPlaces(db, p.folder).where('to_commit', 'is', null).where('generation', '=', p.generation),
-);
 const ENDED = query<{ folder: number }>()((db, p) =>
   countPlaces(db, p.folder).where('to_commit', 'is not', null),
 );
@@ -184,8 +181,6 @@ export interface FolderQueries {
   counts(folder: number): FolderCounts;
   /** Open places without `\\Seen`. */
   unread(folder: number): number;
-  /** Open places alone, from an index: cheap enough for every pass. */
-  openCount(folder: number, generation?: number): number;
   /** The highest uid any fact of this generation named; 0 for none. */
   highestUid(folder: number, generation: number): number;
   /** The highest generation number the folder has had; 0 for none. */
@@ -223,11 +218,6 @@ export function folderQueries(connection: Connection): FolderQueries {
       };
     },
     unread: (folder) => connection.get(UNREAD, { folder })?.n ?? 0,
-    openCount: (folder, generation) =>
-      (generation === undefined
-        ? connection.get(OPEN, { folder })
-        : connection.get(OPEN_IN_GENERATION, { folder, generation })
-      )?.n ?? 0,
     highestUid: (folder, generation) =>
       connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0,
     highestGeneration: (folder) => connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,

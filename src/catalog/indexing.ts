@@ -107,10 +107,6 @@ export interface IndexWriter extends IndexQueries {
    * for daily mail. Kept in the database, so go back to `steady` when done.
    */
   mode(mode: 'bulk' | 'steady'): void;
-  /** Merges a slice of about `pages` pages; true when nothing is left to merge. For idle times. */
-  merge(pages: number): boolean;
-  /** Merges everything at once: seconds for a large index. */
-  optimize(): void;
 }
 
 export function indexQueries(connection: Connection): IndexQueries {
@@ -136,15 +132,6 @@ export function indexWriter(connection: Connection): IndexWriter {
           : { automerge: 4, crisismerge: 16, hashsize: 1024 * 1024 };
       for (const [name, value] of Object.entries(settings))
         command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('${name}', ${value})`).run();
-    },
-    merge(pages) {
-      const before = totalChanges(connection);
-      command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('merge', ${Math.trunc(pages)})`).run();
-      // The statement itself counts as one change; any more is merging (SQLite's own rule).
-      return totalChanges(connection) - before < 2;
-    },
-    optimize() {
-      command("INSERT INTO msg_fts (msg_fts) VALUES ('optimize')").run();
     },
   };
 }
@@ -214,9 +201,4 @@ function metaTokens(connection: Connection, docid: number, extraction: Extractio
   ];
   // The words of the List-Id stay in order and together: they are sought as a phrase.
   return [...new Set(tokens), ...(extraction.listId === null ? [] : listTokens(extraction.listId))];
-}
-
-function totalChanges(connection: Connection): number {
-  const row = connection.db.prepare<[], { n: number }>('SELECT total_changes() AS n').get();
-  return row?.n ?? 0;
 }

@@ -2,7 +2,7 @@ import type { Locator, Position } from '../archive/format/records.ts';
 import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { isoTime } from './moments.ts';
-import { query } from './query.ts';
+import { query, type Row } from './query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from './tables.ts';
 
 export interface FoundMessage {
@@ -123,15 +123,8 @@ export function messageQueries(connection: Connection): MessageQueries {
       const docid = record(RECORD_MESSAGE, id)?.docid ?? null;
       const row = docid === null ? undefined : connection.get(SUMMARY, { docid });
       if (row === undefined) return undefined;
-      const { size, date, subject, sender_name: name, sender_address: address } = row;
-      return {
-        size,
-        date: isoTime(date),
-        subject,
-        from:
-          name === null && address === null ? null : { name: name ?? '', address: address ?? '' },
-        messageId: row.message_id,
-      };
+      const { size, date, subject, message_id: messageId } = row;
+      return { size, date: isoTime(date), subject, from: senderOf(row), messageId };
     },
     hasBlob: (hash) => {
       const found = record(RECORD_BLOB, hash);
@@ -157,6 +150,14 @@ export function messageQueries(connection: Connection): MessageQueries {
       return { match: 'ambiguous', candidates: rows.map((row) => row.hash.toString('hex')) };
     },
   };
+}
+
+/** The sender that the listing named, as lines show it; null where it named none. */
+export function senderOf({
+  sender_name: name,
+  sender_address: address,
+}: Pick<Row<'messages'>, 'sender_name' | 'sender_address'>): Address | null {
+  return name === null && address === null ? null : { name: name ?? '', address: address ?? '' };
 }
 
 /** Where the archive finds bytes by their hash. */

@@ -40,6 +40,16 @@ export interface AssumedPlace extends Place {
 /** Rows fetched at a time by the iterators: they hold no statement open, so the caller may write between rows. */
 const CHUNK = 1_000;
 
+/** What an open place's row is read for. */
+const OPENED = [
+  'uid',
+  'docid',
+  'flag_set',
+  'fingerprint',
+  'assumed',
+  'held',
+  'from_commit',
+] as const;
 const OPEN = query<{
   folder: number;
   generation: number;
@@ -49,7 +59,7 @@ const OPEN = query<{
 }>()((db, p) =>
   db
     .selectFrom('places')
-    .select(['uid', 'docid', 'flag_set', 'fingerprint', 'assumed', 'held', 'from_commit'])
+    .select(OPENED)
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
     .where('uid', '>', p.after)
@@ -61,16 +71,7 @@ const OPEN = query<{
 const AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db
     .selectFrom('places')
-    .select([
-      'uid',
-      'docid',
-      'flag_set',
-      'fingerprint',
-      'assumed',
-      'held',
-      'from_commit',
-      'to_commit',
-    ])
+    .select([...OPENED, 'to_commit'])
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid)
@@ -110,15 +111,6 @@ const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
     .where('folder_id', '=', p.folder)
     .where('to_commit', 'is', null)
     .orderBy('generation'),
-);
-const HELD = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(['generation', 'uid'])
-    .where('folder_id', '=', p.folder)
-    .where('held', '=', (eb) => eb.lit(1))
-    .orderBy('generation')
-    .orderBy('uid'),
 );
 const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) =>
   db
@@ -160,7 +152,6 @@ export interface PlaceQueries {
   wasIn(folder: number, docid: number): boolean;
   /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
   openGenerations(folder: number): number[];
-  held(folder: number): { readonly generation: number; readonly uid: number }[];
   /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
   assumed(mailbox: MailboxKey, before: number, limit: number): AssumedPlace[];
   /** The flags of a stored flag set. */
@@ -173,12 +164,7 @@ export function placeQueries(connection: Connection): PlaceQueries {
     if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
     return sets.get(id) ?? [];
   };
-  const opened = (
-    row: Pick<
-      Row<'places'>,
-      'uid' | 'docid' | 'flag_set' | 'fingerprint' | 'assumed' | 'held' | 'from_commit'
-    >,
-  ): OpenPlace => ({
+  const opened = (row: Pick<Row<'places'>, (typeof OPENED)[number]>): OpenPlace => ({
     uid: row.uid,
     docid: row.docid,
     flags: flags(row.flag_set),
@@ -220,7 +206,6 @@ export function placeQueries(connection: Connection): PlaceQueries {
     wasIn: (folder, docid) => connection.get(IN_FOLDER, { folder, docid }) !== undefined,
     openGenerations: (folder) =>
       connection.all(GENERATIONS_OPEN, { folder }).map((row) => row.generation),
-    held: (folder) => connection.all(HELD, { folder }),
     assumed: ({ host, mailbox }, before, limit) =>
       connection
         .all(ASSUMED, { host, mailbox, before, limit })

@@ -1,13 +1,7 @@
 import type { CommittedBatch } from '../archive/format/records.ts';
 import { type LogDamage, scanLog } from '../archive/read/scan-log.ts';
+import type { WritableCatalog } from '../catalog/catalog.ts';
 import { logDamaged } from '../errors/archive.ts';
-
-/** The part of the catalog's writer that folding needs. */
-interface FoldTarget {
-  reached(): { readonly number: number; readonly hash: string };
-  /** One transaction. */
-  foldBatches(batches: readonly CommittedBatch[], options?: { readonly acrossGap?: boolean }): void;
-}
 
 export interface FoldProgress {
   /** Commits folded so far. */
@@ -19,11 +13,13 @@ export interface FoldProgress {
 interface FoldLogOptions {
   /** The data directory. */
   readonly dir: string;
-  readonly target: FoldTarget;
+  readonly target: Pick<WritableCatalog, 'foldBatches'> & {
+    reached(): Pick<ReturnType<WritableCatalog['reached']>, 'number' | 'hash'>;
+  };
   /** See `ScanOptions`. */
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
-  readonly progress?: (progress: FoldProgress) => void;
+  readonly progress?: ((progress: FoldProgress) => void) | undefined;
   /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }

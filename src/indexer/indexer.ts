@@ -1,37 +1,12 @@
+import type { LogReader } from '../archive/read/log-reader.ts';
+import type { IndexedDocument, IndexWriter, PendingMessage } from '../catalog/indexing.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import { type Extraction, type Extractor, emptyExtraction } from '../mime/extraction.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
 
-/** A message whose text the index lacks. */
-export interface Pending {
-  readonly docid: number;
-  readonly id: MessageId;
-  /** Bytes of the raw source. */
-  readonly size: number;
-}
-
-/** The part of the catalog's writer that indexing needs. */
-interface IndexStore {
-  pending(options: { readonly limit: number; readonly before?: number }): readonly Pending[];
-  pendingCount(): number;
-  /** One transaction. */
-  index(documents: readonly { readonly docid: number; readonly extraction: Extraction }[]): void;
-  mode(mode: 'bulk' | 'steady'): void;
-}
-
 /** Where raw sources come from. */
-export interface SourceStore {
-  /**
-   * The first `maxBytes` bytes of a source.
-   *
-   * @throws errors of family `damage` when they are not what was stored; `bytes-purged`, `bytes-unknown`
-   */
-  readSource(
-    id: MessageId,
-    maxBytes: number,
-  ): { readonly bytes: Uint8Array; readonly cut: boolean };
-}
+export type SourceStore = Pick<LogReader, 'readSource'>;
 
 export interface IndexingProgress {
   /** Messages indexed in this round, the unparsed among them. */
@@ -41,14 +16,14 @@ export interface IndexingProgress {
 }
 
 interface IndexPendingOptions {
-  readonly store: IndexStore;
+  readonly store: Pick<IndexWriter, 'pending' | 'pendingCount' | 'index' | 'mode'>;
   readonly sources: SourceStore;
   readonly extractor: Extractor;
   /** When aborted, what is extracted by then is indexed and the rest left pending. */
   readonly signal: AbortSignal;
   /** Messages to index at most; all that are pending if not said. */
-  readonly limit?: number;
-  readonly progress?: (progress: IndexingProgress) => void;
+  readonly limit?: number | undefined;
+  readonly progress?: ((progress: IndexingProgress) => void) | undefined;
 }
 
 interface IndexingResult extends IndexingProgress {
@@ -88,8 +63,7 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
 }
 
 class IndexingRound {
-  private readonly options: IndexPendingOptions;
-  private documents: { docid: number; extraction: Extraction }[] = [];
+  private documents: IndexedDocument[] = [];
   private chars = 0;
   private indexed = 0;
   private unparsed = 0;
@@ -100,11 +74,9 @@ class IndexingRound {
   private wake: (() => void) | null = null;
 
   constructor(
-    options: IndexPendingOptions,
+    private readonly options: IndexPendingOptions,
     private readonly due: number,
-  ) {
-    this.options = options;
-  }
+  ) {}
 
   async run(): Promise<void> {
     const { signal, extractor } = this.options;
@@ -136,15 +108,13 @@ class IndexingRound {
     };
   }
 
-  /** Pending messages, newest first, each once. */
-  private *walk(): Iterable<Pending> {
+  /** PendingMessage messages, newest first, each once. */
+  private *walk(): Iterable<PendingMessage> {
     let left = this.options.limit ?? Number.POSITIVE_INFINITY;
-    let before: number | null = null;
+    let before = Number.MAX_SAFE_INTEGER;
     while (left > 0) {
       const limit = Math.min(PAGE, left);
-      const page: readonly Pending[] = this.options.store.pending(
-        before === null ? { limit } : { limit, before },
-      );
+      const page = this.options.store.pending({ limit, before });
       for (const message of page) {
         yield message;
         before = message.docid;
@@ -168,7 +138,7 @@ class IndexingRound {
     });
   }
 
-  private start(message: Pending): void {
+  private start(message: PendingMessage): void {
     const bytes = Math.min(message.size, DEFAULT_LIMITS.sourceBytes);
     this.flying++;
     this.flyingBytes += bytes;
@@ -185,7 +155,7 @@ class IndexingRound {
   }
 
   /** Null for a message that is none any more. */
-  private async extracted({ id }: Pending): Promise<Extraction | null> {
+  private async extracted({ id }: PendingMessage): Promise<Extraction | null> {
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
       read = this.options.sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
@@ -203,7 +173,7 @@ class IndexingRound {
     return this.options.extractor.extract({ id, source: read.bytes, cut: read.cut });
   }
 
-  private land({ docid }: Pending, extraction: Extraction | null): void {
+  private land({ docid }: PendingMessage, extraction: Extraction | null): void {
     // After an abort the round may be over, and its store closed.
     if (extraction === null || this.stopped()) return;
     this.documents.push({ docid, extraction });
@@ -249,11 +219,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
   const damaged: string[] = [];
   const round = (signal: AbortSignal, limit?: number): Promise<IndexingResult> => {
     const run = previous.then(async () => {
-      const result = await indexPending({
-        ...options,
-        signal,
-        ...(limit === undefined ? {} : { limit }),
-      });
+      const result = await indexPending({ ...options, signal, limit });
       indexed += result.indexed;
       unparsed += result.unparsed;
       damaged.push(...result.damaged);

@@ -18,8 +18,6 @@ export interface ExtractorPoolOptions {
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, where it is not in its usual place. */
   readonly workerFile?: URL;
-  /** Milliseconds of a clock that never goes back. */
-  readonly now?: () => number;
 }
 
 /** Threads in a row that ended before they began to work, after which the installation is taken for broken. */
@@ -38,7 +36,6 @@ export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor
 class ExtractorPool implements Extractor {
   readonly width: number;
   private readonly limits: MimeLimits;
-  private readonly now: () => number;
   private readonly workers: number;
   private readonly workerFile: URL;
   private readonly threads = new Set<ExtractorThread>();
@@ -54,7 +51,6 @@ class ExtractorPool implements Extractor {
 
   constructor(options: ExtractorPoolOptions) {
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.now = options.now ?? (() => performance.now());
     this.workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
     this.workerFile = options.workerFile ?? builtWorker('mime-worker');
     this.width = this.workers * 2 * GROUP_JOBS;
@@ -175,7 +171,7 @@ class ExtractorPool implements Extractor {
     if (this.watch !== null || this.unsettled === 0) return;
     const interval = Math.min(500, Math.max(10, this.limits.messageMs / 8));
     this.watch = setInterval(() => {
-      for (const thread of this.threads) thread.check(this.now());
+      for (const thread of this.threads) thread.check(performance.now());
       if (this.unsettled > 0 || this.watch === null) return;
       clearInterval(this.watch);
       this.watch = null;

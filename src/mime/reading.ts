@@ -19,10 +19,11 @@ type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
 async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
   want: ReadWant,
-  limits: MimeLimits,
-  workerFile: URL,
+  options: ReadingOptions,
 ): AsyncGenerator<ReaderAnswer, void, undefined> {
-  const thread = new ReadingThread(source, want, limits, workerFile);
+  const limits = limitsOf(options);
+  const file = options.workerFile ?? builtWorker('mime-worker');
+  const thread = new ReadingThread(source, want, limits, file);
   try {
     for (;;) {
       const answer = await thread.answer();
@@ -125,17 +126,18 @@ export async function readMessage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): Promise<MessageReading> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const head: Uint8Array[] = [];
   try {
-    return await messageIn(keepingHead(source, head, limits.headerBytes), { kind: 'message' });
+    return await messageIn(keepingHead(source, head, limitsOf(options).headerBytes), {
+      kind: 'message',
+    });
   } catch (error) {
     if (!hasCode(error, 'mail-unreadable')) throw error;
     return await headersOnly(unparsedReason(error.facts.reason));
   }
 
   async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadWant) {
-    for await (const answer of readInWorker(from, want, limits, workerFile(options))) {
+    for await (const answer of readInWorker(from, want, options)) {
       if (answer.kind === 'message') return answer.message;
     }
     throw mailUnreadable('malformed');
@@ -164,9 +166,7 @@ export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): AsyncGenerator<AttachmentPiece, void, undefined> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const want: ReadWant = { kind: 'attachments' };
-  for await (const answer of readInWorker(source, want, limits, workerFile(options))) {
+  for await (const answer of readInWorker(source, { kind: 'attachments' }, options)) {
     if (answer.kind === 'attachment') {
       const { size: _, ...attachment } = answer.attachment;
       yield { attachment };
@@ -186,9 +186,7 @@ export async function readPage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): Promise<string | null> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const want: ReadWant = { kind: 'page' };
-  for await (const answer of readInWorker(source, want, limits, workerFile(options))) {
+  for await (const answer of readInWorker(source, { kind: 'page' }, options)) {
     if (answer.kind !== 'page') continue;
     if (answer.page === null && answer.reason !== null) throw mailUnreadable(answer.reason);
     return answer.page;
@@ -196,8 +194,8 @@ export async function readPage(
   throw mailUnreadable('malformed');
 }
 
-function workerFile(options: ReadingOptions): URL {
-  return options.workerFile ?? builtWorker('mime-worker');
+function limitsOf({ limits }: ReadingOptions): MimeLimits {
+  return { ...DEFAULT_LIMITS, ...limits };
 }
 
 /** Passes a source on, keeping its first bytes in case the message ends its worker. */

@@ -102,9 +102,7 @@ export interface Period {
   readonly to: number;
 }
 
-type DateReading =
-  | { readonly period: Period }
-  | { readonly problem: 'ambiguous' | 'unreadable' };
+type DateReading = { readonly period: Period } | { readonly problem: 'ambiguous' | 'unreadable' };
 
 const DATE = /^(\d{4})(?:[-/](\d{1,2})(?:[-/](\d{1,2}))?)?$/;
 const TIME =

@@ -3,7 +3,18 @@ import { expect, test } from 'vitest';
 import { genesisHash } from '../../src/archive/format/headers.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
-import { appeared, DIR, fill, hotPath, openOn, place, sampleMail, scanAll, soundBatches, writeBatches } from './sample-log.ts';
+import {
+  appeared,
+  DIR,
+  fill,
+  hotPath,
+  openOn,
+  place,
+  sampleMail,
+  scanAll,
+  soundBatches,
+  writeBatches,
+} from './sample-log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
 test('what a commit returns is what a scan reads, positions included', async () => {

@@ -1,7 +1,11 @@
 import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { readRecordHeader, writeRecordHeader, decodeSegmentHeader } from '../../src/archive/format/headers.ts';
+import {
+  decodeSegmentHeader,
+  readRecordHeader,
+  writeRecordHeader,
+} from '../../src/archive/format/headers.ts';
 import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { Positions } from './positions.ts';

@@ -1,5 +1,5 @@
-import path from 'node:path';
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { z } from 'zod';
 import { RECORD_HEADER_BYTES } from '../../src/archive/format/headers.ts';
 import { RECORD_KIND } from '../../src/archive/format/records.ts';

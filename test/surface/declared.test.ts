@@ -1,16 +1,29 @@
-import path from 'node:path';
-import Database from 'better-sqlite3';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import path from 'node:path';
+import Database from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { migrations } from '../../migrations/index.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
+import {
+  CODEC,
+  encodeSegmentHeader,
+  FLAG_PURGED,
+  genesisHash,
+  RECORD_HEADER_BYTES,
+  SEGMENT_HEADER_BYTES,
+  STORED_KIND,
+  writeRecordHeader,
+} from '../../src/archive/format/headers.ts';
 import { segmentName } from '../../src/archive/format/layout.ts';
 import { recipeLine } from '../../src/archive/format/recipe.ts';
-import { CODEC, FLAG_PURGED, RECORD_HEADER_BYTES, STORED_KIND, writeRecordHeader, encodeSegmentHeader, genesisHash, SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
 import { commitHash, Identities, RECORD_KIND } from '../../src/archive/format/records.ts';
-import { encodeTrailer, PURGED_BIT, TRAILER_BYTES } from '../../src/archive/format/sealed-footer.ts';
+import {
+  encodeTrailer,
+  PURGED_BIT,
+  TRAILER_BYTES,
+} from '../../src/archive/format/sealed-footer.ts';
 import { DEFAULT_CODEC } from '../../src/archive/format/stored-payload.ts';
 import { checkFormat } from '../../src/archive/read/format-file.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';

@@ -15,7 +15,7 @@ import { inflatePayload } from '../format/stored-payload.ts';
 import { checkFormat } from './format-file.ts';
 import type { ExpectedCommit } from './recovery.ts';
 import { segmentBatches } from './segment-batches.ts';
-import { listSegments, type OpenSegment, openInForce } from './segment-files.ts';
+import { listSegments, type OpenSegment, withSegment } from './segment-files.ts';
 
 /** The last commit of a log, and whose it is. */
 export interface LogHead {
@@ -32,17 +32,13 @@ export interface LogHead {
  * @param expected a commit that has to be there: the one that the catalog has reached
  * @throws `archive-missing` and its like; `log-damaged` when the last segment is not whole; `log-ends-early`
  */
-export function logHead(
-  dir: string,
-  expected?: ExpectedCommit,
-  files: FileLayer = realFiles,
-): LogHead {
+export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
+  const files = realFiles;
   checkFormat(files, dir);
   const last = [...listSegments(files, dir)].at(-1);
   const nothing = { file: logFolder(dir), segment: 1, offset: 0 };
   if (last === undefined) throw logDamaged({ ...nothing, reason: 'segment-missing' });
-  const opened = openInForce(files, dir, ...last);
-  try {
+  return withSegment(files, dir, ...last, (opened) => {
     const { path: file, header, name } = opened;
     let [number, hash] = [header.previousNumber, header.previousHash];
     for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
@@ -59,9 +55,7 @@ export function logHead(
       throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber: number });
     }
     return { archiveId: header.archiveId.toString('hex'), number, hash };
-  } finally {
-    opened.file.close();
-  }
+  });
 }
 
 /** Bytes at the end of an unsealed segment that surely hold its last commit's record, which has about 400. */
@@ -76,17 +70,14 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   try {
     const last = [...listSegments(files, dir)].at(-1);
     if (last === undefined) return undefined;
-    const opened = openInForce(files, dir, ...last);
-    try {
+    return withSegment(files, dir, ...last, (opened) => {
       if (opened.sealed !== undefined) {
         const { index, offset } = opened.sealed;
         return sealedCommit(opened, index, offset)?.number ?? walkedNumber(opened);
       }
       if (opened.file.size() === SEGMENT_HEADER_BYTES) return opened.header.previousNumber;
       return commitAtTheEnd(opened)?.number ?? walkedNumber(opened);
-    } finally {
-      opened.file.close();
-    }
+    });
   } catch (error) {
     if (error instanceof MailkeepError || errnoName(error) !== 'unknown') return undefined;
     throw error;

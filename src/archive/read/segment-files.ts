@@ -80,6 +80,22 @@ export function openInForce(
   return fallback;
 }
 
+/** Opens the generation that is in force, hands it to `act` and closes it. Throws as `openInForce` and `act` do. */
+export function withSegment<T>(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+  act: (opened: OpenSegment) => T,
+): T {
+  const opened = openInForce(files, dir, segment, generations);
+  try {
+    return act(opened);
+  } finally {
+    opened.file.close();
+  }
+}
+
 /**
  * Undefined when the file's header is not intact or belongs to another file, and where something other than a file has
  * its name. The caller closes the file.

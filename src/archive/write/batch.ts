@@ -121,10 +121,10 @@ export class Batch {
   }
 
   /** Adds bytes that are no message's (at most 4 MiB), and returns their hash. */
-  addBlob(bytes: Buffer, isBlobStored: IsStored = NOT_STORED): BlobHash {
+  addBlob(bytes: Buffer): BlobHash {
     if (bytes.length > BLOB_BYTES) throw new RangeError('a blob holds at most 4 MiB');
     const hash = digest('sha256', bytes, 'hex');
-    if (!isBlobStored(hash)) this.#addBlob(hash, bytes);
+    this.#addBlob(hash, bytes);
     return hash;
   }
 

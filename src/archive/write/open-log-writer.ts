@@ -28,6 +28,7 @@ import {
   type OpenSegment,
   openInForce,
   type SegmentListing,
+  withSegment,
 } from '../read/segment-files.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
 import { LogWriter, type WriterSettings } from './log-writer.ts';
@@ -193,14 +194,11 @@ function lastTimeBefore(
 ): number {
   const generations = listing.get(segment - 1);
   if (generations === undefined) return 0;
-  const opened = openInForce(files, dir, segment - 1, generations);
-  try {
+  return withSegment(files, dir, segment - 1, generations, (opened) => {
     let time = 0;
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
       if (item.what === 'batch') time = Math.max(time, item.commit.time);
     }
     return time;
-  } finally {
-    opened.file.close();
-  }
+  });
 }

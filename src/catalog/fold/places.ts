@@ -6,21 +6,23 @@ import { named, query, type Row } from '../query.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 import { envelopeOf, type FoldedMessages, moment } from './messages.ts';
 
+/** What a place's row is read for. */
+const FOUND = [
+  'id',
+  'folder_id',
+  'docid',
+  'from_commit',
+  'to_commit',
+  'flag_set',
+  'date',
+  'reason',
+] as const;
+type PlaceRow = Pick<Row<'places'>, (typeof FOUND)[number]>;
+
 const FIND = query<Uid>()((db, p) =>
   db
     .selectFrom('places')
-    .select([
-      'id',
-      'folder_id',
-      'docid',
-      'from_commit',
-      'to_commit',
-      'flag_set',
-      'date',
-      'assumed',
-      'held',
-      'reason',
-    ])
+    .select(FOUND)
     .where('folder_id', '=', p.folder_id)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid)
@@ -109,11 +111,6 @@ const ADD_EVENT = query<Omit<Row<'events'>, 'id'>>()((db, p) =>
     .insertInto('events')
     .values(named(p, 'commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail')),
 );
-
-type PlaceRow = Omit<
-  Row<'places'>,
-  'generation' | 'uid' | 'first_commit' | 'marks' | 'fingerprint' | 'assumed' | 'held'
->;
 
 /**
  * Places in the fold. Each method returns false for a fact that names an unknown place, which only a damaged log

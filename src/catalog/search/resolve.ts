@@ -11,7 +11,7 @@ import {
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from '../../search/fts-text.ts';
-import { MARK } from '../flag-sets.ts';
+import { type FlagSetRow, MARK } from '../flag-sets.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
 import { threadNode } from '../threads.ts';
 import type { Formula, PlaceCondition } from './formula.ts';
@@ -19,11 +19,7 @@ import type { Formula, PlaceCondition } from './formula.ts';
 /** What names in a query stand for in this archive. */
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
-  flagSets(): readonly {
-    readonly id: number;
-    readonly flags: readonly string[];
-    readonly marks: number;
-  }[];
+  flagSets(): readonly FlagSetRow[];
   /** Docids of the messages whose id begins so. */
   byIdPrefix(prefix: string): readonly number[];
   /** The thread of a message, and the one that a Message-ID is in. */
@@ -280,7 +276,7 @@ function mailbox(
 
 function flagged(
   names: Names,
-  fits: (set: { readonly flags: readonly string[]; readonly marks: number }) => boolean,
+  fits: (set: FlagSetRow) => boolean,
   indexed: PlaceCondition['indexed'] = null,
 ): Formula {
   const flagSets = names

@@ -1,12 +1,17 @@
 import { type FileLayer, openIfFile } from '../../archive/files/file-layer.ts';
+import { genesisHash } from '../../archive/format/headers.ts';
 import { logFolder, segmentPath } from '../../archive/format/layout.ts';
 import { purgedByFooter } from '../../archive/format/sealed-footer.ts';
-import { genesisHash } from '../../archive/format/headers.ts';
 import { type IsForgotten, mendSegment } from '../../archive/mend/mend-segment.ts';
 import { openStraightened } from '../../archive/mend/straightened.ts';
 import type { ExpectedCommit } from '../../archive/read/recovery.ts';
 import { type ChainState, segmentBatches } from '../../archive/read/segment-batches.ts';
-import { listSegments, type OpenSegment, openSegment, type SegmentListing } from '../../archive/read/segment-files.ts';
+import {
+  listSegments,
+  type OpenSegment,
+  openSegment,
+  type SegmentListing,
+} from '../../archive/read/segment-files.ts';
 import { segmentRecords } from '../../archive/read/segment-records.ts';
 import { payloadsInTails } from '../../archive/write/open-log-writer.ts';
 
