@@ -18,12 +18,11 @@ import {
   isUnused,
   writeFormat,
 } from '../archive/read/format-file.ts';
-import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
+import { type ChainState, provenEnd, segmentBatches } from '../archive/read/segment-batches.ts';
 import {
   listSegments,
   type OpenSegment,
   openInForce,
-  openSegment,
   type SegmentListing,
   withSegment,
 } from '../archive/read/segment-files.ts';
@@ -252,7 +251,8 @@ async function copyFile(files: FileLayer, source: OpenSegment, path: string): Pr
         at += piece.length;
       }
     },
-    check: (temporary) => proveCopy(files, source, temporary),
+    check: (temporary) =>
+      provenEnd(files, source.name, temporary, source.sealed !== undefined, () => unsound(source)),
   });
   return length;
 }
@@ -263,20 +263,6 @@ function soundLength(source: OpenSegment): number {
     length = item.what === 'batch' ? item.end : item.offset;
   }
   return length;
-}
-
-/** Reads the copy back, every byte. */
-function proveCopy(files: FileLayer, source: OpenSegment, path: string): void {
-  const copied = openSegment(files, '', source.name, path);
-  if (copied === undefined) throw unsound(source);
-  try {
-    if (source.sealed !== undefined && copied.sealed === undefined) throw unsound(source);
-    for (const item of segmentBatches(copied, { digest: true }, () => undefined)) {
-      if (item.what === 'remainder' || item.problems.length > 0) throw unsound(source);
-    }
-  } finally {
-    copied.file.close();
-  }
 }
 
 /** What was purged here has to be gone there: an older generation has it still. */

@@ -15,8 +15,8 @@ import {
 } from '../format/records.ts';
 import { purgedByFooter } from '../format/sealed-footer.ts';
 import { allowsZstd, allowZstd } from '../read/format-file.ts';
-import { type ChainState, segmentBatches } from '../read/segment-batches.ts';
-import { listSegments, type OpenSegment, openSegment } from '../read/segment-files.ts';
+import { type ChainState, provenEnd } from '../read/segment-batches.ts';
+import { listSegments, type OpenSegment } from '../read/segment-files.ts';
 import { segmentRecords } from '../read/segment-records.ts';
 import { publish, writing } from '../write/hot-segment.ts';
 import { SealedFileWriter, type SealedRecord } from '../write/sealed-file.ts';
@@ -76,9 +76,11 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
       return true;
     },
     check(temporary, complete) {
-      const name = { segment, generation };
-      if (complete) prove(files, dir, name, temporary, options.end ?? options.reach);
-      return complete;
+      if (!complete) return false;
+      const wrong = () => logDamaged({ file: temporary, segment, offset: 0, reason: 'bytes' });
+      const last = provenEnd(files, { segment, generation }, temporary, true, wrong);
+      if (last < ((options.end ?? options.reach)?.number ?? 0)) throw wrong();
+      return true;
     },
   });
   return whole ? generation : undefined;
@@ -203,28 +205,4 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
     commit.records === records.length - 1 &&
     hash === commitHash(previous, number, time, identities)
   );
-}
-
-/** Reads what was written as any reader does. */
-function prove(
-  files: FileLayer,
-  dir: string,
-  name: { readonly segment: number; readonly generation: number },
-  path: string,
-  least: ChainState | undefined,
-): void {
-  const opened = openSegment(files, dir, name, path);
-  const wrong = () => logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
-  if (opened === undefined) throw wrong();
-  try {
-    if (opened.sealed === undefined) throw wrong();
-    let last = opened.header.previousNumber;
-    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
-      if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
-      last = item.commit.number;
-    }
-    if (least !== undefined && last < least.number) throw wrong();
-  } finally {
-    opened.file.close();
-  }
 }
