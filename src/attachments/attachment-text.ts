@@ -26,7 +26,7 @@ export type AttachmentOutcome =
   | { readonly status: 'failed'; readonly reason: AttachmentFailure };
 
 export interface AttachmentJob {
-  /** See mime/attachment-form.ts. */
+  /** See `AttachmentForm` in mime/attachments.ts. */
   readonly form: string;
   /** The attachment's bytes, or the raw source of its message. */
   readonly source: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;

@@ -1,7 +1,8 @@
+import type { HeapLimits } from '../threads/worker-thread.ts';
 import { CHARS_PER_ATTACHMENT } from './attachment-text.ts';
 
 /** How much one attachment may cost. Whatever is inside, one that meets a limit has failed and nothing else has. */
-export interface AttachmentLimits {
+export interface AttachmentLimits extends HeapLimits {
   /** Wall time for one attachment, milliseconds. Its worker is ended when this passes. */
   readonly attachmentMs: number;
   /** Decoded bytes of an attachment; a larger one is not looked at. */
@@ -16,9 +17,6 @@ export interface AttachmentLimits {
   readonly pageBytes: number;
   /** UTF-16 units of text kept. */
   readonly chars: number;
-  /** V8's heap in the worker, MiB. */
-  readonly oldGenerationMb: number;
-  readonly youngGenerationMb: number;
   /** Bytes of heap and buffers above which the worker is replaced when its attachment is done. */
   readonly wornBytes: number;
   /**

@@ -1,9 +1,8 @@
-import { attachmentForm } from '../mime/attachment-form.ts';
+import { attachmentForm } from '../mime/attachments.ts';
 import { extractMessage } from '../mime/extract-message.ts';
 import { isListed } from '../mime/leaf-content.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
-import type { TakeLeaf } from '../mime/part-tree.ts';
-import { parseTree } from '../mime/part-tree.ts';
+import { parseTree, type TakeLeaf } from '../mime/part-tree.ts';
 import type { AttachmentLimits } from './limits.ts';
 import { type TextSink, Unreadable } from './text-sink.ts';
 

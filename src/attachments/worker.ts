@@ -1,44 +1,28 @@
 /** Entry of the attachment worker thread; extractor.ts is its other side. */
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+
+import { workerData } from 'node:worker_threads';
 import { isListed } from '../mime/leaf-content.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
-import type { TakeLeaf } from '../mime/part-tree.ts';
-import { parseTree } from '../mime/part-tree.ts';
-import { isWorn } from '../mime/worn-thread.ts';
+import { parseTree, type TakeLeaf } from '../mime/part-tree.ts';
+import { isWorn, openThreadPort, strayErrors } from '../threads/in-thread.ts';
+import { PieceIntake } from '../threads/source-pieces.ts';
 import type { AttachmentOutcome } from './attachment-text.ts';
 import { documentText } from './document-text.ts';
-import { strayErrors } from './stray-errors.ts';
+import type { AttachmentWorkerData, FromWorker, ToWorker } from './extractor.ts';
 import { Unreadable } from './text-sink.ts';
-import type { AttachmentWorkerData, FromWorker, ToWorker } from './worker-protocol.ts';
 
 const { limits }: AttachmentWorkerData = workerData;
 const withStrayErrors = strayErrors();
-if (parentPort === null) throw new Error('runs as a worker thread only');
-serve(parentPort);
 
-function serve(port: MessagePort): void {
-  const send = (message: FromWorker): void => port.postMessage(message);
-  let awaited: ((message: ToWorker) => void) | null = null;
-  const pieces = async function* (): AsyncGenerator<Buffer> {
-    for (;;) {
-      const message = await new Promise<ToWorker>((resolve) => {
-        awaited = resolve;
-        send({ kind: 'next' });
-      });
-      if (message.kind !== 'piece') return;
-      yield Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength);
-    }
-  };
-  port.on('message', (message: ToWorker) => {
-    if (message.kind !== 'job') awaited?.(message);
-    else
-      void read(message, pieces())
-        // Parsers fail in ways they do not report; which is of no use to anybody but their authors.
-        .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
-        .then((outcome) => send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
-  });
-  send({ kind: 'ready' });
-}
+const intake = new PieceIntake(() => port.send({ kind: 'next' }));
+const port = openThreadPort<ToWorker, FromWorker>((message) => {
+  if (message.kind !== 'job') intake.take(message);
+  else
+    void read(message, intake.pieces())
+      // Parsers fail in ways they do not report; which is of no use to anybody but their authors.
+      .catch((): AttachmentOutcome => ({ status: 'failed', reason: 'malformed' }))
+      .then((outcome) => port.send({ kind: 'outcome', outcome, worn: isSpent(outcome) }));
+});
 
 /** Returns whether this thread should not read another attachment; see `pdfText` for bombs. */
 function isSpent(outcome: AttachmentOutcome): boolean {

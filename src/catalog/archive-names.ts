@@ -1,5 +1,5 @@
 import type { Connection } from './connection.ts';
-import { type FlagSetRow, flagSetRows } from './flag-set-rows.ts';
+import { type FlagSetRow, flagSetRows } from './flag-sets.ts';
 import { type FolderName, folderNames } from './folder-names.ts';
 import { reachedCommit } from './moments.ts';
 

@@ -9,8 +9,8 @@ import {
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { AttachedDocument } from '../mime/extraction.ts';
 import type { Connection } from './connection.ts';
-import { packUtf8, unpackUtf8 } from './packed-utf8.ts';
-import { query } from './query.ts';
+import { packUtf8, unpackUtf8 } from './packed-text.ts';
+import { type Builder, query } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */
 export interface PendingAttachment {
@@ -128,21 +128,11 @@ const DUE = query<{ docid: number }>()((db, p) =>
     .where('docid', '=', p.docid)
     .where('extractor', '>', 0),
 );
-const ALL = query()((db) =>
-  db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n')),
-);
-const ALL_PENDING = query()((db) =>
-  db
-    .selectFrom('attachment_texts')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('version', '<=', (eb) => eb.lit(0)),
-);
-const ALL_FAILED = query()((db) =>
-  db
-    .selectFrom('attachment_texts')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('failure', 'is not', null),
-);
+const countTexts = (db: Builder) =>
+  db.selectFrom('attachment_texts').select((eb) => eb.fn.countAll<number>().as('n'));
+const ALL = query()(countTexts);
+const ALL_PENDING = query()((db) => countTexts(db).where('version', '<=', (eb) => eb.lit(0)));
+const ALL_FAILED = query()((db) => countTexts(db).where('failure', 'is not', null));
 const VERSION = query()((db) => db.selectFrom('meta').select('attachment_version'));
 const SET_VERSION = query<{ version: number }>()((db, p) =>
   db.updateTable('meta').set({ attachment_version: p.version }),
@@ -165,14 +155,12 @@ export function putAttachments(
   docid: number,
   documents: readonly AttachedDocument[],
 ): string {
-  const before = connection.statement(TEXT_IDS).all({ docid });
-  if (before.length > 0) connection.statement(DROP).run({ docid });
+  const before = connection.all(TEXT_IDS, { docid });
+  if (before.length > 0) connection.run(DROP, { docid });
   for (const { number, filename, form, hash } of documents) {
     const key = { hash: hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex'), form };
-    const text =
-      connection.statement(FIND).get(key)?.id ??
-      connection.statement(ADD_TEXT).run(key).lastInsertRowid;
-    connection.statement(ADD).run({ docid, number, filename, text });
+    const text = connection.get(FIND, key)?.id ?? connection.run(ADD_TEXT, key).lastInsertRowid;
+    connection.run(ADD, { docid, number, filename, text });
   }
   for (const { text_id } of before) dropUnused(connection, text_id);
   return documents.length === 0 ? '' : textOfAll(connection, docid);
@@ -180,8 +168,8 @@ export function putAttachments(
 
 /** Forgets the attachments of a message, and texts that no other message has. Within a transaction. */
 export function dropAttachments(connection: Connection, docid: number): void {
-  const texts = connection.statement(TEXT_IDS).all({ docid });
-  connection.statement(DROP).run({ docid });
+  const texts = connection.all(TEXT_IDS, { docid });
+  connection.run(DROP, { docid });
   for (const { text_id } of texts) dropUnused(connection, text_id);
 }
 
@@ -190,7 +178,7 @@ export function* attachmentTexts(
   connection: Connection,
   docid: number,
 ): Iterable<{ readonly number: number; readonly filename: string | null; readonly text: string }> {
-  for (const { number, filename, text } of connection.statement(OF_MESSAGE).all({ docid })) {
+  for (const { number, filename, text } of connection.all(OF_MESSAGE, { docid })) {
     if (text !== null) yield { number, filename, text: unpack(connection, text) };
   }
 }
@@ -211,19 +199,16 @@ export interface AttachmentWriter extends AttachmentQueries {
 }
 
 export function attachmentQueries(connection: Connection): AttachmentQueries {
-  const count = (statement: typeof ALL): number => connection.statement(statement).get({})?.n ?? 0;
+  const count = (statement: typeof ALL): number => connection.get(statement, {})?.n ?? 0;
   return {
     pending: ({ limit, after = 0 }) =>
-      connection
-        .statement(PENDING)
-        .all({ limit, after })
-        .flatMap(({ id, hash, form }) => {
-          const holder = connection.statement(HOLDER).get({ text: id });
-          if (holder === undefined) return [];
-          const message = holder.id.toString('hex');
-          const { number } = holder;
-          return [{ textId: id, hash: hash.toString('hex'), form, message, number }];
-        }),
+      connection.all(PENDING, { limit, after }).flatMap(({ id, hash, form }) => {
+        const holder = connection.get(HOLDER, { text: id });
+        if (holder === undefined) return [];
+        const message = holder.id.toString('hex');
+        const { number } = holder;
+        return [{ textId: id, hash: hash.toString('hex'), form, message, number }];
+      }),
     counts: () =>
       connection.snapshot(() => {
         const pending = count(ALL_PENDING);
@@ -232,8 +217,7 @@ export function attachmentQueries(connection: Connection): AttachmentQueries {
       }),
     ofMessage: (docid) =>
       connection
-        .statement(OF_MESSAGE)
-        .all({ docid })
+        .all(OF_MESSAGE, { docid })
         .map(({ number, filename, version, failure, truncated }) => ({
           number,
           filename,
@@ -251,18 +235,18 @@ export function attachmentWriter(connection: Connection): AttachmentWriter {
       connection.transaction(() => {
         const done = outcome.status === 'done';
         const failure: AttachmentFailure | null = done ? null : outcome.reason;
-        connection.statement(SETTLE).run({
+        connection.run(SETTLE, {
           text: textId,
           version: ATTACHMENT_VERSION,
           failure,
           truncated: done && outcome.truncated ? 1 : 0,
           packed: done ? pack(outcome.text) : null,
         });
-        for (const { docid } of connection.statement(HOLDERS).all({ text: textId })) {
-          const rows = connection.statement(OF_MESSAGE).all({ docid });
+        for (const { docid } of connection.all(HOLDERS, { text: textId })) {
+          const rows = connection.all(OF_MESSAGE, { docid });
           const ready = rows.every(({ version }) => version > 0);
           if (ready && rows.some(({ text }) => text !== null)) {
-            connection.statement(DUE).run({ docid });
+            connection.run(DUE, { docid });
           }
         }
       }),
@@ -271,10 +255,10 @@ export function attachmentWriter(connection: Connection): AttachmentWriter {
 
 /** Marks every attachment as due when reading them has changed since. */
 export function noticeAttachmentVersion(connection: Connection): void {
-  if (connection.statement(VERSION).get({})?.attachment_version === ATTACHMENT_VERSION) return;
+  if (connection.get(VERSION, {})?.attachment_version === ATTACHMENT_VERSION) return;
   connection.transaction(() => {
-    connection.statement(READ_AGAIN).run({});
-    connection.statement(SET_VERSION).run({ version: ATTACHMENT_VERSION });
+    connection.run(READ_AGAIN, {});
+    connection.run(SET_VERSION, { version: ATTACHMENT_VERSION });
   });
 }
 
@@ -284,10 +268,10 @@ function ownHash(docid: number, number: number): Buffer {
 }
 
 function dropUnused(connection: Connection, text: number): void {
-  if (connection.statement(USED).get({ text }) !== undefined) return;
+  if (connection.get(USED, { text }) !== undefined) return;
   // What was forgotten must not be unpacked again from a page that was freed.
-  connection.statement(BLANK_TEXT).run({ text });
-  connection.statement(DROP_TEXT).run({ text });
+  connection.run(BLANK_TEXT, { text });
+  connection.run(DROP_TEXT, { text });
 }
 
 function textOfAll(connection: Connection, docid: number): string {

@@ -22,27 +22,13 @@ import { type ListedPlace, type ListFilter, list, listPlaces, type PlaceLine } f
 import { type HistoryLine, history } from './message-history.ts';
 import { locator, type MessageQueries, messageQueries } from './messages.ts';
 import { commitAt, timeOf } from './moments.ts';
-import { catalogFile, openForReading, openForWriting } from './open.ts';
+import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
 import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
 import { query } from './query.ts';
 import { type RelinkQueries, relinkQueries } from './relinking.ts';
-import {
-  type CountRequest,
-  countHits,
-  countHitsWhile,
-  explainSearch,
-  foundDocids,
-  foundIds,
-  type HitCount,
-  type SearchPlan,
-  type SearchRequest,
-  type SearchResult,
-  search,
-} from './search/search.ts';
-import { RECORD_BLOB } from './tables.ts';
+import { type SearchQueries, searchQueries } from './search/search.ts';
 import { threadMessages } from './threads.ts';
-import { CATALOG_VERSION } from './version.ts';
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -90,7 +76,7 @@ export class Docids {
     let docid = from;
     // Most are free at once: check one row before reading a stretch of them.
     for (let limit = 1; ; limit = CHUNK) {
-      const taken = this.connection.statement(TAKEN_FROM).all({ docid, limit });
+      const taken = this.connection.all(TAKEN_FROM, { docid, limit });
       for (const row of taken) {
         while (docid < row.docid && this.#handed.has(docid)) docid += 1;
         if (docid < row.docid) return docid;
@@ -129,60 +115,32 @@ export interface Totals {
   /** Distinct messages, and the bytes of their raw sources. */
   readonly messages: number;
   readonly bytes: number;
-  readonly blobs: number;
-  /** Messages at no current place. */
-  readonly ended: number;
   /** Messages not indexed yet, or due again. */
   readonly pending: number;
   readonly unparsed: number;
-  readonly tombstones: number;
 }
 
 const META = query()((db) => db.selectFrom('meta').select(['messages', 'message_bytes']));
-const BLOBS = query()((db) =>
-  db
-    .selectFrom('records')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('kind', '=', RECORD_BLOB),
-);
-const ENDED = query()((db) =>
-  db
-    .selectFrom('messages')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('open_places', '=', (eb) => eb.lit(0)),
-);
-const PENDING = query()((db) =>
-  db
-    .selectFrom('messages')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('extractor', '<=', (eb) => eb.lit(0)),
-);
 const UNPARSED_COUNT = query()((db) =>
   db
     .selectFrom('texts')
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .where('unparsed', 'is not', null),
 );
-const TOMBSTONES = query()((db) =>
-  db.selectFrom('tombstones').select((eb) => eb.fn.countAll<number>().as('n')),
-);
 
 /** Sums for `status`: from indexes and running sums, so that they cost the same whatever the archive's size. */
 export function totals(connection: Connection): Totals {
-  const meta = connection.statement(META).get({});
+  const meta = connection.get(META, {});
   return {
     messages: meta?.messages ?? 0,
     bytes: meta?.message_bytes ?? 0,
-    blobs: connection.statement(BLOBS).get({})?.n ?? 0,
-    ended: connection.statement(ENDED).get({})?.n ?? 0,
-    pending: connection.statement(PENDING).get({})?.n ?? 0,
-    unparsed: connection.statement(UNPARSED_COUNT).get({})?.n ?? 0,
-    tombstones: connection.statement(TOMBSTONES).get({})?.n ?? 0,
+    pending: indexQueries(connection).pendingCount(),
+    unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
 }
 
 /** The catalog for reading, on one connection. Close it when done. */
-export interface Catalog {
+export interface Catalog extends SearchQueries {
   /** The commit it has reached; number 0 and an empty hash before the first. */
   reached(): Reached;
   /** Facts that name unknown places; non-zero only if the log is damaged. */
@@ -205,15 +163,6 @@ export interface Catalog {
   snapshot<T>(act: () => T): T;
   /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
   commitAt(time: number): { readonly number: number; readonly time: number } | null;
-  /** See `search.ts`; the query comes from `search/parse.ts`. */
-  search(request: SearchRequest): SearchResult;
-  countHits(request: CountRequest): number;
-  countHitsWhile(request: CountRequest, mayContinue: () => boolean): HitCount;
-  /** Docids of all messages that a query finds, newest first. */
-  foundDocids(request: CountRequest): IterableIterator<number>;
-  /** The same as `search`, without all that a hit has besides its id. */
-  foundIds(request: SearchRequest): IterableIterator<MessageId>;
-  explainSearch(request: SearchRequest): SearchPlan;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId): MessageId[];
   /** Everything that happened to a message, oldest first; empty for an unknown message. */
@@ -315,7 +264,7 @@ function reading(connection: Connection): Catalog {
     places,
     messages,
     locator: locator(connection),
-    quarantine: quarantineQueries(connection, places),
+    quarantine: quarantineQueries(connection),
     ended: endedQueries(connection),
     relinking: relinkQueries(connection),
     index: indexQueries(connection),
@@ -329,13 +278,7 @@ function reading(connection: Connection): Catalog {
       const made = timeOf(connection, number);
       return made === undefined ? null : { number, time: made };
     },
-    search: (request) => search(connection, places, messages.docidsByPrefix, request),
-    countHits: (request) => countHits(connection, messages.docidsByPrefix, request),
-    countHitsWhile: (request, mayContinue) =>
-      countHitsWhile(connection, messages.docidsByPrefix, request, mayContinue),
-    foundDocids: (request) => foundDocids(connection, messages.docidsByPrefix, request),
-    foundIds: (request) => foundIds(connection, messages.docidsByPrefix, request),
-    explainSearch: (request) => explainSearch(connection, messages.docidsByPrefix, request),
+    ...searchQueries(connection, places, messages.docidsByPrefix),
     threadOf(id) {
       const docid = messages.docidOf(id);
       const found = docid === undefined ? [] : threadMessages(connection, docid);

@@ -1,6 +1,6 @@
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { query } from './query.ts';
+import { type Builder, query } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 
 /** A message by what people know it by. */
@@ -34,7 +34,7 @@ const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
     .selectFrom('places')
     .innerJoin('folders', 'folders.id', 'places.folder_id')
     .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
-    .select(['mailboxes.address', 'folders.path', 'places.uid'])
+    .select(['mailboxes.address as mailbox', 'folders.path as folder', 'places.uid'])
     .where('places.docid', '=', p.docid)
     .orderBy('places.to_commit')
     .orderBy('places.id')
@@ -49,7 +49,7 @@ const OPEN_PLACES = query<{ id: Buffer }>()((db, p) =>
     .select([
       'mailboxes.host',
       'mailboxes.mailbox',
-      'folders.path',
+      'folders.path as folder',
       'places.generation',
       'places.uid',
     ])
@@ -60,29 +60,27 @@ const PLACE = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('folders')
     .innerJoin('mailboxes', 'mailboxes.id', 'folders.mailbox_id')
-    .select(['mailboxes.address', 'folders.path'])
+    .select(['mailboxes.address as mailbox', 'folders.path as folder'])
     .where('folders.id', '=', p.folder),
 );
+const recordsOf = (db: Builder, segment: number) =>
+  db
+    .selectFrom('records')
+    .select(['kind', 'hash', 'docid'])
+    .where('segment', '=', segment)
+    .orderBy('ordinal');
 const BETWEEN_ORDINALS = query<{ segment: number; first: number; last: number; limit: number }>()(
   (db, p) =>
-    db
-      .selectFrom('records')
-      .select(['kind', 'hash', 'docid'])
-      .where('segment', '=', p.segment)
+    recordsOf(db, p.segment)
       .where('ordinal', '>=', p.first)
       .where('ordinal', '<=', p.last)
-      .orderBy('ordinal')
       .limit(p.limit),
 );
 const BETWEEN_OFFSETS = query<{ segment: number; from: number; end: number; limit: number }>()(
   (db, p) =>
-    db
-      .selectFrom('records')
-      .select(['kind', 'hash', 'docid'])
-      .where('segment', '=', p.segment)
+    recordsOf(db, p.segment)
       .where('offset', '>=', p.from)
       .where('offset', '<', p.end)
-      .orderBy('ordinal')
       .limit(p.limit),
 );
 
@@ -98,75 +96,46 @@ export interface SpannedRecord {
   readonly docid: number | null;
 }
 
-/** The message with this docid, or undefined where the catalog has none. */
-export function messageByDocid(
-  connection: Connection,
-  docid: number,
-): ConcernedMessage | undefined {
-  const row = connection.statement(MESSAGE).get({ docid });
-  if (row === undefined) return undefined;
-  const places = connection.statement(PLACES).all({ docid, limit: PLACES_SHOWN });
-  return {
-    id: connection.hex(row.id),
-    subject: row.subject,
-    places: places.map(({ address, path, uid }) => ({ mailbox: address, folder: path, uid })),
-  };
-}
-
-export function messageById(connection: Connection, id: MessageId): ConcernedMessage | undefined {
-  const docid = connection.statement(DOCID).get({ hash: Buffer.from(id, 'hex') })?.docid ?? null;
-  return docid === null ? undefined : messageByDocid(connection, docid);
-}
-
-/** Returns a place as people know it, for use when the message is unknown. */
-export function messageAtPlace(
-  connection: Connection,
-  folder: number,
-  uid: number,
-): ConcernedMessage | undefined {
-  const row = connection.statement(PLACE).get({ folder });
-  return (
-    row && { id: null, subject: null, places: [{ mailbox: row.address, folder: row.path, uid }] }
-  );
-}
-
-/** What the catalog places in a stretch of the log; a walk over all records, so for damage only. */
-export function recordsIn(
-  connection: Connection,
-  span: RecordSpan,
-  limit: number,
-): SpannedRecord[] {
-  const found =
-    'first' in span
-      ? connection.statement(BETWEEN_ORDINALS).all({ ...span, limit })
-      : connection.statement(BETWEEN_OFFSETS).all({ ...span, limit });
-  return found.map(({ kind, hash, docid }) => ({
-    kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
-    hash: connection.hex(hash),
-    docid,
-  }));
-}
-
 /** Questions about messages that both a catalog and its double answer. */
 export interface Concerns {
   byDocid(docid: number): ConcernedMessage | undefined;
   byId(id: string): ConcernedMessage | undefined;
+  /** A place as people know it, for use when the message is unknown. */
   atPlace(folder: number, uid: number): ConcernedMessage | undefined;
+  /** What the catalog places in a stretch of the log; a walk over all records, so for damage only. */
   recordsIn(span: RecordSpan, limit: number): SpannedRecord[];
   /** Places at which the origin still showed the message. */
   openPlaces(id: MessageId): Place[];
 }
 
 export function concerns(connection: Connection): Concerns {
+  const byDocid = (docid: number): ConcernedMessage | undefined => {
+    const row = connection.get(MESSAGE, { docid });
+    if (row === undefined) return undefined;
+    const places = connection.all(PLACES, { docid, limit: PLACES_SHOWN });
+    return { id: connection.hex(row.id), subject: row.subject, places };
+  };
   return {
-    byDocid: (docid) => messageByDocid(connection, docid),
-    byId: (id) => messageById(connection, id),
-    atPlace: (folder, uid) => messageAtPlace(connection, folder, uid),
-    recordsIn: (span, limit) => recordsIn(connection, span, limit),
-    openPlaces: (id) =>
-      connection
-        .statement(OPEN_PLACES)
-        .all({ id: Buffer.from(id, 'hex') })
-        .map(({ path: folder, ...place }) => ({ ...place, folder })),
+    byDocid,
+    byId(id) {
+      const docid = connection.get(DOCID, { hash: Buffer.from(id, 'hex') })?.docid;
+      return docid === undefined || docid === null ? undefined : byDocid(docid);
+    },
+    atPlace(folder, uid) {
+      const place = connection.get(PLACE, { folder });
+      return place && { id: null, subject: null, places: [{ ...place, uid }] };
+    },
+    recordsIn(span, limit) {
+      const found =
+        'first' in span
+          ? connection.all(BETWEEN_ORDINALS, { ...span, limit })
+          : connection.all(BETWEEN_OFFSETS, { ...span, limit });
+      return found.map(({ kind, hash, docid }) => ({
+        kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
+        hash: connection.hex(hash),
+        docid,
+      }));
+    },
+    openPlaces: (id) => connection.all(OPEN_PLACES, { id: Buffer.from(id, 'hex') }),
   };
 }

@@ -37,6 +37,20 @@ export class Connection {
     return known as Statement<P, R>;
   }
 
+  run<P>(query: Query<P, unknown>, params: NoInfer<P>): ReturnType<Statement<P, unknown>['run']> {
+    return this.statement(query).run(params);
+  }
+
+  /** The first row of a query. */
+  get<P, R>(query: Query<P, R>, params: NoInfer<P>): R | undefined {
+    return this.statement(query).get(params);
+  }
+
+  /** All rows of a query, at once. */
+  all<P, R>(query: Query<P, R>, params: NoInfer<P>): R[] {
+    return this.statement(query).all(params);
+  }
+
   /**
    * Walks a query's rows on a statement of its own, so that several walks of one query can be open at once.
    * Return it when it is not drained.

@@ -67,23 +67,20 @@ const CONFIRMED = query()((db) =>
 
 export function endedQueries(connection: Connection): EndedQueries {
   const placesOf = (docid: number, folders: FolderRows): StoodPlace[] =>
-    connection
-      .statement(PLACES)
-      .all({ docid })
-      .map((row) => {
-        const folder = folders.byId.get(row.folder_id);
-        if (folder === undefined) throw new Error(`folder ${row.folder_id} has no row`);
-        const { host, mailbox, path, address, special_use: specialUse } = folder;
-        return {
-          ...{ host, mailbox, folder: path, generation: row.generation, uid: row.uid },
-          folderId: row.folder_id,
-          address,
-          specialUse,
-          folderGone: folder.gone_commit !== null,
-          isNameable: folders.perPath.get(pathText(folder)) === 1,
-          endedAt: row.to_commit === null ? null : row.ended_at,
-        };
-      });
+    connection.all(PLACES, { docid }).map((row) => {
+      const folder = folders.byId.get(row.folder_id);
+      if (folder === undefined) throw new Error(`folder ${row.folder_id} has no row`);
+      const { host, mailbox, path, address, special_use: specialUse } = folder;
+      return {
+        ...{ host, mailbox, folder: path, generation: row.generation, uid: row.uid },
+        folderId: row.folder_id,
+        address,
+        specialUse,
+        folderGone: folder.gone_commit !== null,
+        isNameable: folders.perPath.get(pathText(folder)) === 1,
+        endedAt: row.to_commit === null ? null : row.ended_at,
+      };
+    });
   return {
     *messages() {
       const folders = folderRows(connection);
@@ -95,7 +92,7 @@ export function endedQueries(connection: Connection): EndedQueries {
     },
     placesOf: (docid) => placesOf(docid, folderRows(connection)),
     confirmed() {
-      const rows = connection.statement(CONFIRMED).all({});
+      const rows = connection.all(CONFIRMED, {});
       return new Map(rows.map(({ folder_id, since }) => [folder_id, Date.parse(since)]));
     },
     mailboxOf(folder) {
@@ -114,7 +111,7 @@ interface FolderRows {
 }
 
 function foldersOf(connection: Connection) {
-  return connection.statement(FOLDERS).all({});
+  return connection.all(FOLDERS, {});
 }
 
 function folderRows(connection: Connection): FolderRows {

@@ -70,11 +70,8 @@ export interface EverNamed {
 
 /** Returns every name a folder ever had, and every mailbox, also one without folders. */
 export function everNamed(connection: Connection): EverNamed {
-  const folders = connection
-    .statement(EVER)
-    .all({})
-    .map((row) => ({ ...row, name: lastPart(row) }));
-  return { folders, mailboxes: connection.statement(MAILBOXES).all({}) };
+  const folders = connection.all(EVER, {}).map((row) => ({ ...row, name: lastPart(row) }));
+  return { folders, mailboxes: connection.all(MAILBOXES, {}) };
 }
 
 /** Every folder ever seen by its number, under its last path, or under the path it had at a commit. */
@@ -82,10 +79,7 @@ export function folderNames(
   connection: Connection,
   commit?: number,
 ): ReadonlyMap<number, FolderName> {
-  const rows =
-    commit === undefined
-      ? connection.statement(CURRENT).all({})
-      : connection.statement(AT).all({ commit });
+  const rows = commit === undefined ? connection.all(CURRENT, {}) : connection.all(AT, { commit });
   const met = new Map<string, number>();
   const names = new Map<number, FolderName>();
   // Of several spans of a folder, the last holds.

@@ -1,7 +1,8 @@
 import type { FolderKey, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { MARK } from './flag-sets.ts';
 import { type EverNamed, everNamed } from './folder-names.ts';
-import { query } from './query.ts';
+import { type Builder, query } from './query.ts';
 
 export interface KnownMailbox extends MailboxKey {
   readonly id: number;
@@ -64,10 +65,10 @@ const SHOWN = [
   'm.host',
   'm.mailbox',
   'm.address',
-  'f.path',
+  'f.path as folder',
   'f.name',
   'f.delimiter',
-  'f.special_use',
+  'f.special_use as specialUse',
   'f.generation',
   'f.gone_commit',
 ] as const;
@@ -113,51 +114,31 @@ const HIGHEST_GENERATION = query<{ folder: number }>()((db, p) =>
     .select((eb) => eb.fn.max('generation').as('generation'))
     .where('folder_id', '=', p.folder),
 );
+const countPlaces = (db: Builder, folder: number) =>
+  db
+    .selectFrom('places')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('folder_id', '=', folder);
 const OPEN = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder)
-    .where('to_commit', 'is', null),
-);
-const OPEN_IN_GENERATION = query<{ folder: number; generation: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder)
-    .where('to_commit', 'is', null)
-    .where('generation', '=', p.generation),
+  countPlaces(db, p.folder).where('to_commit', 'is', null),
 );
 const ENDED = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder)
-    .where('to_commit', 'is not', null),
+  countPlaces(db, p.folder).where('to_commit', 'is not', null),
 );
 const ASSUMED = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder)
+  countPlaces(db, p.folder)
     .where('assumed', '=', (eb) => eb.lit(1))
     .where('to_commit', 'is', null),
 );
 const HELD = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder)
+  countPlaces(db, p.folder)
     .where('held', '=', (eb) => eb.lit(1))
     .where('to_commit', 'is', null),
 );
 const UNREAD = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select((eb) => eb.fn.countAll<number>().as('n'))
+  countPlaces(db, p.folder)
     .where('to_commit', 'is', null)
-    .where((eb) => eb(eb('marks', '&', eb.lit(1)), '=', eb.lit(0)))
-    .where('folder_id', '=', p.folder),
+    .where((eb) => eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
 );
 const QUARANTINED = query<{ folder: number }>()((db, p) =>
   db
@@ -179,8 +160,9 @@ const CERTIFICATE = query<{ folder: number }>()((db, p) =>
   db
     .selectFrom('certificates as c')
     .innerJoin('commits as t', 't.number', 'c.commit_number')
-    .selectAll('c')
-    .select('t.time')
+    .select(['c.folder_id as folder', 'c.commit_number as commit', 't.time', 'c.generation'])
+    .select(['c.origin_total as originTotal', 'c.stored', 'c.assumed', 'c.quarantined'])
+    .select(['c.held', 'c.forgotten', 'c.complete', 'c.since'])
     .where('c.folder_id', '=', p.folder)
     .orderBy('c.commit_number', 'desc')
     .limit((eb) => eb.lit(1)),
@@ -199,8 +181,6 @@ export interface FolderQueries {
   counts(folder: number): FolderCounts;
   /** Open places without `\\Seen`. */
   unread(folder: number): number;
-  /** Open places alone, from an index: cheap enough for every pass. */
-  openCount(folder: number, generation?: number): number;
   /** The highest uid any fact of this generation named; 0 for none. */
   highestUid(folder: number, generation: number): number;
   /** The highest generation number the folder has had; 0 for none. */
@@ -211,87 +191,46 @@ export interface FolderQueries {
 export function folderQueries(connection: Connection): FolderQueries {
   const all: FolderQueries['all'] = ({ mailbox, gone = false } = {}) =>
     (mailbox === undefined
-      ? connection.statement(FOLDERS).all({})
-      : connection.statement(FOLDERS_OF).all({ host: mailbox.host, mailbox: mailbox.mailbox })
+      ? connection.all(FOLDERS, {})
+      : connection.all(FOLDERS_OF, { host: mailbox.host, mailbox: mailbox.mailbox })
     )
       .filter((row) => gone || row.gone_commit === null)
       .map(known);
   return {
-    mailboxes: () => connection.statement(MAILBOXES).all({}),
-    mailbox: ({ host, mailbox }) => connection.statement(MAILBOX).get({ host, mailbox }),
+    mailboxes: () => connection.all(MAILBOXES, {}),
+    mailbox: ({ host, mailbox }) => connection.get(MAILBOX, { host, mailbox }),
     all,
     everNamed: () => everNamed(connection),
     find({ host, mailbox, folder }) {
-      const row = connection.statement(FIND).get({ host, mailbox, path: folder });
+      const row = connection.get(FIND, { host, mailbox, path: folder });
       return row === undefined ? undefined : known(row);
     },
     counts(folder) {
-      const quarantine = connection.statement(QUARANTINED).get({ folder });
+      const quarantine = connection.get(QUARANTINED, { folder });
       return {
-        open: connection.statement(OPEN).get({ folder })?.n ?? 0,
-        assumed: connection.statement(ASSUMED).get({ folder })?.n ?? 0,
-        held: connection.statement(HELD).get({ folder })?.n ?? 0,
-        ended: connection.statement(ENDED).get({ folder })?.n ?? 0,
+        open: connection.get(OPEN, { folder })?.n ?? 0,
+        assumed: connection.get(ASSUMED, { folder })?.n ?? 0,
+        held: connection.get(HELD, { folder })?.n ?? 0,
+        ended: connection.get(ENDED, { folder })?.n ?? 0,
         quarantined: quarantine?.quarantined ?? 0,
         acknowledged: quarantine?.acknowledged ?? 0,
-        forgotten: connection.statement(FORGOTTEN).get({ folder })?.n ?? 0,
+        forgotten: connection.get(FORGOTTEN, { folder })?.n ?? 0,
       };
     },
-    unread: (folder) => connection.statement(UNREAD).get({ folder })?.n ?? 0,
-    openCount: (folder, generation) =>
-      (generation === undefined
-        ? connection.statement(OPEN).get({ folder })
-        : connection.statement(OPEN_IN_GENERATION).get({ folder, generation })
-      )?.n ?? 0,
+    unread: (folder) => connection.get(UNREAD, { folder })?.n ?? 0,
     highestUid: (folder, generation) =>
-      connection.statement(HIGHEST).get({ folder, generation })?.highest_uid ?? 0,
-    highestGeneration: (folder) =>
-      connection.statement(HIGHEST_GENERATION).get({ folder })?.generation ?? 0,
+      connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0,
+    highestGeneration: (folder) => connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
     latestCertificate(folder) {
-      const row = connection.statement(CERTIFICATE).get({ folder });
-      if (row === undefined) return undefined;
-      return {
-        folder,
-        commit: row.commit_number,
-        time: row.time,
-        generation: row.generation,
-        originTotal: row.origin_total,
-        stored: row.stored,
-        assumed: row.assumed,
-        quarantined: row.quarantined,
-        held: row.held,
-        forgotten: row.forgotten,
-        complete: row.complete === 1,
-        since: row.since,
-      };
+      const row = connection.get(CERTIFICATE, { folder });
+      return row && { ...row, complete: row.complete === 1 };
     },
   };
 }
 
-interface FolderRow {
-  readonly id: number;
-  readonly host: string;
-  readonly mailbox: string;
-  readonly address: string;
-  readonly path: string;
-  readonly name: string;
-  readonly delimiter: string;
-  readonly special_use: string | null;
-  readonly generation: number;
-  readonly gone_commit: number | null;
-}
-
-function known(row: FolderRow): KnownFolder {
-  return {
-    id: row.id,
-    host: row.host,
-    mailbox: row.mailbox,
-    address: row.address,
-    folder: row.path,
-    name: row.name,
-    delimiter: row.delimiter,
-    specialUse: row.special_use,
-    generation: row.generation,
-    gone: row.gone_commit !== null,
-  };
+function known({
+  gone_commit: gone,
+  ...folder
+}: Omit<KnownFolder, 'gone'> & { readonly gone_commit: number | null }): KnownFolder {
+  return { ...folder, gone: gone !== null };
 }

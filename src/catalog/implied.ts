@@ -151,13 +151,11 @@ export function openCompared(dataDir: string): ComparedCatalog {
     locator: locator(connection),
     segments: () =>
       connection
-        .statement(SEGMENTS)
-        .all({})
+        .all(SEGMENTS, {})
         .map(({ segment, messages, last }) => ({ segment, messages, end: last + 1 })),
     messagesIn: (segment, from) =>
       connection
-        .statement(MESSAGES_IN)
-        .all({ segment, from })
+        .all(MESSAGES_IN, { segment, from })
         .map(({ hash, ordinal }) => ({ id: connection.hex(hash), ordinal: ordinal ?? 0 })),
     close: () => connection.close(),
     connection,

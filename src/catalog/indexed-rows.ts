@@ -14,71 +14,72 @@ interface Rule {
 
 const PACKED_ANCESTOR_BYTES = 6;
 
+/** A rule about rows that `docid` names and that are wrong as a whole, unless `more` says otherwise. */
+function rule(
+  table: string,
+  difference: Rule['difference'],
+  sql: string,
+  more: Partial<Pick<Rule, 'columns' | 'key'>> = {},
+): Rule {
+  return { table, difference, sql, columns: [], key: 'docid', ...more };
+}
+
 const RULES: readonly Rule[] = [
-  ...['texts', 'thread_members', 'attachments'].map((table) => ({
-    table,
-    difference: 'surplus' as const,
-    columns: [],
-    key: 'docid',
-    sql: `SELECT docid, docid FROM ${table} WHERE docid NOT IN (SELECT docid FROM messages)`,
-  })),
-  ...['texts', 'thread_members'].map((table) => ({
-    table,
-    difference: 'lacking' as const,
-    columns: [],
-    key: 'docid',
-    sql: `SELECT docid, docid FROM messages WHERE extractor > 0 AND docid NOT IN (SELECT docid FROM ${table})`,
-  })),
-  {
-    table: 'msg_fts',
-    difference: 'lacking',
-    columns: [],
-    key: 'docid',
-    sql: 'SELECT docid, docid FROM messages WHERE extractor > 0 AND docid NOT IN (SELECT id FROM msg_fts_docsize)',
-  },
-  {
-    table: 'msg_fts',
-    difference: 'surplus',
-    columns: [],
-    key: 'docid',
-    sql: 'SELECT id, id FROM msg_fts_docsize WHERE id NOT IN (SELECT docid FROM messages)',
-  },
-  {
-    table: 'thread_members',
-    difference: 'different',
-    columns: ['thread'],
-    key: 'docid',
-    sql: `SELECT m.docid, m.docid FROM thread_members m LEFT JOIN thread_nodes n USING (node)
-          WHERE n.thread IS NOT m.thread`,
-  },
-  {
-    table: 'thread_members',
-    difference: 'different',
-    columns: ['ancestors'],
-    key: 'docid',
-    sql: `SELECT docid, docid FROM thread_members WHERE length(ancestors) % ${PACKED_ANCESTOR_BYTES} <> 0`,
-  },
-  {
-    table: 'thread_nodes',
-    difference: 'surplus',
-    columns: [],
-    key: 'node',
-    sql: 'SELECT NULL, node FROM thread_nodes WHERE thread NOT IN (SELECT thread FROM thread_members)',
-  },
-  {
-    table: 'attachment_texts',
-    difference: 'lacking',
-    columns: [],
-    key: 'text_id',
-    sql: 'SELECT docid, text_id FROM attachments WHERE text_id NOT IN (SELECT id FROM attachment_texts)',
-  },
-  {
-    table: 'attachment_texts',
-    difference: 'surplus',
-    columns: [],
-    key: 'id',
-    sql: 'SELECT NULL, id FROM attachment_texts WHERE id NOT IN (SELECT text_id FROM attachments)',
-  },
+  ...['texts', 'thread_members', 'attachments'].map((table) =>
+    rule(
+      table,
+      'surplus',
+      `SELECT docid, docid FROM ${table} WHERE docid NOT IN (SELECT docid FROM messages)`,
+    ),
+  ),
+  ...['texts', 'thread_members'].map((table) =>
+    rule(
+      table,
+      'lacking',
+      `SELECT docid, docid FROM messages WHERE extractor > 0 AND docid NOT IN (SELECT docid FROM ${table})`,
+    ),
+  ),
+  rule(
+    'msg_fts',
+    'lacking',
+    'SELECT docid, docid FROM messages WHERE extractor > 0 AND docid NOT IN (SELECT id FROM msg_fts_docsize)',
+  ),
+  rule(
+    'msg_fts',
+    'surplus',
+    'SELECT id, id FROM msg_fts_docsize WHERE id NOT IN (SELECT docid FROM messages)',
+  ),
+  rule(
+    'thread_members',
+    'different',
+    `SELECT m.docid, m.docid FROM thread_members m LEFT JOIN thread_nodes n USING (node)
+     WHERE n.thread IS NOT m.thread`,
+    { columns: ['thread'] },
+  ),
+  rule(
+    'thread_members',
+    'different',
+    `SELECT docid, docid FROM thread_members WHERE length(ancestors) % ${PACKED_ANCESTOR_BYTES} <> 0`,
+    { columns: ['ancestors'] },
+  ),
+  rule(
+    'thread_nodes',
+    'surplus',
+    'SELECT NULL, node FROM thread_nodes WHERE thread NOT IN (SELECT thread FROM thread_members)',
+    { key: 'node' },
+  ),
+  rule(
+    'attachment_texts',
+    'lacking',
+    'SELECT docid, text_id FROM attachments WHERE text_id NOT IN (SELECT id FROM attachment_texts)',
+    { key: 'text_id' },
+  ),
+  rule(
+    'attachment_texts',
+    'surplus',
+    'SELECT NULL, id FROM attachment_texts WHERE id NOT IN (SELECT text_id FROM attachments)',
+    { key: 'id' },
+  ),
 ];
 
 /**

@@ -7,13 +7,13 @@ import {
   TOKEN_ALL,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
-} from '../search/meta-tokens.ts';
+} from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { packList } from './attachment-lists.ts';
 import { putAttachments } from './attachment-texts.ts';
-import { packText } from './cached-text.ts';
 import type { Connection } from './connection.ts';
-import { query } from './query.ts';
+import { packText } from './packed-text.ts';
+import { named, query, type Row } from './query.ts';
 import { joinThread } from './threads.ts';
 
 /** A message whose text the index lacks, or has from an older extractor. */
@@ -29,14 +29,10 @@ export interface IndexedDocument {
   readonly extraction: Extraction;
 }
 
-interface MessageRow {
-  readonly id: Buffer;
-  readonly extractor: number;
-  readonly subject: string | null;
-  readonly sender_name: string | null;
-  readonly sender_address: string | null;
-  readonly message_id: string | null;
-}
+type MessageRow = Pick<
+  Row<'messages'>,
+  'id' | 'extractor' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
+>;
 
 const PENDING = query<{ before: number; limit: number }>()((db, p) =>
   db
@@ -71,45 +67,14 @@ const MAILBOXES = query<{ docid: number }>()((db, p) =>
 const DROP_TERMS = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
 );
-const ADD_TERMS = query<{
-  docid: number;
-  subject: string;
-  from: string;
-  to: string;
-  cc: string;
-  bcc: string;
-  deliveredTo: string;
-  body: string;
-  attachmentNames: string;
-  attachmentText: string;
-  meta: string;
-}>()((db, p) =>
+const ADD_TERMS = query<Row<'msg_fts'>>()((db, p) =>
   db.insertInto('msg_fts').values({
-    rowid: p.docid,
-    subject: p.subject,
-    from_: p.from,
-    rcpt: p.to,
-    cc: p.cc,
-    bcc: p.bcc,
-    delivered: p.deliveredTo,
-    body: p.body,
-    att_name: p.attachmentNames,
-    att_text: p.attachmentText,
-    meta: p.meta,
+    ...named(p, 'rowid', 'subject', 'from_', 'rcpt', 'cc', 'bcc', 'delivered', 'body'),
+    ...named(p, 'att_name', 'att_text', 'meta'),
   }),
 );
-const SET_TEXT = query<{
-  docid: number;
-  unparsed: string | null;
-  text: Buffer | null;
-  attachments: Buffer | null;
-}>()((db, p) =>
-  db.replaceInto('texts').values({
-    docid: p.docid,
-    unparsed: p.unparsed,
-    text: p.text,
-    attachments: p.attachments,
-  }),
+const SET_TEXT = query<Row<'texts'>>()((db, p) =>
+  db.replaceInto('texts').values(named(p, 'docid', 'unparsed', 'text', 'attachments')),
 );
 const SET_EXTRACTED = query<{ docid: number; extractor: number }>()((db, p) =>
   db.updateTable('messages').set({ extractor: p.extractor }).where('docid', '=', p.docid),
@@ -142,20 +107,15 @@ export interface IndexWriter extends IndexQueries {
    * for daily mail. Kept in the database, so go back to `steady` when done.
    */
   mode(mode: 'bulk' | 'steady'): void;
-  /** Merges a slice of about `pages` pages; true when nothing is left to merge. For idle times. */
-  merge(pages: number): boolean;
-  /** Merges everything at once: seconds for a large index. */
-  optimize(): void;
 }
 
 export function indexQueries(connection: Connection): IndexQueries {
   return {
     pending: ({ limit, before = Number.MAX_SAFE_INTEGER }) =>
       connection
-        .statement(PENDING)
-        .all({ limit, before })
+        .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
-    pendingCount: () => connection.statement(PENDING_COUNT).get({})?.n ?? 0,
+    pendingCount: () => connection.get(PENDING_COUNT, {})?.n ?? 0,
   };
 }
 
@@ -173,40 +133,31 @@ export function indexWriter(connection: Connection): IndexWriter {
       for (const [name, value] of Object.entries(settings))
         command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('${name}', ${value})`).run();
     },
-    merge(pages) {
-      const before = totalChanges(connection);
-      command(`INSERT INTO msg_fts (msg_fts, rank) VALUES ('merge', ${Math.trunc(pages)})`).run();
-      // The statement itself counts as one change; any more is merging (SQLite's own rule).
-      return totalChanges(connection) - before < 2;
-    },
-    optimize() {
-      command("INSERT INTO msg_fts (msg_fts) VALUES ('optimize')").run();
-    },
   };
 }
 
 /** Marks every indexed message as due when the extractor has changed since it was indexed. */
 export function noticeExtractor(connection: Connection): void {
-  if (connection.statement(EXTRACTOR).get({})?.extractor === EXTRACTOR_VERSION) return;
+  if (connection.get(EXTRACTOR, {})?.extractor === EXTRACTOR_VERSION) return;
   connection.transaction(() => {
-    connection.statement(ALL_DUE).run({});
-    connection.statement(SET_EXTRACTOR).run({ version: EXTRACTOR_VERSION });
+    connection.run(ALL_DUE, {});
+    connection.run(SET_EXTRACTOR, { version: EXTRACTOR_VERSION });
   });
 }
 
 function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
   for (const document of documents) {
     const { docid, extraction } = document;
-    const row = connection.statement(ROW).get({ docid });
+    const row = connection.get(ROW, { docid });
     if (row === undefined) continue;
     // A contentless table adds what it is given: the old terms must go first.
-    if (row.extractor !== 0) connection.statement(DROP_TERMS).run({ docid });
+    if (row.extractor !== 0) connection.run(DROP_TERMS, { docid });
     addTerms(connection, document, row);
-    connection.statement(SET_EXTRACTED).run({ docid, extractor: EXTRACTOR_VERSION });
+    connection.run(SET_EXTRACTED, { docid, extractor: EXTRACTOR_VERSION });
     const unparsed = extraction.status === 'unparsed' ? (extraction.reason ?? 'unknown') : null;
     const attachments = packList(extraction.attachments);
     const text = packText(extraction.body);
-    connection.statement(SET_TEXT).run({ docid, unparsed, text, attachments });
+    connection.run(SET_TEXT, { docid, unparsed, text, attachments });
     joinThread(connection, {
       docid,
       id: row.id.toString('hex'),
@@ -223,20 +174,18 @@ function addTerms(
   row: MessageRow,
 ): void {
   const listedFrom = `${row.sender_name ?? ''} ${row.sender_address ?? ''}`;
-  connection.statement(ADD_TERMS).run({
-    docid,
+  connection.run(ADD_TERMS, {
+    rowid: docid,
     // What will not parse is still found by what the origin listed.
     subject: indexText(extraction.subject || (row.subject ?? '')),
-    from: indexText(extraction.from || listedFrom),
-    to: indexText(extraction.to),
+    from_: indexText(extraction.from || listedFrom),
+    rcpt: indexText(extraction.to),
     cc: indexText(extraction.cc),
     bcc: indexText(extraction.bcc),
-    deliveredTo: indexText(extraction.deliveredTo),
+    delivered: indexText(extraction.deliveredTo),
     body: indexText(extraction.body),
-    attachmentNames: indexText(
-      extraction.attachments.map((attachment) => attachment.filename ?? '').join('\n'),
-    ),
-    attachmentText: indexText(putAttachments(connection, docid, extraction.documents)),
+    att_name: indexText(extraction.attachments.map(({ filename }) => filename ?? '').join('\n')),
+    att_text: indexText(putAttachments(connection, docid, extraction.documents)),
     meta: metaTokens(connection, docid, extraction).join(' '),
   });
 }
@@ -245,19 +194,11 @@ function metaTokens(connection: Connection, docid: number, extraction: Extractio
   const attached = extraction.attachments.filter((attachment) => !attachment.inline);
   const tokens = [
     TOKEN_ALL,
-    ...connection
-      .statement(MAILBOXES)
-      .all({ docid })
-      .map((row) => mailboxToken(row.mailbox_id)),
+    ...connection.all(MAILBOXES, { docid }).map((row) => mailboxToken(row.mailbox_id)),
     ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),
     ...(attached.length < extraction.attachments.length ? [TOKEN_INLINE] : []),
     ...extraction.attachments.flatMap((attachment) => mimeTokens(attachment.contentType)),
   ];
   // The words of the List-Id stay in order and together: they are sought as a phrase.
   return [...new Set(tokens), ...(extraction.listId === null ? [] : listTokens(extraction.listId))];
-}
-
-function totalChanges(connection: Connection): number {
-  const row = connection.db.prepare<[], { n: number }>('SELECT total_changes() AS n').get();
-  return row?.n ?? 0;
 }

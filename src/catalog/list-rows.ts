@@ -20,38 +20,41 @@ export interface ListRow {
   readonly ended_at: number | null;
 }
 
-/** Null as a column: compound queries want one in each arm. */
+/** Null as a column: compound queries want one in each arm, and all arms their columns in one order. */
 const nothing = sql<number | null>`null`;
 const noId = sql<Buffer | null>`null`;
+
+/** Columns of a place's row that do not change with its flags, and those of its message. */
+const OF_PLACE_AND_MESSAGE = [
+  'p.folder_id as folder_id',
+  'p.generation as generation',
+  'p.uid as uid',
+  'm.size as size',
+  'm.date as date',
+  'm.subject as subject',
+  'm.sender_name as sender_name',
+  'm.sender_address as sender_address',
+  'm.message_id as message_id',
+  'seen.time as first_seen',
+] as const;
 
 /**
  * Places with their messages. The joins are CROSS so that SQLite walks the places' index in docid order, and
  * never starts from the messages and sorts.
  */
 function placesArm(db: Builder) {
-  return db
-    .selectFrom('places as p')
-    .crossJoin('messages as m')
-    .crossJoin('commits as seen')
-    .whereRef('m.docid', '=', 'p.docid')
-    .whereRef('seen.number', '=', 'p.first_commit')
-    .select((eb) => [
-      'p.docid as docid',
-      'p.folder_id as folder_id',
-      'p.generation as generation',
-      'p.uid as uid',
-      'p.flag_set as flag_set',
-      'p.date as place_date',
+  return (
+    db
+      .selectFrom('places as p')
+      .crossJoin('messages as m')
+      .crossJoin('commits as seen')
+      .whereRef('m.docid', '=', 'p.docid')
+      .whereRef('seen.number', '=', 'p.first_commit')
+      .select(['p.docid as docid', 'p.flag_set as flag_set', 'p.date as place_date'])
       // A quarantined place has none, and all arms must agree on the type.
-      eb.ref('m.id').$castTo<Buffer | null>().as('id'),
-      'm.size as size',
-      'm.date as date',
-      'm.subject as subject',
-      'm.sender_name as sender_name',
-      'm.sender_address as sender_address',
-      'm.message_id as message_id',
-      'seen.time as first_seen',
-    ]);
+      .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
+      .select(OF_PLACE_AND_MESSAGE)
+  );
 }
 
 function spansArm(db: Builder) {
@@ -63,23 +66,9 @@ function spansArm(db: Builder) {
     .whereRef('p.id', '=', 's.place_id')
     .whereRef('m.docid', '=', 's.docid')
     .whereRef('seen.number', '=', 'p.first_commit')
-    .select((eb) => [
-      's.docid as docid',
-      'p.folder_id as folder_id',
-      'p.generation as generation',
-      'p.uid as uid',
-      's.flag_set as flag_set',
-      's.date as place_date',
-      // A quarantined place has none, and all arms must agree on the type.
-      eb.ref('m.id').$castTo<Buffer | null>().as('id'),
-      'm.size as size',
-      'm.date as date',
-      'm.subject as subject',
-      'm.sender_name as sender_name',
-      'm.sender_address as sender_address',
-      'm.message_id as message_id',
-      'seen.time as first_seen',
-    ]);
+    .select(['s.docid as docid', 's.flag_set as flag_set', 's.date as place_date'])
+    .select((eb) => eb.ref('m.id').$castTo<Buffer | null>().as('id'))
+    .select(OF_PLACE_AND_MESSAGE);
 }
 
 function quarantineArm(db: Builder) {
@@ -87,23 +76,12 @@ function quarantineArm(db: Builder) {
     .selectFrom('quarantine as q')
     .crossJoin('commits as seen')
     .whereRef('seen.number', '=', 'q.first_commit')
-    .select([
-      'q.position as docid',
-      'q.folder_id as folder_id',
-      'q.generation as generation',
-      'q.uid as uid',
-      'q.flag_set as flag_set',
-      nothing.as('place_date'),
-      noId.as('id'),
-      'q.size as size',
-      'q.date as date',
-      'q.subject as subject',
-      'q.sender_name as sender_name',
-      'q.sender_address as sender_address',
-      'q.message_id as message_id',
-      'seen.time as first_seen',
-      nothing.as('ended_at'),
-    ]);
+    .select(['q.position as docid', 'q.flag_set as flag_set', nothing.as('place_date')])
+    .select(noId.as('id'))
+    .select(['q.folder_id as folder_id', 'q.generation as generation', 'q.uid as uid'])
+    .select(['q.size as size', 'q.date as date', 'q.subject as subject'])
+    .select(['q.sender_name as sender_name', 'q.sender_address as sender_address'])
+    .select(['q.message_id as message_id', 'seen.time as first_seen', nothing.as('ended_at')]);
 }
 
 /** What a list is narrowed to: docids from `low` up to, and without, `high`; and a folder where the scope is one. */

@@ -8,6 +8,7 @@ import {
   matchingFolders,
 } from './folder-names.ts';
 import { LIST_ROWS, type ListRow } from './list-rows.ts';
+import { senderOf } from './messages.ts';
 import { commitAt, isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 
@@ -187,10 +188,7 @@ export function placeLine(row: ListRow, name: FolderName, flags: FlagSet): Place
     size: row.size,
     date: isoTime(row.place_date ?? row.date),
     subject: row.subject,
-    from:
-      row.sender_name === null && row.sender_address === null
-        ? null
-        : { name: row.sender_name ?? '', address: row.sender_address ?? '' },
+    from: senderOf(row),
     messageId: row.message_id,
     firstSeen: isoTime(row.first_seen),
     endedAt: isoTime(row.ended_at),

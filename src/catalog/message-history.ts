@@ -82,21 +82,18 @@ export function history(
 ): HistoryLine[] {
   const names = folderNames(connection);
   const lines: HistoryLine[] = [];
-  for (const place of connection.statement(PLACES).all({ docid })) {
+  for (const place of connection.all(PLACES, { docid })) {
     const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
     const name = names.get(place.folder_id);
-    const spans = connection.statement(SPANS).all({ place: place.id });
+    const spans = connection.all(SPANS, { place: place.id });
     const last = { ...place, resumed: null };
-    const events = connection
-      .statement(EVENTS)
-      .all(key)
-      .map(
-        (event): Step => ({
-          commit: event.commit_number,
-          event: event.event,
-          detail: parseDetail(event.detail),
-        }),
-      );
+    const events = connection.all(EVENTS, key).map(
+      (event): Step => ({
+        commit: event.commit_number,
+        event: event.event,
+        detail: parseDetail(event.detail),
+      }),
+    );
     const said = (step: Step): Step => ({
       ...step,
       ...events.find(({ commit, event }) => commit === step.commit && event === step.event),
@@ -105,18 +102,15 @@ export function history(
       ...intervalSteps([...spans, last], places).map(said),
       // The intervals already include these two.
       ...events.filter(({ event }) => event !== 'appeared' && event !== 'reopened'),
-      ...connection
-        .statement(QUARANTINED)
-        .all(key)
-        .map(({ from_commit, reason, detail }) => ({
-          commit: from_commit,
-          event: 'quarantined',
-          detail: { reason, detail },
-        })),
+      ...connection.all(QUARANTINED, key).map(({ from_commit, reason, detail }) => ({
+        commit: from_commit,
+        event: 'quarantined',
+        detail: { reason, detail },
+      })),
     ];
     for (const step of steps)
       lines.push({
-        time: isoTime(connection.statement(TIME).get({ number: step.commit })?.time ?? null),
+        time: isoTime(connection.get(TIME, { number: step.commit })?.time ?? null),
         commit: step.commit,
         event: step.event,
         id,

@@ -2,7 +2,7 @@ import type { Locator, Position } from '../archive/format/records.ts';
 import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { isoTime } from './moments.ts';
-import { query } from './query.ts';
+import { query, type Row } from './query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from './tables.ts';
 
 export interface FoundMessage {
@@ -98,9 +98,8 @@ export interface MessageQueries {
 
 export function messageQueries(connection: Connection): MessageQueries {
   const record = (kind: number, hex: string) =>
-    connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
-  const tombstone = (id: MessageId) =>
-    connection.statement(TOMBSTONE).get({ id: Buffer.from(id, 'hex') });
+    connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
+  const tombstone = (id: MessageId) => connection.get(TOMBSTONE, { id: Buffer.from(id, 'hex') });
   const between = (prefix: string) => {
     const digits = prefix.toLowerCase();
     if (!/^[0-9a-f]{1,64}$/.test(digits)) return undefined;
@@ -110,7 +109,7 @@ export function messageQueries(connection: Connection): MessageQueries {
   };
   const beginning = (prefix: string) => {
     const bounds = between(prefix);
-    return bounds === undefined ? [] : connection.statement(PREFIX).all(bounds);
+    return bounds === undefined ? [] : connection.all(PREFIX, bounds);
   };
   return {
     find(id) {
@@ -122,17 +121,10 @@ export function messageQueries(connection: Connection): MessageQueries {
     docidOf: (id) => record(RECORD_MESSAGE, id)?.docid ?? undefined,
     summary(id) {
       const docid = record(RECORD_MESSAGE, id)?.docid ?? null;
-      const row = docid === null ? undefined : connection.statement(SUMMARY).get({ docid });
+      const row = docid === null ? undefined : connection.get(SUMMARY, { docid });
       if (row === undefined) return undefined;
-      const { size, date, subject, sender_name: name, sender_address: address } = row;
-      return {
-        size,
-        date: isoTime(date),
-        subject,
-        from:
-          name === null && address === null ? null : { name: name ?? '', address: address ?? '' },
-        messageId: row.message_id,
-      };
+      const { size, date, subject, message_id: messageId } = row;
+      return { size, date: isoTime(date), subject, from: senderOf(row), messageId };
     },
     hasBlob: (hash) => {
       const found = record(RECORD_BLOB, hash);
@@ -144,8 +136,7 @@ export function messageQueries(connection: Connection): MessageQueries {
       const bounds = between(prefix);
       if (bounds === undefined) return [];
       return connection
-        .statement(PURGED)
-        .all(bounds)
+        .all(PURGED, bounds)
         .map(({ id, reason, time }) => ({ id: id.toString('hex'), reason, time }))
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
@@ -161,10 +152,18 @@ export function messageQueries(connection: Connection): MessageQueries {
   };
 }
 
+/** The sender that the listing named, as lines show it; null where it named none. */
+export function senderOf({
+  sender_name: name,
+  sender_address: address,
+}: Pick<Row<'messages'>, 'sender_name' | 'sender_address'>): Address | null {
+  return name === null && address === null ? null : { name: name ?? '', address: address ?? '' };
+}
+
 /** Where the archive finds bytes by their hash. */
 export function locator(connection: Connection): Locator {
   const locate = (kind: number, hex: string): Position | undefined => {
-    const found = connection.statement(RECORD).get({ kind, hash: Buffer.from(hex, 'hex') });
+    const found = connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
     if (found === undefined || found.segment === null) return undefined;
     return { segment: found.segment, ordinal: found.ordinal ?? 0, offset: found.offset ?? 0 };
   };

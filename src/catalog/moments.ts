@@ -17,17 +17,17 @@ const LAST_NUMBER = query()((db) => db.selectFrom('meta').select('commit_number'
 
 /** The commit in force at a time (milliseconds since the epoch): the last one that is not later; 0 before the first. */
 export function commitAt(connection: Connection, time: number): number {
-  return connection.statement(IN_FORCE).get({ time })?.number ?? 0;
+  return connection.get(IN_FORCE, { time })?.number ?? 0;
 }
 
 /** The time of a commit, milliseconds since the epoch; undefined for one that was never folded. */
 export function timeOf(connection: Connection, number: number): number | undefined {
-  return connection.statement(BY_NUMBER).get({ number })?.time;
+  return connection.get(BY_NUMBER, { number })?.time;
 }
 
 /** The number of the reached commit; 0 before the first. */
 export function reachedCommit(connection: Connection): number {
-  return connection.statement(LAST_NUMBER).get({})?.commit_number ?? 0;
+  return connection.get(LAST_NUMBER, {})?.commit_number ?? 0;
 }
 
 /** ISO 8601 in UTC, as every time in JSON. Null stays null, and so does what no calendar has. */

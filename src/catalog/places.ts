@@ -1,7 +1,7 @@
 import type { FlagSet, MailboxKey, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { flagSetRows } from './flag-set-rows.ts';
-import { query } from './query.ts';
+import { flagSetRows } from './flag-sets.ts';
+import { query, type Row } from './query.ts';
 
 /** An open place as a pass compares it with the origin's listing. */
 export interface OpenPlace {
@@ -40,6 +40,16 @@ export interface AssumedPlace extends Place {
 /** Rows fetched at a time by the iterators: they hold no statement open, so the caller may write between rows. */
 const CHUNK = 1_000;
 
+/** What an open place's row is read for. */
+const OPENED = [
+  'uid',
+  'docid',
+  'flag_set',
+  'fingerprint',
+  'assumed',
+  'held',
+  'from_commit',
+] as const;
 const OPEN = query<{
   folder: number;
   generation: number;
@@ -49,7 +59,7 @@ const OPEN = query<{
 }>()((db, p) =>
   db
     .selectFrom('places')
-    .select(['uid', 'docid', 'flag_set', 'fingerprint', 'assumed', 'held', 'from_commit'])
+    .select(OPENED)
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
     .where('uid', '>', p.after)
@@ -61,16 +71,7 @@ const OPEN = query<{
 const AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db
     .selectFrom('places')
-    .select([
-      'uid',
-      'docid',
-      'flag_set',
-      'fingerprint',
-      'assumed',
-      'held',
-      'from_commit',
-      'to_commit',
-    ])
+    .select([...OPENED, 'to_commit'])
     .where('folder_id', '=', p.folder)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid)
@@ -110,15 +111,6 @@ const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
     .where('folder_id', '=', p.folder)
     .where('to_commit', 'is', null)
     .orderBy('generation'),
-);
-const HELD = query<{ folder: number }>()((db, p) =>
-  db
-    .selectFrom('places')
-    .select(['generation', 'uid'])
-    .where('folder_id', '=', p.folder)
-    .where('held', '=', (eb) => eb.lit(1))
-    .orderBy('generation')
-    .orderBy('uid'),
 );
 const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) =>
   db
@@ -160,7 +152,6 @@ export interface PlaceQueries {
   wasIn(folder: number, docid: number): boolean;
   /** Generations of a folder that still have open places: more than one while the brake holds an old one. */
   openGenerations(folder: number): number[];
-  held(folder: number): { readonly generation: number; readonly uid: number }[];
   /** Open places of a mailbox whose bytes were assumed in commits up to `before`, the oldest first. */
   assumed(mailbox: MailboxKey, before: number, limit: number): AssumedPlace[];
   /** The flags of a stored flag set. */
@@ -173,15 +164,7 @@ export function placeQueries(connection: Connection): PlaceQueries {
     if (!sets.has(id)) for (const set of flagSetRows(connection)) sets.set(set.id, set.flags);
     return sets.get(id) ?? [];
   };
-  const opened = (row: {
-    readonly uid: number;
-    readonly docid: number;
-    readonly flag_set: number;
-    readonly fingerprint: Buffer;
-    readonly assumed: number;
-    readonly held: number;
-    readonly from_commit: number;
-  }): OpenPlace => ({
+  const opened = (row: Pick<Row<'places'>, (typeof OPENED)[number]>): OpenPlace => ({
     uid: row.uid,
     docid: row.docid,
     flags: flags(row.flag_set),
@@ -194,9 +177,7 @@ export function placeQueries(connection: Connection): PlaceQueries {
     *open({ folder, generation, from = 1, to = Number.MAX_SAFE_INTEGER }) {
       let after = from - 1;
       for (;;) {
-        const rows = connection
-          .statement(OPEN)
-          .all({ folder, generation, after, last: to, limit: CHUNK });
+        const rows = connection.all(OPEN, { folder, generation, after, last: to, limit: CHUNK });
         for (const row of rows) {
           after = row.uid;
           yield opened(row);
@@ -206,13 +187,12 @@ export function placeQueries(connection: Connection): PlaceQueries {
     },
     at(folder, generation, uid) {
       const key = { folder, generation, uid };
-      const quarantined = connection.statement(QUARANTINED_AT).get(key);
-      const row = connection.statement(AT).get(key);
+      const quarantined = connection.get(QUARANTINED_AT, key);
+      const row = connection.get(AT, key);
       if (row !== undefined && row.to_commit === null) return { state: 'open', ...opened(row) };
       if (quarantined !== undefined)
         return { state: 'quarantined', uid, fingerprint: quarantined.fingerprint.toString('hex') };
-      if (connection.statement(FORGOTTEN_AT).get(key) !== undefined)
-        return { state: 'forgotten', uid };
+      if (connection.get(FORGOTTEN_AT, key) !== undefined) return { state: 'forgotten', uid };
       if (row === undefined || row.to_commit === null) return undefined;
       return {
         state: 'ended',
@@ -223,17 +203,12 @@ export function placeQueries(connection: Connection): PlaceQueries {
         endedCommit: row.to_commit,
       };
     },
-    wasIn: (folder, docid) => connection.statement(IN_FOLDER).get({ folder, docid }) !== undefined,
+    wasIn: (folder, docid) => connection.get(IN_FOLDER, { folder, docid }) !== undefined,
     openGenerations: (folder) =>
-      connection
-        .statement(GENERATIONS_OPEN)
-        .all({ folder })
-        .map((row) => row.generation),
-    held: (folder) => connection.statement(HELD).all({ folder }),
+      connection.all(GENERATIONS_OPEN, { folder }).map((row) => row.generation),
     assumed: ({ host, mailbox }, before, limit) =>
       connection
-        .statement(ASSUMED)
-        .all({ host, mailbox, before, limit })
+        .all(ASSUMED, { host, mailbox, before, limit })
         .map(({ id, time, ...place }) => ({ ...place, id: id.toString('hex'), since: time })),
     flags,
   };

@@ -2,6 +2,7 @@ import {
   type Compilable,
   DummyDriver,
   Kysely,
+  type Selectable,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -52,6 +53,15 @@ export function query<P extends object = Record<never, never>>() {
       },
     };
   };
+}
+
+/** A row of a table as it is read, from which the parameters of a query may be picked. */
+export type Row<T extends keyof CatalogTables> = Selectable<CatalogTables[T]>;
+
+/** Returns parameters under their own names, for `values` and `set` where they are named like their columns. */
+export function named<P, N extends keyof P>(params: P, ...names: readonly N[]): Pick<P, N> {
+  // The names are those of the fields.
+  return Object.fromEntries(names.map((name) => [name, params[name]])) as Pick<P, N>;
 }
 
 function compile<P extends object, R>(

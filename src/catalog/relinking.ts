@@ -1,6 +1,6 @@
 import type { CountedFlag, MailboxKey, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { flagMarks, MARK } from './flag-marks.ts';
+import { flagMarks, MARK } from './flag-sets.ts';
 import { query } from './query.ts';
 
 /** An open place with what a new place needs to take its bytes over. */
@@ -27,7 +27,7 @@ const PLACED = query<{ folder: number; generation: number; uid: number }>()((db,
       'm.id',
       'm.size',
       'p.fingerprint',
-      'm.message_id',
+      'm.message_id as messageId',
       // A place keeps a date of its own only where it differs from the message's.
       eb.fn.coalesce('p.date', 'm.date').as('date'),
     ])
@@ -140,10 +140,7 @@ export interface RelinkQueries {
 /** What a pass asks about places that may have moved. */
 export function relinkQueries(connection: Connection): RelinkQueries {
   const uids = (which: typeof HELD_UIDS, folder: number, generation: number): number[] =>
-    connection
-      .statement(which)
-      .all({ folder, generation })
-      .map(({ uid }) => uid);
+    connection.all(which, { folder, generation }).map(({ uid }) => uid);
   const inChunks = (read: (stretch: Omit<Stretch, keyof InGeneration>) => { uid: number }[]) => {
     const found: number[] = [];
     for (;;) {
@@ -153,32 +150,25 @@ export function relinkQueries(connection: Connection): RelinkQueries {
     }
   };
   const openUids = (folder: number, generation: number): number[] =>
-    inChunks((stretch) => connection.statement(OPEN_UIDS).all({ folder, generation, ...stretch }));
+    inChunks((stretch) => connection.all(OPEN_UIDS, { folder, generation, ...stretch }));
   return {
     placed(folder, generation, uid) {
-      const row = connection.statement(PLACED).get({ folder, generation, uid });
-      if (row === undefined) return undefined;
-      return {
-        uid: row.uid,
-        docid: row.docid,
-        id: row.id.toString('hex'),
-        size: row.size,
-        fingerprint: row.fingerprint.toString('hex'),
-        messageId: row.message_id,
-        date: row.date,
-      };
+      const row = connection.get(PLACED, { folder, generation, uid });
+      return (
+        row && { ...row, id: row.id.toString('hex'), fingerprint: row.fingerprint.toString('hex') }
+      );
     },
     isOpenSomewhere: ({ host, mailbox }, fingerprint, before) =>
-      connection
-        .statement(OPEN_ALIKE)
-        .get({ fingerprint: Buffer.from(fingerprint, 'hex'), host, mailbox, before }) !== undefined,
-    unread: (folder, generation) =>
-      connection.statement(UNREAD).get({ folder, generation })?.n ?? 0,
+      connection.get(OPEN_ALIKE, {
+        fingerprint: Buffer.from(fingerprint, 'hex'),
+        host,
+        mailbox,
+        before,
+      }) !== undefined,
+    unread: (folder, generation) => connection.get(UNREAD, { folder, generation })?.n ?? 0,
     uidsFlagged: (folder, generation, flag) =>
       inChunks((stretch) =>
-        connection
-          .statement(MARKED_UIDS)
-          .all({ folder, generation, mark: flagMarks([flag]), ...stretch }),
+        connection.all(MARKED_UIDS, { folder, generation, mark: flagMarks([flag]), ...stretch }),
       ),
     openUids,
     quarantinedUids: (folder, generation) => uids(QUARANTINED_UIDS, folder, generation),

@@ -90,7 +90,7 @@ interface FlagSetsTable {
   id: Generated<number>;
   /** JSON array, sorted. */
   flags: string;
-  /** Bits of `flag-marks.ts`. */
+  /** Bits of `MARK` in `flag-sets.ts`. */
   marks: number;
 }
 
@@ -221,7 +221,7 @@ interface TextsTable {
   docid: number;
   /** Why the message could not be parsed; null when it was. */
   unparsed: string | null;
-  /** The beginning of the text, packed by `packed-utf8.ts`; null where there is none. */
+  /** The beginning of the text, packed by `packed-text.ts`; null where there is none. */
   text: Buffer | null;
   /** Its attachments as JSON, see `attachment-lists.ts`; null where there are none, or where it is due. */
   attachments: Buffer | null;
@@ -257,7 +257,7 @@ interface AttachmentTextsTable {
   /** Why it has no text; null when it has, or waits. */
   failure: string | null;
   truncated: number;
-  /** Packed by `packed-utf8.ts`; null where there is none. */
+  /** Packed by `packed-text.ts`; null where there is none. */
   text: Buffer | null;
 }
 

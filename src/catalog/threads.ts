@@ -4,7 +4,7 @@ import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import type { MessageId } from '../mail/words.ts';
 import { foldWord } from '../search/normalise.ts';
 import type { Connection } from './connection.ts';
-import { query } from './query.ts';
+import { named, query, type Row } from './query.ts';
 
 /**
  * Threads are the connected parts of a graph. Its nodes are Message-IDs, those of messages and those that
@@ -26,14 +26,8 @@ export interface ThreadedMessage {
   readonly subject: string;
 }
 
-interface Member {
-  readonly docid: number;
-  readonly node: number;
-  readonly subject: number | null;
-  readonly joins: 0 | 1;
-  readonly ancestors: Buffer | null;
-}
-type MemberRow = Member & { readonly thread: number };
+type MemberRow = Row<'thread_members'>;
+type Member = Omit<MemberRow, 'thread'>;
 
 /** How far back a reply is led by its subject alone: 30 days. */
 const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
@@ -75,14 +69,9 @@ const BEHIND = query<{ subject: number; docid: number; reach: number }>()((db, p
     .limit((eb) => eb.lit(1)),
 );
 const PUT = query<MemberRow>()((db, p) =>
-  db.replaceInto('thread_members').values({
-    docid: p.docid,
-    thread: p.thread,
-    node: p.node,
-    subject: p.subject,
-    joins: p.joins,
-    ancestors: p.ancestors,
-  }),
+  db
+    .replaceInto('thread_members')
+    .values(named(p, 'docid', 'thread', 'node', 'subject', 'joins', 'ancestors')),
 );
 const DROP = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('thread_members').where('docid', '=', p.docid),
@@ -117,7 +106,7 @@ export function threadNode(messageId: string): number {
 /** Puts an indexed message into its thread, again or for the first time, joining threads that it connects. */
 export function joinThread(connection: Connection, message: ThreadedMessage): void {
   const member = memberOf(message);
-  const known = connection.statement(MEMBER).get({ docid: member.docid });
+  const known = connection.get(MEMBER, { docid: member.docid });
   if (known !== undefined) {
     if (isSame(known, member)) return;
     leaveThreads(connection, [member.docid]);
@@ -128,7 +117,7 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
   const behind = neighbour(connection, member, BEHIND);
   if (behind !== undefined && behind.joins === 1) joined.add(behind.node);
   const thread = merge(connection, joined);
-  connection.statement(PUT).run({ ...member, thread });
+  connection.run(PUT, { ...member, thread });
   // The message behind came to the one before by its subject, and comes to this one from now on.
   const parted = behind?.joins === 1 && member.joins === 0 && before !== undefined;
   if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
@@ -141,34 +130,31 @@ export function joinThread(connection: Connection, message: ThreadedMessage): vo
 export function leaveThreads(connection: Connection, docids: Iterable<number>): void {
   const threads = new Set<number>();
   for (const docid of docids) {
-    const known = connection.statement(MEMBER).get({ docid });
+    const known = connection.get(MEMBER, { docid });
     if (known === undefined) continue;
     threads.add(known.thread);
     // What was led here by its subject may be led further back now.
     const before = neighbour(connection, known, BEFORE);
     if (before !== undefined) threads.add(before.thread);
-    connection.statement(DROP).run({ docid });
-    for (const node of nodesOf(known)) connection.statement(DROP_NODE).run({ node });
+    connection.run(DROP, { docid });
+    for (const node of nodesOf(known)) connection.run(DROP_NODE, { node });
   }
   if (threads.size > 0) settle(connection, threads);
 }
 
 /** The thread that a message is in; undefined before it is indexed. */
 export function threadOf(connection: Connection, docid: number): number | undefined {
-  return connection.statement(MEMBER).get({ docid })?.thread;
+  return connection.get(MEMBER, { docid })?.thread;
 }
 
 /** Ids of the messages in a message's thread, the oldest first; none before it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
-  return connection
-    .statement(MESSAGES)
-    .all({ docid })
-    .map(({ id }) => id.toString('hex'));
+  return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
 }
 
 /** The thread that a Message-ID is in, whether or not the archive has its message. */
 export function threadNaming(connection: Connection, messageId: string): number | undefined {
-  return connection.statement(NODE).get({ node: threadNode(messageId) })?.thread;
+  return connection.get(NODE, { node: threadNode(messageId) })?.thread;
 }
 
 function memberOf({ docid, id, messageId, references, subject }: ThreadedMessage): Member {
@@ -217,7 +203,7 @@ function neighbour(
 ) {
   if (subject === null) return undefined;
   const reach = side === BEFORE ? docid - SUBJECT_REACH : docid + SUBJECT_REACH;
-  return connection.statement(side).get({ subject, docid, reach });
+  return connection.get(side, { subject, docid, reach });
 }
 
 /** Makes one thread of these nodes and all that hangs on them; gives its number. */
@@ -225,42 +211,40 @@ function merge(connection: Connection, nodes: ReadonlySet<number>): number {
   const threads = new Set<number>();
   const fresh: number[] = [];
   for (const node of nodes) {
-    const thread = connection.statement(NODE).get({ node })?.thread;
+    const thread = connection.get(NODE, { node })?.thread;
     if (thread === undefined) fresh.push(node);
     else threads.add(thread);
   }
   const least = Math.min(...threads, ...fresh);
-  for (const node of fresh) connection.statement(PUT_NODE).run({ node, thread: least });
+  for (const node of fresh) connection.run(PUT_NODE, { node, thread: least });
   for (const thread of threads) {
     if (thread === least) continue;
-    for (const member of connection.statement(MEMBERS).all({ thread }))
-      for (const node of nodesOf(member))
-        connection.statement(PUT_NODE).run({ node, thread: least });
-    connection.statement(MOVE).run({ from: thread, to: least });
+    for (const member of connection.all(MEMBERS, { thread }))
+      for (const node of nodesOf(member)) connection.run(PUT_NODE, { node, thread: least });
+    connection.run(MOVE, { from: thread, to: least });
   }
   return least;
 }
 
 function threadAt(connection: Connection, docid: number): number {
-  return connection.statement(MEMBER).get({ docid })?.thread ?? 0;
+  return connection.get(MEMBER, { docid })?.thread ?? 0;
 }
 
 /** Recomputes some threads: every edge of their members leads to another of their members. */
 function settle(connection: Connection, threads: ReadonlySet<number>): void {
-  const members = [...threads].flatMap((thread) => connection.statement(MEMBERS).all({ thread }));
+  const members = [...threads].flatMap((thread) => connection.all(MEMBERS, { thread }));
   for (const member of members)
-    for (const node of nodesOf(member)) connection.statement(DROP_NODE).run({ node });
+    for (const node of nodesOf(member)) connection.run(DROP_NODE, { node });
   const parts = new Parts();
   for (const member of members) {
     for (const node of nodesOf(member)) parts.join(member.node, node);
     const before = member.joins === 1 ? neighbour(connection, member, BEFORE) : undefined;
     if (before !== undefined) parts.join(member.node, before.node);
   }
-  for (const node of parts.nodes())
-    connection.statement(PUT_NODE).run({ node, thread: parts.least(node) });
+  for (const node of parts.nodes()) connection.run(PUT_NODE, { node, thread: parts.least(node) });
   for (const member of members) {
     const thread = parts.least(member.node);
-    if (thread !== member.thread) connection.statement(PUT).run({ ...member, thread });
+    if (thread !== member.thread) connection.run(PUT, { ...member, thread });
   }
 }
 

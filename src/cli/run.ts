@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import { nameProcess } from '../archive/write/lock-holder.ts';
+import { nameProcess } from '../archive/write/lock.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { sentenceOf } from '../wording/sentence-of.ts';

@@ -1,10 +1,5 @@
 import { basename } from 'node:path';
-import {
-  createOrReplace,
-  type FileLayer,
-  readFully,
-  writeAll,
-} from '../archive/files/file-layer.ts';
+import { type FileLayer, readFully, writeAll } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import {
   formatPath,
@@ -23,15 +18,15 @@ import {
   isUnused,
   writeFormat,
 } from '../archive/read/format-file.ts';
-import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
+import { type ChainState, provenEnd, segmentBatches } from '../archive/read/segment-batches.ts';
 import {
   listSegments,
   type OpenSegment,
   openInForce,
-  openSegment,
   type SegmentListing,
+  withSegment,
 } from '../archive/read/segment-files.ts';
-import { syncing, writing } from '../archive/write/hot-segment.ts';
+import { publish, syncing, writing } from '../archive/write/hot-segment.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { copyError } from '../errors/small-families.ts';
 import { type SegmentState, segmentState } from './segment-state.ts';
@@ -183,8 +178,8 @@ function holds(
   commit: ChainState,
 ): boolean {
   if (here.end.number === commit.number) return here.end.hash === commit.hash;
-  const opened = openInForce(files, dir, segment, listSegments(files, dir).get(segment) ?? []);
-  try {
+  const generations = listSegments(files, dir).get(segment) ?? [];
+  return withSegment(files, dir, segment, generations, (opened) => {
     const { previousNumber, previousHash } = opened.header;
     if (previousNumber === commit.number) return previousHash === commit.hash;
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
@@ -193,9 +188,7 @@ function holds(
       }
     }
     return false;
-  } finally {
-    opened.file.close();
-  }
+  });
 }
 
 function isBehind(here: SegmentState, there: SegmentState | undefined): boolean {
@@ -239,45 +232,29 @@ async function transfer(
       if (mended === undefined) throw unsound(source);
       return source.file.size();
     }
-    return await copyFile(files, source, segmentPath(to, source.name), logFolder(to));
+    return await copyFile(files, source, segmentPath(to, source.name));
   } finally {
     source.file.close();
   }
 }
 
-async function copyFile(
-  files: FileLayer,
-  source: OpenSegment,
-  path: string,
-  folder: string,
-): Promise<number> {
-  const temporary = temporaryPath(path);
+async function copyFile(files: FileLayer, source: OpenSegment, path: string): Promise<number> {
   // Of the segment that is written to, what follows its last commit stays here.
   const length = source.sealed === undefined ? soundLength(source) : source.file.size();
-  try {
-    await writing(temporary, length, async () => {
-      const target = await createOrReplace(files, temporary);
-      try {
-        const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-        for (let at = 0; at < length; ) {
-          const piece = chunk.subarray(0, Math.min(CHUNK_BYTES, length - at));
-          if (readFully(source.file, piece, at) < piece.length) throw unsound(source);
-          await writeAll(target, piece, at);
-          at += piece.length;
-        }
-        await syncing(temporary, () => target.datasync());
-      } finally {
-        target.close();
+  await publish(files, path, length, {
+    async write(target) {
+      const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+      for (let at = 0; at < length; ) {
+        const piece = chunk.subarray(0, Math.min(CHUNK_BYTES, length - at));
+        if (readFully(source.file, piece, at) < piece.length) throw unsound(source);
+        await writeAll(target, piece, at);
+        at += piece.length;
       }
-    });
-    proveCopy(files, source, temporary);
-    await writing(path, 0, () => files.rename(temporary, path));
-    await syncing(path, () => files.syncFolder(folder));
-    return length;
-  } catch (error) {
-    await files.remove(temporary).catch(() => undefined);
-    throw error;
-  }
+    },
+    check: (temporary) =>
+      provenEnd(files, source.name, temporary, source.sealed !== undefined, () => unsound(source)),
+  });
+  return length;
 }
 
 function soundLength(source: OpenSegment): number {
@@ -288,30 +265,15 @@ function soundLength(source: OpenSegment): number {
   return length;
 }
 
-/** Reads the copy back, every byte. */
-function proveCopy(files: FileLayer, source: OpenSegment, path: string): void {
-  const copied = openSegment(files, '', source.name, path);
-  if (copied === undefined) throw unsound(source);
-  try {
-    if (source.sealed !== undefined && copied.sealed === undefined) throw unsound(source);
-    for (const item of segmentBatches(copied, { digest: true }, () => undefined)) {
-      if (item.what === 'remainder' || item.problems.length > 0) throw unsound(source);
-    }
-  } finally {
-    copied.file.close();
-  }
-}
-
 /** What was purged here has to be gone there: an older generation has it still. */
 async function dropReplaced(files: FileLayer, to: string, segment: number): Promise<string[]> {
   const generations = listSegments(files, to).get(segment) ?? [];
   if (generations.length < 2) return [];
-  const opened = openInForce(files, to, segment, generations);
-  opened.file.close();
-  if (opened.sealed === undefined) return [];
+  const { sealed, name } = withSegment(files, to, segment, generations, (opened) => opened);
+  if (sealed === undefined) return [];
   const dropped: string[] = [];
   for (const generation of generations) {
-    if (generation >= opened.name.generation) continue;
+    if (generation >= name.generation) continue;
     const path = segmentPath(to, { segment, generation });
     await writing(path, 0, () => files.remove(path));
     dropped.push(path);

@@ -1,15 +1,14 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { type CommitRecord, decodeCommit } from '../archive/format/records.ts';
-import { SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
+import { openAgain } from '../archive/read/scan-log.ts';
 import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';
 import {
   listSegments,
   type OpenSegment,
-  openInForce,
   type SegmentListing,
 } from '../archive/read/segment-files.ts';
-import { errnoName, hasCode } from '../errors/mailkeep-error.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
 
 /** How far a segment goes in one archive, and what is left of it. */
 export interface SegmentState {
@@ -17,8 +16,6 @@ export interface SegmentState {
   readonly archiveId: string;
   /** Its last commit. */
   readonly end: ChainState;
-  /** Bytes of the file up to there. */
-  readonly bytes: number;
   /** Ordinals of records that were purged; of sealed files only. */
   readonly purged: ReadonlySet<number>;
   /** Something before that commit is not as it was written. */
@@ -50,15 +47,8 @@ function stateIn(
   segment: number,
   listing: SegmentListing,
 ): SegmentState | undefined {
-  const generations = listing.get(segment) ?? [];
-  if (generations.length === 0) return undefined;
-  let opened: OpenSegment;
-  try {
-    opened = openInForce(files, dir, segment, generations);
-  } catch (error) {
-    if (hasCode(error, 'log-damaged')) return undefined;
-    throw error;
-  }
+  const opened = openAgain(files, dir, segment, listing);
+  if (opened === undefined) return undefined;
   try {
     return stateOf(files, dir, opened, listing);
   } finally {
@@ -72,7 +62,7 @@ function stateOf(
   opened: OpenSegment,
   listing: SegmentListing,
 ): SegmentState {
-  const { header, name, sealed, file } = opened;
+  const { header, name, sealed } = opened;
   const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
   if (sealed !== undefined) {
     const purged = new Set<number>();
@@ -81,19 +71,17 @@ function stateOf(
     const cache = new SegmentCache(files, dir, listing);
     const commit = lastCommit(cache, name.segment, sealed.index.records - 1);
     if (commit !== undefined) {
-      return { ...known, end: commit, bytes: file.size(), purged, damaged: false };
+      return { ...known, end: commit, purged, damaged: false };
     }
   }
   let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
-  let bytes = SEGMENT_HEADER_BYTES;
   let damaged = name.generation > 1;
   for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;
     damaged = damaged || item.problems.length > 0;
     end = { number: item.commit.number, hash: item.commit.hash };
-    bytes = item.end;
   }
-  return { ...known, end, bytes, purged: new Set(), damaged };
+  return { ...known, end, purged: new Set(), damaged };
 }
 
 /** A sealed segment ends with a commit. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../archive/format/layout.ts';
-import { startOf } from '../archive/write/lock-holder.ts';
+import { startOf } from '../archive/write/lock.ts';
 import { makeFolders } from '../disk/make-folders.ts';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 import { isRunning } from '../export/export-files.ts';

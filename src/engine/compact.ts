@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { freeBytes } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
 import { isTemporary, logFolder } from '../archive/format/layout.ts';
+import type { ArchiveCodec } from '../archive/format/stored-payload.ts';
 import {
   type Compactable,
   compactableSegments,
@@ -9,7 +10,6 @@ import {
   dropOldGenerations,
   isDamage,
 } from '../archive/write/compact-segments.ts';
-import type { ArchiveCodec } from '../archive/write/compress-payload.ts';
 import { writing } from '../archive/write/hot-segment.ts';
 import { acquireLock } from '../archive/write/lock.ts';
 import { sealerOnThread } from '../archive/write/sealer.ts';

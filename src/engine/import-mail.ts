@@ -1,6 +1,5 @@
 import { type ImportResult, runImport } from '../import/run-import.ts';
-import type { IndexingProgress } from '../indexer/index-pending.ts';
-import { createIndexer } from '../indexer/indexer.ts';
+import { createIndexer, type IndexingProgress } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 import { openWriter } from './archive/writer.ts';

@@ -1,31 +1,14 @@
+import type { LogReader } from '../archive/read/log-reader.ts';
 import type { AttachmentExtractor, AttachmentOutcome } from '../attachments/attachment-text.ts';
+import type { AttachmentWriter, PendingAttachment } from '../catalog/attachment-texts.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
-import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { BlobHash } from '../mail/words.ts';
 
-/** An attachment whose text is wanted. */
-interface Pending {
-  readonly textId: number;
-  readonly hash: BlobHash;
-  readonly form: string;
-  readonly message: MessageId;
-  readonly number: number;
-}
-
-/** The part of the catalog's writer that reading attachments needs. */
-export interface AttachmentStore {
-  pending(options: { readonly limit: number; readonly after?: number }): readonly Pending[];
-  counts(): { readonly pending: number };
-  settle(textId: number, outcome: AttachmentOutcome): void;
-}
-
-/** Where bytes come from; the errors are those of the log's reader. */
-export interface AttachmentSources {
-  readBlob(hash: BlobHash): Uint8Array;
-  streamMessage(id: MessageId): AsyncIterable<Uint8Array>;
-}
+/** Where bytes come from. */
+type AttachmentSources = Pick<LogReader, 'readBlob' | 'streamMessage'>;
 
 export interface AttachmentReadingOptions {
-  readonly store: AttachmentStore;
+  readonly store: Pick<AttachmentWriter, 'pending' | 'counts' | 'settle'>;
   readonly sources: AttachmentSources;
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due: an indexer's `all`. */
@@ -36,7 +19,6 @@ export interface AttachmentReadingOptions {
   readonly signal: AbortSignal;
   /** Asked before each attachment: false ends the round there. */
   readonly goOn?: () => boolean;
-  readonly progress?: (progress: { readonly read: number; readonly remaining: number }) => void;
 }
 
 /** Attachments whose messages are indexed at once. */
@@ -53,8 +35,7 @@ const BATCH = 64;
 export async function readAttachments(
   options: AttachmentReadingOptions,
 ): Promise<{ readonly read: number; readonly remaining: number }> {
-  const { store, signal, goOn = () => true, progress } = options;
-  const due = store.counts().pending;
+  const { store, signal, goOn = () => true } = options;
   let read = 0;
   let after = 0;
   const stopped = (): boolean => signal.aborted || !goOn();
@@ -69,7 +50,6 @@ export async function readAttachments(
       if (outcome === null || signal.aborted) continue;
       store.settle(attachment.textId, outcome);
       read++;
-      progress?.({ read, remaining: Math.max(0, due - read) });
     }
     await options.index(signal);
   }
@@ -79,7 +59,7 @@ export async function readAttachments(
 /** Null for an attachment whose message was purged meanwhile. */
 async function outcomeOf(
   options: AttachmentReadingOptions,
-  attachment: Pending,
+  attachment: PendingAttachment,
 ): Promise<AttachmentOutcome | null> {
   const { sources, extractor } = options;
   const { form, hash, message, number } = attachment;

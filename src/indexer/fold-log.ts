@@ -1,13 +1,7 @@
 import type { CommittedBatch } from '../archive/format/records.ts';
-import type { LogDamage } from '../archive/read/scan-log.ts';
-import { scanLog } from '../archive/read/scan-log.ts';
-
-/** The part of the catalog's writer that folding needs. */
-export interface FoldTarget {
-  reached(): { readonly number: number; readonly hash: string };
-  /** One transaction. */
-  foldBatches(batches: readonly CommittedBatch[], options?: { readonly acrossGap?: boolean }): void;
-}
+import { type LogDamage, scanLog } from '../archive/read/scan-log.ts';
+import type { WritableCatalog } from '../catalog/catalog.ts';
+import { logDamaged } from '../errors/archive.ts';
 
 export interface FoldProgress {
   /** Commits folded so far. */
@@ -16,14 +10,16 @@ export interface FoldProgress {
   readonly messages: number;
 }
 
-export interface FoldLogOptions {
+interface FoldLogOptions {
   /** The data directory. */
   readonly dir: string;
-  readonly target: FoldTarget;
+  readonly target: Pick<WritableCatalog, 'foldBatches'> & {
+    reached(): Pick<ReturnType<WritableCatalog['reached']>, 'number' | 'hash'>;
+  };
   /** See `ScanOptions`. */
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
-  readonly progress?: (progress: FoldProgress) => void;
+  readonly progress?: ((progress: FoldProgress) => void) | undefined;
   /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
@@ -68,4 +64,20 @@ export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   }
   flush();
   return { commits, messages };
+}
+
+/**
+ * Brings a catalog level with the log: folds what was committed after the commit it has reached, as is the case
+ * after a crash between a commit and its fold, or when the catalog was deleted. For the writer, on opening.
+ *
+ * @throws `log-damaged` at the first damage: nothing behind it is folded, `rebuild` is the way to do without.
+ *   A log that ends before the catalog's commit, or has another one in its place, is damage too.
+ */
+export async function catchUp(options: Omit<FoldLogOptions, 'onDamage'>): Promise<FoldProgress> {
+  return await foldLog({
+    ...options,
+    onDamage: ({ file, segment, offset, reason }) => {
+      throw logDamaged({ file, segment, offset, reason });
+    },
+  });
 }

@@ -1,5 +1,202 @@
-import type { IndexingResult, IndexPendingOptions } from './index-pending.ts';
-import { indexPending } from './index-pending.ts';
+import type { LogReader } from '../archive/read/log-reader.ts';
+import type { IndexedDocument, IndexWriter, PendingMessage } from '../catalog/indexing.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import type { MessageId } from '../mail/words.ts';
+import { type Extraction, type Extractor, emptyExtraction } from '../mime/extraction.ts';
+import { DEFAULT_LIMITS } from '../mime/limits.ts';
+
+/** Where raw sources come from. */
+export type SourceStore = Pick<LogReader, 'readSource'>;
+
+export interface IndexingProgress {
+  /** Messages indexed in this round, the unparsed among them. */
+  readonly indexed: number;
+  readonly unparsed: number;
+  readonly remaining: number;
+}
+
+interface IndexPendingOptions {
+  readonly store: Pick<IndexWriter, 'pending' | 'pendingCount' | 'index' | 'mode'>;
+  readonly sources: SourceStore;
+  readonly extractor: Extractor;
+  /** When aborted, what is extracted by then is indexed and the rest left pending. */
+  readonly signal: AbortSignal;
+  /** Messages to index at most; all that are pending if not said. */
+  readonly limit?: number | undefined;
+  readonly progress?: ((progress: IndexingProgress) => void) | undefined;
+}
+
+interface IndexingResult extends IndexingProgress {
+  /** Messages whose bytes in the archive are damaged: indexed by what the origin listed, nothing more. */
+  readonly damaged: readonly MessageId[];
+}
+
+/** Documents a transaction, at most. */
+const MAX_DOCUMENTS = 500;
+/** UTF-16 units of text a transaction, about. */
+const MAX_CHARS = 4 * 1024 * 1024;
+/** Bytes of sources that are being extracted at a time, one larger message apart. */
+const MAX_SOURCE_BYTES = 16 * 1024 * 1024;
+const PAGE = 1000;
+/** From here on merging the index is put off to the end of the round. */
+const BULK = 5000;
+
+/**
+ * Extracts and indexes pending messages, newest first, in transactions of some hundred documents. Memory is
+ * bounded by the sources in flight and the texts of one transaction. A message that arrives meanwhile waits
+ * for the next round.
+ *
+ * @throws what the store throws; what `sources` throws other than damage or purges; `mime-worker-failed`
+ */
+export async function indexPending(options: IndexPendingOptions): Promise<IndexingResult> {
+  const count = options.store.pendingCount();
+  if (count === 0) return { indexed: 0, unparsed: 0, remaining: 0, damaged: [] };
+  const bulk = Math.min(count, options.limit ?? count) >= BULK;
+  const round = new IndexingRound(options, count);
+  if (bulk) options.store.mode('bulk');
+  try {
+    await round.run();
+  } finally {
+    if (bulk) options.store.mode('steady');
+  }
+  return round.result();
+}
+
+class IndexingRound {
+  private documents: IndexedDocument[] = [];
+  private chars = 0;
+  private indexed = 0;
+  private unparsed = 0;
+  private readonly damaged: MessageId[] = [];
+  private flying = 0;
+  private flyingBytes = 0;
+  private failure: { readonly error: unknown } | null = null;
+  private wake: (() => void) | null = null;
+
+  constructor(
+    private readonly options: IndexPendingOptions,
+    private readonly due: number,
+  ) {}
+
+  async run(): Promise<void> {
+    const { signal, extractor } = this.options;
+    const stop = () => this.wake?.();
+    signal.addEventListener('abort', stop);
+    try {
+      for (const message of this.walk()) {
+        const full = () =>
+          this.flying > 0 &&
+          (this.flying >= extractor.width || this.flyingBytes + message.size > MAX_SOURCE_BYTES);
+        while (full() && !this.stopped()) await this.landing();
+        if (this.stopped()) break;
+        this.start(message);
+      }
+      while (this.flying > 0 && !this.stopped()) await this.landing();
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+    if (this.failure !== null) throw this.failure.error;
+    this.flush();
+  }
+
+  result(): IndexingResult {
+    return {
+      indexed: this.indexed,
+      unparsed: this.unparsed,
+      remaining: this.options.store.pendingCount(),
+      damaged: this.damaged,
+    };
+  }
+
+  /** PendingMessage messages, newest first, each once. */
+  private *walk(): Iterable<PendingMessage> {
+    let left = this.options.limit ?? Number.POSITIVE_INFINITY;
+    let before = Number.MAX_SAFE_INTEGER;
+    while (left > 0) {
+      const limit = Math.min(PAGE, left);
+      const page = this.options.store.pending({ limit, before });
+      for (const message of page) {
+        yield message;
+        before = message.docid;
+      }
+      left -= page.length;
+      if (page.length < limit) return;
+    }
+  }
+
+  private stopped(): boolean {
+    return this.failure !== null || this.options.signal.aborted;
+  }
+
+  /** Resolves when a message has landed or the round is to stop. */
+  private landing(): Promise<void> {
+    return new Promise((resolve) => {
+      this.wake = () => {
+        this.wake = null;
+        resolve();
+      };
+    });
+  }
+
+  private start(message: PendingMessage): void {
+    const bytes = Math.min(message.size, DEFAULT_LIMITS.sourceBytes);
+    this.flying++;
+    this.flyingBytes += bytes;
+    this.extracted(message)
+      .then((extraction) => this.land(message, extraction))
+      .catch((error: unknown) => {
+        this.failure ??= { error };
+      })
+      .finally(() => {
+        this.flying--;
+        this.flyingBytes -= bytes;
+        this.wake?.();
+      });
+  }
+
+  /** Null for a message that is none any more. */
+  private async extracted({ id }: PendingMessage): Promise<Extraction | null> {
+    let read: { readonly bytes: Uint8Array; readonly cut: boolean };
+    try {
+      read = this.options.sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
+    } catch (error) {
+      if (hasCode(error, 'bytes-purged')) return null;
+      // A message in the catalog without a place in the log: what a rebuild from a damaged log leaves.
+      const damage =
+        hasCode(error, 'bytes-unknown') ||
+        (error instanceof MailkeepError && error.family === 'damage');
+      if (!damage) throw error;
+      // Listed, found by its listing and reported; one bad sector must not keep the rest from being found.
+      this.damaged.push(id);
+      return emptyExtraction('damaged');
+    }
+    return this.options.extractor.extract({ id, source: read.bytes, cut: read.cut });
+  }
+
+  private land({ docid }: PendingMessage, extraction: Extraction | null): void {
+    // After an abort the round may be over, and its store closed.
+    if (extraction === null || this.stopped()) return;
+    this.documents.push({ docid, extraction });
+    this.chars += extraction.body.length;
+    if (this.documents.length >= MAX_DOCUMENTS || this.chars >= MAX_CHARS) this.flush();
+  }
+
+  private flush(): void {
+    if (this.documents.length === 0) return;
+    // Ascending, because FTS5 writes out its buffer whenever a rowid is lower than the one before.
+    const documents = this.documents.sort((a, b) => a.docid - b.docid);
+    this.documents = [];
+    this.chars = 0;
+    this.options.store.index(documents);
+    this.indexed += documents.length;
+    for (const { extraction } of documents) if (extraction.status === 'unparsed') this.unparsed++;
+    this.options.progress?.({
+      indexed: this.indexed,
+      unparsed: this.unparsed,
+      remaining: Math.max(0, this.due - this.indexed),
+    });
+  }
+}
 
 /** Makes stored messages searchable, a few at a time during other work or all at once. */
 export interface Indexer {
@@ -22,11 +219,7 @@ export function createIndexer(options: Omit<IndexPendingOptions, 'signal' | 'lim
   const damaged: string[] = [];
   const round = (signal: AbortSignal, limit?: number): Promise<IndexingResult> => {
     const run = previous.then(async () => {
-      const result = await indexPending({
-        ...options,
-        signal,
-        ...(limit === undefined ? {} : { limit }),
-      });
+      const result = await indexPending({ ...options, signal, limit });
       indexed += result.indexed;
       unparsed += result.unparsed;
       damaged.push(...result.damaged);

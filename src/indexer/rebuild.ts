@@ -10,11 +10,10 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { realFiles } from '../archive/files/real-files.ts';
-import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
+import { openLogReader } from '../archive/read/log-reader.ts';
 import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
-import type { WritableCatalog } from '../catalog/catalog.ts';
-import { openCatalog } from '../catalog/catalog.ts';
+import { openCatalog, type WritableCatalog } from '../catalog/catalog.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { catalogError } from '../errors/catalog.ts';
 import { rebuildInterrupted } from '../errors/indexer.ts';
@@ -22,10 +21,8 @@ import { errnoName } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Extractor } from '../mime/extraction.ts';
 import { readAttachments } from './attachment-texts.ts';
-import type { FoldProgress } from './fold-log.ts';
-import { foldLog } from './fold-log.ts';
-import type { IndexingProgress } from './index-pending.ts';
-import { createIndexer, type Indexer } from './indexer.ts';
+import { type FoldProgress, foldLog } from './fold-log.ts';
+import { createIndexer, type IndexingProgress } from './indexer.ts';
 
 export interface RebuildOptions {
   /** The data directory; the caller holds its lock and has closed its catalog. */
@@ -101,46 +98,29 @@ async function fill(
     seen: options.seen,
     signal,
     onDamage: (place) => damage.push(place),
-    ...(onFold === undefined ? {} : { progress: onFold }),
+    progress: onFold,
   });
   const sources = openLogReader({ dir, locator: catalog.locator });
   try {
-    const indexer = createIndexer({
-      store: catalog.index,
-      sources,
-      extractor,
-      ...(onIndex === undefined ? {} : { progress: onIndex }),
-    });
+    const indexer = createIndexer({ store: catalog.index, sources, extractor, progress: onIndex });
     await indexer.all(signal);
     // What was indexed twice, with its attachments' text, is one message all the same.
-    const totals = indexer.totals();
-    const attachments =
+    const { indexed, unparsed, damaged } = indexer.totals();
+    const { read } =
       options.attachments === undefined
-        ? 0
-        : await attachmentsRead(catalog, sources, indexer, options, options.attachments);
-    const { indexed, unparsed, damaged } = totals;
-    return { ...folded, indexed, unparsed, attachments, damage, damagedMessages: damaged };
+        ? { read: 0 }
+        : await readAttachments({
+            store: catalog.attachments,
+            sources,
+            extractor: options.attachments,
+            index: (until) => indexer.all(until),
+            makeRoom: () => extractor.rest(),
+            signal,
+          });
+    return { ...folded, indexed, unparsed, attachments: read, damage, damagedMessages: damaged };
   } finally {
     sources.close();
   }
-}
-
-async function attachmentsRead(
-  catalog: WritableCatalog,
-  sources: LogReader,
-  indexer: Indexer,
-  { extractor: messages, signal }: RebuildOptions,
-  extractor: AttachmentExtractor,
-): Promise<number> {
-  const { read } = await readAttachments({
-    store: catalog.attachments,
-    sources,
-    extractor,
-    index: (until) => indexer.all(until),
-    makeRoom: () => messages.rest(),
-    signal,
-  });
-  return read;
 }
 
 /**

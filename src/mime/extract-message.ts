@@ -1,5 +1,4 @@
-import { DocumentFinder } from './attached-documents.ts';
-import { attachmentOf, leavesOf, nameOf } from './attachment-list.ts';
+import { attachmentOf, DocumentFinder, leavesOf, nameOf } from './attachments.ts';
 import { bodyText } from './body-text.ts';
 import { cutText } from './charsets.ts';
 import type {
@@ -9,13 +8,10 @@ import type {
   UnparsedReason,
 } from './extraction.ts';
 import { readHeaderBlock } from './header-block.ts';
-import type { HeaderFacts } from './header-facts.ts';
-import { headerFacts } from './header-facts.ts';
-import type { LeafContent } from './leaf-content.ts';
-import { bytesOf, collectText, EMBEDDED, isListed } from './leaf-content.ts';
+import { type HeaderFacts, headerFacts } from './header-facts.ts';
+import { bytesOf, collectText, EMBEDDED, isListed, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
-import type { Breach, Leaf } from './part-tree.ts';
-import { parseTree } from './part-tree.ts';
+import { type Breach, type Leaf, parseTree } from './part-tree.ts';
 
 /**
  * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit

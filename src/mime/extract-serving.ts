@@ -1,17 +1,15 @@
-import type { MessagePort } from 'node:worker_threads';
+import { isWorn, openThreadPort } from '../threads/in-thread.ts';
 import { extractHeaders, extractMessage } from './extract-message.ts';
 import type { Extraction } from './extraction.ts';
 import { emptyExtraction } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
-import { isWorn } from './worn-thread.ts';
 
-/** Answers job groups on a port, one message after the other, telling in `current` which one it is on. */
-export function serveExtraction(port: MessagePort, data: ExtractWorkerData): void {
+/** Answers job groups, one message after the other, and shows in `current` which one it is on. */
+export function serveExtraction(data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
-  Atomics.store(current, 0, 0);
   let previous: Promise<void> = Promise.resolve();
-  port.on('message', (group: JobGroup) => {
+  const port = openThreadPort<JobGroup, GroupResults>((group) => {
     previous = previous.then(async () => {
       const results: { seq: number; extraction: Extraction }[] = [];
       for (const job of group.jobs) {
@@ -20,7 +18,7 @@ export function serveExtraction(port: MessagePort, data: ExtractWorkerData): voi
       }
       Atomics.store(current, 0, 0);
       const worn = isWorn(data.limits.wornBytes);
-      port.postMessage({ results, worn } satisfies GroupResults);
+      port.send({ results, worn });
     });
   });
 }

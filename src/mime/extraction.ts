@@ -1,3 +1,4 @@
+import type { ThreadEnded } from '../errors/threads.ts';
 import type { MessageId } from '../mail/words.ts';
 
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
@@ -16,6 +17,13 @@ export type UnparsedReason =
   | 'malformed'
   | 'damaged';
 
+/** Returns why a message or attachment is unreadable on which a thread ended: whatever is no limit is the parser's. */
+export function reasonOfEnd({
+  facts: { reason },
+}: ThreadEnded): 'timeout' | 'memory' | 'malformed' {
+  return reason === 'timeout' || reason === 'memory' ? reason : 'malformed';
+}
+
 export interface ExtractedAttachment {
   /** Position among the message's attachments, from 1, in the order of the source. */
   readonly number: number;
@@ -32,7 +40,7 @@ export interface AttachedDocument {
   /** As in `attachments`. */
   readonly number: number;
   readonly filename: string | null;
-  /** See attachment-form.ts. */
+  /** See `AttachmentForm` in attachments.ts. */
   readonly form: string;
   /** SHA-256 of its bytes; null where the message was cut before their end. */
   readonly hash: string | null;

@@ -1,13 +1,13 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
+import { builtWorker } from '../threads/worker-thread.ts';
 import type { Extraction, ExtractionJob, Extractor } from './extraction.ts';
 import { emptyExtraction } from './extraction.ts';
 import type { PendingJob, ThreadEnd } from './extractor-thread.ts';
 import { ExtractorThread, GROUP_JOBS } from './extractor-thread.ts';
 import type { MimeLimits } from './limits.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
-import { mimeWorkerFile } from './worker-file.ts';
 
 export interface ExtractorPoolOptions {
   /**
@@ -18,8 +18,6 @@ export interface ExtractorPoolOptions {
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, where it is not in its usual place. */
   readonly workerFile?: URL;
-  /** Milliseconds of a clock that never goes back. */
-  readonly now?: () => number;
 }
 
 /** Threads in a row that ended before they began to work, after which the installation is taken for broken. */
@@ -38,7 +36,6 @@ export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor
 class ExtractorPool implements Extractor {
   readonly width: number;
   private readonly limits: MimeLimits;
-  private readonly now: () => number;
   private readonly workers: number;
   private readonly workerFile: URL;
   private readonly threads = new Set<ExtractorThread>();
@@ -54,9 +51,8 @@ class ExtractorPool implements Extractor {
 
   constructor(options: ExtractorPoolOptions) {
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.now = options.now ?? (() => performance.now());
     this.workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
-    this.workerFile = options.workerFile ?? mimeWorkerFile();
+    this.workerFile = options.workerFile ?? builtWorker('mime-worker');
     this.width = this.workers * 2 * GROUP_JOBS;
   }
 
@@ -143,10 +139,7 @@ class ExtractorPool implements Extractor {
     return thread;
   }
 
-  private threadEnded(
-    thread: ExtractorThread,
-    { left, culprit, failedToStart, cause }: ThreadEnd,
-  ): void {
+  private threadEnded(thread: ExtractorThread, { left, culprit, end }: ThreadEnd): void {
     this.threads.delete(thread);
     const again = [...left];
     if (culprit !== null) {
@@ -156,8 +149,8 @@ class ExtractorPool implements Extractor {
       else this.settle(() => job.resolve(emptyExtraction(job.unparsed ?? reason)));
     }
     this.queue.unshift(...again);
-    if (failedToStart) this.failedStarts++;
-    if (this.failedStarts >= MAX_FAILED_STARTS) this.giveUp(cause);
+    if (!end.facts.started) this.failedStarts++;
+    if (this.failedStarts >= MAX_FAILED_STARTS) this.giveUp(end.cause);
     else this.pumpSoon();
   }
 
@@ -178,7 +171,7 @@ class ExtractorPool implements Extractor {
     if (this.watch !== null || this.unsettled === 0) return;
     const interval = Math.min(500, Math.max(10, this.limits.messageMs / 8));
     this.watch = setInterval(() => {
-      for (const thread of this.threads) thread.check(this.now());
+      for (const thread of this.threads) thread.check(performance.now());
       if (this.unsettled > 0 || this.watch === null) return;
       clearInterval(this.watch);
       this.watch = null;

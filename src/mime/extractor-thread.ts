@@ -1,8 +1,8 @@
-import { Worker } from 'node:worker_threads';
-import type { Extraction, UnparsedReason } from './extraction.ts';
+import type { ThreadEnded } from '../errors/threads.ts';
+import { WorkerThread } from '../threads/worker-thread.ts';
+import { type Extraction, reasonOfEnd, type UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
-import { LOADING } from './worker-protocol.ts';
 
 /** A message that waits for its extraction. */
 export interface PendingJob {
@@ -30,9 +30,7 @@ export interface ThreadEnd {
   readonly culprit: { readonly job: PendingJob; readonly reason: UnparsedReason } | null;
   /** What it had not answered besides. */
   readonly left: readonly PendingJob[];
-  /** True when it never began to work. */
-  readonly failedToStart: boolean;
-  readonly cause: unknown;
+  readonly end: ThreadEnded;
 }
 
 /** Messages in a group, at most. */
@@ -44,14 +42,12 @@ const GROUPS_AHEAD = 2;
 
 /** One worker thread, the groups it was given, and the watch over the message it is on. */
 export class ExtractorThread {
-  private readonly worker: Worker;
+  private readonly thread: WorkerThread<JobGroup, GroupResults>;
   private readonly current: Int32Array;
   private readonly outstanding = new Map<number, PendingJob>();
   private groups = 0;
   private bytes = 0;
   private watched = { seq: 0, since: 0 };
-  private doom: UnparsedReason | null = null;
-  private cause: unknown = null;
   private worn = false;
   private ending = false;
 
@@ -62,27 +58,15 @@ export class ExtractorThread {
   ) {
     const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
     this.current = new Int32Array(current);
-    this.current[0] = LOADING;
-    const workerData: ExtractWorkerData = { mode: 'extract', limits, current };
-    this.worker = new Worker(workerFile, {
-      name: 'mailkeep-mime',
-      workerData,
-      // Loaders and inspectors of the main thread have no business here.
-      execArgv: [],
-      resourceLimits: {
-        maxOldGenerationSizeMb: limits.oldGenerationMb,
-        maxYoungGenerationSizeMb: limits.youngGenerationMb,
+    const data: ExtractWorkerData = { mode: 'extract', limits, current };
+    this.thread = new WorkerThread(
+      { name: 'mailkeep-mime', file: workerFile, data, heap: limits },
+      {
+        message: (message) => this.receive(message),
+        ended: (end) => this.ended(end),
       },
-    });
-    this.worker.on('message', (message: GroupResults) => this.receive(message));
-    this.worker.on('messageerror', () => void this.worker.terminate());
-    this.worker.on('error', (error: Error) => {
-      this.cause = error;
-      const memory = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      this.doom ??= memory ? 'memory' : 'malformed';
-    });
-    this.worker.on('exit', () => this.exited());
-    this.worker.unref();
+    );
+    this.thread.unref();
   }
 
   get outstandingJobs(): number {
@@ -90,7 +74,7 @@ export class ExtractorThread {
   }
 
   hasRoomFor(job: PendingJob): boolean {
-    if (this.doom !== null || this.ending || this.worn) return false;
+    if (this.thread.ending || this.worn) return false;
     if (this.groups === 0) return true;
     // Large messages wait for an idle thread, so that at most one a thread is held in memory twice.
     return this.groups < GROUPS_AHEAD && this.bytes + job.source.byteLength <= 2 * GROUP_BYTES;
@@ -116,21 +100,20 @@ export class ExtractorThread {
     const seq = Atomics.load(this.current, 0);
     if (seq <= 0 || seq !== this.watched.seq) {
       this.watched = { seq, since: now };
-    } else if (now - this.watched.since >= this.limits.messageMs && this.doom === null) {
-      this.doom = 'timeout';
-      void this.worker.terminate();
+    } else if (now - this.watched.since >= this.limits.messageMs) {
+      this.thread.stop('timeout');
     }
   }
 
   /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
   async retire(): Promise<void> {
     this.worn = true;
-    await this.worker.terminate();
+    await this.thread.end();
   }
 
   async end(): Promise<void> {
     this.ending = true;
-    await this.worker.terminate();
+    await this.thread.end();
   }
 
   private send(jobs: readonly PendingJob[], bytes: number): void {
@@ -149,10 +132,9 @@ export class ExtractorThread {
     }
     this.groups++;
     this.bytes += bytes;
-    this.worker.ref();
+    this.thread.ref();
     const group: JobGroup = { buffer, jobs: grouped };
-    if (buffer instanceof ArrayBuffer) this.worker.postMessage(group, [buffer]);
-    else this.worker.postMessage(group);
+    this.thread.post(group, buffer instanceof ArrayBuffer ? [buffer] : []);
   }
 
   private receive({ results, worn }: GroupResults): void {
@@ -166,27 +148,26 @@ export class ExtractorThread {
       this.events.done(job, extraction);
     }
     // An idle thread does not keep the process alive.
-    if (this.groups === 0) this.worker.unref();
+    if (this.groups === 0) this.thread.unref();
     if (this.groups === 0 && this.worn) void this.retire();
     else this.events.ready();
   }
 
-  private exited(): void {
+  private ended(end: ThreadEnded): void {
     if (this.ending && this.outstanding.size === 0) return;
     const seq = Atomics.load(this.current, 0);
-    const failedToStart = seq === LOADING;
+    const { started } = end.facts;
     const jobs = [...this.outstanding.values()];
     // Between two messages, as when the results do not fit into memory, only a message alone is told for certain.
     const culprit = this.outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
     this.outstanding.clear();
-    const known = culprit !== undefined && !failedToStart;
+    const known = culprit !== undefined && started;
     this.events.ended({
-      culprit: known ? { job: culprit, reason: this.doom ?? 'malformed' } : null,
+      culprit: known ? { job: culprit, reason: reasonOfEnd(end) } : null,
       left: known
         ? jobs.filter((job) => job !== culprit)
-        : jobs.map((job) => ({ ...job, alone: job.alone || !failedToStart })),
-      failedToStart,
-      cause: this.cause,
+        : jobs.map((job) => ({ ...job, alone: job.alone || started })),
+      end,
     });
   }
 }

@@ -1,8 +1,10 @@
+import type { HeapLimits } from '../threads/worker-thread.ts';
+
 /**
  * How much one message may cost. Mail is written by strangers, so every dimension in which it can grow has a
  * ceiling; what lies beyond is cut and said to be cut, never an error of the program.
  */
-export interface MimeLimits {
+export interface MimeLimits extends HeapLimits {
   /** Wall time for one message, milliseconds. Its worker is ended when this passes. */
   readonly messageMs: number;
   /** Bytes of a source that are looked at for extraction; the rest is cut (`truncated`). */
@@ -29,9 +31,6 @@ export interface MimeLimits {
   readonly fieldChars: number;
   /** UTF-16 units of all address fields of one kind together. */
   readonly addressChars: number;
-  /** V8's heap in one worker, MiB: old generation, and young generation (three semi-spaces). */
-  readonly oldGenerationMb: number;
-  readonly youngGenerationMb: number;
   /** Bytes of heap and buffers above which a worker is replaced when its messages are done. */
   readonly wornBytes: number;
 }

@@ -1,22 +1,57 @@
-import type { MessagePort } from 'node:worker_threads';
-import { attachmentOf, leavesOf } from './attachment-list.ts';
+import { openThreadPort } from '../threads/in-thread.ts';
+import { PieceIntake } from '../threads/source-pieces.ts';
+import { attachmentOf, leavesOf } from './attachments.ts';
 import { bodyText } from './body-text.ts';
 import type { UnparsedReason } from './extraction.ts';
-import type { HeaderBlock } from './header-block.ts';
-import { charsetHint, fieldText, readHeaderBlock } from './header-block.ts';
+import { charsetHint, fieldText, type HeaderBlock, readHeaderBlock } from './header-block.ts';
 import { headerFacts } from './header-facts.ts';
-import type { LeafContent } from './leaf-content.ts';
-import { collectText, isBodyText, isListed, leafText } from './leaf-content.ts';
+import { collectText, isBodyText, isListed, type LeafContent, leafText } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
-import type { ParsedTree, TakeLeaf } from './part-tree.ts';
-import { parseTree } from './part-tree.ts';
-import { ReaderWire } from './reader-wire.ts';
-import type { ReadWorkerData } from './worker-protocol.ts';
+import { type ParsedTree, parseTree, type TakeLeaf } from './part-tree.ts';
+import type { FromReader, ReadWorkerData, ToReader } from './worker-protocol.ts';
 
-/** Reads the one message a port is asked for, and closes the port. */
-export async function serveReading(port: MessagePort, data: ReadWorkerData): Promise<void> {
-  const wire = new ReaderWire(port);
+/** The reader's end of the wire: pieces are asked for one at a time, chunks sent one at a time. */
+class ReaderWire {
+  readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
+  readonly #port = openThreadPort<ToReader, FromReader>((message) => {
+    if (message.kind === 'more') this.#awaitedMore?.();
+    else this.#intake.take(message);
+  });
+  #awaitedMore: (() => void) | null = null;
+  #sending: Promise<void> = Promise.resolve();
+
+  send(message: FromReader): void {
+    this.#port.send(message);
+  }
+
+  /** Resolves when the next chunk may follow; parts whose ends and beginnings meet wait for each other. */
+  sendChunk(number: number, chunk: Buffer): Promise<void> {
+    // A copy of its own: the chunk may be a view of a much larger buffer, which would travel whole.
+    const bytes = new Uint8Array(chunk);
+    const sent = this.#sending.then(
+      () =>
+        new Promise<void>((resolve) => {
+          this.#awaitedMore = resolve;
+          this.send({ kind: 'chunk', number, bytes });
+        }),
+    );
+    this.#sending = sent;
+    return sent;
+  }
+
+  pieces(): AsyncIterable<Uint8Array> {
+    return this.#intake.pieces();
+  }
+
+  close(): void {
+    this.#port.close();
+  }
+}
+
+/** Reads the one message that this thread is started for, and lets the thread end. */
+export async function serveReading(data: ReadWorkerData): Promise<void> {
+  const wire = new ReaderWire();
   const { want, limits } = data;
   if (want.kind === 'attachments') {
     await sendAttachments(wire, limits);
@@ -37,7 +72,7 @@ export async function serveReading(port: MessagePort, data: ReadWorkerData): Pro
     wire.send({ kind: 'message', message });
     wire.send({ kind: 'finished', breach: message.reason });
   }
-  port.close();
+  wire.close();
 }
 
 function reading(

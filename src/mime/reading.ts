@@ -1,14 +1,117 @@
 import { hasCode } from '../errors/mailkeep-error.ts';
 import { mailUnreadable } from '../errors/mime.ts';
-import type { ExtractedAttachment, UnparsedReason } from './extraction.ts';
-import type { MimeLimits } from './limits.ts';
-import { DEFAULT_LIMITS } from './limits.ts';
+import { PieceFeed, postPiece } from '../threads/source-pieces.ts';
+import { builtWorker, WorkerThread } from '../threads/worker-thread.ts';
+import { type ExtractedAttachment, reasonOfEnd, type UnparsedReason } from './extraction.ts';
+import { DEFAULT_LIMITS, type MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
-import { readInWorker } from './reading-thread.ts';
-import { mimeWorkerFile } from './worker-file.ts';
-import type { ReadWant } from './worker-protocol.ts';
+import type { FromReader, ReadWant, ReadWorkerData, ToReader } from './worker-protocol.ts';
 
-export interface ReadingOptions {
+/** What a reader answers; its requests for more of the source are met in here. */
+type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
+
+/**
+ * Runs one reading in a worker of its own and yields its answers. The next answer after a `chunk` is asked for
+ * when the consumer asks for it, so that a slow consumer holds back the worker and the source. Throws
+ * `mail-unreadable` when the worker runs out of memory, fails, or stays silent for longer than a message may
+ * take; and whatever `source` throws. The worker is ended when the consumer stops.
+ */
+async function* readInWorker(
+  source: AsyncIterable<Uint8Array>,
+  want: ReadWant,
+  options: ReadingOptions,
+): AsyncGenerator<ReaderAnswer, void, undefined> {
+  const limits = limitsOf(options);
+  const file = options.workerFile ?? builtWorker('mime-worker');
+  const thread = new ReadingThread(source, want, limits, file);
+  try {
+    for (;;) {
+      const answer = await thread.answer();
+      yield answer;
+      if (answer.kind === 'finished' || answer.kind === 'page') return;
+      if (answer.kind === 'chunk') thread.more();
+    }
+  } finally {
+    await thread.end();
+  }
+}
+
+class ReadingThread {
+  readonly #thread: WorkerThread<ToReader, FromReader>;
+  readonly #feed: PieceFeed;
+  readonly #messageMs: number;
+  readonly #answers: ReaderAnswer[] = [];
+  #waiting: { resolve: (a: ReaderAnswer) => void; reject: (e: unknown) => void } | null = null;
+  #failure: { readonly error: unknown } | null = null;
+
+  constructor(
+    source: AsyncIterable<Uint8Array>,
+    want: ReadWant,
+    limits: MimeLimits,
+    workerFile: URL,
+  ) {
+    this.#feed = new PieceFeed(source);
+    this.#messageMs = limits.messageMs;
+    const data: ReadWorkerData = { mode: 'read', limits, want };
+    this.#thread = new WorkerThread(
+      { name: 'mailkeep-read', file: workerFile, data, heap: limits },
+      {
+        message: (message) => this.#receive(message),
+        ended: (end) => this.#fail(mailUnreadable(reasonOfEnd(end))),
+      },
+    );
+    this.#thread.setDeadline(this.#messageMs);
+  }
+
+  answer(): Promise<ReaderAnswer> {
+    const answer = this.#answers.shift();
+    if (answer !== undefined) return Promise.resolve(answer);
+    if (this.#failure !== null) return Promise.reject(this.#failure.error);
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject };
+    });
+  }
+
+  /** Lets the worker send the next chunk. */
+  more(): void {
+    this.#thread.setDeadline(this.#messageMs);
+    this.#thread.post({ kind: 'more' });
+  }
+
+  async end(): Promise<void> {
+    await this.#thread.end();
+    await this.#feed.close();
+  }
+
+  #receive(message: FromReader): void {
+    this.#thread.disarm();
+    if (message.kind === 'next') {
+      this.#feedNext().catch((error: unknown) => this.#fail(error));
+    } else if (this.#waiting !== null) {
+      const { resolve } = this.#waiting;
+      this.#waiting = null;
+      resolve(message);
+    } else {
+      this.#answers.push(message);
+    }
+  }
+
+  async #feedNext(): Promise<void> {
+    const piece = await this.#feed.next();
+    if (this.#thread.ending) return;
+    this.#thread.setDeadline(this.#messageMs);
+    postPiece(this.#thread, piece);
+  }
+
+  #fail(error: unknown): void {
+    this.#thread.disarm();
+    this.#failure ??= { error };
+    this.#waiting?.reject(this.#failure.error);
+    this.#waiting = null;
+  }
+}
+
+interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, where it is not in its usual place. */
   readonly workerFile?: URL;
@@ -23,17 +126,18 @@ export async function readMessage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): Promise<MessageReading> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const head: Uint8Array[] = [];
   try {
-    return await messageIn(keepingHead(source, head, limits.headerBytes), { kind: 'message' });
+    return await messageIn(keepingHead(source, head, limitsOf(options).headerBytes), {
+      kind: 'message',
+    });
   } catch (error) {
     if (!hasCode(error, 'mail-unreadable')) throw error;
     return await headersOnly(unparsedReason(error.facts.reason));
   }
 
   async function messageIn(from: AsyncIterable<Uint8Array>, want: ReadWant) {
-    for await (const answer of readInWorker(from, want, limits, workerFile(options))) {
+    for await (const answer of readInWorker(from, want, options)) {
       if (answer.kind === 'message') return answer.message;
     }
     throw mailUnreadable('malformed');
@@ -50,7 +154,7 @@ export async function readMessage(
 }
 
 /** What comes of all attachments: each is told before its first bytes; the end of one may meet the next's beginning. */
-export type AttachmentPiece =
+type AttachmentPiece =
   | { readonly attachment: Omit<ExtractedAttachment, 'size'> }
   | { readonly number: number; readonly bytes: Uint8Array };
 
@@ -62,9 +166,7 @@ export async function* openAttachments(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): AsyncGenerator<AttachmentPiece, void, undefined> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const want: ReadWant = { kind: 'attachments' };
-  for await (const answer of readInWorker(source, want, limits, workerFile(options))) {
+  for await (const answer of readInWorker(source, { kind: 'attachments' }, options)) {
     if (answer.kind === 'attachment') {
       const { size: _, ...attachment } = answer.attachment;
       yield { attachment };
@@ -77,16 +179,14 @@ export async function* openAttachments(
 }
 
 /**
- * A message's HTML as a page that is safe to open (see safe-html.ts), with the pictures that it brings along; null
+ * A message's HTML as a page that is safe to open (see safe-page.ts), with the pictures that it brings along; null
  * where it has none. Throws `mail-unreadable`, and whatever `source` throws.
  */
 export async function readPage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): Promise<string | null> {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
-  const want: ReadWant = { kind: 'page' };
-  for await (const answer of readInWorker(source, want, limits, workerFile(options))) {
+  for await (const answer of readInWorker(source, { kind: 'page' }, options)) {
     if (answer.kind !== 'page') continue;
     if (answer.page === null && answer.reason !== null) throw mailUnreadable(answer.reason);
     return answer.page;
@@ -94,8 +194,8 @@ export async function readPage(
   throw mailUnreadable('malformed');
 }
 
-function workerFile(options: ReadingOptions): URL {
-  return options.workerFile ?? mimeWorkerFile();
+function limitsOf({ limits }: ReadingOptions): MimeLimits {
+  return { ...DEFAULT_LIMITS, ...limits };
 }
 
 /** Passes a source on, keeping its first bytes in case the message ends its worker. */

@@ -1,15 +1,13 @@
+import type { PieceMessage } from '../threads/source-pieces.ts';
 import type { ExtractedAttachment, Extraction, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
-
-/** Stands where the number of the present message will stand, until the worker is ready for any. */
-export const LOADING = -1;
 
 /** What a worker thread is started with. */
 export interface ExtractWorkerData {
   readonly mode: 'extract';
   readonly limits: MimeLimits;
-  /** One Int32: the sequence number of the message the worker is on, 0 while it is on none, LOADING before. */
+  /** One Int32: the sequence number of the message the worker is on, 0 while it is on none. */
   readonly current: SharedArrayBuffer;
 }
 
@@ -52,10 +50,7 @@ export type ReadWant =
   | { readonly kind: 'page' };
 
 /** To the reader: a piece of the source, its end, or leave to send the next chunk. */
-export type ToReader =
-  | { readonly kind: 'piece'; readonly bytes: Uint8Array<ArrayBuffer> }
-  | { readonly kind: 'end' }
-  | { readonly kind: 'more' };
+export type ToReader = PieceMessage | { readonly kind: 'more' };
 
 export type FromReader =
   /** Asks for the next piece of the source. */

@@ -79,70 +79,43 @@ const is: Operator = (value, span, _context, name) => {
   return { kind: 'state', state, span };
 };
 
-const before: Operator = (value, span, context, name) => ({
-  kind: 'received',
-  from: null,
-  to: period(value, context, name).from,
-  span,
-});
-const after: Operator = (value, span, context, name) => ({
-  kind: 'received',
-  from: period(value, context, name).from,
-  to: null,
-  span,
-});
-const on: Operator = (value, span, context, name) => ({
-  kind: 'received',
-  ...period(value, context, name),
-  span,
-});
+type Ask<R> = (value: OperatorValue, context: ParseContext, name: string) => R;
 
-const date: Operator = (value, span, context, name) => {
+/** Received from a moment on (included) and before another; null for no end. */
+const received =
+  (between: Ask<{ readonly from: number | null; readonly to: number | null }>): Operator =>
+  (value, span, context, name) => ({ kind: 'received', ...between(value, context, name), span });
+
+const before = received((...asked) => ({ from: null, to: period(...asked).from }));
+const after = received((...asked) => ({ from: period(...asked).from, to: null }));
+const olderThan = received((...asked) => ({ from: null, to: ago(...asked) }));
+const newerThan = received((...asked) => ({ from: ago(...asked), to: null }));
+const on = received(period);
+const date = received((value, context, name) => {
   const [low, high] = range(value);
-  if (high === undefined) return on(value, span, context, name);
+  if (high === undefined) return period(value, context, name);
   const from = low.text === '' ? null : period(low, context, name).from;
   const to = high.text === '' ? null : period(high, context, name).to;
   if (from === null && to === null) throw badDate(value, name, 'unreadable');
-  return { kind: 'received', from, to, span };
-};
-
-const olderThan: Operator = (value, span, context, name) => ({
-  kind: 'received',
-  from: null,
-  to: ago(value, context, name),
-  span,
-});
-const newerThan: Operator = (value, span, context, name) => ({
-  kind: 'received',
-  from: ago(value, context, name),
-  to: null,
-  span,
+  return { from, to };
 });
 
-const larger: Operator = (value, span, _context, name) => ({
-  kind: 'size',
-  min: size(value, name) + 1,
-  max: null,
-  span,
-});
-const smaller: Operator = (value, span, _context, name) => ({
-  kind: 'size',
-  min: null,
-  max: size(value, name) - 1,
-  span,
-});
-const sizes: Operator = (value, span, _context, name) => {
+/** Of at least and at most so many bytes; null for no end. */
+const sized =
+  (between: Ask<{ readonly min: number | null; readonly max: number | null }>): Operator =>
+  (value, span, context, name) => ({ kind: 'size', ...between(value, context, name), span });
+
+const larger = sized((value, _, name) => ({ min: size(value, name) + 1, max: null }));
+const smaller = sized((value, _, name) => ({ min: null, max: size(value, name) - 1 }));
+const sizes = sized((value, _, name) => {
   const [low, high] = range(value);
-  if (high === undefined) {
-    const exact = size(value, name);
-    return { kind: 'size', min: exact, max: exact, span };
-  }
+  if (high === undefined) return { min: size(value, name), max: size(value, name) };
   const min = low.text === '' ? null : size(low, name);
   const max = high.text === '' ? null : size(high, name);
   if (min === null && max === null)
     throw searchError('search-bad-size', { ...at(value), operator: name });
-  return { kind: 'size', min, max, span };
-};
+  return { min, max };
+});
 
 /** Every operator by its name in lower case. `asof` is not among them: it is about the query, not the message. */
 export const OPERATORS: ReadonlyMap<string, Operator> = new Map<string, Operator>([

@@ -9,7 +9,7 @@ import {
 } from 'node:crypto';
 import { canonicalJson } from '../archive/format/facts.ts';
 import { isCount, isHash, isObject, parseJson } from '../archive/format/json-shape.ts';
-import type { LogHead } from '../archive/read/log-head.ts';
+import type { LogHead } from '../archive/read/last-commit.ts';
 import { readRegularFile } from '../disk/regular-file.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 import { verifyError } from '../errors/verify.ts';

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';
+import { wrongStructure } from '../catalog/closed-catalog.ts';
 import type { RowDifference } from '../catalog/comparison.ts';
 import type { Concerns } from '../catalog/concerned.ts';
 import { type ComparedCatalog, type ImpliedCatalog, openCompared } from '../catalog/implied.ts';
-import { wrongStructure } from '../catalog/structure.ts';
 import type { CatalogCode } from '../errors/catalog.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Findings } from './findings.ts';

@@ -1,7 +1,7 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
+import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
 import { segmentPath } from '../archive/format/layout.ts';
 import type { CommittedBatch } from '../archive/format/records.ts';
-import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/segment-header.ts';
 import type { ExpectedCommit } from '../archive/read/recovery.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
 import { listSegments, type SegmentListing } from '../archive/read/segment-files.ts';

@@ -26,6 +26,12 @@ export interface MessagesJob {
   readonly blobs: ReadonlyMap<BlobHash, Position>;
 }
 
+/** What a thread is asked for, one at a time. */
+export type ThreadJob =
+  | { readonly what: 'segment'; readonly job: SegmentJob }
+  | { readonly what: 'messages'; readonly job: MessagesJob }
+  | { readonly what: 'structure'; readonly dir: string };
+
 /** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
 export interface SegmentDamage extends LogDamage {
   readonly generation: number;

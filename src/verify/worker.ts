@@ -1,23 +1,17 @@
 /** Entry of a thread that reads archives; segment-threads.ts is its other side. */
 
-import { parentPort } from 'node:worker_threads';
 import { realFiles } from '../archive/files/real-files.ts';
-import { thrownBy } from '../errors/mailkeep-error.ts';
+import { serveJobs } from '../threads/in-thread.ts';
 import { checkSegment } from './check-segment.ts';
 import { RecentBlobs } from './find-blobs.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
-import type { SegmentJob } from './segment-report.ts';
-import type { ThreadAnswer, ThreadJob } from './thread-protocol.ts';
+import type { SegmentJob, SegmentReport, ThreadJob } from './segment-report.ts';
 
-const port = parentPort;
-if (port === null) throw new Error('runs as a worker thread only');
-const answer = (what: ThreadAnswer): void => port.postMessage(what);
-
-async function work(job: ThreadJob): Promise<readonly string[]> {
+serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   switch (job.what) {
     case 'segment': {
       const blobs = await blobsFor(job.job);
-      for (const report of checkSegment(realFiles, job.job, blobs)) answer({ report });
+      for (const found of checkSegment(realFiles, job.job, blobs)) report(found);
       return [];
     }
     case 'messages':
@@ -27,7 +21,7 @@ async function work(job: ThreadJob): Promise<readonly string[]> {
       return foundInStructure(job.dir);
     }
   }
-}
+});
 
 /** Of the log in force of one archive: a thread serves one verification. */
 let recent: { readonly dir: string; readonly blobs: RecentBlobs } | undefined;
@@ -43,10 +37,3 @@ async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBl
   }
   return recent.blobs;
 }
-
-port.on('message', (job: ThreadJob) => {
-  work(job).then(
-    (found) => answer({ found }),
-    (error: unknown) => answer({ thrown: thrownBy(error) }),
-  );
-});

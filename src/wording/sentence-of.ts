@@ -11,7 +11,7 @@ import {
 } from './daemon.ts';
 import { EXPORT_SENTENCES } from './export.ts';
 import { IMPORT_SENTENCES } from './import.ts';
-import { INDEXER_SENTENCES, MIME_SENTENCES } from './mime.ts';
+import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
 import { SEARCH_SENTENCES } from './search.ts';
@@ -41,6 +41,7 @@ export const SENTENCE_TABLES = [
   SERVICE_UNITS_SENTENCES,
   SYNC_SENTENCES,
   SYSTEM_SENTENCES,
+  THREAD_SENTENCES,
   USAGE_SENTENCES,
   VERIFY_SENTENCES,
   WEBHOOK_SENTENCES,

@@ -18,9 +18,11 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   search: ['names', 'mail', 'errors'],
   'sync/plan': ['mail', 'errors'],
   api: ['wire', 'mail', 'limiter', 'errors'],
-  archive: ['disk', 'mail', 'errors'],
-  mime: ['mail', 'errors'],
-  attachments: ['mime', 'mail', 'errors'],
+  // Hosts of worker threads: start, limits, deadline, cause of end.
+  threads: ['errors'],
+  archive: ['disk', 'threads', 'mail', 'errors'],
+  mime: ['threads', 'mail', 'errors'],
+  attachments: ['mime', 'threads', 'mail', 'errors'],
   // Shapes of the archive and of extraction only; their code is not reached from here (see below).
   catalog: [
     'search',
@@ -35,7 +37,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   migrations: [],
   indexer: ['archive', 'catalog', 'mime', 'attachments', 'mail', 'errors'],
-  verify: ['disk', 'archive', 'catalog', 'mail', 'errors'],
+  verify: ['disk', 'threads', 'archive', 'catalog', 'mail', 'errors'],
   copy: ['archive', 'errors'],
   retention: ['sync/plan', 'archive', 'catalog', 'mail', 'errors'],
   sync: [

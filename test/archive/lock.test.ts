@@ -5,8 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { acquireLock, tryLock } from '../../src/archive/write/lock.ts';
-import { holderPath, nameProcess } from '../../src/archive/write/lock-holder.ts';
+import { acquireLock, holderPath, nameProcess, tryLock } from '../../src/archive/write/lock.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 
 const folders: string[] = [];

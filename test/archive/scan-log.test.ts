@@ -1,9 +1,12 @@
 import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { readRecordHeader, writeRecordHeader } from '../../src/archive/format/record-header.ts';
+import {
+  decodeSegmentHeader,
+  readRecordHeader,
+  writeRecordHeader,
+} from '../../src/archive/format/headers.ts';
 import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
-import { decodeSegmentHeader } from '../../src/archive/format/segment-header.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { Positions } from './positions.ts';
 import { DIR, hotPath, openOn, scanAll, writeBatches } from './sample-log.ts';

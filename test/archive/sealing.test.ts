@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import type { ArchiveCodec } from '../../src/archive/format/stored-payload.ts';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { listSegments } from '../../src/archive/read/segment-files.ts';
 import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
-import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { endings, powerCuts } from './endings.ts';

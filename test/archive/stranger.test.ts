@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { constants, deflateSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, describe, expect, test } from 'vitest';
 import { canonicalJson } from '../../src/archive/format/facts.ts';
-import { readRecordHeader, writeRecordHeader } from '../../src/archive/format/record-header.ts';
+import { readRecordHeader, writeRecordHeader } from '../../src/archive/format/headers.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { absent } from '../peers/programs.ts';

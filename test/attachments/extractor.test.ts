@@ -14,7 +14,7 @@ let workerFile: URL;
 let open: AttachmentExtractor | undefined;
 
 beforeAll(async () => {
-  workerFile = await buildWorker('attachments');
+  workerFile = await buildWorker('src/attachments/worker.ts');
 });
 afterEach(async () => {
   await open?.close();

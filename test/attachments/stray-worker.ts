@@ -1,7 +1,8 @@
 /** A thread that runs three things, the first of which leaves errors behind for the second; tells what came of each. */
+
 import { setImmediate } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
-import { strayErrors } from '../../src/attachments/stray-errors.ts';
+import { strayErrors } from '../../src/threads/in-thread.ts';
 
 const withStrayErrors = strayErrors();
 let release = (): void => {};

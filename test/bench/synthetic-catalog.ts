@@ -3,8 +3,10 @@ import { mkdirSync } from 'node:fs';
 import type { Fact } from '../../src/archive/format/facts.ts';
 import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { catalogFile } from '../../src/catalog/open.ts';
 import type { FolderKey } from '../../src/mail/words.ts';
 import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';
+import { mergeIndex } from '../catalog/merge-index.ts';
 import { type Seeded, seeded } from './seeded.ts';
 
 /** Words of the language; the rank of a word is the number in it, and its share of all text falls with the rank. */
@@ -139,7 +141,7 @@ export async function makeSyntheticCatalog(
       progress(made + documents.length);
     }
     catalog.index.mode('steady');
-    catalog.index.optimize();
+    mergeIndex(catalogFile(dir));
     catalog.compact();
   } finally {
     catalog.close();

@@ -1,8 +1,8 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { cachedText, packText, TEXT_BYTES_PER_MESSAGE } from '../../src/catalog/cached-text.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile, openForReading } from '../../src/catalog/open.ts';
+import { cachedText, packText, TEXT_BYTES_PER_MESSAGE } from '../../src/catalog/packed-text.ts';
 import { temporaryDir } from './history.ts';
 
 async function stored(packed: Buffer | null): Promise<() => string> {

@@ -1,6 +1,6 @@
 import { brotliCompressSync, brotliDecompressSync, constants, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { packUtf8, unpackUtf8 } from '../../src/catalog/packed-utf8.ts';
+import { packUtf8, unpackUtf8 } from '../../src/catalog/packed-text.ts';
 import { seededRandom } from '../../src/drill/drill.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 

@@ -27,7 +27,10 @@ let indexer: Indexer;
 let contract: Buffer;
 
 beforeAll(async () => {
-  const [worker, attachmentWorker] = await Promise.all([buildWorker(), buildWorker('attachments')]);
+  const [worker, attachmentWorker] = await Promise.all([
+    buildWorker(),
+    buildWorker('src/attachments/worker.ts'),
+  ]);
   extractor = openExtractorPool({ workers: 1, workerFile: worker });
   attachments = openAttachmentExtractor({ workerFile: attachmentWorker });
   contract = await docx('The tenant shall pay a deposit', 'of 1200 thaler');

@@ -1,12 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
-import type { WritableCatalog } from '../../src/catalog/catalog.ts';
-import { openCatalog } from '../../src/catalog/catalog.ts';
+import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { messageDamaged } from '../../src/errors/archive.ts';
-import { catchUp } from '../../src/indexer/catch-up.ts';
-import type { IndexingProgress, SourceStore } from '../../src/indexer/index-pending.ts';
-import { indexPending } from '../../src/indexer/index-pending.ts';
-import { createIndexer } from '../../src/indexer/indexer.ts';
+import { catchUp } from '../../src/indexer/fold-log.ts';
+import {
+  createIndexer,
+  type IndexingProgress,
+  indexPending,
+  type SourceStore,
+} from '../../src/indexer/indexer.ts';
 import type { Extractor } from '../../src/mime/extraction.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { buildWorker } from '../mime/built-worker.ts';

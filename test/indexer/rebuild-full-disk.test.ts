@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
-import { indexPending } from '../../src/indexer/index-pending.ts';
+import { indexPending } from '../../src/indexer/indexer.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import type { Extractor } from '../../src/mime/extraction.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';

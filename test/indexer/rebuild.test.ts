@@ -5,7 +5,7 @@ import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { indexPending } from '../../src/indexer/index-pending.ts';
+import { indexPending } from '../../src/indexer/indexer.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import type { Extractor } from '../../src/mime/extraction.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';

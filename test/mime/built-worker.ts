@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
-/** Builds a worker as it is in src/ now, apart from dist/, and returns its file. */
-export async function buildWorker(room: 'mime' | 'attachments' = 'mime'): Promise<URL> {
+/** Builds a worker as its source is now, apart from dist/, and returns its file. */
+export async function buildWorker(source = 'src/mime/worker.ts'): Promise<URL> {
   const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL(`../../src/${room}/worker.ts`, import.meta.url))],
+    entryPoints: [fileURLToPath(new URL(`../../${source}`, import.meta.url))],
     write: false,
     bundle: true,
     format: 'esm',

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { safeHtml } from '../../src/mime/safe-html.ts';
+import { safeHtml } from '../../src/mime/safe-page.ts';
 
 const body = (html: string): string =>
   /<body>\n([\s\S]*)\n<\/body>/.exec(safeHtml(html))?.[1] ?? '';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { nearest } from '../../src/names/nearest.ts';
+import { localMoment, wallTime } from '../../src/search/dates.ts';
 import { ftsString } from '../../src/search/fts-text.ts';
-import { localMoment, wallTime } from '../../src/search/local-time.ts';
 import { foldWord, indexText } from '../../src/search/normalise.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { readSize } from '../../src/search/sizes.ts';

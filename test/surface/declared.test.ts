@@ -6,31 +6,29 @@ import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { migrations } from '../../migrations/index.ts';
 import { realFiles } from '../../src/archive/files/real-files.ts';
-import { segmentName } from '../../src/archive/format/layout.ts';
-import { recipeLine } from '../../src/archive/format/recipe.ts';
 import {
   CODEC,
+  encodeSegmentHeader,
   FLAG_PURGED,
+  genesisHash,
   RECORD_HEADER_BYTES,
+  SEGMENT_HEADER_BYTES,
   STORED_KIND,
   writeRecordHeader,
-} from '../../src/archive/format/record-header.ts';
+} from '../../src/archive/format/headers.ts';
+import { segmentName } from '../../src/archive/format/layout.ts';
+import { recipeLine } from '../../src/archive/format/recipe.ts';
 import { commitHash, Identities, RECORD_KIND } from '../../src/archive/format/records.ts';
 import {
   encodeTrailer,
   PURGED_BIT,
   TRAILER_BYTES,
 } from '../../src/archive/format/sealed-footer.ts';
-import {
-  encodeSegmentHeader,
-  genesisHash,
-  SEGMENT_HEADER_BYTES,
-} from '../../src/archive/format/segment-header.ts';
+import { DEFAULT_CODEC } from '../../src/archive/format/stored-payload.ts';
 import { checkFormat } from '../../src/archive/read/format-file.ts';
-import { DEFAULT_CODEC } from '../../src/archive/write/compress-payload.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/version.ts';
+import { CATALOG_VERSION, OLDEST_MIGRATED } from '../../src/catalog/open.ts';
 import { jsonSchemaText } from '../../src/config/json-schema.ts';
 import { answerLine, hintMessage, syncMessage } from '../../src/daemon/control-server.ts';
 import { daemonStatus } from '../../src/daemon/status.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
+import type { ArchiveCodec } from '../../src/archive/format/stored-payload.ts';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { mendLog } from '../../src/verify/repair/mend-log.ts';
 import { endings, powerCuts } from '../archive/endings.ts';

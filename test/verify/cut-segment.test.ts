@@ -1,8 +1,8 @@
 import { cpSync, rmSync, truncateSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
+import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
 import { segmentPath } from '../../src/archive/format/layout.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/segment-header.ts';
 import { segmentBatches } from '../../src/archive/read/segment-batches.ts';
 import { openSegment } from '../../src/archive/read/segment-files.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';

@@ -2,8 +2,8 @@ import { cpSync, readdirSync, readFileSync, rmSync, truncateSync } from 'node:fs
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
+import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
 import { logFolder, segmentPath } from '../../src/archive/format/layout.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/segment-header.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';

@@ -11,8 +11,8 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ArchiveCodec } from '../../src/archive/format/stored-payload.ts';
 import { openSegment } from '../../src/archive/read/segment-files.ts';
-import type { ArchiveCodec } from '../../src/archive/write/compress-payload.ts';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { readLog } from '../../src/verify/read-log.ts';
 import type { SegmentDamage } from '../../src/verify/segment-report.ts';

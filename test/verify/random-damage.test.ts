@@ -2,7 +2,7 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
-import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/segment-header.ts';
+import { SEGMENT_HEADER_BYTES } from '../../src/archive/format/headers.ts';
 import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { TornTail } from '../../src/archive/read/recovery.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
-import { reachedBy } from '../../src/catalog/reached-by.ts';
+import { reachedBy } from '../../src/catalog/closed-catalog.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
 import type { Extractor } from '../../src/mime/extraction.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';

@@ -91,10 +91,6 @@ export class Identities {
     this.#count += 1;
   }
 
-  clear(): void {
-    this.#count = 0;
-  }
-
   bytes(): Buffer {
     return this.#bytes.subarray(0, this.#count * IDENTITY_BYTES);
   }

@@ -7,7 +7,7 @@ import {
   type RecordSpace,
   readRecordHeader,
   STORED_KIND,
-} from './record-header.ts';
+} from './headers.ts';
 import { inflatePayload } from './stored-payload.ts';
 
 /** Bytes before each record of a block: kind u8, zero u8, flags u16, raw length u32, little-endian. */

@@ -1,5 +1,5 @@
 import { readFully } from '../files/file-layer.ts';
-import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/record-header.ts';
+import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/headers.ts';
 import type { Problem } from '../read/segment-batches.ts';
 import type { OpenSegment } from '../read/segment-files.ts';
 

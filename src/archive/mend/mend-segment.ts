@@ -1,6 +1,11 @@
 import { logDamaged } from '../../errors/archive.ts';
-import { createOrReplace, type FileLayer, writeAll } from '../files/file-layer.ts';
-import { formatPath, logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
+import { type FileLayer, writeAll } from '../files/file-layer.ts';
+import {
+  encodeSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+} from '../format/headers.ts';
+import { formatPath, segmentPath } from '../format/layout.ts';
 import {
   type CommitRecord,
   commitHash,
@@ -9,16 +14,11 @@ import {
   RECORD_KIND,
 } from '../format/records.ts';
 import { purgedByFooter } from '../format/sealed-footer.ts';
-import {
-  encodeSegmentHeader,
-  SEGMENT_HEADER_BYTES,
-  type SegmentHeader,
-} from '../format/segment-header.ts';
 import { allowsZstd, allowZstd } from '../read/format-file.ts';
-import { type ChainState, segmentBatches } from '../read/segment-batches.ts';
-import { listSegments, type OpenSegment, openSegment } from '../read/segment-files.ts';
+import { type ChainState, provenEnd } from '../read/segment-batches.ts';
+import { listSegments, type OpenSegment } from '../read/segment-files.ts';
 import { segmentRecords } from '../read/segment-records.ts';
-import { syncing, writing } from '../write/hot-segment.ts';
+import { publish, writing } from '../write/hot-segment.ts';
 import { SealedFileWriter, type SealedRecord } from '../write/sealed-file.ts';
 
 /** Gives a payload by its SHA-256, from wherever there is one. */
@@ -63,37 +63,27 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
   if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
   const generation = Math.max(...(listSegments(files, dir).get(segment) ?? [1])) + 1;
   const path = segmentPath(dir, { segment, generation });
-  const temporary = temporaryPath(path);
-  try {
-    const whole = await writing(temporary, 0, async () => {
-      const target = await createOrReplace(files, temporary);
-      try {
-        const header: SegmentHeader = { ...first.header, generation };
-        await writeAll(target, encodeSegmentHeader(header), 0);
-        const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES, codec);
-        for (const batch of mendedBatches(options)) {
-          if (batch === undefined) return false;
-          for (const record of batch) await writer.add(record);
-        }
-        await writer.end();
-        await syncing(temporary, () => target.datasync());
-        return true;
-      } finally {
-        target.close();
+  const whole = await publish(files, path, 0, {
+    async write(target) {
+      const header: SegmentHeader = { ...first.header, generation };
+      await writeAll(target, encodeSegmentHeader(header), 0);
+      const writer = new SealedFileWriter(target, header, SEGMENT_HEADER_BYTES, codec);
+      for (const batch of mendedBatches(options)) {
+        if (batch === undefined) return false;
+        for (const record of batch) await writer.add(record);
       }
-    });
-    if (!whole) {
-      await files.remove(temporary);
-      return undefined;
-    }
-    prove(files, dir, { segment, generation }, temporary, options.end ?? options.reach);
-    await writing(path, 0, () => files.rename(temporary, path));
-    await syncing(path, () => files.syncFolder(logFolder(dir)));
-    return generation;
-  } catch (error) {
-    await files.remove(temporary).catch(() => undefined);
-    throw error;
-  }
+      await writer.end();
+      return true;
+    },
+    check(temporary, complete) {
+      if (!complete) return false;
+      const wrong = () => logDamaged({ file: temporary, segment, offset: 0, reason: 'bytes' });
+      const last = provenEnd(files, { segment, generation }, temporary, true, wrong);
+      if (last < ((options.end ?? options.reach)?.number ?? 0)) throw wrong();
+      return true;
+    },
+  });
+  return whole ? generation : undefined;
 }
 
 /** Batches in order, the commit with each; undefined for one that no source has whole. */
@@ -215,28 +205,4 @@ function proves(commit: CommitRecord, records: readonly SealedRecord[], previous
     commit.records === records.length - 1 &&
     hash === commitHash(previous, number, time, identities)
   );
-}
-
-/** Reads what was written as any reader does. */
-function prove(
-  files: FileLayer,
-  dir: string,
-  name: { readonly segment: number; readonly generation: number },
-  path: string,
-  least: ChainState | undefined,
-): void {
-  const opened = openSegment(files, dir, name, path);
-  const wrong = () => logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
-  if (opened === undefined) throw wrong();
-  try {
-    if (opened.sealed === undefined) throw wrong();
-    let last = opened.header.previousNumber;
-    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
-      if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
-      last = item.commit.number;
-    }
-    if (least !== undefined && last < least.number) throw wrong();
-  } finally {
-    opened.file.close();
-  }
 }

@@ -1,21 +1,19 @@
 import { hash as digest } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { type FileLayer, type LogFile, openIfFile, readFully } from '../files/file-layer.ts';
-import { type SegmentFile, segmentPath } from '../format/layout.ts';
 import {
+  decodeSegmentHeader,
   RECORD_HEADER_BYTES,
   type RecordHeader,
   type RecordSpace,
   readRecordHeader,
-} from '../format/record-header.ts';
-import {
-  decodeSegmentHeader,
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
-} from '../format/segment-header.ts';
+} from '../format/headers.ts';
+import { type SegmentFile, segmentPath } from '../format/layout.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
-import { FileWindow, walkRecords } from '../read/record-walk.ts';
 import type { OpenSegment } from '../read/segment-files.ts';
+import { FileWindow, walkRecords } from '../read/segment-records.ts';
 
 /** Entry b of the table of CRC-32 (polynomial 0xEDB88320, reflected): what a byte b adds at the end of a message. */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {

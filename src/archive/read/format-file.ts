@@ -6,9 +6,9 @@ import {
 } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully, readWhole, replaceFile } from '../files/file-layer.ts';
+import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/headers.ts';
 import { formatPath, logFolder } from '../format/layout.ts';
-import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
-import { type OpenSegment, openInForce, type SegmentListing } from './segment-files.ts';
+import { type OpenSegment, type SegmentListing, withSegment } from './segment-files.ts';
 
 /** What an archive is called before anything in it is compressed with zstd; every program reads it. */
 const FIRST_FORMAT = 1;
@@ -99,12 +99,7 @@ function holdsZstd(
   generations: readonly number[],
 ): boolean {
   try {
-    const opened = openInForce(files, dir, segment, generations);
-    try {
-      return isSealedWithZstd(opened);
-    } finally {
-      opened.file.close();
-    }
+    return withSegment(files, dir, segment, generations, isSealedWithZstd);
   } catch (error) {
     // A damaged segment does not prevent writing after it; verification reports it.
     if (error instanceof MailkeepError && error.family === 'damage') return false;

@@ -1,12 +1,62 @@
+import { logDamaged, logEndsEarly } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
-import { RECORD_HEADER_BYTES, readRecordHeader, STORED_KIND } from '../format/record-header.ts';
+import { realFiles } from '../files/real-files.ts';
+import {
+  RECORD_HEADER_BYTES,
+  readRecordHeader,
+  SEGMENT_HEADER_BYTES,
+  STORED_KIND,
+} from '../format/headers.ts';
+import { logFolder } from '../format/layout.ts';
 import { type CommitRecord, decodeCommit } from '../format/records.ts';
 import { decodeInner, type SealedIndex } from '../format/sealed-footer.ts';
-import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
+import { checkFormat } from './format-file.ts';
+import type { ExpectedCommit } from './recovery.ts';
 import { segmentBatches } from './segment-batches.ts';
-import { listSegments, type OpenSegment, openInForce } from './segment-files.ts';
+import { listSegments, type OpenSegment, withSegment } from './segment-files.ts';
+
+/** The last commit of a log, and whose it is. */
+export interface LogHead {
+  /** Hexadecimal. */
+  readonly archiveId: string;
+  /** 0 before the first commit. */
+  readonly number: number;
+  readonly hash: string;
+}
+
+/**
+ * Reads the last segment and returns the log's last commit. Needs no lock.
+ *
+ * @param expected a commit that has to be there: the one that the catalog has reached
+ * @throws `archive-missing` and its like; `log-damaged` when the last segment is not whole; `log-ends-early`
+ */
+export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
+  const files = realFiles;
+  checkFormat(files, dir);
+  const last = [...listSegments(files, dir)].at(-1);
+  const nothing = { file: logFolder(dir), segment: 1, offset: 0 };
+  if (last === undefined) throw logDamaged({ ...nothing, reason: 'segment-missing' });
+  return withSegment(files, dir, ...last, (opened) => {
+    const { path: file, header, name } = opened;
+    let [number, hash] = [header.previousNumber, header.previousHash];
+    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
+      if (item.what === 'remainder') break;
+      const [problem] = item.problems;
+      if (problem !== undefined) {
+        const { offset, reason } = problem;
+        throw logDamaged({ file, segment: name.segment, offset, reason });
+      }
+      ({ number, hash } = item.commit);
+    }
+    if (expected !== undefined && expected.number > number) {
+      const { number: expectedNumber, hash: expectedHash } = expected;
+      throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber: number });
+    }
+    return { archiveId: header.archiveId.toString('hex'), number, hash };
+  });
+}
 
 /** Bytes at the end of an unsealed segment that surely hold its last commit's record, which has about 400. */
 const LAST_BYTES = 4_096;
@@ -20,17 +70,14 @@ export function lastCommitNumber(dir: string, files: FileLayer): number | undefi
   try {
     const last = [...listSegments(files, dir)].at(-1);
     if (last === undefined) return undefined;
-    const opened = openInForce(files, dir, ...last);
-    try {
+    return withSegment(files, dir, ...last, (opened) => {
       if (opened.sealed !== undefined) {
         const { index, offset } = opened.sealed;
         return sealedCommit(opened, index, offset)?.number ?? walkedNumber(opened);
       }
       if (opened.file.size() === SEGMENT_HEADER_BYTES) return opened.header.previousNumber;
       return commitAtTheEnd(opened)?.number ?? walkedNumber(opened);
-    } finally {
-      opened.file.close();
-    }
+    });
   } catch (error) {
     if (error instanceof MailkeepError || errnoName(error) !== 'unknown') return undefined;
     throw error;

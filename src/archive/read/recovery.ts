@@ -1,8 +1,8 @@
 import { logDamaged, logDiverged, logEndsEarly } from '../../errors/archive.ts';
 import { type FileLayer, type LogFile, readFully, writeAll } from '../files/file-layer.ts';
+import { SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { logFolder, parseTailName, tailPath } from '../format/layout.ts';
 import type { Commit } from '../format/records.ts';
-import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { ChainState } from './segment-batches.ts';
 import type { OpenSegment } from './segment-files.ts';
 import { batchesToTheEnd } from './torn-batch.ts';

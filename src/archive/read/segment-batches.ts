@@ -1,5 +1,8 @@
 import type { DamageReason } from '../../errors/archive.ts';
-import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
+import type { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { FileLayer } from '../files/file-layer.ts';
+import { RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
+import type { SegmentFile } from '../format/layout.ts';
 import {
   type CommitRecord,
   commitHash,
@@ -7,8 +10,7 @@ import {
   Identities,
   RECORD_KIND,
 } from '../format/records.ts';
-import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
-import type { OpenSegment } from './segment-files.ts';
+import { type OpenSegment, openSegment } from './segment-files.ts';
 import {
   type LogicalRecord,
   type LostBytes,
@@ -103,6 +105,34 @@ export function* segmentBatches<T>(
     yield { what: 'remainder', offset: end, end: fileEnd, problems: gathering.problems };
   }
   return chain;
+}
+
+/**
+ * Reads a file of a segment that was just written, every byte, and returns the number of its last commit.
+ *
+ * @param path where it is now, under whatever name
+ * @throws what `wrong` makes, unless the file is intact, and sealed where it should be
+ */
+export function provenEnd(
+  files: FileLayer,
+  name: SegmentFile,
+  path: string,
+  isSealed: boolean,
+  wrong: () => MailkeepError,
+): number {
+  const opened = openSegment(files, '', name, path);
+  if (opened === undefined) throw wrong();
+  try {
+    if (isSealed && opened.sealed === undefined) throw wrong();
+    let last = opened.header.previousNumber;
+    for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
+      if (item.what === 'remainder' || item.problems.length > 0) throw wrong();
+      last = item.commit.number;
+    }
+    return last;
+  } finally {
+    opened.file.close();
+  }
 }
 
 /** Where a record stands in its segment, by count and by bytes of generation 1. */

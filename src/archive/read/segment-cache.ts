@@ -7,7 +7,7 @@ import {
   type RecordHeader,
   readRecordHeader,
   STORED_KIND,
-} from '../format/record-header.ts';
+} from '../format/headers.ts';
 import type { Position } from '../format/records.ts';
 import { decodeInner } from '../format/sealed-footer.ts';
 import { inflatePayload } from '../format/stored-payload.ts';

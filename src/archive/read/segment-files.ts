@@ -1,12 +1,12 @@
 import { logDamaged } from '../../errors/archive.ts';
 import { type FileLayer, type LogFile, openIfFile, readFully } from '../files/file-layer.ts';
-import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from '../format/layout.ts';
-import { readFooter, type SealedIndex } from '../format/sealed-footer.ts';
 import {
   decodeSegmentHeader,
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
-} from '../format/segment-header.ts';
+} from '../format/headers.ts';
+import { logFolder, parseSegmentName, type SegmentFile, segmentPath } from '../format/layout.ts';
+import { readFooter, type SealedIndex } from '../format/sealed-footer.ts';
 
 /** The generations of each segment that the log's folder holds, highest first; segments in order. */
 export type SegmentListing = ReadonlyMap<number, readonly number[]>;
@@ -78,6 +78,22 @@ export function openInForce(
   }
   if (fallback === unsealed) footerless?.file.close();
   return fallback;
+}
+
+/** Opens the generation that is in force, hands it to `act` and closes it. Throws as `openInForce` and `act` do. */
+export function withSegment<T>(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  generations: readonly number[],
+  act: (opened: OpenSegment) => T,
+): T {
+  const opened = openInForce(files, dir, segment, generations);
+  try {
+    return act(opened);
+  } finally {
+    opened.file.close();
+  }
 }
 
 /**

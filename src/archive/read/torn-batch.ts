@@ -1,5 +1,5 @@
 import { type LogFile, readFully } from '../files/file-layer.ts';
-import { SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import { SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import {
   type ChainState,
   type Problem,

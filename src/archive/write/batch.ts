@@ -3,13 +3,13 @@ import { crc32 } from 'node:zlib';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { canonicalJson, type Fact, isFact } from '../format/facts.ts';
-import { BLOB_BYTES } from '../format/recipe.ts';
 import {
   CODEC,
   RECORD_HEADER_BYTES,
   type RecordSpace,
   writeRecordHeader,
-} from '../format/record-header.ts';
+} from '../format/headers.ts';
+import { BLOB_BYTES } from '../format/recipe.ts';
 import {
   type CommittedBatch,
   commitHash,
@@ -19,8 +19,7 @@ import {
   RECORD_KIND,
 } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
-import { splitSource } from './split-source.ts';
-import { splitSourceFile } from './split-source-file.ts';
+import { splitSource, splitSourceFile } from './split-source.ts';
 
 /** What a record will be to the catalog, position apart. */
 export type PendingMeaning =
@@ -122,10 +121,10 @@ export class Batch {
   }
 
   /** Adds bytes that are no message's (at most 4 MiB), and returns their hash. */
-  addBlob(bytes: Buffer, isBlobStored: IsStored = NOT_STORED): BlobHash {
+  addBlob(bytes: Buffer): BlobHash {
     if (bytes.length > BLOB_BYTES) throw new RangeError('a blob holds at most 4 MiB');
     const hash = digest('sha256', bytes, 'hex');
-    if (!isBlobStored(hash)) this.#addBlob(hash, bytes);
+    this.#addBlob(hash, bytes);
     return hash;
   }
 

@@ -1,10 +1,10 @@
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/headers.ts';
 import { logFolder, segmentPath } from '../format/layout.ts';
-import { CODEC, RECORD_HEADER_BYTES, readRecordHeader } from '../format/record-header.ts';
-import { listSegments, type OpenSegment, openInForce } from '../read/segment-files.ts';
-import type { ArchiveCodec } from './compress-payload.ts';
+import type { ArchiveCodec } from '../format/stored-payload.ts';
+import { listSegments, type OpenSegment, withSegment } from '../read/segment-files.ts';
 import { syncing, writing } from './hot-segment.ts';
 import type { SealedSegment } from './seal-segment.ts';
 import type { Sealer } from './sealer.ts';
@@ -43,8 +43,13 @@ function replacedGenerations(
 ): readonly number[] {
   if (generations.length < 2) return [];
   try {
-    const { file, sealed, path, name } = openInForce(files, dir, segment, generations);
-    file.close();
+    const { sealed, path, name } = withSegment(
+      files,
+      dir,
+      segment,
+      generations,
+      (opened) => opened,
+    );
     if (sealed === undefined || Math.floor(files.modifiedAt(path)) > before) return [];
     return generations.filter((generation) => generation < name.generation);
   } catch (error) {
@@ -77,12 +82,10 @@ export function* compactableSegments(
   for (const [segment, generations] of listSegments(files, dir)) {
     if (segment < from) continue;
     try {
-      const opened = openInForce(files, dir, segment, generations);
-      try {
-        if (holdsOther(opened, codec)) yield { segment, bytes: opened.file.size() };
-      } finally {
-        opened.file.close();
-      }
+      const bytes = withSegment(files, dir, segment, generations, (opened) =>
+        holdsOther(opened, codec) ? opened.file.size() : undefined,
+      );
+      if (bytes !== undefined) yield { segment, bytes };
     } catch (error) {
       if (!isDamage(error)) throw error;
       yield { segment, damage: error };

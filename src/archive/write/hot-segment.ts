@@ -1,8 +1,9 @@
+import { dirname } from 'node:path';
 import { diskFull, logSyncFailed, logWriteFailed } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { createOrReplace, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { logFolder, segmentPath, temporaryPath } from '../format/layout.ts';
-import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
 import type { ChainState } from '../read/segment-batches.ts';
 
 /** The segment that is written to, and how far it is durable. */
@@ -56,6 +57,50 @@ export async function createSegment(
     throw error;
   }
   return { file, path, segment, offset: SEGMENT_HEADER_BYTES, ordinal: 0 };
+}
+
+/**
+ * Writes a file of the log under a temporary name, makes it durable, has it checked, and gives it its own name: a kill at
+ * any moment leaves what was there. Whatever fails removes the temporary file, and so does a check that returns false.
+ *
+ * @param bytes that the disk has to take, for the error
+ * @returns what `write` returned
+ * @throws `disk-full`, `log-write-failed`, `log-sync-failed`; what `write` and `check` throw
+ */
+export async function publish<T>(
+  files: FileLayer,
+  path: string,
+  bytes: number,
+  steps: {
+    readonly write: (target: LogFile) => Promise<T>;
+    /** Reads the file back under its temporary name. */
+    readonly check: (temporary: string, written: T) => unknown;
+  },
+): Promise<T> {
+  const temporary = temporaryPath(path);
+  try {
+    const written = await writing(temporary, bytes, async () => {
+      const target = await createOrReplace(files, temporary);
+      try {
+        const result = await steps.write(target);
+        await syncing(temporary, () => target.datasync());
+        return result;
+      } finally {
+        target.close();
+      }
+    });
+    if ((await steps.check(temporary, written)) === false) {
+      await files.remove(temporary);
+      return written;
+    }
+    await writing(path, 0, () => files.rename(temporary, path));
+    await syncing(path, () => files.syncFolder(dirname(path)));
+    return written;
+  } catch (error) {
+    // What cannot be removed now, the next attempt replaces, and the next opening for writing removes.
+    await files.remove(temporary).catch(() => undefined);
+    throw error;
+  }
 }
 
 /** Runs something that writes, and names its failure. @throws `disk-full`, `log-write-failed` */

@@ -60,11 +60,6 @@ export class LogWriter {
     return this.#hot.segment;
   }
 
-  /** Bytes in the segment that is written to. */
-  get segmentBytes(): number {
-    return this.#hot.offset;
-  }
-
   newBatch(): Batch {
     return new Batch(this.#settings.files);
   }

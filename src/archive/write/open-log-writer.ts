@@ -4,6 +4,7 @@ import { logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, openIfFile, readWhole } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { ARCHIVE_ID_BYTES, genesisHash, RECORD_HEADER_BYTES } from '../format/headers.ts';
 import {
   formatPath,
   isTemporary,
@@ -12,8 +13,6 @@ import {
   tailPath,
   temporaryPath,
 } from '../format/layout.ts';
-import { RECORD_HEADER_BYTES } from '../format/record-header.ts';
-import { ARCHIVE_ID_BYTES, genesisHash } from '../format/segment-header.ts';
 import { filesWithDamage } from '../mend/bad-sectors.ts';
 import { announceZstd, checkFormat, isUnused, writeFormat } from '../read/format-file.ts';
 import {
@@ -29,6 +28,7 @@ import {
   type OpenSegment,
   openInForce,
   type SegmentListing,
+  withSegment,
 } from '../read/segment-files.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
 import { LogWriter, type WriterSettings } from './log-writer.ts';
@@ -194,14 +194,11 @@ function lastTimeBefore(
 ): number {
   const generations = listing.get(segment - 1);
   if (generations === undefined) return 0;
-  const opened = openInForce(files, dir, segment - 1, generations);
-  try {
+  return withSegment(files, dir, segment - 1, generations, (opened) => {
     let time = 0;
     for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
       if (item.what === 'batch') time = Math.max(time, item.commit.time);
     }
     return time;
-  } finally {
-    opened.file.close();
-  }
+  });
 }

@@ -1,21 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../../errors/archive.ts';
 import type { MailkeepError } from '../../errors/mailkeep-error.ts';
-import { createOrReplace, type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
+import { type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
-import {
-  formatPath,
-  logFolder,
-  type SegmentFile,
-  segmentPath,
-  temporaryPath,
-} from '../format/layout.ts';
-import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/segment-header.ts';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
+import { formatPath, type SegmentFile, segmentPath } from '../format/layout.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../format/stored-payload.ts';
 import { allowZstd } from '../read/format-file.ts';
 import { listSegments, type OpenSegment, openInForce, openSegment } from '../read/segment-files.ts';
 import { type LogicalRecord, type LostBytes, segmentRecords } from '../read/segment-records.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
-import { syncing, writing } from './hot-segment.ts';
+import { publish, writing } from './hot-segment.ts';
 import { SealedFileWriter } from './sealed-file.ts';
 
 /** Raw bytes handled before other work gets its turn: a few milliseconds of hashing. */
@@ -62,27 +56,16 @@ export async function sealSegment(options: SealOptions): Promise<SealedSegment> 
   const source = openInForce(files, dir, segment, generations);
   const name = { segment, generation: Math.max(...generations) + 1 };
   const path = segmentPath(dir, name);
-  const temporary = temporaryPath(path);
   try {
     if (codec === 'zstd') await writing(formatPath(dir), 0, () => allowZstd(files, dir));
-    const bytesAfter = await writing(temporary, source.file.size(), async () => {
-      const target = await createOrReplace(files, temporary);
-      try {
-        const length = await copyRecords(source, target, { name, codec, purge });
-        await syncing(temporary, () => target.datasync());
-        return length;
-      } finally {
-        target.close();
-      }
+    let records = 0;
+    const bytesAfter = await publish(files, path, source.file.size(), {
+      write: (target) => copyRecords(source, target, { name, codec, purge }),
+      async check(temporary) {
+        records = await compare(source, openWritten(files, dir, name, temporary), purge);
+      },
     });
-    const records = await compare(source, openWritten(files, dir, name, temporary), purge);
-    await writing(path, 0, () => files.rename(temporary, path));
-    await syncing(path, () => files.syncFolder(logFolder(dir)));
     return { ...name, records, bytesBefore: source.file.size(), bytesAfter };
-  } catch (error) {
-    // What cannot be removed now, the next sealing replaces, and the next opening for writing removes.
-    await files.remove(temporary).catch(() => undefined);
-    throw error;
   } finally {
     source.file.close();
   }

@@ -6,7 +6,7 @@ import {
   type RecordSpace,
   STORED_KIND,
   writeRecordHeader,
-} from '../format/record-header.ts';
+} from '../format/headers.ts';
 import {
   type Container,
   encodeFooter,
@@ -15,7 +15,7 @@ import {
   innerLength,
   PURGED_BIT,
 } from '../format/sealed-footer.ts';
-import { type ArchiveCodec, compressPayload } from './compress-payload.ts';
+import { type ArchiveCodec, compressPayload } from '../format/stored-payload.ts';
 
 interface Layout {
   /** Small records are gathered in blocks of about this many bytes before compression. */

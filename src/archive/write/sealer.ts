@@ -1,9 +1,10 @@
-import { Worker } from 'node:worker_threads';
-import { MailkeepError, rethrown, type Thrown } from '../../errors/mailkeep-error.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import { JobPool } from '../../threads/job-pool.ts';
+import { builtWorker } from '../../threads/worker-thread.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../format/stored-payload.ts';
 import { listSegments, openInForce } from '../read/segment-files.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from './compress-payload.ts';
 import { type SealedSegment, sealSegment } from './seal-segment.ts';
 
 /** A segment to be rewritten; see `sealSegment`. */
@@ -22,8 +23,6 @@ export interface Sealer {
   close(): Promise<void>;
 }
 
-export type SealAnswer = { readonly sealed: SealedSegment } | { readonly thrown: Thrown };
-
 /** Seals on this thread, through any files. */
 export function sealerInProcess(files: FileLayer): Sealer {
   return {
@@ -37,65 +36,12 @@ export function sealerInProcess(files: FileLayer): Sealer {
  * Seals on a thread of its own, which starts with the first segment: reading, compressing and hashing 64 MiB takes a
  * second or more of one core, and this thread may have requests and searches to answer.
  */
-export function sealerOnThread(workerFile: URL = sealWorkerFile()): Sealer {
-  let thread: SealThread | undefined;
-  return {
-    seal(job) {
-      thread ??= new SealThread(workerFile);
-      return thread.seal(job);
-    },
-    async close() {
-      await thread?.end();
-      thread = undefined;
-    },
-  };
-}
-
-interface Asked {
-  readonly resolve: (sealed: SealedSegment) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-class SealThread {
-  readonly #worker: Worker;
-  #asked: Asked | undefined;
-  #failure: { readonly error: unknown } | undefined;
-
-  constructor(file: URL) {
-    this.#worker = new Worker(file);
-    this.#worker.on('message', (answer: SealAnswer) => {
-      const asked = this.#asked;
-      this.#asked = undefined;
-      if ('sealed' in answer) asked?.resolve(answer.sealed);
-      else asked?.reject(rethrown(answer.thrown));
-    });
-    const failed = (error: unknown): void => {
-      this.#failure ??= { error };
-      this.#asked?.reject(error);
-      this.#asked = undefined;
-    };
-    this.#worker.on('error', failed);
-    this.#worker.on('exit', (code) => failed(new Error(`the sealing thread ended with ${code}`)));
-  }
-
-  seal(job: SealJob): Promise<SealedSegment> {
-    if (this.#failure !== undefined) return Promise.reject(this.#failure.error);
-    if (this.#asked !== undefined) throw new Error('the sealing thread is at work already');
-    return new Promise((resolve, reject) => {
-      this.#asked = { resolve, reject };
-      this.#worker.postMessage(job);
-    });
-  }
-
-  async end(): Promise<void> {
-    await this.#worker.terminate();
-  }
-}
-
-/** Next to the bundle that runs, or in dist/ when the sources run as they are. */
-function sealWorkerFile(): URL {
-  const sources = import.meta.url.endsWith('.ts');
-  return new URL(sources ? '../../../dist/seal-worker.js' : './seal-worker.js', import.meta.url);
+export function sealerOnThread(): Sealer {
+  const pool = new JobPool<SealJob, SealedSegment>(1, {
+    name: 'mailkeep-seal',
+    file: builtWorker('seal-worker'),
+  });
+  return { seal: (job) => pool.run(job), close: () => pool.end() };
 }
 
 export interface SealingOutcome {

@@ -2,9 +2,9 @@ import type { Fact } from '../../archive/format/facts.ts';
 import type { CommittedBatch } from '../../archive/format/records.ts';
 import { catalogError } from '../../errors/catalog.ts';
 import type { Connection } from '../connection.ts';
-import { query } from '../query.ts';
-import { FlagSets } from './flag-sets.ts';
-import { FoldedFolders } from './folders.ts';
+import { FlagSets } from '../flag-sets.ts';
+import { named, query, type Row } from '../query.ts';
+import { type FactOf, FoldedFolders } from './folders.ts';
 import { FoldedMessages } from './messages.ts';
 import { FoldedPlaces } from './places.ts';
 import { FoldedPurges } from './purge.ts';
@@ -30,34 +30,13 @@ const REACH = query<{
     message_bytes: eb('message_bytes', '+', p.bytes),
   })),
 );
-const ADD_COMMIT = query<{ number: number; time: number }>()((db, p) =>
-  db.insertInto('commits').values({ number: p.number, time: p.time }),
+const ADD_COMMIT = query<Row<'commits'>>()((db, p) =>
+  db.insertInto('commits').values(named(p, 'number', 'time')),
 );
-const ADD_CERTIFICATE = query<{
-  folder: number;
-  commit: number;
-  generation: number;
-  originTotal: number;
-  stored: number;
-  assumed: number;
-  quarantined: number;
-  held: number;
-  forgotten: number;
-  complete: number;
-  since: string;
-}>()((db, p) =>
+const ADD_CERTIFICATE = query<Row<'certificates'>>()((db, p) =>
   db.replaceInto('certificates').values({
-    folder_id: p.folder,
-    commit_number: p.commit,
-    generation: p.generation,
-    origin_total: p.originTotal,
-    stored: p.stored,
-    assumed: p.assumed,
-    quarantined: p.quarantined,
-    held: p.held,
-    forgotten: p.forgotten,
-    complete: p.complete,
-    since: p.since,
+    ...named(p, 'folder_id', 'commit_number', 'generation', 'origin_total', 'stored', 'assumed'),
+    ...named(p, 'quarantined', 'held', 'forgotten', 'complete', 'since'),
   }),
 );
 
@@ -71,7 +50,7 @@ export interface Reached {
 }
 
 export function reached(connection: Connection): Reached {
-  const row = connection.statement(REACHED).get({});
+  const row = connection.get(REACHED, {});
   if (row === undefined)
     throw catalogError('catalog-damaged', { file: connection.file, reason: 'no meta row' });
   return {
@@ -138,7 +117,7 @@ export class Fold {
         batch: commit.number,
         previousHash,
       });
-    this.connection.statement(ADD_COMMIT).run({ number: commit.number, time: commit.time });
+    this.connection.run(ADD_COMMIT, { number: commit.number, time: commit.time });
     let orphans = 0;
     for (const record of records) {
       if (record.kind === 'blob') this.#messages.blob(record.hash, record.size, record.position);
@@ -150,9 +129,13 @@ export class Fold {
     this.#messages.finish();
     this.#folders.finish();
     const hash = Buffer.from(commit.hash, 'hex');
-    this.connection
-      .statement(REACH)
-      .run({ number: commit.number, hash, time: commit.time, orphans, ...this.#messages.grown() });
+    this.connection.run(REACH, {
+      number: commit.number,
+      hash,
+      time: commit.time,
+      orphans,
+      ...this.#messages.grown(),
+    });
   }
 
   /** Folds one fact; false for a fact that names an unknown place. */
@@ -204,19 +187,14 @@ export class Fold {
     }
   }
 
-  #certificate(fact: Extract<Fact, { fact: 'certificate' }>, commit: number): boolean {
-    this.connection.statement(ADD_CERTIFICATE).run({
-      folder: this.#folders.of(fact, commit),
-      commit,
-      generation: fact.generation,
-      originTotal: fact.originTotal,
-      stored: fact.stored,
-      assumed: fact.assumed,
-      quarantined: fact.quarantined,
-      held: fact.held,
-      forgotten: fact.forgotten,
+  #certificate(fact: FactOf<'certificate'>, commit: number): boolean {
+    const { generation, stored, assumed, quarantined, held, forgotten, since } = fact;
+    this.connection.run(ADD_CERTIFICATE, {
+      folder_id: this.#folders.of(fact, commit),
+      commit_number: commit,
+      origin_total: fact.originTotal,
       complete: fact.complete ? 1 : 0,
-      since: fact.since,
+      ...{ generation, stored, assumed, quarantined, held, forgotten, since },
     });
     return true;
   }

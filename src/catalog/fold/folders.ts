@@ -1,9 +1,12 @@
 import type { Fact } from '../../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
-import { query } from '../query.ts';
+import { named, query, type Row } from '../query.ts';
 
-type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
+export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
+
+/** What names the rows of a place. */
+export type Uid = Pick<Row<'places'>, 'folder_id' | 'generation' | 'uid'>;
 
 const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
   db
@@ -12,11 +15,8 @@ const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
     .where('host', '=', p.host)
     .where('mailbox', '=', p.mailbox),
 );
-const ADD_MAILBOX = query<{ host: string; mailbox: string; address: string; commit: number }>()(
-  (db, p) =>
-    db
-      .insertInto('mailboxes')
-      .values({ host: p.host, mailbox: p.mailbox, address: p.address, from_commit: p.commit }),
+const ADD_MAILBOX = query<Omit<Row<'mailboxes'>, 'id'>>()((db, p) =>
+  db.insertInto('mailboxes').values(named(p, 'host', 'mailbox', 'address', 'from_commit')),
 );
 const SET_ADDRESS = query<{ id: number; address: string }>()((db, p) =>
   db.updateTable('mailboxes').set({ address: p.address }).where('id', '=', p.id),
@@ -33,40 +33,18 @@ const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
     .orderBy('id', 'desc')
     .limit((eb) => eb.lit(1)),
 );
-const ADD_FOLDER = query<{
-  mailbox: number;
-  path: string;
-  name: string;
-  delimiter: string;
-  specialUse: string | null;
-  generation: number;
-}>()((db, p) =>
+const ADD_FOLDER = query<Omit<Row<'folders'>, 'id' | 'gone_commit'>>()((db, p) =>
   db.insertInto('folders').values({
-    mailbox_id: p.mailbox,
-    path: p.path,
-    name: p.name,
-    delimiter: p.delimiter,
-    special_use: p.specialUse,
-    generation: p.generation,
+    ...named(p, 'mailbox_id', 'path', 'name', 'delimiter', 'special_use', 'generation'),
     gone_commit: null,
   }),
 );
-const SET_FOLDER = query<{
-  id: number;
-  path: string;
-  name: string;
-  delimiter: string;
-  specialUse: string | null;
-}>()((db, p) =>
+const SET_FOLDER = query<
+  Pick<Row<'folders'>, 'id' | 'path' | 'name' | 'delimiter' | 'special_use'>
+>()((db, p) =>
   db
     .updateTable('folders')
-    .set({
-      path: p.path,
-      name: p.name,
-      delimiter: p.delimiter,
-      special_use: p.specialUse,
-      gone_commit: null,
-    })
+    .set({ ...named(p, 'path', 'name', 'delimiter', 'special_use'), gone_commit: null })
     .where('id', '=', p.id),
 );
 const SET_GONE = query<{ id: number; commit: number }>()((db, p) =>
@@ -82,43 +60,21 @@ const CLOSE_SPAN = query<{ folder: number; commit: number }>()((db, p) =>
     .where('folder_id', '=', p.folder)
     .where('to_commit', 'is', null),
 );
-const OPEN_SPAN = query<{
-  folder: number;
-  commit: number;
-  path: string;
-  specialUse: string | null;
-}>()((db, p) =>
+const OPEN_SPAN = query<Omit<Row<'folder_spans'>, 'to_commit'>>()((db, p) =>
   db
     .insertInto('folder_spans')
-    .values({
-      folder_id: p.folder,
-      from_commit: p.commit,
-      to_commit: null,
-      path: p.path,
-      special_use: p.specialUse,
-    })
+    .values({ ...named(p, 'folder_id', 'from_commit', 'path', 'special_use'), to_commit: null })
     // A second change within one commit: only the last can ever be seen.
     .onConflict((conflict) =>
       conflict
         .columns(['folder_id', 'from_commit'])
-        .doUpdateSet({ to_commit: null, path: p.path, special_use: p.specialUse }),
+        .doUpdateSet({ ...named(p, 'path', 'special_use'), to_commit: null }),
     ),
 );
-const ADD_GENERATION = query<{
-  folder: number;
-  generation: number;
-  commit: number;
-  reason: string | null;
-}>()((db, p) =>
+const ADD_GENERATION = query<Omit<Row<'generations'>, 'highest_uid'>>()((db, p) =>
   db
     .insertInto('generations')
-    .values({
-      folder_id: p.folder,
-      generation: p.generation,
-      from_commit: p.commit,
-      highest_uid: 0,
-      reason: p.reason,
-    })
+    .values({ ...named(p, 'folder_id', 'generation', 'from_commit', 'reason'), highest_uid: 0 })
     .onConflict((conflict) => conflict.columns(['folder_id', 'generation']).doNothing()),
 );
 const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
@@ -159,29 +115,29 @@ export class FoldedFolders {
 
   mailbox(fact: FactOf<'mailbox'>, commit: number): void {
     const id = this.#mailboxOf(fact, commit, fact.address);
-    this.connection.statement(SET_ADDRESS).run({ id, address: fact.address });
+    this.connection.run(SET_ADDRESS, { id, address: fact.address });
   }
 
   folder(fact: FactOf<'folder'>, commit: number): void {
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection
-      .statement(FIND_FOLDER)
-      .get({ mailbox, path: stored(fact.folder) });
+    const found = this.connection.get(FIND_FOLDER, { mailbox, path: stored(fact.folder) });
     const shown = {
       path: stored(fact.folder),
       name: stored(fact.name),
       delimiter: fact.delimiter,
-      specialUse: fact.specialUse,
+      special_use: fact.specialUse,
     };
     let id: number;
     if (found === undefined) {
-      id = this.connection
-        .statement(ADD_FOLDER)
-        .run({ mailbox, ...shown, generation: fact.generation }).lastInsertRowid;
+      id = this.connection.run(ADD_FOLDER, {
+        mailbox_id: mailbox,
+        ...shown,
+        generation: fact.generation,
+      }).lastInsertRowid;
     } else {
       id = found.id;
-      this.connection.statement(SET_FOLDER).run({ id, ...shown });
-      this.connection.statement(SET_GENERATION).run({ id, generation: fact.generation });
+      this.connection.run(SET_FOLDER, { id, ...shown });
+      this.connection.run(SET_GENERATION, { id, generation: fact.generation });
     }
     if (found === undefined || found.gone_commit !== null || found.special_use !== fact.specialUse)
       this.#openSpan(id, commit, stored(fact.folder), fact.specialUse);
@@ -191,20 +147,18 @@ export class FoldedFolders {
   renamed(fact: FactOf<'folder-renamed'>, commit: number): void {
     const target = { host: fact.host, mailbox: fact.mailbox, folder: fact.to };
     const mailbox = this.#mailboxOf(fact, commit);
-    const found = this.connection
-      .statement(FIND_FOLDER)
-      .get({ mailbox, path: stored(fact.folder) });
+    const found = this.connection.get(FIND_FOLDER, { mailbox, path: stored(fact.folder) });
     if (found === undefined || found.gone_commit !== null) {
       this.of(target, commit);
       return;
     }
     // A live folder that stands where this one goes was replaced by it.
-    const replaced = this.connection.statement(FIND_FOLDER).get({ mailbox, path: stored(fact.to) });
+    const replaced = this.connection.get(FIND_FOLDER, { mailbox, path: stored(fact.to) });
     if (replaced !== undefined && replaced.gone_commit === null) this.#gone(replaced.id, commit);
     const { id, delimiter, special_use: specialUse } = found;
     const path = stored(fact.to);
     const name = path.slice(delimiter === '' ? 0 : path.lastIndexOf(delimiter) + delimiter.length);
-    this.connection.statement(SET_FOLDER).run({ id, path, name, delimiter, specialUse });
+    this.connection.run(SET_FOLDER, { id, path, name, delimiter, special_use: specialUse });
     this.#openSpan(id, commit, path, specialUse);
     const known = this.#live.get(folderText(fact));
     this.#live.delete(folderText(fact));
@@ -220,7 +174,7 @@ export class FoldedFolders {
   generation(fact: FactOf<'generation'>, commit: number): void {
     const folder = this.#known(fact, commit, fact.generation);
     this.#generation(folder, fact.generation, commit, fact.reason);
-    this.connection.statement(SET_GENERATION).run({ id: folder.id, generation: fact.generation });
+    this.connection.run(SET_GENERATION, { id: folder.id, generation: fact.generation });
   }
 
   /** Returns the number of a live folder. One that no fact has named (a damaged log) is created from its path. */
@@ -228,12 +182,13 @@ export class FoldedFolders {
     return this.#known(key, commit).id;
   }
 
-  /** The folder of a place, noting the uid as seen. */
-  ofPlace(key: PlaceKey, commit: number): KnownFolder {
-    return this.ofArrival(key, commit).folder;
+  /** What names the rows of a place, noting its uid as seen. */
+  uidOf(place: PlaceKey, commit: number): Uid {
+    const { folder } = this.ofArrival(place, commit);
+    return { folder_id: folder.id, generation: place.generation, uid: place.uid };
   }
 
-  /** The same; `first` when the uid is above all that were seen: no row has it, and none need be looked for. */
+  /** The folder of a place, noting its uid as seen; `first` when the uid is above all that were seen: no row has it, and none need be looked for. */
   ofArrival(
     key: PlaceKey,
     commit: number,
@@ -253,7 +208,7 @@ export class FoldedFolders {
   finish(): void {
     for (const folder of this.#touched)
       for (const [generation, uid] of folder.generations)
-        this.connection.statement(RAISE_HIGHEST).run({ folder: folder.id, generation, uid });
+        this.connection.run(RAISE_HIGHEST, { folder: folder.id, generation, uid });
     this.#touched.clear();
   }
 
@@ -271,8 +226,8 @@ export class FoldedFolders {
     if (id === undefined) {
       const { host, mailbox } = key;
       id =
-        this.connection.statement(FIND_MAILBOX).get({ host, mailbox })?.id ??
-        this.connection.statement(ADD_MAILBOX).run({ host, mailbox, address, commit })
+        this.connection.get(FIND_MAILBOX, { host, mailbox })?.id ??
+        this.connection.run(ADD_MAILBOX, { host, mailbox, address, from_commit: commit })
           .lastInsertRowid;
       this.#mailboxes.set(text, id);
     }
@@ -283,15 +238,15 @@ export class FoldedFolders {
     const known = this.#live.get(folderText(key));
     if (known !== undefined) return known;
     const mailbox = this.#mailboxOf(key, commit);
-    const found = this.connection.statement(FIND_FOLDER).get({ mailbox, path: stored(key.folder) });
+    const found = this.connection.get(FIND_FOLDER, { mailbox, path: stored(key.folder) });
     if (found !== undefined) return this.#remember(key, found.id, mailbox);
     const path = stored(key.folder);
-    const id = this.connection.statement(ADD_FOLDER).run({
-      mailbox,
+    const id = this.connection.run(ADD_FOLDER, {
+      mailbox_id: mailbox,
       path,
       name: path,
       delimiter: '.',
-      specialUse: null,
+      special_use: null,
       generation,
     }).lastInsertRowid;
     this.#openSpan(id, commit, path, null);
@@ -314,20 +269,30 @@ export class FoldedFolders {
 
   #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
     const key = { folder: folder.id, generation };
-    this.connection.statement(ADD_GENERATION).run({ ...key, commit, reason });
+    this.connection.run(ADD_GENERATION, {
+      folder_id: folder.id,
+      generation,
+      from_commit: commit,
+      reason,
+    });
     if (folder.generations.has(generation)) return;
-    const highest = this.connection.statement(HIGHEST).get(key)?.highest_uid ?? 0;
+    const highest = this.connection.get(HIGHEST, key)?.highest_uid ?? 0;
     folder.generations.set(generation, highest);
   }
 
   #gone(id: number, commit: number): void {
-    this.connection.statement(SET_GONE).run({ id, commit });
-    this.connection.statement(CLOSE_SPAN).run({ folder: id, commit });
+    this.connection.run(SET_GONE, { id, commit });
+    this.connection.run(CLOSE_SPAN, { folder: id, commit });
   }
 
   #openSpan(folder: number, commit: number, path: string, specialUse: string | null): void {
-    this.connection.statement(CLOSE_SPAN).run({ folder, commit });
-    this.connection.statement(OPEN_SPAN).run({ folder, commit, path, specialUse });
+    this.connection.run(CLOSE_SPAN, { folder, commit });
+    this.connection.run(OPEN_SPAN, {
+      folder_id: folder,
+      from_commit: commit,
+      path,
+      special_use: specialUse,
+    });
   }
 }
 

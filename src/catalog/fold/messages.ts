@@ -1,7 +1,7 @@
 import type { Position } from '../../archive/format/records.ts';
 import type { Listing, MessageId } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
-import { query } from '../query.ts';
+import { named, query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 
 const FIND = query<{ hash: Buffer }>()((db, p) =>
@@ -18,54 +18,23 @@ const KNOWN = query<{ kind: number; hash: Buffer }>()((db, p) =>
     .where('kind', '=', p.kind)
     .where('hash', '=', p.hash),
 );
-const PUT_RECORD = query<{
-  kind: number;
-  hash: Buffer;
-  size: number;
-  segment: number | null;
-  ordinal: number | null;
-  offset: number | null;
-  docid: number | null;
-}>()((db, p) =>
+const PUT_RECORD = query<Row<'records'>>()((db, p) =>
   db
     .insertInto('records')
-    .values({
-      kind: p.kind,
-      hash: p.hash,
-      size: p.size,
-      segment: p.segment,
-      ordinal: p.ordinal,
-      offset: p.offset,
-      docid: p.docid,
-    })
+    .values(named(p, 'kind', 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'))
     // The later record is in force: it was written because the earlier one was damaged or purged.
     .onConflict((conflict) =>
-      conflict.columns(['kind', 'hash']).doUpdateSet({
-        size: p.size,
-        segment: p.segment,
-        ordinal: p.ordinal,
-        offset: p.offset,
-      }),
+      conflict
+        .columns(['kind', 'hash'])
+        .doUpdateSet(named(p, 'size', 'segment', 'ordinal', 'offset')),
     ),
 );
-const ADD_RECORD = query<{
-  hash: Buffer;
-  size: number;
-  segment: number | null;
-  ordinal: number | null;
-  offset: number | null;
-  docid: number;
-}>()((db, p) =>
+const ADD_RECORD = query<Omit<Row<'records'>, 'kind'>>()((db, p) =>
   db
     .insertInto('records')
     .values({
+      ...named(p, 'hash', 'size', 'segment', 'ordinal', 'offset', 'docid'),
       kind: RECORD_MESSAGE,
-      hash: p.hash,
-      size: p.size,
-      segment: p.segment,
-      ordinal: p.ordinal,
-      offset: p.offset,
-      docid: p.docid,
     })
     .onConflict((conflict) => conflict.columns(['kind', 'hash']).doNothing()),
 );
@@ -79,31 +48,12 @@ const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
 const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
 );
-const ADD = query<{
-  docid: number;
-  id: Buffer;
-  size: number;
-  date: number | null;
-  subject: string | null;
-  senderName: string | null;
-  senderAddress: string | null;
-  messageId: string | null;
-  commit: number;
-  open: number;
-}>()((db, p) =>
+const ADD = query<Omit<Row<'messages'>, 'extractor'>>()((db, p) =>
   db
     .insertInto('messages')
     .values({
-      docid: p.docid,
-      id: p.id,
-      size: p.size,
-      date: p.date,
-      subject: p.subject,
-      sender_name: p.senderName,
-      sender_address: p.senderAddress,
-      message_id: p.messageId,
-      first_commit: p.commit,
-      open_places: p.open,
+      ...named(p, 'docid', 'id', 'size', 'date', 'subject', 'sender_name', 'sender_address'),
+      ...named(p, 'message_id', 'first_commit', 'open_places'),
       extractor: 0,
     })
     .onConflict((conflict) => conflict.column('docid').doNothing()),
@@ -128,23 +78,28 @@ const DUE_AGAIN = query<{ docid: number }>()((db, p) =>
 );
 
 /** What a messages row keeps of a listing. */
-export interface Envelope {
-  readonly date: number | null;
-  readonly subject: string | null;
-  readonly senderName: string | null;
-  readonly senderAddress: string | null;
-  readonly messageId: string | null;
-}
+export type Envelope = Pick<
+  Row<'messages'>,
+  'date' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
+>;
 
 export function envelopeOf(listing: Listing): Envelope {
   return {
     date: moment(listing.date),
     subject: listing.subject,
-    senderName: listing.from?.name ?? null,
-    senderAddress: listing.from?.address ?? null,
-    messageId: listing.messageId,
+    sender_name: listing.from?.name ?? null,
+    sender_address: listing.from?.address ?? null,
+    message_id: listing.messageId,
   };
 }
+
+const NO_ENVELOPE: Envelope = {
+  date: null,
+  subject: null,
+  sender_name: null,
+  sender_address: null,
+  message_id: null,
+};
 
 /** Milliseconds since the epoch, or null for a date that does not parse. */
 export function moment(date: string): number | null {
@@ -193,10 +148,10 @@ export class FoldedMessages {
     // Nearly always the fact brings a new message, with its bytes: then one statement looks for the record and adds it.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
-      const known = this.connection.statement(FIND).get({ hash });
+      const known = this.connection.get(FIND, { hash });
       if (known !== undefined && known.docid !== null)
         return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
-      if (known !== undefined) this.connection.statement(SET_DOCID).run({ hash, docid });
+      if (known !== undefined) this.connection.run(SET_DOCID, { hash, docid });
       else this.#added(hash, size, docid, arrived);
     }
     const row = envelope();
@@ -207,17 +162,17 @@ export class FoldedMessages {
       size,
       date: row.date,
       subject: row.subject,
-      senderName: row.senderName,
-      senderAddress: row.senderAddress,
-      messageId: row.messageId,
-      commit,
-      open,
+      sender_name: row.sender_name,
+      sender_address: row.sender_address,
+      message_id: row.message_id,
+      first_commit: commit,
+      open_places: open,
     };
     let given = docid;
-    if (this.connection.statement(ADD).run(values).changes === 0) {
+    if (this.connection.run(ADD, values).changes === 0) {
       given = this.#firstFree(docid);
-      this.connection.statement(SET_DOCID).run({ hash, docid: given });
-      this.connection.statement(ADD).run({ ...values, docid: given });
+      this.connection.run(SET_DOCID, { hash, docid: given });
+      this.connection.run(ADD, { ...values, docid: given });
     }
     this.#rows += 1;
     this.#bytes += size;
@@ -225,30 +180,23 @@ export class FoldedMessages {
   }
 
   envelope(docid: number): Envelope {
-    const row = this.connection.statement(GET).get({ docid });
-    return {
-      date: row?.date ?? null,
-      subject: row?.subject ?? null,
-      senderName: row?.sender_name ?? null,
-      senderAddress: row?.sender_address ?? null,
-      messageId: row?.message_id ?? null,
-    };
+    return this.connection.get(GET, { docid }) ?? NO_ENVELOPE;
   }
 
   /** Counts places of a message that opened (1) or ended (-1). */
   opened(docid: number, change: 1 | -1): void {
-    this.connection.statement(ADD_OPEN).run({ docid, change });
+    this.connection.run(ADD_OPEN, { docid, change });
   }
 
   /** What the index says about the message is not complete any more. */
   dueAgain(docid: number): void {
-    this.connection.statement(DUE_AGAIN).run({ docid });
+    this.connection.run(DUE_AGAIN, { docid });
   }
 
   /** Writes the records that no fact of the batch used; one of a known message repairs it. */
   finish(): void {
     for (const [id, { size, position }] of this.#arrived) {
-      const known = this.connection.statement(FIND).get({ hash: Buffer.from(id, 'hex') });
+      const known = this.connection.get(FIND, { hash: Buffer.from(id, 'hex') });
       this.#put(RECORD_MESSAGE, id, size, position, null);
       if (known !== undefined && known.docid !== null) this.dueAgain(known.docid);
     }
@@ -265,7 +213,7 @@ export class FoldedMessages {
   missing(kind: 'message' | 'blob', hash: string, size: number): void {
     const key = { kind: kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB };
     const bytes = Buffer.from(hash, 'hex');
-    const known = this.connection.statement(KNOWN).get({ ...key, hash: bytes });
+    const known = this.connection.get(KNOWN, { ...key, hash: bytes });
     this.#put(key.kind, hash, known?.size ?? size, undefined, known?.docid ?? null);
   }
 
@@ -284,12 +232,12 @@ export class FoldedMessages {
   }
 
   #dateOf(docid: number): number | null {
-    return this.connection.statement(GET).get({ docid })?.date ?? null;
+    return this.connection.get(GET, { docid })?.date ?? null;
   }
 
   /** False when a record has these bytes already. */
   #added(hash: Buffer, size: number, docid: number, arrived: Arrived | undefined): boolean {
-    const { changes } = this.connection.statement(ADD_RECORD).run({
+    const { changes } = this.connection.run(ADD_RECORD, {
       hash,
       size: arrived?.size ?? size,
       segment: arrived?.position.segment ?? null,
@@ -316,7 +264,7 @@ export class FoldedMessages {
     position: Position | undefined,
     docid: number | null,
   ): void {
-    this.connection.statement(PUT_RECORD).run({
+    this.connection.run(PUT_RECORD, {
       kind,
       hash: Buffer.from(hash, 'hex'),
       size,

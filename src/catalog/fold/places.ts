@@ -1,36 +1,29 @@
-import { canonicalJson, type Fact } from '../../archive/format/facts.ts';
+import { canonicalJson } from '../../archive/format/facts.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
-import type { Place } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
-import { query } from '../query.ts';
-import type { FlagSets, StoredFlagSet } from './flag-sets.ts';
-import type { FoldedFolders } from './folders.ts';
+import type { FlagSets, StoredFlagSet } from '../flag-sets.ts';
+import { named, query, type Row } from '../query.ts';
+import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 import { envelopeOf, type FoldedMessages, moment } from './messages.ts';
 
-type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
-
-interface Uid {
-  readonly folder: number;
-  readonly generation: number;
-  readonly uid: number;
-}
+/** What a place's row is read for. */
+const FOUND = [
+  'id',
+  'folder_id',
+  'docid',
+  'from_commit',
+  'to_commit',
+  'flag_set',
+  'date',
+  'reason',
+] as const;
+type PlaceRow = Pick<Row<'places'>, (typeof FOUND)[number]>;
 
 const FIND = query<Uid>()((db, p) =>
   db
     .selectFrom('places')
-    .select([
-      'id',
-      'folder_id',
-      'docid',
-      'from_commit',
-      'to_commit',
-      'flag_set',
-      'date',
-      'assumed',
-      'held',
-      'reason',
-    ])
-    .where('folder_id', '=', p.folder)
+    .select(FOUND)
+    .where('folder_id', '=', p.folder_id)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid)
     // A uid whose message was replaced has several rows; the last is the one that facts speak of.
@@ -38,72 +31,32 @@ const FIND = query<Uid>()((db, p) =>
     .limit((eb) => eb.lit(1)),
 );
 
-interface NewPlace {
-  readonly docid: number;
-  readonly commit: number;
-  readonly flagSet: number;
-  readonly marks: number;
-  readonly fingerprint: Buffer;
-  readonly date: number | null;
-  readonly assumed: number;
-}
+type NewPlace = Uid &
+  Pick<
+    Row<'places'>,
+    'docid' | 'from_commit' | 'flag_set' | 'marks' | 'fingerprint' | 'date' | 'assumed'
+  >;
 
-const ADD = query<Uid & NewPlace>()((db, p) =>
+const ADD = query<NewPlace>()((db, p) =>
   db.insertInto('places').values({
-    folder_id: p.folder,
-    generation: p.generation,
-    uid: p.uid,
-    docid: p.docid,
-    from_commit: p.commit,
-    to_commit: null,
-    first_commit: p.commit,
-    flag_set: p.flagSet,
-    marks: p.marks,
-    fingerprint: p.fingerprint,
-    date: p.date,
-    assumed: p.assumed,
-    held: 0,
-    reason: null,
+    ...named(p, 'folder_id', 'generation', 'uid', 'docid', 'from_commit', 'flag_set'),
+    ...named(p, 'marks', 'fingerprint', 'date', 'assumed'),
+    ...{ first_commit: p.from_commit, to_commit: null, held: 0, reason: null },
   }),
 );
 const REPLACE = query<{ id: number } & NewPlace>()((db, p) =>
   db
     .updateTable('places')
     .set({
-      docid: p.docid,
-      from_commit: p.commit,
-      to_commit: null,
-      flag_set: p.flagSet,
-      marks: p.marks,
-      fingerprint: p.fingerprint,
-      date: p.date,
-      assumed: p.assumed,
-      held: 0,
-      reason: null,
+      ...named(p, 'docid', 'from_commit', 'flag_set', 'marks', 'fingerprint', 'date', 'assumed'),
+      ...{ to_commit: null, held: 0, reason: null },
     })
     .where('id', '=', p.id),
 );
-const ADD_SPAN = query<{
-  place: number;
-  folder: number;
-  docid: number;
-  from: number;
-  to: number;
-  flagSet: number;
-  date: number | null;
-  resumed: number | null;
-  reason: string | null;
-}>()((db, p) =>
+const ADD_SPAN = query<Omit<Row<'spans'>, 'id'>>()((db, p) =>
   db.insertInto('spans').values({
-    place_id: p.place,
-    folder_id: p.folder,
-    docid: p.docid,
-    from_commit: p.from,
-    to_commit: p.to,
-    flag_set: p.flagSet,
-    date: p.date,
-    resumed: p.resumed,
-    reason: p.reason,
+    ...named(p, 'place_id', 'folder_id', 'docid', 'from_commit', 'to_commit'),
+    ...named(p, 'flag_set', 'date', 'resumed', 'reason'),
   }),
 );
 const SET_FLAGS = query<{ id: number; commit: number; flagSet: number; marks: number }>()((db, p) =>
@@ -149,31 +102,15 @@ const IN_MAILBOX = query<{ docid: number; mailbox: number }>()((db, p) =>
 const UNFORGET = query<Uid>()((db, p) =>
   db
     .deleteFrom('forgotten')
-    .where('folder_id', '=', p.folder)
+    .where('folder_id', '=', p.folder_id)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid),
 );
-const ADD_EVENT = query<Uid & { commit: number; event: string; detail: string }>()((db, p) =>
-  db.insertInto('events').values({
-    commit_number: p.commit,
-    folder_id: p.folder,
-    generation: p.generation,
-    uid: p.uid,
-    event: p.event,
-    detail: p.detail,
-  }),
+const ADD_EVENT = query<Omit<Row<'events'>, 'id'>>()((db, p) =>
+  db
+    .insertInto('events')
+    .values(named(p, 'commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail')),
 );
-
-interface PlaceRow {
-  readonly id: number;
-  readonly folder_id: number;
-  readonly docid: number;
-  readonly from_commit: number;
-  readonly to_commit: number | null;
-  readonly flag_set: number;
-  readonly date: number | null;
-  readonly reason: string | null;
-}
 
 /**
  * Places in the fold. Each method returns false for a fact that names an unknown place, which only a damaged log
@@ -190,7 +127,7 @@ export class FoldedPlaces {
   appeared(fact: FactOf<'appeared'>, commit: number): boolean {
     const { listing } = fact;
     const { folder, first } = this.folders.ofArrival(fact, commit);
-    const key = { folder: folder.id, generation: fact.generation, uid: fact.uid };
+    const key = { folder_id: folder.id, generation: fact.generation, uid: fact.uid };
     const { docid, date, added } = this.messages.docidOf(
       fact.message,
       fact.size,
@@ -203,16 +140,20 @@ export class FoldedPlaces {
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
     const flags = this.flagSets.of(listing.flags);
     const received = moment(listing.date);
+    // Not spread: every message of a log comes by here.
     const row = {
+      folder_id: folder.id,
+      generation: fact.generation,
+      uid: fact.uid,
       docid,
-      commit,
-      flagSet: flags.id,
+      from_commit: commit,
+      flag_set: flags.id,
       marks: flags.marks,
       fingerprint: Buffer.from(fingerprint(listing), 'hex'),
       date: received === date ? null : received,
       assumed: fact.assumedFrom === undefined ? 0 : 1,
     };
-    const opened = this.#arrive(key, first ? undefined : this.#find(key), row, flags);
+    const opened = this.#arrive(first ? undefined : this.#find(key), row, flags);
     // A row that was made here counts this place already.
     if (opened && !added) this.messages.opened(docid, 1);
     if (fact.accepted !== undefined || fact.assumedFrom !== undefined)
@@ -224,23 +165,23 @@ export class FoldedPlaces {
   }
 
   flags(fact: FactOf<'flags'>, commit: number): boolean {
-    const place = this.#find(this.#key(fact, commit));
+    const place = this.#find(this.folders.uidOf(fact, commit));
     if (place === undefined || place.to_commit !== null) return false;
     this.#setFlags(place, this.flagSets.of(fact.flags), commit);
     return true;
   }
 
   ended(fact: FactOf<'ended'>, commit: number): boolean {
-    const key = this.#key(fact, commit);
+    const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined || place.to_commit !== null)
-      return this.connection.statement(UNFORGET).run(key).changes > 0;
+      return this.connection.run(UNFORGET, key).changes > 0;
     this.#end(place, commit, fact.reason);
     return true;
   }
 
   reopened(fact: FactOf<'reopened'>, commit: number): boolean {
-    const key = this.#key(fact, commit);
+    const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined) return false;
     const flags = this.flagSets.of(fact.flags);
@@ -248,25 +189,28 @@ export class FoldedPlaces {
     if (place.to_commit === null) this.#setFlags(place, flags, commit);
     else {
       this.#keepSpan(place, place.to_commit, commit);
-      this.connection
-        .statement(SET_FLAGS)
-        .run({ id: place.id, commit, flagSet: flags.id, marks: flags.marks });
+      this.connection.run(SET_FLAGS, {
+        id: place.id,
+        commit,
+        flagSet: flags.id,
+        marks: flags.marks,
+      });
       this.messages.opened(place.docid, 1);
     }
     return true;
   }
 
   held(fact: FactOf<'held'>, commit: number): boolean {
-    const key = this.#key(fact, commit);
+    const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined || place.to_commit !== null) return false;
-    this.connection.statement(SET_HELD).run({ id: place.id, held: fact.held ? 1 : 0 });
+    this.connection.run(SET_HELD, { id: place.id, held: fact.held ? 1 : 0 });
     this.#event(key, commit, 'held', { held: fact.held });
     return true;
   }
 
   verified(fact: FactOf<'verified'>, commit: number): boolean {
-    const key = this.#key(fact, commit);
+    const key = this.folders.uidOf(fact, commit);
     const place = this.#find(key);
     if (place === undefined) return false;
     // A wrong guess had the same fingerprint, so what was listed holds for the right message as well.
@@ -278,9 +222,9 @@ export class FoldedPlaces {
       commit,
       0,
     );
-    this.connection.statement(SET_VERIFIED).run({ id: place.id, docid });
+    this.connection.run(SET_VERIFIED, { id: place.id, docid });
     if (docid !== place.docid) {
-      this.connection.statement(CORRECT_SPANS).run({ id: place.id, wrong: place.docid, docid });
+      this.connection.run(CORRECT_SPANS, { id: place.id, wrong: place.docid, docid });
       if (place.to_commit === null) {
         this.messages.opened(place.docid, -1);
         this.messages.opened(docid, 1);
@@ -292,73 +236,54 @@ export class FoldedPlaces {
   }
 
   #find(key: Uid) {
-    return this.connection.statement(FIND).get(key);
-  }
-
-  #key(place: Place, commit: number): Uid {
-    const folder = this.folders.ofPlace(place, commit);
-    return { folder: folder.id, generation: place.generation, uid: place.uid };
+    return this.connection.get(FIND, key);
   }
 
   #isInMailbox(docid: number, mailbox: number): boolean {
-    return this.connection.statement(IN_MAILBOX).get({ docid, mailbox }) !== undefined;
+    return this.connection.get(IN_MAILBOX, { docid, mailbox }) !== undefined;
   }
 
   #setFlags(place: PlaceRow, flags: StoredFlagSet, commit: number): void {
     if (flags.id === place.flag_set) return;
     this.#keepSpan(place, commit, null);
-    this.connection
-      .statement(SET_FLAGS)
-      .run({ id: place.id, commit, flagSet: flags.id, marks: flags.marks });
+    this.connection.run(SET_FLAGS, { id: place.id, commit, flagSet: flags.id, marks: flags.marks });
   }
 
   /** False when the message stood there already. */
-  #arrive(key: Uid, before: PlaceRow | undefined, row: NewPlace, flags: StoredFlagSet): boolean {
+  #arrive(before: PlaceRow | undefined, row: NewPlace, flags: StoredFlagSet): boolean {
     if (before !== undefined && before.docid === row.docid) {
       if (before.to_commit === null) {
-        this.#setFlags(before, flags, row.commit);
+        this.#setFlags(before, flags, row.from_commit);
         if (row.assumed === 0)
-          this.connection.statement(SET_VERIFIED).run({ id: before.id, docid: row.docid });
+          this.connection.run(SET_VERIFIED, { id: before.id, docid: row.docid });
         return false;
       }
-      this.#keepSpan(before, before.to_commit, row.commit);
-      this.connection.statement(REPLACE).run({ id: before.id, ...row });
+      this.#keepSpan(before, before.to_commit, row.from_commit);
+      this.connection.run(REPLACE, { id: before.id, ...row });
     } else {
       // Another message at a uid that is taken: the one that stood there has ended, and keeps its row.
       if (before !== undefined && before.to_commit === null)
-        this.#end(before, row.commit, 'replaced');
-      // Not spread: every message of a log comes by here.
-      this.connection.statement(ADD).run({
-        folder: key.folder,
-        generation: key.generation,
-        uid: key.uid,
-        docid: row.docid,
-        commit: row.commit,
-        flagSet: row.flagSet,
-        marks: row.marks,
-        fingerprint: row.fingerprint,
-        date: row.date,
-        assumed: row.assumed,
-      });
+        this.#end(before, row.from_commit, 'replaced');
+      this.connection.run(ADD, row);
     }
     return true;
   }
 
   #end(place: PlaceRow, commit: number, reason: string): void {
-    this.connection.statement(END).run({ id: place.id, commit, reason });
+    this.connection.run(END, { id: place.id, commit, reason });
     this.messages.opened(place.docid, -1);
   }
 
   #keepSpan(place: PlaceRow, to: number, resumed: number | null): void {
     // Began and closed within one commit: no moment ever saw it, unless as ended, until it came back later.
     if (place.from_commit === to && (resumed === null || resumed === to)) return;
-    this.connection.statement(ADD_SPAN).run({
-      place: place.id,
-      folder: place.folder_id,
+    this.connection.run(ADD_SPAN, {
+      place_id: place.id,
+      folder_id: place.folder_id,
       docid: place.docid,
-      from: place.from_commit,
-      to,
-      flagSet: place.flag_set,
+      from_commit: place.from_commit,
+      to_commit: to,
+      flag_set: place.flag_set,
       date: place.date,
       resumed,
       reason: place.reason,
@@ -366,8 +291,11 @@ export class FoldedPlaces {
   }
 
   #event(key: Uid, commit: number, event: string, detail: unknown): void {
-    this.connection
-      .statement(ADD_EVENT)
-      .run({ ...key, commit, event, detail: canonicalJson(detail) });
+    this.connection.run(ADD_EVENT, {
+      ...key,
+      commit_number: commit,
+      event,
+      detail: canonicalJson(detail),
+    });
   }
 }

@@ -1,34 +1,24 @@
-import type { Fact } from '../../archive/format/facts.ts';
-import type { Place } from '../../mail/words.ts';
 import { dropAttachments } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
-import { query } from '../query.ts';
+import { named, query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import { leaveThreads } from '../threads.ts';
-import type { FoldedFolders } from './folders.ts';
+import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 import type { FoldedMessages } from './messages.ts';
 
-interface Uid {
-  readonly folder: number;
-  readonly generation: number;
-  readonly uid: number;
-}
-
-type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
-
-const TOMBSTONE = query<{ id: Buffer; reason: string; commit: number }>()((db, p) =>
+const TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
   db
     .insertInto('tombstones')
-    .values({ id: p.id, reason: p.reason, commit_number: p.commit })
+    .values(named(p, 'id', 'reason', 'commit_number'))
     .onConflict((conflict) =>
       // It was purged, came back, and was purged again.
-      conflict.column('id').doUpdateSet({ reason: p.reason, commit_number: p.commit }),
+      conflict.column('id').doUpdateSet(named(p, 'reason', 'commit_number')),
     ),
 );
-const KNOWN_TOMBSTONE = query<{ id: Buffer; reason: string; commit: number }>()((db, p) =>
+const KNOWN_TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
   db
     .insertInto('tombstones')
-    .values({ id: p.id, reason: p.reason, commit_number: p.commit })
+    .values(named(p, 'id', 'reason', 'commit_number'))
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
 const FIND = query<{ id: Buffer }>()((db, p) =>
@@ -47,7 +37,7 @@ const PLACES = query<{ docid: number }>()((db, p) =>
 const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
   db
     .insertInto('forgotten')
-    .values({ folder_id: p.folder, generation: p.generation, uid: p.uid, id: p.id })
+    .values(named(p, 'folder_id', 'generation', 'uid', 'id'))
     .onConflict((conflict) =>
       conflict.columns(['folder_id', 'generation', 'uid']).doUpdateSet({ id: p.id }),
     ),
@@ -55,14 +45,14 @@ const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
 const DROP_EVENTS = query<Uid>()((db, p) =>
   db
     .deleteFrom('events')
-    .where('folder_id', '=', p.folder)
+    .where('folder_id', '=', p.folder_id)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid),
 );
 const DROP_QUARANTINE = query<Uid>()((db, p) =>
   db
     .deleteFrom('quarantine')
-    .where('folder_id', '=', p.folder)
+    .where('folder_id', '=', p.folder_id)
     .where('generation', '=', p.generation)
     .where('uid', '=', p.uid),
 );
@@ -115,17 +105,17 @@ export class FoldedPurges {
 
   purged(fact: FactOf<'purged'>, commit: number): void {
     const id = Buffer.from(fact.message, 'hex');
-    const tombstone = { id, reason: fact.reason, commit };
-    if (fact.again === true) this.connection.statement(KNOWN_TOMBSTONE).run(tombstone);
+    const tombstone = { id, reason: fact.reason, commit_number: commit };
+    if (fact.again === true) this.connection.run(KNOWN_TOMBSTONE, tombstone);
     else {
-      this.connection.statement(TOMBSTONE).run(tombstone);
+      this.connection.run(TOMBSTONE, tombstone);
       this.#removed(id, fact.blobs ?? []);
     }
-    for (const place of fact.ended ?? []) this.#clear(this.#key(place, commit));
+    for (const place of fact.ended ?? []) this.#clear(this.folders.uidOf(place, commit));
     for (const place of fact.places ?? []) {
-      const key = this.#key(place, commit);
+      const key = this.folders.uidOf(place, commit);
       this.#clear(key);
-      this.connection.statement(FORGET_PLACE).run({ ...key, id });
+      this.connection.run(FORGET_PLACE, { ...key, id });
     }
   }
 
@@ -140,40 +130,35 @@ export class FoldedPurges {
   }
 
   #removed(id: Buffer, blobs: readonly string[]): void {
-    const docid = this.connection.statement(FIND).get({ id })?.docid ?? null;
+    const docid = this.connection.get(FIND, { id })?.docid ?? null;
     if (docid !== null) this.#drop(docid);
-    this.connection.statement(DROP_RECORD).run({ kind: RECORD_MESSAGE, hash: id });
+    this.connection.run(DROP_RECORD, { kind: RECORD_MESSAGE, hash: id });
     for (const blob of blobs) {
       const hash = Buffer.from(blob, 'hex');
-      this.connection.statement(DROP_RECORD).run({ kind: RECORD_BLOB, hash });
+      this.connection.run(DROP_RECORD, { kind: RECORD_BLOB, hash });
     }
-  }
-
-  #key(place: Place, commit: number): Uid {
-    const { generation, uid } = place;
-    return { folder: this.folders.ofPlace(place, commit).id, generation, uid };
   }
 
   /** Rows that came of facts about a place and not of the message. */
   #clear(key: Uid): void {
-    this.connection.statement(DROP_EVENTS).run(key);
-    this.connection.statement(DROP_QUARANTINE).run(key);
+    this.connection.run(DROP_EVENTS, key);
+    this.connection.run(DROP_QUARANTINE, key);
   }
 
   #drop(docid: number): void {
-    for (const place of this.connection.statement(PLACES).all({ docid })) {
-      this.#clear({ folder: place.folder_id, generation: place.generation, uid: place.uid });
-      this.connection.statement(DROP_SPANS_OF_PLACE).run({ place: place.id });
+    for (const place of this.connection.all(PLACES, { docid })) {
+      this.#clear(place);
+      this.connection.run(DROP_SPANS_OF_PLACE, { place: place.id });
     }
-    this.connection.statement(DROP_SPANS).run({ docid });
-    this.connection.statement(DROP_PLACES).run({ docid });
+    this.connection.run(DROP_SPANS, { docid });
+    this.connection.run(DROP_PLACES, { docid });
     // What was forgotten must not be unpacked again from a page that was freed.
-    this.connection.statement(BLANK_TEXT).run({ docid });
-    this.connection.statement(DROP_TEXT).run({ docid });
+    this.connection.run(BLANK_TEXT, { docid });
+    this.connection.run(DROP_TEXT, { docid });
     this.#leaving.push(docid);
     dropAttachments(this.connection, docid);
-    this.connection.statement(DROP_TERMS).run({ docid });
-    const row = this.connection.statement(DROP_MESSAGE).get({ docid });
+    this.connection.run(DROP_TERMS, { docid });
+    const row = this.connection.get(DROP_MESSAGE, { docid });
     if (row !== undefined) this.messages.dropped(row.size);
   }
 }

@@ -4,12 +4,13 @@ import { ftsString } from '../../search/fts-text.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
 import { type ListedAttachment, unpackList } from '../attachment-lists.ts';
 import { attachmentTexts } from '../attachment-texts.ts';
-import { unpackText } from '../cached-text.ts';
 import type { Connection } from '../connection.ts';
 import type { FolderName } from '../folder-names.ts';
+import { senderOf } from '../messages.ts';
 import { isoTime } from '../moments.ts';
+import { unpackText } from '../packed-text.ts';
 import type { PlaceQueries } from '../places.ts';
-import { query } from '../query.ts';
+import { query, type Row } from '../query.ts';
 import type { AsOf } from './sql.ts';
 
 /** An attachment of a hit in whose text something sought stands. */
@@ -49,7 +50,7 @@ export function attachmentMatcher(
   if (words.length === 0 || strings.length === 0) return () => [];
   const expression = `att_text : (${strings.join(' OR ')})`;
   const indexed = (docid: number): boolean => {
-    if (connection.statement(HAS_ANY).get({ docid }) === undefined) return false;
+    if (connection.get(HAS_ANY, { docid }) === undefined) return false;
     return [...connection.text(IN_ATTACHMENTS, [expression, BigInt(docid)])].length > 0;
   };
   return (docid) => {
@@ -150,14 +151,11 @@ const SPANS = query<{ docid: number }>()((db, p) =>
     .where('s.docid', '=', p.docid),
 );
 
-interface PlaceRow {
-  readonly id: number;
-  readonly folder_id: number;
-  readonly uid: number;
-  readonly flag_set: number;
-  readonly date: number | null;
-  readonly from_commit: number;
-  readonly to_commit: number | null;
+interface PlaceRow
+  extends Pick<
+    Row<'places'>,
+    'id' | 'folder_id' | 'uid' | 'flag_set' | 'date' | 'from_commit' | 'to_commit'
+  > {
   readonly first_seen: number;
   readonly ended_at: number | null;
 }
@@ -180,9 +178,11 @@ export function hitReader(
     return known;
   };
   return (docid) => {
-    const row = connection.statement(MESSAGE).get({ docid });
+    const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
-    const shown = (asOf === null ? placesNow : placesAt)(connection, docid, asOf ?? 0);
+    const shown = inOrder(
+      asOf === null ? connection.all(PLACES, { docid }) : placesAt(connection, docid, asOf),
+    );
     const hitPlaces = shown.map((place): HitPlace => {
       const name = names.get(place.folder_id);
       return {
@@ -205,10 +205,7 @@ export function hitReader(
       ...first,
       size: row.size,
       subject: row.subject,
-      from:
-        row.sender_name === null && row.sender_address === null
-          ? null
-          : { name: row.sender_name ?? '', address: row.sender_address ?? '' },
+      from: senderOf(row),
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
@@ -230,24 +227,18 @@ function inOrder(rows: readonly PlaceRow[]): PlaceRow[] {
   );
 }
 
-function placesNow(connection: Connection, docid: number): PlaceRow[] {
-  return inOrder(connection.statement(PLACES).all({ docid }));
-}
-
 /** Every place as it was: its interval at the commit, or the last one before. */
 function placesAt(connection: Connection, docid: number, commit: number): PlaceRow[] {
   const intervals = [
-    ...connection.statement(PLACES).all({ docid }),
-    ...connection.statement(SPANS).all({ docid }),
+    ...connection.all(PLACES, { docid }),
+    ...connection.all(SPANS, { docid }),
   ].filter((row) => row.from_commit <= commit);
   const last = new Map<number, PlaceRow>();
   for (const row of intervals) {
     const known = last.get(row.id);
     if (known === undefined || row.from_commit >= known.from_commit) last.set(row.id, row);
   }
-  return inOrder(
-    [...last.values()].map((row) =>
-      row.to_commit === null || row.to_commit > commit ? { ...row, ended_at: null } : row,
-    ),
+  return [...last.values()].map((row) =>
+    row.to_commit === null || row.to_commit > commit ? { ...row, ended_at: null } : row,
   );
 }

@@ -3,15 +3,15 @@ import { specialUseCalled } from '../../mail/name-selection.ts';
 import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
 import { nearest } from '../../names/nearest.ts';
 import type { SearchNode, State, TextField, TextNode } from '../../search/ast.ts';
-import { ftsString } from '../../search/fts-text.ts';
 import {
+  ftsString,
   listTokens,
   mailboxToken,
   mimeTokens,
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
-} from '../../search/meta-tokens.ts';
-import { MARK } from '../flag-marks.ts';
+} from '../../search/fts-text.ts';
+import { type FlagSetRow, MARK } from '../flag-sets.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
 import { threadNode } from '../threads.ts';
 import type { Formula, PlaceCondition } from './formula.ts';
@@ -19,11 +19,7 @@ import type { Formula, PlaceCondition } from './formula.ts';
 /** What names in a query stand for in this archive. */
 export interface Names {
   readonly folders: ReadonlyMap<number, FolderName>;
-  flagSets(): readonly {
-    readonly id: number;
-    readonly flags: readonly string[];
-    readonly marks: number;
-  }[];
+  flagSets(): readonly FlagSetRow[];
   /** Docids of the messages whose id begins so. */
   byIdPrefix(prefix: string): readonly number[];
   /** The thread of a message, and the one that a Message-ID is in. */
@@ -280,7 +276,7 @@ function mailbox(
 
 function flagged(
   names: Names,
-  fits: (set: { readonly flags: readonly string[]; readonly marks: number }) => boolean,
+  fits: (set: FlagSetRow) => boolean,
   indexed: PlaceCondition['indexed'] = null,
 ): Formula {
   const flagSets = names

@@ -47,120 +47,103 @@ export interface SearchPlan {
 /** What prefixes of ids stand for. */
 export type IdLookup = (prefix: string) => readonly number[];
 
-/**
- * Searches everything ever seen, in one read transaction.
- *
- * @throws `search-too-complex`
- */
-export function search(
-  connection: Connection,
-  places: Pick<PlaceQueries, 'flags'>,
-  ids: IdLookup,
-  request: SearchRequest,
-): SearchResult {
-  return connection.snapshot(() => {
-    const { drives, unknown, asOf, names } = prepared(connection, ids, request);
-    const read = hitReader(connection, places, names, request.node, asOf);
-    const hits: SearchHit[] = [];
-    for (const docid of docids(connection, drives, request, asOf)) {
-      if (hits.length >= request.limit) break;
-      const hit = read(docid);
-      if (hit !== undefined) hits.push(hit);
-    }
-    return { hits, unknown };
-  });
-}
-
 /** How many messages a query finds; at least so many where counting was given up. */
 export interface HitCount {
   readonly count: number;
   readonly complete: boolean;
 }
 
-/** Returns how many messages a query finds in all. */
-export function countHits(connection: Connection, ids: IdLookup, request: CountRequest): number {
-  return countHitsWhile(connection, ids, request, () => true).count;
-}
-
-/**
- * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each hit
- * where few messages can be hits.
- */
-export function countHitsWhile(
-  connection: Connection,
-  ids: IdLookup,
-  request: CountRequest,
-  mayContinue: () => boolean,
-): HitCount {
-  return connection.snapshot(() => {
-    const { drives, asOf } = prepared(connection, ids, request);
-    const [only] = drives;
-    if (only === undefined) return { count: 0, complete: true };
-    const byIndex = drives.length === 1 ? counted(only.conjunct, asOf) : undefined;
-    if (byIndex !== undefined)
-      for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
-        return { count: n, complete: true };
-    if (!isSparse(connection, drives, 'newest'))
-      return setsOf(connection, drives, asOf).countWhile(mayContinue);
-    let count = 0;
-    for (const _ of walkDrives(connection, drives, 'newest', asOf)) {
-      count += 1;
-      if (!mayContinue()) return { count, complete: false };
-    }
-    return { count, complete: true };
-  });
-}
-
-/** Yields the docids of all messages that a query finds, newest first. Reads as the caller takes them. */
-export function* foundDocids(
-  connection: Connection,
-  ids: IdLookup,
-  request: CountRequest,
-): Generator<number, void, undefined> {
-  const { drives, asOf } = prepared(connection, ids, request);
-  yield* walkDrives(connection, drives, 'newest', asOf);
+/** Searches of everything ever seen; each may throw `search-too-complex`. */
+export interface SearchQueries {
+  /** Finds messages, in one read transaction. */
+  search(request: SearchRequest): SearchResult;
+  /** How many messages a query finds in all. */
+  countHits(request: CountRequest): number;
+  /**
+   * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each
+   * hit where few messages can be hits.
+   */
+  countHitsWhile(request: CountRequest, mayContinue: () => boolean): HitCount;
+  /** The docids of all messages that a query finds, newest first. Reads as the caller takes them. */
+  foundDocids(request: CountRequest): IterableIterator<number>;
+  /** The ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
+  foundIds(request: SearchRequest): IterableIterator<MessageId>;
+  /** How a search would be run. */
+  explainSearch(request: SearchRequest): SearchPlan;
 }
 
 const ID = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('id').where('docid', '=', p.docid),
 );
 
-/** Yields the ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
-export function* foundIds(
+export function searchQueries(
   connection: Connection,
+  places: Pick<PlaceQueries, 'flags'>,
   ids: IdLookup,
-  request: SearchRequest,
-): Generator<MessageId, void, undefined> {
-  const { drives, asOf } = prepared(connection, ids, request);
-  let left = request.limit;
-  for (const docid of docids(connection, drives, request, asOf)) {
-    if (left <= 0) return;
-    const row = connection.statement(ID).get({ docid });
-    if (row === undefined) continue;
-    left -= 1;
-    yield row.id.toString('hex');
-  }
-}
-
-/** How a search would be run. */
-export function explainSearch(
-  connection: Connection,
-  ids: IdLookup,
-  request: SearchRequest,
-): SearchPlan {
-  const { drives, unknown, asOf } = prepared(connection, ids, request);
-  const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
-  if (!isWalked(connection, drives, direction))
-    return {
-      unknown,
-      drives: [{ driver: 'sets', sql: setsOf(connection, drives, asOf).lists().map(shown) }],
-    };
+): SearchQueries {
+  const countHitsWhile: SearchQueries['countHitsWhile'] = (request, mayContinue) =>
+    connection.snapshot(() => {
+      const { drives, asOf } = prepared(connection, ids, request);
+      const [only] = drives;
+      if (only === undefined) return { count: 0, complete: true };
+      const byIndex = drives.length === 1 ? counted(only.conjunct, asOf) : undefined;
+      if (byIndex !== undefined)
+        for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
+          return { count: n, complete: true };
+      if (!isSparse(connection, drives, 'newest'))
+        return setsOf(connection, drives, asOf).countWhile(mayContinue);
+      let count = 0;
+      for (const _ of walkDrives(connection, drives, 'newest', asOf)) {
+        count += 1;
+        if (!mayContinue()) return { count, complete: false };
+      }
+      return { count, complete: true };
+    });
   return {
-    unknown,
-    drives: drives.map(({ conjunct, driver, stretch }) => ({
-      driver: driver.by === 'both' ? `match and ${driver.rare.by}` : driver.by,
-      sql: walks({ ...conjunct, ...stretch }, driver, direction, asOf).map(shown),
-    })),
+    search: (request) =>
+      connection.snapshot(() => {
+        const { drives, unknown, asOf, names } = prepared(connection, ids, request);
+        const read = hitReader(connection, places, names, request.node, asOf);
+        const hits: SearchHit[] = [];
+        for (const docid of docids(connection, drives, request, asOf)) {
+          if (hits.length >= request.limit) break;
+          const hit = read(docid);
+          if (hit !== undefined) hits.push(hit);
+        }
+        return { hits, unknown };
+      }),
+    countHits: (request) => countHitsWhile(request, () => true).count,
+    countHitsWhile,
+    *foundDocids(request) {
+      const { drives, asOf } = prepared(connection, ids, request);
+      yield* walkDrives(connection, drives, 'newest', asOf);
+    },
+    *foundIds(request) {
+      const { drives, asOf } = prepared(connection, ids, request);
+      let left = request.limit;
+      for (const docid of docids(connection, drives, request, asOf)) {
+        if (left <= 0) return;
+        const row = connection.get(ID, { docid });
+        if (row === undefined) continue;
+        left -= 1;
+        yield row.id.toString('hex');
+      }
+    },
+    explainSearch(request) {
+      const { drives, unknown, asOf } = prepared(connection, ids, request);
+      const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
+      if (!isWalked(connection, drives, direction)) {
+        const sql = setsOf(connection, drives, asOf).lists().map(shown);
+        return { unknown, drives: [{ driver: 'sets', sql }] };
+      }
+      return {
+        unknown,
+        drives: drives.map(({ conjunct, driver, stretch }) => ({
+          driver: driver.by === 'both' ? `match and ${driver.rare.by}` : driver.by,
+          sql: walks({ ...conjunct, ...stretch }, driver, direction, asOf).map(shown),
+        })),
+      };
+    },
   };
 }
 

@@ -6,7 +6,7 @@ import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { readAttachments } from '../../indexer/attachment-texts.ts';
-import { catchUp } from '../../indexer/catch-up.ts';
+import { catchUp } from '../../indexer/fold-log.ts';
 import { createIndexer } from '../../indexer/indexer.ts';
 import { withExtractors } from '../rebuild.ts';
 

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/format/layout.ts';
+import { type ArchiveCodec, DEFAULT_CODEC } from '../../archive/format/stored-payload.ts';
 import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
-import { type ArchiveCodec, DEFAULT_CODEC } from '../../archive/write/compress-payload.ts';
 import { acquireLock } from '../../archive/write/lock.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
@@ -10,7 +10,7 @@ import { type Sealer, sealerOnThread } from '../../archive/write/sealer.ts';
 import { openCatalog, type WritableCatalog } from '../../catalog/catalog.ts';
 import { locateCodec } from '../../config/located-fields.ts';
 import { makeFolders } from '../../disk/make-folders.ts';
-import { catchUp } from '../../indexer/catch-up.ts';
+import { catchUp } from '../../indexer/fold-log.ts';
 import { openState, type StateFile } from '../../state/state-file.ts';
 import type { EngineContext } from '../context.ts';
 import { refuseNetworkFileSystem } from './archive-folder.ts';

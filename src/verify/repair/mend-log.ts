@@ -1,7 +1,7 @@
 import { type FileLayer, openIfFile } from '../../archive/files/file-layer.ts';
+import { genesisHash } from '../../archive/format/headers.ts';
 import { logFolder, segmentPath } from '../../archive/format/layout.ts';
 import { purgedByFooter } from '../../archive/format/sealed-footer.ts';
-import { genesisHash } from '../../archive/format/segment-header.ts';
 import { type IsForgotten, mendSegment } from '../../archive/mend/mend-segment.ts';
 import { openStraightened } from '../../archive/mend/straightened.ts';
 import type { ExpectedCommit } from '../../archive/read/recovery.ts';

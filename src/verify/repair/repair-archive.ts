@@ -9,7 +9,7 @@ import { type ScanEvent, scanLog } from '../../archive/read/scan-log.ts';
 import type { Batch } from '../../archive/write/batch.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
-import { reachedBy } from '../../catalog/reached-by.ts';
+import { reachedBy } from '../../catalog/closed-catalog.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { SegmentChecker } from '../segment-threads.ts';

@@ -1,6 +1,6 @@
 import { realFiles } from '../../../archive/files/real-files.ts';
+import { DEFAULT_CODEC } from '../../../archive/format/stored-payload.ts';
 import { checkFormat } from '../../../archive/read/format-file.ts';
-import { DEFAULT_CODEC } from '../../../archive/write/compress-payload.ts';
 import { locateCodec, locateDataDir } from '../../../config/located-fields.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { type CompactResult, compactArchive, planCompaction } from '../../../engine/compact.ts';

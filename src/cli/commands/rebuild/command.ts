@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { acquireLock } from '../../../archive/write/lock.ts';
-import { reachedBy } from '../../../catalog/reached-by.ts';
+import { reachedBy } from '../../../catalog/closed-catalog.ts';
 import { locateDataDir } from '../../../config/located-fields.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { rebuild } from '../../../engine/rebuild.ts';

@@ -1,5 +1,61 @@
+import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { RECORD_KIND } from './records.ts';
+
+/** Version of the layout of this header. It is not the archive's format: that is in FORMAT, and may be higher. */
+const HEADER_VERSION = 1;
+
+export const SEGMENT_HEADER_BYTES = 64;
+export const ARCHIVE_ID_BYTES = 8;
+
+const SEGMENT_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x53]); // \x89MKS
+
+/** The first 64 bytes of every segment file. */
+export interface SegmentHeader {
+  readonly archiveId: Buffer;
+  readonly segment: number;
+  readonly generation: number;
+  /** The commit before the segment's first batch: number 0 and the genesis hash when there is none. */
+  readonly previousNumber: number;
+  readonly previousHash: string;
+}
+
+/** The hash that stands before an archive's first commit; it binds the chain to this one archive. */
+export function genesisHash(archiveId: Buffer): string {
+  return createHash('sha256').update('mailkeep genesis 1\n').update(archiveId).digest('hex');
+}
+
+/**
+ * Little-endian: magic 4, version u16, generation u16, archive id 8, segment u32, previous commit's number u64 and
+ * hash 32, CRC-32 of the 60 bytes before it.
+ */
+export function encodeSegmentHeader(header: SegmentHeader): Buffer {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
+  SEGMENT_MAGIC.copy(bytes, 0);
+  bytes.writeUInt16LE(HEADER_VERSION, 4);
+  bytes.writeUInt16LE(header.generation, 6);
+  header.archiveId.copy(bytes, 8);
+  bytes.writeUInt32LE(header.segment, 16);
+  bytes.writeBigUInt64LE(BigInt(header.previousNumber), 20);
+  bytes.write(header.previousHash, 28, 'hex');
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, 60)), 60);
+  return bytes;
+}
+
+/** Undefined when the bytes are not an intact header of this format. */
+export function decodeSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
+  if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 4).equals(SEGMENT_MAGIC))
+    return undefined;
+  if (bytes.readUInt32LE(60) !== crc32(bytes.subarray(0, 60))) return undefined;
+  if (bytes.readUInt16LE(4) !== HEADER_VERSION) return undefined;
+  return {
+    archiveId: Buffer.from(bytes.subarray(8, 16)),
+    segment: bytes.readUInt32LE(16),
+    generation: bytes.readUInt16LE(6),
+    previousNumber: Number(bytes.readBigUInt64LE(20)),
+    previousHash: bytes.toString('hex', 28, 60),
+  };
+}
 
 export const RECORD_HEADER_BYTES = 64;
 
@@ -15,8 +71,8 @@ export const CODEC = { none: 0, zlib: 1, reservedForEncryption: 2, zstd: 3 } as 
 /** Set on a record whose payload was removed on purpose: its identity stays, so that the chain still holds. */
 export const FLAG_PURGED = 1;
 
-const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
-const MAGIC_NUMBER = MAGIC.readUInt32LE(0);
+const RECORD_MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]); // \x89MKR
+const RECORD_MAGIC_NUMBER = RECORD_MAGIC.readUInt32LE(0);
 
 /** Where the archive id stands within a record header: what a search for lost records looks for. */
 export const RECORD_ID_OFFSET = 52;
@@ -51,7 +107,7 @@ export function writeRecordHeader(
   space: RecordSpace,
   offset: number,
 ): void {
-  MAGIC.copy(sealed, 0);
+  RECORD_MAGIC.copy(sealed, 0);
   sealed[4] = header.kind;
   sealed[5] = header.codec;
   sealed.writeUInt16LE(header.flags, 6);
@@ -75,7 +131,7 @@ export function readRecordHeader(
   space: RecordSpace,
   offset: number,
 ): RecordHeader | undefined {
-  if (at + RECORD_HEADER_BYTES > source.length || source.readUInt32LE(at) !== MAGIC_NUMBER) {
+  if (at + RECORD_HEADER_BYTES > source.length || source.readUInt32LE(at) !== RECORD_MAGIC_NUMBER) {
     return undefined;
   }
   source.copy(sealed, 0, at, at + 60);

@@ -1,5 +1,7 @@
 import { brotliDecompressSync, constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { catalogError } from '../errors/catalog.ts';
+import type { Connection } from './connection.ts';
+import { query } from './query.ts';
 
 /**
  * Packs text as one zstd frame, without a checksum, whose header states how many bytes it holds.
@@ -79,4 +81,52 @@ function fromBrotli(packed: Buffer, maxBytes: number): Buffer {
   // Most texts pack to more than a quarter: unpacking then takes one step, and hardly more memory than the text.
   const chunkSize = FRAME_BYTES + Math.min(maxBytes, packed.length * 4);
   return brotliDecompressSync(packed, { maxOutputLength: maxBytes, chunkSize });
+}
+
+/** Text kept for snippets: of one message, bytes of UTF-8. What lies beyond is searchable, but shown by no snippet. */
+export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
+
+/**
+ * Packs a message's text, cut to `TEXT_BYTES_PER_MESSAGE`; null for no text.
+ *
+ * Each text is packed by itself: twenty hits then cost twenty times 20 µs wherever they stand, and what is forgotten
+ * goes with its row.
+ */
+export function packText(text: string): Buffer | null {
+  const bytes = cut(Buffer.from(text, 'utf8'));
+  return bytes.length === 0 ? null : packUtf8(bytes, LEVEL);
+}
+
+/**
+ * The level of zstd. Texts of real mail shrink to 0.473 at 26 µs each; level 6 takes them to 0.464 at 43 µs, level 19 to
+ * 0.459 at 300 µs.
+ */
+const LEVEL = 3;
+
+const GET = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('texts').select('text').where('docid', '=', p.docid),
+);
+
+/** The beginning of a message's text: empty where there is none, or none yet. */
+export function cachedText(connection: Connection, docid: number): string {
+  const packed = connection.get(GET, { docid })?.text ?? null;
+  return unpackText(packed, connection.file);
+}
+
+/**
+ * Unpacks what `packText` made.
+ *
+ * @throws `catalog-damaged` for what does not unpack or is longer; a rebuild stores it again
+ */
+export function unpackText(packed: Buffer | null, file: string): string {
+  if (packed === null) return '';
+  return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
+}
+
+/** Cuts UTF-8 at the ceiling, on a character boundary. */
+function cut(bytes: Buffer): Buffer {
+  if (bytes.length <= TEXT_BYTES_PER_MESSAGE) return bytes;
+  let end = TEXT_BYTES_PER_MESSAGE;
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return bytes.subarray(0, end);
 }

@@ -1,4 +1,21 @@
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { openCompared } from './implied.ts';
 import { catalogFile, openForReading } from './open.ts';
+
+/** The commit that an archive's catalog has reached. One that cannot be read vouches for none: the log speaks for itself. */
+export function reachedBy(dir: string) {
+  try {
+    const catalog = openCompared(dir);
+    try {
+      return catalog.reached();
+    } finally {
+      catalog.close();
+    }
+  } catch (error) {
+    if (error instanceof MailkeepError) return undefined;
+    throw error;
+  }
+}
 
 /** The most complaints that are reported; a damaged file has more than anybody reads. */
 const MOST_REPORTED = 20;

@@ -1,0 +1,147 @@
+import { createHash, type Hash } from 'node:crypto';
+import { cutText, withoutNul } from './charsets.ts';
+import type { AttachedDocument, ExtractedAttachment } from './extraction.ts';
+import { isBodyText, isListed, type LeafContent } from './leaf-content.ts';
+import type { LeafInfo } from './leaf-info.ts';
+import type { Leaf, Part, TakeLeaf } from './part-tree.ts';
+
+const MAX_FILENAME_CHARS = 1000;
+
+/** All leaves under a part in the order of the source, each with its depth (the part's own is `depth`). */
+export function* leavesOf<T>(
+  part: Part<T>,
+  depth: number,
+): Iterable<{ readonly leaf: Leaf<T>; readonly depth: number }> {
+  if (part.kind === 'leaf') yield { leaf: part, depth };
+  else for (const child of part.children) yield* leavesOf(child, depth + 1);
+}
+
+/** A leaf as the attachment of this number. */
+export function attachmentOf(
+  { info, content }: Leaf<{ readonly size: number }>,
+  number: number,
+): ExtractedAttachment {
+  return {
+    number,
+    filename: nameOf(info),
+    contentType: info.contentType,
+    size: content.size,
+    inline: info.disposition === 'inline' || (info.disposition === null && info.related),
+    contentId: info.contentId === null ? null : cutText(withoutNul(info.contentId), 998),
+  };
+}
+
+/** The file name as the mail gives it, which may be anything but endless. */
+export function nameOf({ filename }: LeafInfo): string | null {
+  return filename === null ? null : cutText(withoutNul(filename), MAX_FILENAME_CHARS);
+}
+
+/**
+ * How the bytes of an attachment are read as text: `pdf`, `office` (OOXML or ODF), `mail`, or `text`, `html` or
+ * `calendar` with a colon and the charset the mail names (nothing where it names none). Together with the bytes it
+ * decides the text, so that the same attachment in ten messages is read once.
+ */
+export type AttachmentForm = string;
+
+/** Types that tell nothing of what is inside: the file name's ending does. */
+const UNTOLD =
+  /^application\/(?:octet-stream|octetstream|binary|download|force-download|unknown|x-unknown|x-download|x-msdownload|save|file)$/;
+const PDF = /^application\/(?:x-)?pdf$/;
+const OFFICE =
+  /^application\/vnd\.(?:openxmlformats-officedocument\.(?:wordprocessingml|spreadsheetml|presentationml)\.|oasis\.opendocument\.|ms-(?:word|excel|powerpoint)\.\w+\.macroenabled)/;
+const MAIL = /^message\/(?:rfc822|global|news)$/;
+/** Types outside text/ whose bytes are text all the same. */
+const TEXT =
+  /^(?:application\/(?:json|xml|csv|x-csv|x-sh|x-patch|x-ruby|x-python|x-tex|sql|yaml|x-yaml))$/;
+const CALENDAR = /^(?:text|application)\/(?:calendar|ics|x-vcalendar)$/;
+const HTML = /^(?:text\/html|application\/xhtml\+xml)$/;
+
+const BY_ENDING: Readonly<Record<string, string>> = {
+  pdf: 'pdf',
+  ...each(
+    'office',
+    'docx docm dotx xlsx xlsm xltx pptx pptm ppsx potx odt ott ods ots odp otp odg',
+  ),
+  eml: 'mail',
+  ics: 'calendar',
+  ...each('html', 'html htm xhtml'),
+  ...each('text', 'txt text csv tsv md log json xml yaml yml ini diff patch tex vcf'),
+};
+
+/** The form of a leaf that has text to be searched, or null. Types outrank file names. */
+export function attachmentForm({
+  contentType,
+  filename,
+  charset,
+}: LeafInfo): AttachmentForm | null {
+  const type = contentType.toLowerCase();
+  const form = formOf(type) ?? (UNTOLD.test(type) ? byEnding(filename) : null);
+  if (form !== 'text' && form !== 'html' && form !== 'calendar') return form;
+  return `${form}:${(charset ?? '').trim().toLowerCase().slice(0, 40)}`;
+}
+
+function formOf(type: string): string | null {
+  if (PDF.test(type)) return 'pdf';
+  if (OFFICE.test(type)) return 'office';
+  if (MAIL.test(type)) return 'mail';
+  if (CALENDAR.test(type)) return 'calendar';
+  if (HTML.test(type)) return 'html';
+  return type.startsWith('text/') || TEXT.test(type) ? 'text' : null;
+}
+
+function byEnding(filename: string | null): string | null {
+  const ending = /\.([a-z]{2,5})[\s.]*$/i.exec(filename ?? '')?.[1]?.toLowerCase();
+  return ending === undefined ? null : (BY_ENDING[ending] ?? null);
+}
+
+function each(form: string, endings: string): Record<string, string> {
+  return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
+}
+
+/** A message with more of them than this has the rest searched by name only. */
+const MAX_DOCUMENTS = 200;
+
+/** Finds the attachments of a message whose text is to be read later, and hashes their bytes on the way. */
+export class DocumentFinder {
+  readonly #hashes = new Map<LeafContent, { readonly form: string; readonly hash: Hash }>();
+
+  /** As `take`, looking at what passes. */
+  passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
+    return (info) => {
+      const { content, sink } = take(info);
+      // What is a body already is searched as one.
+      const form = isListed(info) && !isBodyText(info) ? attachmentForm(info) : null;
+      if (form === null) return { content, sink };
+      const hash = createHash('sha256');
+      this.#hashes.set(content, { form, hash });
+      return {
+        content,
+        sink: (chunk) => {
+          hash.update(chunk);
+          return sink(chunk);
+        },
+      };
+    };
+  }
+
+  /**
+   * What was found. To be asked for once.
+   *
+   * @param leaves all leaves of the message, in order
+   * @param cut true when the source continues after the last of them
+   */
+  documents(leaves: readonly Leaf<LeafContent>[], cut: boolean): AttachedDocument[] {
+    const listed = leaves.filter(({ info }) => isListed(info));
+    const last = leaves.at(-1);
+    return listed
+      .flatMap((leaf, i): AttachedDocument[] => {
+        const known = this.#hashes.get(leaf.content);
+        if (known === undefined) return [];
+        const whole = !cut || leaf !== last;
+        const { form, hash } = known;
+        const filename = nameOf(leaf.info);
+        return [{ number: i + 1, filename, form, hash: whole ? hash.digest('hex') : null }];
+      })
+      .slice(0, MAX_DOCUMENTS);
+  }
+}

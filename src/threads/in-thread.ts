@@ -1,0 +1,86 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { getHeapStatistics } from 'node:v8';
+import { parentPort, type Transferable } from 'node:worker_threads';
+import { type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
+
+/** The first message of every thread: it has loaded and listens. */
+export const READY = 'ready';
+
+/** What travels from a thread to its host. */
+export type FromThread<Out extends object> = Out | typeof READY;
+
+/** The port of a worker thread to its host, a `WorkerThread` of the same message types. */
+interface ThreadPort<Out extends object> {
+  /** Sends a message; the buffers in `transfer` are given away. */
+  send(message: Out, transfer?: readonly Transferable[]): void;
+  /** Lets the thread end when it has nothing else to do. */
+  close(): void;
+}
+
+/** Listens to the host of this worker thread and reports that the thread has started. Throws on the main thread. */
+export function openThreadPort<In, Out extends object>(
+  receive: (message: In) => void,
+): ThreadPort<Out> {
+  const port = parentPort;
+  if (port === null) throw new Error('runs as a worker thread only');
+  port.on('message', receive);
+  port.postMessage(READY satisfies FromThread<Out>);
+  return {
+    send: (message, transfer = []) => port.postMessage(message, transfer),
+    close: () => port.close(),
+  };
+}
+
+/** What a thread answers: any number of reports, then the job's result or what it threw. */
+export type JobMessage<Result, Report> =
+  | { readonly report: Report }
+  | { readonly result: Result }
+  | { readonly thrown: Thrown };
+
+/** Does the jobs of a `JobPool` on this worker thread. What `work` throws is thrown to whoever asked for the job. */
+export function serveJobs<Job, Result, Report = never>(
+  work: (job: Job, report: (report: Report) => void) => Promise<Result>,
+): void {
+  const port = openThreadPort<Job, JobMessage<Result, Report>>((job) => {
+    work(job, (report) => port.send({ report })).then(
+      (result) => port.send({ result }),
+      (error: unknown) => port.send({ thrown: thrownBy(error) }),
+    );
+  });
+}
+
+/**
+ * Returns whether this thread's heap, buffers included, is larger than that many bytes. V8 keeps the space that one
+ * large message needed for as long as the thread lives, so that a worn thread is better replaced when its work is done.
+ */
+export function isWorn(wornBytes: number): boolean {
+  const { total_heap_size: heap, external_memory: buffers } = getHeapStatistics();
+  return heap + buffers > wornBytes;
+}
+
+type Fail = (error: unknown) => void;
+
+/**
+ * Returns a function that also fails when something is thrown in a callback that nobody waits for, or a rejection that nobody
+ * handles. It is the failure of what set it off; when that is over it is nobody's, and ends neither the thread nor
+ * what is run by then. For a thread that does nothing else: it listens to all uncaught exceptions from now on.
+ */
+export function strayErrors(): <T>(run: () => Promise<T>) => Promise<T> {
+  const origins = new AsyncLocalStorage<Fail>();
+  let current: Fail | undefined;
+  process.on('uncaughtException', (error) => {
+    // Microtasks do not say where they came from, and are as good as at once.
+    const fail = origins.getStore() ?? current;
+    fail?.(error);
+  });
+  return <T>(run: () => Promise<T>) =>
+    new Promise<T>((resolve, reject) => {
+      current = reject;
+      origins
+        .run(reject, run)
+        .then(resolve, reject)
+        .finally(() => {
+          if (current === reject) current = undefined;
+        });
+    });
+}
