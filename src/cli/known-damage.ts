@@ -1,17 +1,7 @@
-import { EXIT_OF_FAMILY } from '../errors/exit-codes.ts';
-import type { KnownDamage } from '../health/facts.ts';
-import { damageError, type VerificationStatus } from '../health/verification.ts';
+import type { VerificationStatus } from '../health/verification.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
 import { count, counted, span } from '../wording/amounts.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
-import type { Trouble } from './commands/sync/sync-report.ts';
 import type { Colours } from './output.ts';
-
-/** Known damage as what a pass has to report, and how the process then ends. */
-export function damageTrouble(damage: KnownDamage): Trouble {
-  const error = damageError(damage);
-  return { ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] };
-}
 
 /** Findings that a person is shown; --json has more. */
 const MOST_SHOWN = 5;

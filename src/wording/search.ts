@@ -1,5 +1,5 @@
 import type { SearchFacts } from '../errors/usage.ts';
-import { jsonLine } from './amounts.ts';
+import { jsonLine } from './json.ts';
 import { type Said, type Sentences, say } from './sentence.ts';
 
 const MANUAL = '"mailkeep search --help" lists the operators.';

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { planText } from '../../src/cli/commands/sync/print-result.ts';
+import { planText } from '../../src/cli/commands/sync/sync-report.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
 import { liveProgress, plainProgress } from '../../src/cli/progress/live-progress.ts';
 import { summaryLine } from '../../src/cli/progress/progress-text.ts';

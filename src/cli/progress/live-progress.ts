@@ -119,3 +119,20 @@ function sumText(tally: Tally, now: number, perMinute: number): string {
   }
   return `all  ${storedText(sum, elapsed)}; ${requestsText(sum.requests, elapsed, perMinute)}`;
 }
+
+export interface ShownProgress {
+  readonly listen: ProgressListener;
+  /** Leaves the terminal as it was. */
+  stop(): void;
+}
+
+/** Bars on a terminal, lines elsewhere, nothing where nobody reads. */
+export async function showProgress(
+  notices: Notices,
+  now: () => number,
+  requestsPerMinute: number,
+): Promise<ShownProgress> {
+  if (!notices.live) return plainProgress(notices, now, requestsPerMinute);
+  const { liveProgress } = await import('./live-progress.ts');
+  return liveProgress(notices, now, requestsPerMinute);
+}

@@ -21,10 +21,11 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { parseQuery } from '../../../search/parse.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { oneMessage } from '../../one-message.ts';
 import { moment } from '../../option-values.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { oneMessage, refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
+import { refuseUnknown, refuseUnknownChoice } from '../../unknown-names.ts';
 
 /** Nobody reads more places than this; the manifest and `--json` have them all. */
 const MOST_SHOWN = 20;

@@ -3,8 +3,8 @@ import { openReader } from '../../../engine/archive/reader.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { Body } from '../../context.ts';
+import { oneMessage, purgedMessage } from '../../one-message.ts';
 import { dateText } from '../../place-line.ts';
-import { oneMessage, purgedMessage } from '../../unknown-names.ts';
 
 const HELP = `
 Lists every recorded fact about a message: where it appeared, how its flags changed, where it was deleted. For a

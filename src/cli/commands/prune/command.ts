@@ -1,5 +1,169 @@
 import type { Command } from 'commander';
-import type { Body } from '../../context.ts';
+import type { RetentionSettings } from '../../../config/settings.ts';
+import { openReader } from '../../../engine/archive/reader.ts';
+import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
+import { finishPurge } from '../../../engine/purge/finish-purge.ts';
+import { journalPrune, plannedPrune } from '../../../engine/purge/holds.ts';
+import { settingsOf } from '../../../engine/settings.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { PrunePlan, Sum } from '../../../retention/collect.ts';
+import type { KeepReason, PruneReason } from '../../../retention/plan-prune.ts';
+import { readState } from '../../../state/state-file.ts';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
+import type { Body, CommandContext } from '../../context.ts';
+
+type Done = { readonly segments: number; readonly bytesFreed: number };
+
+const GOES: Readonly<Record<PruneReason, string>> = {
+  ended: 'ended longer ago than retention.endedAfterDays',
+  draft: 'versions of drafts, ended longer ago than retention.draftsAfterDays',
+  rule: 'ended longer ago than a rule of retention.rules says',
+};
+
+const STAYS: Readonly<Record<KeepReason, string>> = {
+  hold: 'on hold',
+  'no-rule': 'no rule allows it',
+  'too-recent': 'ended too recently',
+  unreachable: 'in a mailbox that, as far as known, no account lists',
+  'not-confirmed': 'no complete comparison of the folder a week later confirmed the deletion',
+  'folder-reused': 'another folder had the same name',
+  'keep-at-least': 'among the newest of their folder (retention.keepAtLeast)',
+};
+
+/** The plan as `--json` prints it; sizes in bytes of the sources. */
+export function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
+  return {
+    applied: done !== undefined,
+    messages: prune.length,
+    bytes: total(byReason),
+    left,
+    prune: list(byReason),
+    keep: list(kept),
+    ...done,
+    list: prune.map(({ id, size, reason, subject, places }) => ({
+      id,
+      size,
+      reason,
+      subject,
+      places: places.map(({ address, folder, uid, endedAt }) => ({
+        mailbox: address,
+        folder,
+        uid,
+        ended: endedAt === null ? null : new Date(endedAt).toISOString(),
+      })),
+    })),
+  };
+}
+
+export function planText(plan: PrunePlan, done: Done | undefined): string {
+  const { prune, byReason, kept, left } = plan;
+  const what = `${counted(prune.length, 'message')}, ${bytes(total(byReason))}`;
+  const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
+  return [
+    done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
+    ...lines(byReason, GOES),
+    ...(left === 0 ? [] : [`  ${count(left)} more may go; the next run takes them.`]),
+    ...(keeps === 0 ? [] : [`Keeps ${counted(keeps, 'message')} that ended everywhere:`]),
+    ...lines(kept, STAYS),
+    ...(done === undefined
+      ? prune.length === 0
+        ? []
+        : ['Nothing was changed; --apply removes them permanently.']
+      : done.segments === 0
+        ? []
+        : [
+            `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
+          ]),
+  ].join('\n');
+}
+
+function lines<R extends PruneReason | KeepReason>(
+  sums: ReadonlyMap<R, Sum>,
+  words: Readonly<Record<R, string>>,
+): string[] {
+  return [...sums].map(
+    ([reason, { messages, bytes: size }]) =>
+      `${count(messages).padStart(8)}  ${bytes(size).padStart(9)}  ${words[reason]}`,
+  );
+}
+
+function list<R>(sums: ReadonlyMap<R, Sum>) {
+  return [...sums].map(([reason, sum]) => ({ reason, ...sum }));
+}
+
+function total(sums: ReadonlyMap<unknown, Sum>): number {
+  return [...sums.values()].reduce((sum, { bytes: size }) => sum + size, 0);
+}
+
+/**
+ * `mailkeep prune`: shows what may be removed, or removes it.
+ *
+ * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
+ * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
+ */
+export async function prune(
+  context: CommandContext,
+  { apply }: { readonly apply: boolean },
+): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  if (!hasPolicy(settings.retention)) {
+    context.notices.warn('the configuration has no retention policy: everything is kept');
+  }
+  if (!apply) {
+    const reader = openReader({
+      ...context,
+      globals: { ...context.globals, data: settings.dataDir },
+    });
+    const state = readState(settings.dataDir);
+    try {
+      await printPlan(context, plannedPrune(context, reader.catalog, state, settings.retention));
+      return EXIT.done;
+    } finally {
+      state?.close();
+      reader.close();
+    }
+  }
+  let writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+  try {
+    // What an earlier run decided comes first, whichever command it was.
+    const before = await finishPurge(context, writer);
+    if (before?.closed === true)
+      writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+    const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
+    const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
+    await printPlan(context, plan, {
+      segments: (before?.segments ?? 0) + (done?.segments ?? 0),
+      bytesFreed: freed(before) + freed(done),
+    });
+    return EXIT.done;
+  } finally {
+    await writer.close();
+  }
+}
+
+function hasPolicy({ endedAfterDays, draftsAfterDays, rules }: RetentionSettings): boolean {
+  return [endedAfterDays, draftsAfterDays, ...rules.map((rule) => rule.endedAfterDays)].some(
+    (days) => days !== null,
+  );
+}
+
+async function carryOut(context: CommandContext, writer: Writer, plan: PrunePlan) {
+  context.notices.say('Reading the log for data of these messages.');
+  await journalPrune(writer, plan, context.signal);
+  return finishPurge(context, writer);
+}
+
+function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number } | undefined) {
+  return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
+}
+
+function printPlan(
+  { output }: CommandContext,
+  plan: PrunePlan,
+  done?: { readonly segments: number; readonly bytesFreed: number },
+): Promise<void> {
+  return output.object(planJson(plan, done), () => planText(plan, done));
+}
 
 const HELP = `
 Shows which messages may be removed, and why the others stay. A message may be removed if it was deleted at the
@@ -24,7 +188,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addHelpText('after', HELP)
     .action((options: { readonly apply?: boolean }) =>
       chosen(async (context) => {
-        const { prune } = await import('./prune.ts');
+        const { prune } = await import('./command.ts');
         return prune(context, { apply: options.apply ?? false });
       }),
     );

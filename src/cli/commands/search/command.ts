@@ -12,14 +12,14 @@ import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { parseQuery } from '../../../search/parse.ts';
+import { notSearchableText } from '../../../wording/catalog.ts';
 import { terminalAsker } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { FORMAT_HELP, formatOption, type LineFormat, refuseTwoFormats } from '../../line-format.ts';
+import { oneMessage } from '../../one-message.ts';
 import { minusWords, moment, wholeNumber } from '../../option-values.ts';
-import { explainText } from '../../search-report.ts';
-import { oneMessage, refuseUnknown } from '../../unknown-names.ts';
-import { notSearchableText } from '../status/status-report.ts';
-import { printFound } from './print-found.ts';
+import { refuseUnknown } from '../../unknown-names.ts';
+import { explainText, printFound } from './print-found.ts';
 
 interface SearchLine {
   readonly limit?: number;

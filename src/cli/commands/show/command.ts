@@ -5,7 +5,7 @@ import { terminalLine, terminalSafe } from '../../../mail/terminal-safe.ts';
 import type { MessageId } from '../../../mail/words.ts';
 import { readMessage, readPage } from '../../../mime/reading.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { oneMessage } from '../../unknown-names.ts';
+import { oneMessage } from '../../one-message.ts';
 import { messageJson, messageText, printPaged, showThread } from './show-thread.ts';
 
 interface ShowLine {

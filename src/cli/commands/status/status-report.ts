@@ -10,6 +10,7 @@ import { percentOf } from '../../../health/fullness.ts';
 import { isImported } from '../../../mail/imported.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { notSearchableText } from '../../../wording/catalog.ts';
 import { verificationLines } from '../../known-damage.ts';
 import type { Colours, Output } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
@@ -132,13 +133,6 @@ function holdings({ messages, mailboxes }: ArchiveStatus): string {
 function staleLine(stale: readonly string[], colours: Colours): string[] {
   if (stale.length === 0) return [];
   return ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)];
-}
-
-/** What is stored and cannot be found by its words yet. */
-export function notSearchableText(pending: number): string {
-  const are = pending === 1 ? 'is' : 'are';
-  const them = pending === 1 ? 'it' : 'them';
-  return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
 }
 
 function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string[] {

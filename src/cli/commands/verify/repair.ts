@@ -12,8 +12,7 @@ import { reasonText } from '../../../wording/sentence.ts';
 import type { CommandContext } from '../../context.ts';
 import type { Colours } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { verdict } from './report.ts';
-import { exitOfVerification, printUnread, readText } from './verify.ts';
+import { exitOfVerification, printUnread, readText, verdict } from './verify.ts';
 
 /** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
 export async function repair(

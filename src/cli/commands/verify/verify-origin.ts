@@ -14,8 +14,8 @@ import type { SyncResult } from '../../../sync/result.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { printError } from '../../notices.ts';
-import { troublesOf } from '../sync/sync-report.ts';
-import { withOrigins } from '../sync/synchronise.ts';
+import { troublesOf } from '../../troubles.ts';
+import { withOrigins } from '../sync/command.ts';
 
 /** More than this many differences are counted, and not named. */
 const MOST_NAMED = 10_000;

@@ -1,11 +1,10 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
+import { chosenAccounts } from '../../../engine/pass/selection.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/usage.ts';
-import { nearestAddress } from '../../../names/near-names.ts';
+import { nearestAddress } from '../../../names/nearest.ts';
+import { mailboxCalled, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
-import { mailboxCalled, withClients } from '../../service/clients.ts';
-import { SHORT_PATIENCE } from './act.ts';
-import { askedAccounts } from './list.ts';
 
 /** An account to act on, with those of the named mailboxes that it has; none stands for all of them. */
 interface ChosenAccount {
@@ -34,7 +33,7 @@ export async function accountsWith(
   command: { readonly account: string | undefined; readonly mailboxes: readonly string[] },
 ): Promise<Chosen> {
   const { mailboxes: names } = command;
-  const asked = askedAccounts(settings, command.account);
+  const asked = chosenAccounts(settings, command.account);
   if (names.length === 0 || asked.length === 1) {
     return { accounts: asked.map((account) => ({ account, names })), codes: [] };
   }

@@ -93,7 +93,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
     .action(({ mailbox, account, limit = 50 }: Line) =>
       chosen(async (context) => {
-        const { showDeliveryLog } = await import('./list.ts');
+        const { showDeliveryLog } = await import('./log.ts');
         return showDeliveryLog(context, { mailbox, account, limit });
       }),
     );

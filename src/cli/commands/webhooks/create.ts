@@ -11,15 +11,16 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { encodeBody } from '../../../wire/encode.ts';
 import type { WebhookWithSecretRecord } from '../../../wire/mailbox-records.ts';
 import { createWebhookRequest } from '../../../wire/mailbox-requests.ts';
-import type { CommandContext } from '../../context.ts';
 import {
   type Clients,
   type NamedMailbox,
   namedMailbox,
   oneAccount,
+  SHORT_PATIENCE,
   withClients,
-} from '../../service/clients.ts';
-import { SHORT_PATIENCE, testText } from './act.ts';
+} from '../../account-clients.ts';
+import type { CommandContext } from '../../context.ts';
+import { testText } from './act.ts';
 import type { TestOutcome } from './surface.ts';
 
 /** A webhook that was created now, without its secret. */

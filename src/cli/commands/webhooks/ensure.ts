@@ -16,10 +16,10 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { selects } from '../../../sync/plan/selection.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
+import { type Clients, namedMailbox, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Clients, namedMailbox, withClients } from '../../service/clients.ts';
 import { accountsWith } from './accounts-with.ts';
-import { SHORT_PATIENCE, testText } from './act.ts';
+import { testText } from './act.ts';
 import { type NewWebhook, register, urlOf, webhookFields } from './create.ts';
 import { type Hook, type TestOutcome, webhookSurface } from './surface.ts';
 

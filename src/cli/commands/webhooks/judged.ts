@@ -6,9 +6,10 @@ import { loggedDeliveries } from '../../../delivery-watch/watch.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { hasState, readState, stateFile } from '../../../state/state-file.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
+import type { Clients } from '../../account-clients.ts';
+import { orderOf } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
-import type { Clients } from '../../service/clients.ts';
-import { type Hook, type HookFilter, orderOf } from './surface.ts';
+import type { Hook, HookFilter } from './surface.ts';
 
 /** What became of a webhook's deliveries, as `webhooks list --json` shows it. */
 export interface DeliveryState {

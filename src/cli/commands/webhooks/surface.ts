@@ -1,7 +1,7 @@
 import { Accepted } from '../../../api/surface-client.ts';
 import type { WebhookRecord } from '../../../wire/mailbox-records.ts';
 import type { PlatformWebhookRecord } from '../../../wire/platform-records.ts';
-import { type Clients, namedMailbox } from '../../service/clients.ts';
+import { type Clients, namedMailbox, orderOf } from '../../account-clients.ts';
 
 /** A webhook as both surfaces show it; whatever else they send is left out, and so is a secret. */
 export interface Hook {
@@ -46,11 +46,6 @@ export function webhookSurface(clients: Clients): WebhookSurface {
   return clients.platform === null
     ? onMailboxSurface(clients)
     : onPlatform(clients, clients.platform);
-}
-
-/** The order that the configuration names, else the one of the mailbox token. */
-export async function orderOf({ account, reach }: Clients): Promise<string> {
-  return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }
 
 function onMailboxSurface(clients: Clients): WebhookSurface {
