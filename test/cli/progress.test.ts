@@ -3,8 +3,8 @@ import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { planText } from '../../src/cli/commands/sync/sync-report.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
-import { liveProgress, plainProgress } from '../../src/cli/progress/live-progress.ts';
 import { summaryLine } from '../../src/cli/progress/progress-text.ts';
+import { liveProgress, plainProgress } from '../../src/cli/progress/sync-progress.ts';
 import { emptyTally, sumOf, tallied, timeLeft } from '../../src/cli/progress/tally.ts';
 import type { SyncProgress } from '../../src/sync/progress.ts';
 

@@ -20,11 +20,33 @@ import { count } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 
+interface CheckpointLine {
+  readonly to?: string;
+  readonly key?: string;
+}
+
+const HELP = `
+Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
+everything before it. Keep the statement away from the archive (print it, mail it to yourself):
+"mailkeep verify --checkpoint FILE" can prove later that nothing before it was changed or cut off.
+
+The statement is signed with an Ed25519 key: --key FILE (PKCS #8, PEM), or checkpoint.key in the archive's
+folder, which is created if missing. It names no mail, no mailbox and no host.
+
+EXAMPLES
+  mailkeep checkpoint
+  mailkeep checkpoint --to /media/usb/checkpoint.json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
+    .option('--key <file>', 'sign with this key')
+    .addHelpText('after', HELP)
+    .action((options: CheckpointLine) => chosen((context) => makeCheckpoint(context, options)));
+}
+
 /** `mailkeep checkpoint`: signs the head of the log, prints the statement and writes it. */
-export async function makeCheckpoint(
-  context: CommandContext,
-  options: { readonly to?: string; readonly key?: string },
-): Promise<ExitCode> {
+async function makeCheckpoint(context: CommandContext, options: CheckpointLine): Promise<ExitCode> {
   const { now, output, surroundings } = context;
   const dataDir = archiveOf(context);
   const head = logHead(dataDir, reachedBy(dataDir));
@@ -62,34 +84,4 @@ async function write(file: string, text: string, makeFolder: boolean): Promise<v
   } catch (error) {
     throw usageError('usage-save-failed', { file, reason: errnoName(error) });
   }
-}
-
-interface CheckpointLine {
-  readonly to?: string;
-  readonly key?: string;
-}
-
-const HELP = `
-Prints a signed statement about the log's last commit, and writes it to a file. The hash of a commit covers
-everything before it. Keep the statement away from the archive (print it, mail it to yourself):
-"mailkeep verify --checkpoint FILE" can prove later that nothing before it was changed or cut off.
-
-The statement is signed with an Ed25519 key: --key FILE (PKCS #8, PEM), or checkpoint.key in the archive's
-folder, which is created if missing. It names no mail, no mailbox and no host.
-
-EXAMPLES
-  mailkeep checkpoint
-  mailkeep checkpoint --to /media/usb/checkpoint.json`;
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command
-    .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
-    .option('--key <file>', 'sign with this key')
-    .addHelpText('after', HELP)
-    .action((options: CheckpointLine) =>
-      chosen(async (context) => {
-        const { makeCheckpoint } = await import('./command.ts');
-        return makeCheckpoint(context, options);
-      }),
-    );
 }

@@ -16,11 +16,38 @@ import { warningText } from '../../engine-events.ts';
 import { exitStatusHelp } from '../../exit-help.ts';
 import { tableText } from '../../output.ts';
 
+const HELP = `
+"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens. It
+contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
+the file was found and which values are defaults; secrets are printed as ***.
+
+EXAMPLES
+  mailkeep config check --config /etc/mailkeep/config.json
+  mailkeep config show
+  mailkeep config show --json | jq '.fields[] | select(.isDefault | not)'`;
+
+const PARTS = [
+  ['check', 'check the configuration, and whether its tokens can be read', checkConfig],
+  ['show', 'print every field in effect, without secrets', showConfig],
+] as const;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.usage('<check|show> [options]').helpCommand(false).addHelpText('after', HELP);
+  for (const [name, summary, body] of PARTS) {
+    command
+      .command(name)
+      .summary(summary)
+      .description(summary)
+      .addHelpText('after', exitStatusHelp('config'))
+      .action(() => chosen(body));
+  }
+}
+
 /** Who named the configuration in force: an option, the environment, or nobody, so that it was searched for. */
 type ConfigSource = '--config' | 'MAILKEEP_CONFIG' | 'search';
 
 /** The configuration in force. @throws config-not-found, config-unreadable */
-export function configInForce({ globals, surroundings }: CommandContext): {
+function configInForce({ globals, surroundings }: CommandContext): {
   readonly file: string;
   readonly source: ConfigSource;
 } {
@@ -33,7 +60,7 @@ export function configInForce({ globals, surroundings }: CommandContext): {
 }
 
 /** `named by --config`, `found in the current folder` */
-export function sourceText(
+function sourceText(
   { file, source }: ReturnType<typeof configInForce>,
   surroundings: CommandContext['surroundings'],
 ): string {
@@ -53,7 +80,7 @@ interface Warning {
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
-export async function checkConfig(context: CommandContext): Promise<ExitCode> {
+async function checkConfig(context: CommandContext): Promise<ExitCode> {
   const { output, surroundings } = context;
   const place = configInForce(context);
   const { file, source } = place;
@@ -98,7 +125,7 @@ async function unreadTokens(settings: Settings, env: CommandContext['surrounding
  *
  * @throws config-not-found, config-unreadable, config-not-json, config-invalid
  */
-export async function showConfig(context: CommandContext): Promise<ExitCode> {
+async function showConfig(context: CommandContext): Promise<ExitCode> {
   const { output, globals, surroundings } = context;
   const place = configInForce(context);
   const { file, source } = place;
@@ -117,41 +144,4 @@ export async function showConfig(context: CommandContext): Promise<ExitCode> {
 
 function rowOf({ path, value, isDefault }: ShownField): string[] {
   return [path, JSON.stringify(value), isDefault ? 'default' : ''];
-}
-
-const HELP = `
-"check" reads the configuration as every other command does, reports all errors in it, and tries to read the tokens. It
-contacts neither the service nor the archive ("mailkeep doctor" does). "show" prints every field in effect, where
-the file was found and which values are defaults; secrets are printed as ***.
-
-EXAMPLES
-  mailkeep config check --config /etc/mailkeep/config.json
-  mailkeep config show
-  mailkeep config show --json | jq '.fields[] | select(.isDefault | not)'`;
-
-const PARTS = [
-  [
-    'check',
-    'check the configuration, and whether its tokens can be read',
-    async () => (await import('./command.ts')).checkConfig,
-  ],
-  [
-    'show',
-    'print every field in effect, without secrets',
-    async () => (await import('./command.ts')).showConfig,
-  ],
-] as const;
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command.usage('<check|show> [options]').helpCommand(false).addHelpText('after', HELP);
-  for (const [name, summary, load] of PARTS) {
-    command
-      .command(name)
-      .summary(summary)
-      .description(summary)
-      .helpOption('-h, --help', 'print help')
-      .configureHelp({ showGlobalOptions: true })
-      .addHelpText('after', exitStatusHelp('config'))
-      .action(() => chosen(async (context) => (await load())(context)));
-  }
 }

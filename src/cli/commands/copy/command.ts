@@ -6,13 +6,36 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 
+interface CopyLine {
+  readonly to: string;
+  readonly rebuild?: boolean;
+}
+
+const HELP = `
+Updates a copy of the archive in another folder (on another disk, a mounted share) to the same commits. Existing data is
+not copied again. Every segment is read back and verified before it is put in place, and what was purged here
+is purged there. The command can run during a sync, and can be interrupted safely. The copy is a complete
+archive: "mailkeep verify --data DIR" verifies it, and with --rebuild it can be searched with --data DIR.
+
+A copy that has more commits than this archive, or different ones, is never changed.
+
+EXAMPLES
+  mailkeep copy --to /media/usb/archive
+  mailkeep copy --to /media/usb/archive --rebuild`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .requiredOption('--to <dir>', 'the folder of the copy')
+    .option('--rebuild', 'build the catalog of the copy, so that it can be searched')
+    .addHelpText('after', HELP)
+    .action((options: CopyLine) => chosen((context) => copyTo(context, options)));
+}
+
 /** `mailkeep copy`. @throws what the engine's `copyArchive` throws */
-export async function copyTo(
-  context: CommandContext,
-  options: { readonly to: string; readonly rebuild?: boolean },
-): Promise<ExitCode> {
+async function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
   const { surroundings, signal, output, now } = context;
   const from = archiveOf(context);
   const to = path.resolve(surroundings.cwd, options.to);
@@ -40,37 +63,11 @@ function copyReport(
   { number, segments, written, bytes: size, purged }: Copied,
   catalog: CatalogThere,
 ): string {
-  return [
+  return present([
     `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
-    ...(purged > 0 ? [`${counted(purged, 'record')} purged there as well.`] : []),
-    ...(catalog === 'updated' ? ['Its catalog was brought up to date.'] : []),
-    ...(catalog === 'none' || catalog === 'removed'
-      ? [`It has no catalog; "mailkeep rebuild --data ${to}" makes one, or --rebuild.`]
-      : []),
-  ].join('\n');
-}
-
-const HELP = `
-Updates a copy of the archive in another folder (on another disk, a mounted share) to the same commits. Existing data is
-not copied again. Every segment is read back and verified before it is put in place, and what was purged here
-is purged there. The command can run during a sync, and can be interrupted safely. The copy is a complete
-archive: "mailkeep verify --data DIR" verifies it, and with --rebuild it can be searched with --data DIR.
-
-A copy that has more commits than this archive, or different ones, is never changed.
-
-EXAMPLES
-  mailkeep copy --to /media/usb/archive
-  mailkeep copy --to /media/usb/archive --rebuild`;
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command
-    .requiredOption('--to <dir>', 'the folder of the copy')
-    .option('--rebuild', 'build the catalog of the copy, so that it can be searched')
-    .addHelpText('after', HELP)
-    .action((options: { readonly to: string; readonly rebuild?: boolean }) =>
-      chosen(async (context) => {
-        const { copyTo } = await import('./command.ts');
-        return copyTo(context, options);
-      }),
-    );
+    purged > 0 && `${counted(purged, 'record')} purged there as well.`,
+    catalog === 'updated' && 'Its catalog was brought up to date.',
+    (catalog === 'none' || catalog === 'removed') &&
+      `It has no catalog; "mailkeep rebuild --data ${to}" makes one, or --rebuild.`,
+  ]).join('\n');
 }

@@ -11,8 +11,24 @@ import { accountChecks } from './account-checks.ts';
 import { archiveChecks } from './archive-checks.ts';
 import { type Check, failed, well } from './check.ts';
 
+const HELP = `
+Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
+configuration; the archive's file system, free space, write access, log, lock and last verification; and for
+each account the token, the service, the clocks and the webhooks. It leaves nothing behind, and takes about
+five requests for each account.
+
+The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.
+
+EXAMPLES
+  mailkeep doctor
+  mailkeep doctor --json | jq '.checks[] | select(.state != "ok")'`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.addHelpText('after', HELP).action(() => chosen(examine));
+}
+
 /** `mailkeep doctor`: looks at everything that a sync needs, and says what to do about what is amiss. */
-export async function examine(context: CommandContext): Promise<ExitCode> {
+async function examine(context: CommandContext): Promise<ExitCode> {
   const { output, surroundings } = context;
   const checks: Check[] = [];
   const settings = configuration(context, checks);
@@ -70,25 +86,4 @@ function lineOf(check: Check, colours: CommandContext['output']['colours']): str
   const where = about === null ? name : `${name} (${terminalLine(about)})`;
   const advice = remedy === null || state === 'ok' ? '' : ` ${terminalLine(remedy)}`;
   return `${paint[state](MARK[state].padEnd(8))}${where}: ${terminalLine(message)}${advice}`;
-}
-
-const HELP = `
-Checks everything that a sync needs, and prints one line for each check, with what to do if it fails. It checks the
-configuration; the archive's file system, free space, write access, log, lock and last verification; and for
-each account the token, the service, the clocks and the webhooks. It leaves nothing behind, and takes about
-five requests for each account.
-
-The exit code is 0 if nothing failed, even with warnings; otherwise it is the code of a sync.
-
-EXAMPLES
-  mailkeep doctor
-  mailkeep doctor --json | jq '.checks[] | select(.state != "ok")'`;
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command.addHelpText('after', HELP).action(() =>
-    chosen(async (context) => {
-      const { examine } = await import('./command.ts');
-      return examine(context);
-    }),
-  );
 }

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { type Command, Option } from 'commander';
 import { realFiles } from '../../../archive/files/real-files.ts';
 import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
-import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { finishPurge } from '../../../engine/purge/finish-purge.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
@@ -15,13 +14,53 @@ import { journalPurge, type PurgedFact } from '../../../retention/carry-out.ts';
 import { purgedFact } from '../../../retention/collect.ts';
 import { type Survey, surveyPurge } from '../../../retention/survey.ts';
 import { counted } from '../../../wording/amounts.ts';
+import { withReader } from '../../archive-access.ts';
 import { confirmed } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { oneMessage, purgedMessage } from '../../one-message.ts';
 import { chosenEntries, type QuarantineChoice } from '../../quarantine-choice.ts';
 import { refuseUnknownChoice } from '../../unknown-names.ts';
 
-export interface ForgetOptions extends QuarantineChoice {
+const HELP = `
+Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
+text taken from them and from their attachments, their words in the index, what was listed about them, bytes
+kept aside, and every older file with any of it. The catalog is rebuilt for that, which takes a while. An
+attachment that another message shares stays, and that message is named.
+
+What remains is the id, the time, and the places at which the service still shows the message: it is not
+fetched there again, and counts as forgotten in the summary of a sync. At another place it is recognised by
+its hash and not stored. Exports, second copies, backups and snapshots are not changed: "mailkeep copy"
+removes it from a copy.
+
+--quarantine forgets messages that could not be fetched completely; select with --mailbox, --folder and --uid.
+
+After an interruption at any moment, the same command finishes the work.
+
+EXAMPLES
+  mailkeep forget 3f2a91c4
+  mailkeep forget 3f2a91c4 9b01d7aa --yes
+  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711`;
+
+interface ForgetLine extends QuarantineChoice {
+  readonly quarantine?: boolean;
+  readonly yes?: boolean;
+}
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .argument('[id...]', 'ids of messages, or their beginnings')
+    .option('--quarantine', 'forget what is in quarantine')
+    .option('--mailbox <address>', 'with --quarantine: this mailbox (address or resource id)')
+    .option('--folder <path>', 'with --quarantine: this folder')
+    .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
+    .option('--yes', 'do not ask')
+    .addHelpText('after', HELP)
+    .action((ids: readonly string[], { quarantine = false, yes = false, ...choice }: ForgetLine) =>
+      chosen((context) => forget(context, { ids, quarantine, yes, ...choice })),
+    );
+}
+
+interface ForgetOptions extends QuarantineChoice {
   readonly ids: readonly string[];
   readonly quarantine: boolean;
   readonly yes: boolean;
@@ -36,15 +75,12 @@ const SHORT = 12;
  *   archive-in-use: nothing was changed
  * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
-export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
+async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   checkChoice(options);
-  const reader = openReader(context);
-  const { dataDir } = reader;
-  try {
+  const dataDir = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...options, deleted: true });
-  } finally {
-    reader.close();
-  }
+    return reader.dataDir;
+  });
   let writer = await openWriter(context, dataDir);
   try {
     const before = await finishPurge(context, writer);
@@ -153,46 +189,4 @@ function originText(places: readonly Place[], messages: number): string[] {
   return [
     `The service still has ${it} at ${counted(places.length, 'place')}, and will not be asked for ${it} again. Delete ${it} there as well.`,
   ];
-}
-
-const HELP = `
-Removes messages permanently, for example when somebody with the right to ask requests it: their bytes, the
-text taken from them and from their attachments, their words in the index, what was listed about them, bytes
-kept aside, and every older file with any of it. The catalog is rebuilt for that, which takes a while. An
-attachment that another message shares stays, and that message is named.
-
-What remains is the id, the time, and the places at which the service still shows the message: it is not
-fetched there again, and counts as forgotten in the summary of a sync. At another place it is recognised by
-its hash and not stored. Exports, second copies, backups and snapshots are not changed: "mailkeep copy"
-removes it from a copy.
-
---quarantine forgets messages that could not be fetched completely; select with --mailbox, --folder and --uid.
-
-After an interruption at any moment, the same command finishes the work.
-
-EXAMPLES
-  mailkeep forget 3f2a91c4
-  mailkeep forget 3f2a91c4 9b01d7aa --yes
-  mailkeep forget --quarantine --mailbox anna@example.org --folder INBOX --uid 4711`;
-
-interface ForgetLine extends QuarantineChoice {
-  readonly quarantine?: boolean;
-  readonly yes?: boolean;
-}
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command
-    .argument('[id...]', 'ids of messages, or their beginnings')
-    .option('--quarantine', 'forget what is in quarantine')
-    .option('--mailbox <address>', 'with --quarantine: this mailbox (address or resource id)')
-    .option('--folder <path>', 'with --quarantine: this folder')
-    .addOption(new Option('--uid <n>', 'with --quarantine: this uid').argParser(Number))
-    .option('--yes', 'do not ask')
-    .addHelpText('after', HELP)
-    .action((ids: readonly string[], { quarantine = false, yes = false, ...choice }: ForgetLine) =>
-      chosen(async (context) => {
-        const { forget } = await import('./command.ts');
-        return forget(context, { ids, quarantine, yes, ...choice });
-      }),
-    );
 }

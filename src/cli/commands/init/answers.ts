@@ -17,7 +17,7 @@ import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { type Asker, pipedText, terminalAsker } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
 import { isLong } from '../../progress/progress-text.ts';
-import { writeCheck } from '../doctor/writable.ts';
+import { tryWriting } from '../../writable-folder.ts';
 
 /** What a token shows of one mailbox: its folders and how many messages each says it has. */
 export interface Reach {
@@ -274,7 +274,7 @@ async function dataDirectory(
   file: string,
   asker: Asker | undefined,
 ): Promise<string> {
-  const { globals, surroundings, notices } = context;
+  const { globals, surroundings } = context;
   const fallback = `./${DEFAULT_DATA_DIR}`;
   const folder = path.dirname(file);
   if (globals.data !== undefined) return asWritten(globals.data, surroundings.cwd, folder);
@@ -284,9 +284,9 @@ async function dataDirectory(
       'Folder of the archive, relative to the configuration',
       fallback,
     );
-    const { state, message } = writeCheck(path.resolve(folder, given));
-    if (state !== 'failed') return given === fallback ? given : asWritten(given, folder, folder);
-    notices.stream.write(`${message}\n`);
+    const { error } = tryWriting(path.resolve(folder, given));
+    if (error === undefined) return given === fallback ? given : asWritten(given, folder, folder);
+    showMistake(context, error);
   }
 }
 

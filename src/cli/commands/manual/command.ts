@@ -6,6 +6,16 @@ import type { Body } from '../../context.ts';
 import { parseCommandLine } from '../../program.ts';
 import type { CommandEntry } from '../../reading-commands.ts';
 
+/** What the build makes the man page of. */
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.action(() =>
+    chosen(async ({ output }) => {
+      await output.bytes(Buffer.from(await manualPage(COMMANDS)));
+      return EXIT.done;
+    }),
+  );
+}
+
 /** One row of a list in a help: an option, an argument or a command. */
 export interface HelpRow {
   readonly term: string;
@@ -224,14 +234,4 @@ function sectionsOf(blocks: readonly HelpBlock[]): Map<string, HelpBlock[]> {
 
 function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-}
-
-/** What the build makes the man page of. */
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command.action(() =>
-    chosen(async ({ output }) => {
-      await output.bytes(Buffer.from(await manualPage(COMMANDS)));
-      return EXIT.done;
-    }),
-  );
 }

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import type { RetentionSettings } from '../../../config/settings.ts';
-import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { finishPurge } from '../../../engine/purge/finish-purge.ts';
 import { journalPrune, plannedPrune } from '../../../engine/purge/holds.ts';
@@ -10,7 +9,35 @@ import type { PrunePlan, Sum } from '../../../retention/collect.ts';
 import type { KeepReason, PruneReason } from '../../../retention/plan-prune.ts';
 import { readState } from '../../../state/state-file.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
+
+const HELP = `
+Shows which messages may be removed, and why the others stay. A message may be removed if it was deleted at the
+service longer ago than the configuration says (retention.endedAfterDays, draftsAfterDays, rules), is not
+among the newest of its folder (keepAtLeast), and is not on hold. A deletion counts only if a complete
+comparison of the folder at least 7 days later confirmed it, and only in mailboxes that an account still
+lists. While the clock is behind the last commit, or 30 days ahead of it, nothing is removed. Without
+retention in the configuration, nothing is ever removed.
+
+--apply removes the messages permanently: the purge is recorded, the affected segments are rewritten without
+them, and the chain of commits still proves the rest. After an interruption at any moment, the same command
+finishes the work.
+
+EXAMPLES
+  mailkeep prune
+  mailkeep prune --json
+  mailkeep prune --apply`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command
+    .option('--apply', 'remove these messages permanently')
+    .addHelpText('after', HELP)
+    .action((options: { readonly apply?: boolean }) =>
+      chosen((context) => prune(context, options.apply ?? false)),
+    );
+}
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
@@ -31,7 +58,7 @@ const STAYS: Readonly<Record<KeepReason, string>> = {
 };
 
 /** The plan as `--json` prints it; sizes in bytes of the sources. */
-export function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
+function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
   return {
     applied: done !== undefined,
     messages: prune.length,
@@ -55,26 +82,23 @@ export function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done 
   };
 }
 
-export function planText(plan: PrunePlan, done: Done | undefined): string {
+function planText(plan: PrunePlan, done: Done | undefined): string {
   const { prune, byReason, kept, left } = plan;
   const what = `${counted(prune.length, 'message')}, ${bytes(total(byReason))}`;
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
-  return [
+  return present([
     done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
-    ...lines(byReason, GOES),
-    ...(left === 0 ? [] : [`  ${count(left)} more may go; the next run takes them.`]),
-    ...(keeps === 0 ? [] : [`Keeps ${counted(keeps, 'message')} that ended everywhere:`]),
-    ...lines(kept, STAYS),
-    ...(done === undefined
-      ? prune.length === 0
-        ? []
-        : ['Nothing was changed; --apply removes them permanently.']
-      : done.segments === 0
-        ? []
-        : [
-            `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
-          ]),
-  ].join('\n');
+    lines(byReason, GOES),
+    left > 0 && `  ${count(left)} more may go; the next run takes them.`,
+    keeps > 0 && `Keeps ${counted(keeps, 'message')} that ended everywhere:`,
+    lines(kept, STAYS),
+    done === undefined &&
+      prune.length > 0 &&
+      'Nothing was changed; --apply removes them permanently.',
+    done !== undefined &&
+      done.segments > 0 &&
+      `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
+  ]).join('\n');
 }
 
 function lines<R extends PruneReason | KeepReason>(
@@ -101,34 +125,29 @@ function total(sums: ReadonlyMap<unknown, Sum>): number {
  * @throws archive-in-use; retention-clock, retention-not-indexed, retention-bad-hold: nothing was changed
  * @throws log-damaged, disk-full and its like, purge-interrupted: the same command continues
  */
-export async function prune(
-  context: CommandContext,
-  { apply }: { readonly apply: boolean },
-): Promise<ExitCode> {
+async function prune(context: CommandContext, apply: boolean): Promise<ExitCode> {
   const settings = settingsOf(context);
   if (!hasPolicy(settings.retention)) {
     context.notices.warn('the configuration has no retention policy: everything is kept');
   }
   if (!apply) {
-    const reader = openReader({
-      ...context,
-      globals: { ...context.globals, data: settings.dataDir },
+    const globals = { ...context.globals, data: settings.dataDir };
+    return withReader({ ...context, globals }, async ({ catalog }) => {
+      const state = readState(settings.dataDir);
+      try {
+        await printPlan(context, plannedPrune(context, catalog, state, settings.retention));
+        return EXIT.done;
+      } finally {
+        state?.close();
+      }
     });
-    const state = readState(settings.dataDir);
-    try {
-      await printPlan(context, plannedPrune(context, reader.catalog, state, settings.retention));
-      return EXIT.done;
-    } finally {
-      state?.close();
-      reader.close();
-    }
   }
-  let writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+  const open = () => openWriter(context, settings.dataDir, settings.archive.codec);
+  let writer = await open();
   try {
     // What an earlier run decided comes first, whichever command it was.
     const before = await finishPurge(context, writer);
-    if (before?.closed === true)
-      writer = await openWriter(context, settings.dataDir, settings.archive.codec);
+    if (before?.closed === true) writer = await open();
     const plan = plannedPrune(context, writer.catalog, writer.state, settings.retention);
     const done = plan.prune.length === 0 ? undefined : await carryOut(context, writer, plan);
     await printPlan(context, plan, {
@@ -157,39 +176,6 @@ function freed(done: { readonly bytesBefore: number; readonly bytesAfter: number
   return done === undefined ? 0 : done.bytesBefore - done.bytesAfter;
 }
 
-function printPlan(
-  { output }: CommandContext,
-  plan: PrunePlan,
-  done?: { readonly segments: number; readonly bytesFreed: number },
-): Promise<void> {
+function printPlan({ output }: CommandContext, plan: PrunePlan, done?: Done): Promise<void> {
   return output.object(planJson(plan, done), () => planText(plan, done));
-}
-
-const HELP = `
-Shows which messages may be removed, and why the others stay. A message may be removed if it was deleted at the
-service longer ago than the configuration says (retention.endedAfterDays, draftsAfterDays, rules), is not
-among the newest of its folder (keepAtLeast), and is not on hold. A deletion counts only if a complete
-comparison of the folder at least 7 days later confirmed it, and only in mailboxes that an account still
-lists. While the clock is behind the last commit, or 30 days ahead of it, nothing is removed. Without
-retention in the configuration, nothing is ever removed.
-
---apply removes the messages permanently: the purge is recorded, the affected segments are rewritten without
-them, and the chain of commits still proves the rest. After an interruption at any moment, the same command
-finishes the work.
-
-EXAMPLES
-  mailkeep prune
-  mailkeep prune --json
-  mailkeep prune --apply`;
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command
-    .option('--apply', 'remove these messages permanently')
-    .addHelpText('after', HELP)
-    .action((options: { readonly apply?: boolean }) =>
-      chosen(async (context) => {
-        const { prune } = await import('./command.ts');
-        return prune(context, { apply: options.apply ?? false });
-      }),
-    );
 }

@@ -24,8 +24,52 @@ import type { Body, CommandContext } from '../../context.ts';
 import { exitStatusHelp } from '../../exit-help.ts';
 import { STATE_DIRECTORY, systemFiles, type UnitFile, unitFiles } from './units.ts';
 
+interface InstallLine extends Pick<InstallCommand, 'root'> {
+  readonly user?: boolean;
+  readonly system?: boolean;
+  readonly dryRun?: boolean;
+  readonly force?: boolean;
+}
+
+const HELP = `
+Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
+quarter of an hour instead. Nothing is enabled or started; the commands for that are printed.
+
+--user writes units for your own service manager (~/.config/systemd/user). --system writes units for the
+machine, with a dedicated user, the archive in /var/lib/mailkeep and the hardening that docs/operations.md
+explains. Where the configuration says {"credential": "NAME"}, tokens come from files in /etc/mailkeep that
+only root can read.
+
+EXAMPLES
+  mailkeep service install --user
+  mailkeep service install --system --dry-run
+  sudo mailkeep service install --system --config /etc/mailkeep/config.json`;
+
+export function define(command: Command, chosen: (body: Body) => void): void {
+  command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
+  command
+    .command('install')
+    .summary('write units for systemd')
+    .description('write units for systemd')
+    .option('--user', 'for the service manager of this user')
+    .addOption(
+      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
+    )
+    .option('--dry-run', 'print the files instead of writing them')
+    .option('--force', 'replace files with other content')
+    .option('--root <dir>', 'a folder to write below, for packages', '/')
+    .addHelpText('after', exitStatusHelp('service'))
+    .action(({ user = false, system, dryRun = false, force = false, root }: InstallLine) =>
+      chosen((context) => {
+        const isSystem = system ?? (process.getuid?.() === 0 && !user);
+        const scope = isSystem ? 'system' : 'user';
+        return installService(context, { scope, dryRun, force, root });
+      }),
+    );
+}
+
 /** Replaces a file as a whole, and makes that durable. Units hold no secrets: everybody may read them. */
-export function putFile(file: string, content: string): void {
+function putFile(file: string, content: string): void {
   const temporary = `${file}.${process.pid}.tmp`;
   const descriptor = openSync(temporary, 'wx', 0o644);
   try {
@@ -43,7 +87,7 @@ export function putFile(file: string, content: string): void {
   }
 }
 
-export interface InstallCommand {
+interface InstallCommand {
   readonly scope: 'system' | 'user';
   readonly dryRun: boolean;
   readonly force: boolean;
@@ -54,7 +98,7 @@ export interface InstallCommand {
 const ETC = '/etc/mailkeep';
 
 /** `mailkeep service install`: writes the units, and says what to type next. Starts nothing. */
-export async function installService(
+async function installService(
   context: CommandContext,
   { scope, dryRun, force, root }: InstallCommand,
 ): Promise<ExitCode> {
@@ -168,56 +212,4 @@ function nextSteps(scope: InstallCommand['scope']): string[] {
         'systemctl --user enable --now mailkeep.service # or mailkeep-sync.timer',
         'loginctl enable-linger                         # to run while you are not logged in',
       ];
-}
-
-const HELP = `
-Writes units for systemd: mailkeep.service, which runs the daemon, and mailkeep-sync.timer for a sync every
-quarter of an hour instead. Nothing is enabled or started; the commands for that are printed.
-
---user writes units for your own service manager (~/.config/systemd/user). --system writes units for the
-machine, with a dedicated user, the archive in /var/lib/mailkeep and the hardening that docs/operations.md
-explains. Where the configuration says {"credential": "NAME"}, tokens come from files in /etc/mailkeep that
-only root can read.
-
-EXAMPLES
-  mailkeep service install --user
-  mailkeep service install --system --dry-run
-  sudo mailkeep service install --system --config /etc/mailkeep/config.json`;
-
-export function define(command: Command, chosen: (body: Body) => void): void {
-  command.usage('install [options]').helpCommand(false).addHelpText('after', HELP);
-  command
-    .command('install')
-    .summary('write units for systemd')
-    .description('write units for systemd')
-    .helpOption('-h, --help', 'print help')
-    .configureHelp({ showGlobalOptions: true })
-    .option('--user', 'for the service manager of this user')
-    .addOption(
-      new Option('--system', 'for the machine (default when run as root)').conflicts('user'),
-    )
-    .option('--dry-run', 'print the files instead of writing them')
-    .option('--force', 'replace files with other content')
-    .option('--root <dir>', 'a folder to write below, for packages', '/')
-    .addHelpText('after', exitStatusHelp('service'))
-    .action(
-      (options: {
-        readonly user?: boolean;
-        readonly system?: boolean;
-        readonly dryRun?: boolean;
-        readonly force?: boolean;
-        readonly root: string;
-      }) =>
-        chosen(async (context) => {
-          const { installService } = await import('./command.ts');
-          const root = process.getuid?.() === 0;
-          const system = options.system ?? (root && options.user !== true);
-          return installService(context, {
-            scope: system ? 'system' : 'user',
-            dryRun: options.dryRun ?? false,
-            force: options.force ?? false,
-            root: options.root,
-          });
-        }),
-    );
 }

@@ -9,7 +9,6 @@ import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { findControlSocket } from '../../../daemon/control-path.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { type OpenAccounts, withAccounts } from '../../../engine/pass/open-pass.ts';
-import { type EventLog, openLog } from '../../../engine/pass/pass-log.ts';
 import { chosenAccounts, type Narrowing, wantedOf } from '../../../engine/pass/selection.ts';
 import { syncAccounts } from '../../../engine/pass/sync-accounts.ts';
 import { settingsOf } from '../../../engine/settings.ts';
@@ -17,186 +16,19 @@ import type { ExitCode } from '../../../errors/exit-codes.ts';
 import { readDamage, recalledVerification } from '../../../health/verification.ts';
 import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
 import { planSync } from '../../../sync/plan-sync.ts';
-import type { ProgressListener } from '../../../sync/progress.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { collected } from '../../option-values.ts';
-import { showProgress } from '../../progress/live-progress.ts';
+import { type FollowedPass, followPass } from '../../progress/sync-progress.ts';
 import { printPlan, printResult } from './sync-report.ts';
 
-/** What of `sync` goes to a daemon. */
-export interface HandedOver extends Narrowing {
-  readonly full: boolean;
-  readonly dryRun: boolean;
-  readonly acceptEndings: boolean;
-  readonly log: boolean;
-}
-
-/**
- * Has a running daemon make the pass, which begins after this call; null where no daemon has the archive. Its accounts
- * and limits are the daemon's own. Interrupted, only the waiting ends.
- *
- * @throws usage-option for names that the configuration leaves out; what goes wrong in the daemon
- */
-export async function handOver(
-  context: CommandContext,
-  settings: Settings,
-  chosen: readonly AccountSettings[],
-  command: HandedOver,
-): Promise<ExitCode | null> {
-  const socket = findControlSocket(settings.dataDir);
-  if (socket === null) return null;
-  const { account, mailboxes, folders, full, dryRun, acceptEndings } = command;
-  wantedOf(chosen, command);
-  const log = await openLog(context.notices.stream, command.log ? settings.log.level : 'silent');
-  const shown = command.log
-    ? { listen: log.progress, stop: () => {} }
-    : await showProgress(context.notices, context.now, settings.rateLimit.requestsPerMinute);
-  const { askSync } = await import('../../../daemon/control-client.ts');
-  const message = {
-    account,
-    mailboxes: [...mailboxes],
-    folders: [...folders],
-    full,
-    dryRun,
-    acceptEndings,
-  };
-  const options = {
-    version: packageJson.version,
-    progress: shown.listen,
-    signal: context.signal,
-  };
-  let answer: Awaited<ReturnType<typeof askSync>>;
-  try {
-    answer = await askSync(socket, message, options);
-  } finally {
-    shown.stop();
-  }
-  if (answer === null) return null;
-  const { dataDir } = settings;
-  if ('plan' in answer) return printPlan(context, answer.plan, readDamage(dataDir));
-  log.result(answer.result);
-  return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
-}
-
-/** A pass of a command with its services open, and what shows how it goes. */
-export interface ShownPass extends OpenAccounts {
-  readonly progress: ProgressListener;
-  /** Clears the progress: to be called before a result is printed. */
-  readonly stopProgress: () => void;
-  readonly events: EventLog;
-}
-
-/**
- * Opens the services of the chosen accounts for as long as `act` takes. Progress goes to standard error, or a log of
- * JSON Lines instead.
- */
-export async function withOrigins<T>(
-  context: CommandContext,
-  settings: Settings,
-  chosen: readonly AccountSettings[],
-  narrowing: Narrowing,
-  writer: Writer,
-  logged: boolean,
-  act: (open: ShownPass) => Promise<T>,
-): Promise<T> {
-  const events = await openLog(context.notices.stream, logged ? settings.log.level : 'silent');
-  const shown = logged
-    ? { listen: events.progress, stop: () => {} }
-    : await showProgress(context.notices, context.now, settings.rateLimit.requestsPerMinute);
-  const listeners = { progress: shown.listen, request: events.request };
-  try {
-    return await withAccounts(context, settings, chosen, narrowing, writer, listeners, (open) =>
-      act({ ...open, progress: shown.listen, stopProgress: () => shown.stop(), events }),
-    );
-  } finally {
-    shown.stop();
-  }
-}
-
-export interface SyncCommand extends Narrowing {
+interface SyncCommand extends Narrowing {
+  readonly mailboxes: string[];
+  readonly folders: string[];
   readonly full: boolean;
   readonly dryRun: boolean;
   readonly acceptEndings: boolean;
   /** A log of JSON Lines on standard error instead of progress. */
   readonly log: boolean;
-}
-
-/** `mailkeep sync`: one pass over the accounts of the configuration. */
-export async function synchronise(
-  context: CommandContext,
-  command: SyncCommand,
-): Promise<ExitCode> {
-  const settings = settingsOf(context);
-  const chosen = chosenAccounts(settings, command.account);
-  const handed = await handOver(context, settings, chosen, command);
-  if (handed !== null) return handed;
-  const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
-  try {
-    const writer = await openWriter(context, place.dir, settings.archive.codec);
-    try {
-      return await withOrigins(context, settings, chosen, command, writer, command.log, (open) =>
-        command.dryRun
-          ? planned(context, settings, open, command, writer)
-          : passed(context, settings, open, command, writer),
-      );
-    } finally {
-      await writer.close();
-    }
-  } finally {
-    place.leave?.();
-  }
-}
-
-/** Where there is no archive yet, a plan leaves none: it is made against an empty one elsewhere. */
-function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
-  if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
-  const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));
-  return { dir, leave: () => rmSync(dir, { recursive: true, force: true }) };
-}
-
-async function planned(
-  context: CommandContext,
-  settings: Settings,
-  { accounts, stopProgress }: ShownPass,
-  { full }: SyncCommand,
-  writer: Writer,
-): Promise<ExitCode> {
-  const plan = await planSync({
-    accounts,
-    mirror: catalogMirror(writer.catalog),
-    memory: writer.state,
-    requestsPerMinute: settings.rateLimit.requestsPerMinute,
-    full,
-    signal: context.signal,
-  });
-  stopProgress();
-  return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
-}
-
-async function passed(
-  context: CommandContext,
-  settings: Settings,
-  { accounts, requests, progress, stopProgress, events }: ShownPass,
-  command: SyncCommand,
-  writer: Writer,
-): Promise<ExitCode> {
-  const { dataDir, state } = writer;
-  const open = { accounts, requests };
-  const result = await syncAccounts(context, writer, settings, open, command, progress);
-  events.result(result);
-  stopProgress();
-  const damage = recalledVerification(state)?.damage ?? null;
-  return printResult(context, command, result, { dataDir, damage });
-}
-
-interface SyncLine {
-  readonly account?: string;
-  readonly mailbox?: string[];
-  readonly folder?: string[];
-  readonly full?: boolean;
-  readonly dryRun?: boolean;
-  readonly acceptEndings?: boolean;
-  readonly log?: boolean;
 }
 
 const HELP = `
@@ -222,6 +54,11 @@ EXAMPLES
   mailkeep sync --mailbox anna@example.org --folder INBOX
   mailkeep sync --json --quiet`;
 
+type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> & {
+  readonly mailbox?: string[];
+  readonly folder?: string[];
+};
+
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--account <name>', 'only this account of the configuration')
@@ -236,18 +73,115 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--dry-run', 'show what would be done and what it costs, and change nothing')
     .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)
-    .action((options: SyncLine) =>
-      chosen(async (context) => {
-        const { synchronise } = await import('./command.ts');
-        return synchronise(context, {
+    .action(({ mailbox = [], folder = [], ...options }: SyncLine) =>
+      chosen((context) =>
+        synchronise(context, {
           account: options.account,
-          mailboxes: options.mailbox ?? [],
-          folders: options.folder ?? [],
+          mailboxes: mailbox,
+          folders: folder,
           full: options.full ?? false,
           dryRun: options.dryRun ?? false,
           acceptEndings: options.acceptEndings ?? false,
           log: options.log ?? false,
-        });
-      }),
+        }),
+      ),
     );
+}
+
+/** `mailkeep sync`: one pass over the accounts of the configuration, by a daemon if one has the archive. */
+async function synchronise(context: CommandContext, command: SyncCommand): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const chosen = chosenAccounts(settings, command.account);
+  const handed = await handOver(context, settings, chosen, command);
+  if (handed !== null) return handed;
+  const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
+  try {
+    const writer = await openWriter(context, place.dir, settings.archive.codec);
+    const followed = await followPass(context, settings, command.log);
+    try {
+      return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
+        command.dryRun
+          ? planned(context, settings, open, followed, command, writer)
+          : passed(context, settings, open, followed, command, writer),
+      );
+    } finally {
+      followed.stop();
+      await writer.close();
+    }
+  } finally {
+    place.leave?.();
+  }
+}
+
+/**
+ * Has a running daemon make the pass, which begins after this call; null where no daemon has the archive. Its accounts
+ * and limits are the daemon's own. Interrupted, only the waiting ends.
+ *
+ * @throws usage-option for names that the configuration leaves out; what goes wrong in the daemon
+ */
+async function handOver(
+  context: CommandContext,
+  settings: Settings,
+  chosen: readonly AccountSettings[],
+  command: SyncCommand,
+): Promise<ExitCode | null> {
+  const { dataDir } = settings;
+  const socket = findControlSocket(dataDir);
+  if (socket === null) return null;
+  wantedOf(chosen, command);
+  const { log, ...message } = command;
+  const followed = await followPass(context, settings, log);
+  const { askSync } = await import('../../../daemon/control-client.ts');
+  const answer = await askSync(socket, message, {
+    version: packageJson.version,
+    progress: followed.progress,
+    signal: context.signal,
+  }).finally(followed.stop);
+  if (answer === null) return null;
+  if ('plan' in answer) return printPlan(context, answer.plan, readDamage(dataDir));
+  followed.result(answer.result);
+  return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
+}
+
+/** Where there is no archive yet, a plan leaves none: it is made against an empty one elsewhere. */
+function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
+  if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
+  const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));
+  return { dir, leave: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+async function planned(
+  context: CommandContext,
+  settings: Settings,
+  { accounts }: OpenAccounts,
+  followed: FollowedPass,
+  { full }: SyncCommand,
+  writer: Writer,
+): Promise<ExitCode> {
+  const plan = await planSync({
+    accounts,
+    mirror: catalogMirror(writer.catalog),
+    memory: writer.state,
+    requestsPerMinute: settings.rateLimit.requestsPerMinute,
+    full,
+    signal: context.signal,
+  });
+  followed.stop();
+  return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
+}
+
+async function passed(
+  context: CommandContext,
+  settings: Settings,
+  open: OpenAccounts,
+  followed: FollowedPass,
+  command: SyncCommand,
+  writer: Writer,
+): Promise<ExitCode> {
+  const { progress } = followed;
+  const result = await syncAccounts(context, writer, settings, open, command, progress);
+  followed.result(result);
+  followed.stop();
+  const damage = recalledVerification(writer.state)?.damage ?? null;
+  return printResult(context, command, result, { dataDir: writer.dataDir, damage });
 }

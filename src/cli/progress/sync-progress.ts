@@ -1,6 +1,9 @@
 import { MultiBar, type SingleBar } from 'cli-progress';
+import type { Settings } from '../../config/settings.ts';
+import { type EventLog, openLog } from '../../engine/pass/pass-log.ts';
 import { fitColumns } from '../../mail/terminal-safe.ts';
 import type { ProgressListener } from '../../sync/progress.ts';
+import type { CommandContext } from '../context.ts';
 import type { Notices } from '../notices.ts';
 import { shownName } from '../place-line.ts';
 import {
@@ -120,19 +123,24 @@ function sumText(tally: Tally, now: number, perMinute: number): string {
   return `all  ${storedText(sum, elapsed)}; ${requestsText(sum.requests, elapsed, perMinute)}`;
 }
 
-export interface ShownProgress {
-  readonly listen: ProgressListener;
-  /** Leaves the terminal as it was. */
-  stop(): void;
+/** What follows a pass by hand. */
+export interface FollowedPass extends EventLog {
+  /** Clears the progress: to be called before a result is printed. May be called again. */
+  readonly stop: () => void;
 }
 
-/** Bars on a terminal, lines elsewhere, nothing where nobody reads. */
-export async function showProgress(
-  notices: Notices,
-  now: () => number,
-  requestsPerMinute: number,
-): Promise<ShownProgress> {
-  if (!notices.live) return plainProgress(notices, now, requestsPerMinute);
-  const { liveProgress } = await import('./live-progress.ts');
-  return liveProgress(notices, now, requestsPerMinute);
+/**
+ * Returns what follows a pass on standard error: bars on a terminal, lines elsewhere, nothing where nobody reads.
+ *
+ * @param logged a log of JSON Lines instead
+ */
+export async function followPass(
+  { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
+  { log, rateLimit }: Settings,
+  logged: boolean,
+): Promise<FollowedPass> {
+  if (logged) return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
+  const show = notices.live ? liveProgress : plainProgress;
+  const { listen, stop } = show(notices, now, rateLimit.requestsPerMinute);
+  return { progress: listen, request: () => {}, result: () => {}, stop };
 }
