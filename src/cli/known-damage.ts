@@ -1,7 +1,7 @@
 import type { VerificationStatus } from '../health/verification.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
 import { count, counted, span } from '../wording/amounts.ts';
-import type { Colours } from './output.ts';
+import { type Colours, present } from './output.ts';
 
 /** Findings that a person is shown; --json has more. */
 const MOST_SHOWN = 5;
@@ -16,26 +16,23 @@ export function verificationLines(
   const { found, findings } = last;
   const shown = findings.slice(0, MOST_SHOWN);
   const more = found - shown.length;
-  return [
+  return present([
     verifiedText(last, now),
-    ...drillLines(last, now),
-    ...shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
-    ...(found > 0 && more > 0 ? [`… and ${counted(more, 'more finding')}`] : []),
-    ...(found > 0
-      ? [
-          colours.red(
-            `${counted(found, 'finding')}: "mailkeep verify --repair" recovers what can be found.`,
-          ),
-        ]
-      : []),
-  ];
+    drillLine(last, now),
+    shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
+    found > 0 && more > 0 && `… and ${counted(more, 'more finding')}`,
+    found > 0 &&
+      colours.red(
+        `${counted(found, 'finding')}: "mailkeep verify --repair" recovers what can be found.`,
+      ),
+  ]);
 }
 
 /** The last drill, where it is not what is shown as the last verification. */
-function drillLines({ mode, drill }: VerificationStatus, now: number): string[] {
-  if (drill === null || mode === 'drill') return [];
+function drillLine({ mode, drill }: VerificationStatus, now: number): string | false {
+  if (drill === null || mode === 'drill') return false;
   const ago = span(Math.max(0, now - Date.parse(drill.at)));
-  return [`last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`];
+  return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;
 }
 
 /** When the archive was last verified, and how much of it. */

@@ -85,8 +85,6 @@ export async function parseCommandLine(
       .command(name, { hidden })
       .summary(summary)
       .description(summary)
-      .helpOption('-h, --help', 'print help')
-      .configureHelp({ showGlobalOptions: true })
       .action(() => {});
     if (name === named) {
       const file = await load();

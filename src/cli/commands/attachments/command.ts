@@ -4,8 +4,8 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import type { AttachmentTextState } from '../../../catalog/attachment-texts.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
-import { openReader, type Reader } from '../../../engine/archive/reader.ts';
-import { EXIT } from '../../../errors/exit-codes.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf, hasCode, type MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
@@ -14,7 +14,8 @@ import { openAttachments, readMessage } from '../../../mime/reading.ts';
 import { safeFileName } from '../../../mime/safe-file-name.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import type { Body } from '../../context.ts';
+import { withReader } from '../../archive-access.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { oneMessage } from '../../one-message.ts';
 
 const HELP = `
@@ -34,38 +35,40 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--save <dir>', 'save all of them to this folder')
     .addHelpText('after', HELP)
     .action((typed: string, options: { readonly save?: string }) =>
-      chosen(async (context) => {
-        const { output, notices, surroundings } = context;
-        const reader = openReader(context);
-        try {
-          const id = oneMessage(reader, typed);
-          const source = reader.sources().streamMessage(id);
-          const texts = textStates(reader, id);
-          if (options.save === undefined) {
-            const { attachments } = await readMessage(source);
-            for (const attachment of attachments) {
-              const text = texts.get(attachment.number) ?? null;
-              await output.line({ ...attachment, text }, () => attachmentLine(attachment, text));
-            }
-            return EXIT.done;
-          }
-          const folder = path.resolve(surroundings.cwd, options.save);
-          const { saved, unreadable } = await saveAttachments(folder, source);
-          for (const attachment of saved) {
-            const text = texts.get(attachment.number) ?? null;
-            await output.line(
-              { ...attachment, text },
-              () => `${attachmentLine(attachment, null)}  ->  ${attachment.savedAs}`,
-            );
-          }
-          if (unreadable === null) return EXIT.done;
-          notices.warn(sentenceOf(unreadable).message);
-          return EXIT.failures;
-        } finally {
-          reader.close();
-        }
-      }),
+      chosen((context) =>
+        withReader(context, (reader) => attachmentsOf(context, reader, typed, options.save)),
+      ),
     );
+}
+
+async function attachmentsOf(
+  { output, notices, surroundings }: CommandContext,
+  reader: Reader,
+  typed: string,
+  saveTo: string | undefined,
+): Promise<ExitCode> {
+  const id = oneMessage(reader, typed);
+  const source = reader.sources().streamMessage(id);
+  const texts = textStates(reader, id);
+  const textOf = ({ number }: { readonly number: number }) => texts.get(number) ?? null;
+  if (saveTo === undefined) {
+    for (const attachment of (await readMessage(source)).attachments) {
+      const text = textOf(attachment);
+      await output.line({ ...attachment, text }, () => attachmentLine(attachment, text));
+    }
+    return EXIT.done;
+  }
+  const folder = path.resolve(surroundings.cwd, saveTo);
+  const { saved, unreadable } = await saveAttachments(folder, source);
+  for (const attachment of saved) {
+    await output.line(
+      { ...attachment, text: textOf(attachment) },
+      () => `${attachmentLine(attachment, null)}  ->  ${attachment.savedAs}`,
+    );
+  }
+  if (unreadable === null) return EXIT.done;
+  notices.warn(sentenceOf(unreadable).message);
+  return EXIT.failures;
 }
 
 type TextState = Pick<AttachmentTextState, 'status' | 'reason' | 'truncated'>;
@@ -89,7 +92,7 @@ function attachmentLine(attachment: ExtractedAttachment, text: TextState | null)
 /** Files held open at a time: two attachments may take turns, hundreds do not. */
 const OPEN_FILES = 16;
 
-export interface SavedAttachments {
+interface SavedAttachments {
   readonly saved: readonly (ExtractedAttachment & { readonly savedAs: string })[];
   /** Why the message was not read to its end: then the attachment it broke off in, and those behind, are missing. */
   readonly unreadable: MailkeepError | null;
@@ -101,16 +104,18 @@ export interface SavedAttachments {
  *
  * @throws usage-save-failed, and whatever `source` throws
  */
-export async function saveAttachments(
+async function saveAttachments(
   folder: string,
   source: AsyncIterable<Uint8Array>,
 ): Promise<SavedAttachments> {
   const taken = new Set<string>();
-  saving(folder, () => {
+  try {
     // Mail is private, whatever the umask: so is each file.
     makeFolders(folder, 0o700);
     for (const name of readdirSync(folder)) safeFileName(name, { fallback: 'x', taken });
-  });
+  } catch (error) {
+    throw failure(folder, error);
+  }
   const files: NewFile[] = [];
   let unreadable: MailkeepError | null = null;
   try {
@@ -193,14 +198,6 @@ async function close(file: NewFile): Promise<void> {
     await handle?.close();
   } catch (error) {
     throw failure(file.path, error);
-  }
-}
-
-function saving(file: string, act: () => void): void {
-  try {
-    act();
-  } catch (error) {
-    throw failure(file, error);
   }
 }
 

@@ -54,10 +54,7 @@ export async function reachOf(
       reach.push({
         resourceId,
         address,
-        folders: folders.map(({ path, messageCount }) => ({
-          folder: path,
-          messages: messageCount,
-        })),
+        folders: folders.map(({ path: folder, messageCount: messages }) => ({ folder, messages })),
       });
     }
     return reach;
@@ -106,12 +103,12 @@ export async function chosenRate(
 }
 
 export interface InitOptions {
-  readonly baseUrl: string | undefined;
-  readonly tokenEnv: string | undefined;
-  readonly tokenFile: string | undefined;
+  readonly baseUrl?: string;
+  readonly tokenEnv?: string;
+  readonly tokenFile?: string;
   /** Requests a minute. */
-  readonly rate: number | undefined;
-  readonly yes: boolean;
+  readonly rate?: number;
+  readonly yes?: boolean;
 }
 
 /** All that a configuration is made of, with nothing written yet. */
@@ -165,7 +162,7 @@ export async function collectAnswers(
   }
   const access = await accessTo(context, asker, options.baseUrl, kept ?? piped);
   onReach(access.reach);
-  const quiet = options.yes ? undefined : asker;
+  const quiet = options.yes === true ? undefined : asker;
   const dataDir = await dataDirectory(context, file, quiet);
   const requestsPerMinute = options.rate ?? (await chosenRate(context, access.reach, quiet));
   return { asker, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };

@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
 import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
-import { openReader } from '../../../engine/archive/reader.ts';
 import { openWriter } from '../../../engine/archive/writer.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, counted } from '../../../wording/amounts.ts';
+import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { dateText, shownName } from '../../place-line.ts';
 import { chosenEntries, type QuarantineChoice } from '../../quarantine-choice.ts';
@@ -51,7 +51,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
  *
  * @throws usage-invalid for another action, or where nothing was chosen
  */
-export async function acknowledge(
+async function acknowledge(
   context: CommandContext,
   action: string,
   choice: QuarantineChoice,
@@ -60,39 +60,28 @@ export async function acknowledge(
   const invalid = (problem: string) =>
     usageError('usage-invalid', { command: 'quarantine', problem });
   if (action !== 'ack') throw invalid(`unknown action '${action}'. Did you mean ack?`);
-  const { mailbox, folder, uid } = choice;
-  const chosen = [mailbox, folder, uid].some((option) => option !== undefined);
+  const options = [choice.mailbox, choice.folder, choice.uid];
+  const chosen = options.some((option) => option !== undefined);
   if (chosen === all) {
     throw invalid('choose by --mailbox, --folder and --uid, or everything by --all.');
   }
   // A reader finds the archive, whichever way it is named, and says when there is none.
-  const reader = openReader(context);
-  const { dataDir } = reader;
-  try {
+  const dataDir = await withReader(context, (reader) => {
     refuseUnknownChoice(reader, { ...choice, deleted: true });
-  } finally {
-    reader.close();
-  }
+    return reader.dataDir;
+  });
   const writer = await openWriter(context, dataDir);
   try {
     const entries = chosenEntries(writer.catalog, choice).filter(
       ({ acknowledged }) => !acknowledged,
     );
     const batch = writer.log.newBatch();
-    for (const { host, mailbox: id, folder: path, generation, uid: number } of entries) {
-      batch.addFact({
-        fact: 'acknowledged',
-        host,
-        mailbox: id,
-        folder: path,
-        generation,
-        uid: number,
-      });
+    for (const { host, mailbox, folder, generation, uid } of entries) {
+      batch.addFact({ fact: 'acknowledged', host, mailbox, folder, generation, uid });
     }
     if (entries.length > 0) writer.catalog.foldBatch(await writer.log.commit(batch));
-    const result = { acknowledged: entries.length };
     await context.output.object(
-      result,
+      { acknowledged: entries.length },
       () => `${counted(entries.length, 'message')} in quarantine silenced.`,
     );
     return EXIT.done;
@@ -102,12 +91,11 @@ export async function acknowledge(
 }
 
 /** `mailkeep quarantine`: what could not be fetched whole, a line each. */
-export async function listQuarantine(
+async function listQuarantine(
   context: CommandContext,
   choice: QuarantineChoice,
 ): Promise<ExitCode> {
-  const reader = openReader(context);
-  try {
+  return withReader(context, async (reader) => {
     // An entry may be of a folder that went.
     refuseUnknownChoice(reader, { ...choice, deleted: true });
     const all = reader.catalog.quarantine.open();
@@ -119,9 +107,7 @@ export async function listQuarantine(
     else if (chosen.length === 0)
       context.notices.say('Nothing in quarantine matches your selection.');
     return EXIT.done;
-  } finally {
-    reader.close();
-  }
+  });
 }
 
 /** One entry as `--json` prints it; times in ISO 8601 UTC, `kept` the hash of what bytes came. */

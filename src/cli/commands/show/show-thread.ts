@@ -8,7 +8,7 @@ import type { MessageReading } from '../../../mime/message-reading.ts';
 import { readMessage } from '../../../mime/reading.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Colours, type Output, wrapLine } from '../../output.ts';
+import { type Colours, type Output, present, wrapLine } from '../../output.ts';
 
 /** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
 export function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
@@ -44,20 +44,15 @@ export function messageText(id: string, message: MessageReading, paper: Paper): 
       ([name, value]) =>
         `${colours.dim(`${name}:`.padEnd(9))}${name === 'Subject' ? colours.bold(value) : value}`,
     );
-  return [
-    ...lines,
-    ...(message.reason === null
-      ? []
-      : [
-          colours.yellow(
-            `This message could not be read to its end (${message.reason}); see --raw.`,
-          ),
-        ]),
+  return present([
+    lines,
+    message.reason !== null &&
+      colours.yellow(`This message could not be read to its end (${message.reason}); see --raw.`),
     '',
-    ...bodyLines(terminalSafe(message.text).trim(), paper),
-    ...(message.truncated ? [colours.dim('[the rest is left out; see --raw]')] : []),
-    ...attachmentLines(id, message, colours),
-  ].join('\n');
+    bodyLines(terminalSafe(message.text).trim(), paper),
+    message.truncated && colours.dim('[the rest is left out; see --raw]'),
+    attachmentLines(id, message, colours),
+  ]).join('\n');
 }
 
 function shortened(value: string): string {

@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
-import { openReader } from '../../../engine/archive/reader.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
 import { archiveStatus } from '../../../engine/status/archive-status.ts';
-import { combinedExit, EXIT } from '../../../errors/exit-codes.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { staleMailboxes } from '../../../health/facts.ts';
 import { readState } from '../../../state/state-file.ts';
-import type { Body } from '../../context.ts';
+import { withReader } from '../../archive-access.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { duration } from '../../option-values.ts';
 import { daemonLines, runningDaemon, statusText } from './status-report.ts';
 
@@ -29,35 +30,36 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--max-age <duration>', 'exit with code 1 if a mailbox is older than that', duration)
     .addHelpText('after', HELP)
     .action((options: { readonly maxAge?: number }) =>
-      chosen(async (context) => {
-        const { output, now } = context;
-        const reader = openReader(context);
-        const state = readState(reader.dataDir);
-        try {
-          const status = archiveStatus(reader, state);
-          const { maxAge } = options;
-          const stale =
-            maxAge === undefined
-              ? []
-              : staleMailboxes(status.mailboxes, now() - maxAge).map(({ address }) => address);
-          const fresh =
-            maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
-          const daemon = await runningDaemon(reader.dataDir);
-          const { catalogBehind } = reader;
-          await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
-            [
-              statusText(status, stale, now(), output),
-              ...daemonLines(daemon, now(), output.colours),
-            ].join('\n'),
-          );
-          return combinedExit([
-            ...(fresh === false ? [EXIT.failures] : []),
-            ...(status.verification?.ok === false ? [EXIT.damage] : []),
-          ]);
-        } finally {
-          state?.close();
-          reader.close();
-        }
-      }),
+      chosen((context) =>
+        withReader(context, (reader) => printStatus(context, reader, options.maxAge)),
+      ),
     );
+}
+
+async function printStatus(
+  { output, now }: CommandContext,
+  reader: Reader,
+  maxAge: number | undefined,
+): Promise<ExitCode> {
+  const state = readState(reader.dataDir);
+  try {
+    const status = archiveStatus(reader, state);
+    const old = maxAge === undefined ? [] : staleMailboxes(status.mailboxes, now() - maxAge);
+    const stale = old.map(({ address }) => address);
+    const fresh = maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
+    const daemon = await runningDaemon(reader.dataDir);
+    const { catalogBehind } = reader;
+    await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
+      [
+        statusText(status, stale, now(), output),
+        ...daemonLines(daemon, now(), output.colours),
+      ].join('\n'),
+    );
+    return combinedExit([
+      ...(fresh === false ? [EXIT.failures] : []),
+      ...(status.verification?.ok === false ? [EXIT.damage] : []),
+    ]);
+  } finally {
+    state?.close();
+  }
 }

@@ -12,7 +12,7 @@ import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mai
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { notSearchableText } from '../../../wording/catalog.ts';
 import { verificationLines } from '../../known-damage.ts';
-import type { Colours, Output } from '../../output.ts';
+import { type Colours, type Output, present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
 
 /** What a running daemon says of itself; null where none has the archive. */
@@ -35,18 +35,14 @@ export function daemonLines(
     nextAt === null ? [] : [`${name} in ${span(Math.max(0, Date.parse(nextAt) - now))}`],
   );
   const waiting = Object.values(daemon.waiting).reduce((sum, n) => sum + n, 0);
-  const work =
-    daemon.underway.length + waiting === 0
-      ? []
-      : [
-          `  ${counted(daemon.underway.length, 'pass', 'passes')} under way, ${count(waiting)} waiting`,
-        ];
-  return [
+  const underway = daemon.underway.length;
+  return present([
     '',
     `daemon ${daemon.pid}, for ${since}; ${next.join(', ')}`,
-    ...work,
-    ...daemon.accounts.map((account) => accountLine(account, now, colours)),
-  ];
+    underway + waiting > 0 &&
+      `  ${counted(underway, 'pass', 'passes')} under way, ${count(waiting)} waiting`,
+    daemon.accounts.map((account) => accountLine(account, now, colours)),
+  ]);
 }
 
 function accountLine(
@@ -63,11 +59,12 @@ function accountLine(
       state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
     return `${label}${colours.red(`${what} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
-  const fresh = [
-    ...(roundMs === null ? [] : [`the last round took ${span(roundMs)}`]),
-    ...(everyMs === null ? [] : [`one began every ${span(everyMs)}`]),
-  ];
-  return `${label}${[counted(mailboxes, 'mailbox', 'mailboxes'), ...fresh].join(', ')}`;
+  const facts = present([
+    counted(mailboxes, 'mailbox', 'mailboxes'),
+    roundMs !== null && `the last round took ${span(roundMs)}`,
+    everyMs !== null && `one began every ${span(everyMs)}`,
+  ]);
+  return `${label}${facts.join(', ')}`;
 }
 
 /** The least that names of folders get of a line, and what they get where they need no more. Columns. */
@@ -93,18 +90,15 @@ export function statusText(
   const room = interactive ? columns - 2 - rest : Number.POSITIVE_INFINITY;
   const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
   const disk = status.logBytes + status.catalogBytes;
-  return [
+  return present([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
-    ...(status.pending === 0 ? [] : [notSearchableText(status.pending)]),
-    ...(status.unparsed === 0
-      ? []
-      : [
-          `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
-        ]),
-    ...attachmentLine(status.attachments),
-    ...verificationLines(status.verification, now, colours),
-    ...status.budget.flatMap((budget) => budgetLine(budget, now)),
-    ...tables.flatMap(({ mailbox, rows }) => [
+    status.pending > 0 && notSearchableText(status.pending),
+    status.unparsed > 0 &&
+      `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
+    attachmentLine(status.attachments),
+    verificationLines(status.verification, now, colours),
+    status.budget.flatMap((budget) => budgetLines(budget, now)),
+    tables.flatMap(({ mailbox, rows }) => [
       '',
       mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
       ...suspendedLine(mailbox, now, colours),
@@ -115,8 +109,9 @@ export function statusText(
           : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
       ),
     ]),
-    ...staleLine(stale, colours),
-  ].join('\n');
+    // Printed last, where it is noticed: what monitoring was alerted to.
+    stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
+  ]).join('\n');
 }
 
 /** Distinct messages, and the folders' places that they are or were in. */
@@ -129,35 +124,25 @@ function holdings({ messages, mailboxes }: ArchiveStatus): string {
   return `${counted(messages, 'message')} in ${places}${past}`;
 }
 
-/** Printed last, where it is noticed: what monitoring was alerted to. */
-function staleLine(stale: readonly string[], colours: Colours): string[] {
-  if (stale.length === 0) return [];
-  return ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)];
-}
-
-function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string[] {
-  if (pending + done + failed === 0) return [];
-  const parts = [
+function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string | false {
+  if (pending + done + failed === 0) return false;
+  const parts = present([
     `${count(done)} searchable`,
-    ...(pending > 0 ? [`${count(pending)} to be read by the next sync`] : []),
-    ...(failed > 0 ? [`${count(failed)} not readable`] : []),
-  ];
-  return [`text of attachments: ${parts.join(', ')}`];
+    pending > 0 && `${count(pending)} to be read by the next sync`,
+    failed > 0 && `${count(failed)} not readable`,
+  ]);
+  return `text of attachments: ${parts.join(', ')}`;
 }
 
 /** A service that takes requests as fast as configured is not worth a line. */
-function budgetLine({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
+function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
   const where = terminalLine(gate);
-  const rate =
-    learnedPerMinute === null
-      ? []
-      : [
-          `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
-        ];
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
-  return held > 0
-    ? [...rate, `${where}: the service asked for a pause of ${span(held)} more`]
-    : rate;
+  return present([
+    learnedPerMinute !== null &&
+      `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
+    held > 0 && `${where}: the service asked for a pause of ${span(held)} more`,
+  ]);
 }
 
 function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {

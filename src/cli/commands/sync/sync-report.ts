@@ -13,6 +13,7 @@ import { type FolderCertificate, isHeldOnly, type SyncResult } from '../../../sy
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { printError } from '../../notices.ts';
+import { present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
 import { placesText } from '../../progress/progress-text.ts';
 import { damageTrouble, exitOfSync, type Trouble, troublesOf } from '../../troubles.ts';
@@ -28,14 +29,14 @@ export function syncReport(result: SyncResult): string {
 }
 
 function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
-  const changes = [
-    mailbox.added > 0 ? `${count(mailbox.added)} new (${bytes(mailbox.bytes)})` : '',
-    mailbox.ended > 0 ? `${count(mailbox.ended)} ended` : '',
-    mailbox.relinked > 0 ? `${count(mailbox.relinked)} moved` : '',
-    mailbox.flagsChanged > 0 ? `${count(mailbox.flagsChanged)} with other flags` : '',
-    mailbox.quarantined > 0 ? `${count(mailbox.quarantined)} in quarantine` : '',
-    mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
-  ].filter((part) => part !== '');
+  const changes = present([
+    mailbox.added > 0 && `${count(mailbox.added)} new (${bytes(mailbox.bytes)})`,
+    mailbox.ended > 0 && `${count(mailbox.ended)} ended`,
+    mailbox.relinked > 0 && `${count(mailbox.relinked)} moved`,
+    mailbox.flagsChanged > 0 && `${count(mailbox.flagsChanged)} with other flags`,
+    mailbox.quarantined > 0 && `${count(mailbox.quarantined)} in quarantine`,
+    mailbox.held > 0 && `${count(mailbox.held)} held by the brake`,
+  ]);
   const address = shownName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
@@ -68,13 +69,13 @@ function incompleteNote(folder: FolderCertificate): string {
 function equation(originTotal: number, sums: FolderSums): string {
   // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
   const heldApart = differsByHeldOnly(originTotal, sums);
-  const parts = [
+  const parts = present([
     `${count(sums.stored)} stored`,
-    ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
-    ...(sums.quarantined > 0 ? [`${count(sums.quarantined)} quarantined`] : []),
-    ...(sums.held > 0 && !heldApart ? [`${count(sums.held)} held`] : []),
-    ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
-  ];
+    sums.assumed > 0 && `${count(sums.assumed)} assumed`,
+    sums.quarantined > 0 && `${count(sums.quarantined)} quarantined`,
+    sums.held > 0 && !heldApart && `${count(sums.held)} held`,
+    sums.forgotten > 0 && `${count(sums.forgotten)} forgotten`,
+  ]);
   const sign = heldApart || accountedFor(sums) === originTotal ? '=' : '≠';
   const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
   return `${counted(originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;

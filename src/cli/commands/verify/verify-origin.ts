@@ -15,6 +15,7 @@ import type { SyncResult } from '../../../sync/result.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
 import { printError } from '../../notices.ts';
+import { present } from '../../output.ts';
 import { followPass } from '../../progress/sync-progress.ts';
 import { troublesOf } from '../../troubles.ts';
 
@@ -117,9 +118,9 @@ function textOf(report: {
     verified + corrected === 0
       ? ''
       : ` ${counted(verified, 'relinked message')} had the bytes that were assumed, ${count(corrected)} had others and were corrected.`;
-  return [
-    ...lines,
-    ...(more > 0 ? [`… and ${counted(more, 'more difference')}`] : []),
+  return present([
+    lines,
+    more > 0 && `… and ${counted(more, 'more difference')}`,
     `${counted(messages, 'place')} in ${counted(folders, 'folder')} compared with the service: ${differences === 0 ? 'no difference' : counted(differences, 'difference')}.${assumed} ${counted(report.requests, 'request')}, ${span(report.durationMs)}.`,
-  ].join('\n');
+  ]).join('\n');
 }

@@ -18,7 +18,7 @@ import { findingText } from '../../../wording/finding.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { CommandContext } from '../../context.ts';
 import { printError } from '../../notices.ts';
-import type { Colours } from '../../output.ts';
+import { type Colours, present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 /** Findings shown one by one; --json has more. */
@@ -32,20 +32,17 @@ export function verifyReport(
 ): string {
   const { segments, records, messages, rawBytes, rebuilt, found, findings, tail, last } = result;
   const rate = durationMs > 0 ? `, ${count(rawBytes / 1000 / durationMs)} MB/s` : '';
-  return [
+  return present([
     `Read ${counted(segments, 'segment')}, ${counted(last?.number ?? 0, 'commit')}, ${counted(records, 'record')}, ${counted(messages, 'message')} (${bytes(rawBytes)} of mail) in ${span(durationMs)}${rate}.`,
-    ...(mode === 'full' ? [`Rebuilt and hashed ${counted(rebuilt, 'message')}.`] : []),
+    mode === 'full' && `Rebuilt and hashed ${counted(rebuilt, 'message')}.`,
     catalogText(result.catalog, inLog(findings)),
-    ...(tail === null
-      ? []
-      : [
-          `Behind the last commit are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
-        ]),
-    ...(found === 0 && result.catalog === 'unreadable'
-      ? ['The log is as it was written.']
-      : verdict(found, findings, colours)),
-    ...remedy(findings),
-  ].join('\n');
+    tail !== null &&
+      `Behind the last commit are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
+    found === 0 && result.catalog === 'unreadable'
+      ? 'The log is as it was written.'
+      : verdict(found, findings, colours),
+    remedy(findings),
+  ]).join('\n');
 }
 
 export function sampleReport(
@@ -53,21 +50,21 @@ export function sampleReport(
   durationMs: number,
   colours: Colours,
 ): string {
-  return [
+  return present([
     `Rebuilt and hashed ${count(checked)} of ${counted(of, 'message')}, least recently verified first, in ${span(durationMs)}.`,
     oldest === null
       ? 'Some messages have never been verified.'
       : `Every message was verified since ${new Date(oldest).toISOString()}.`,
-    ...verdict(found, findings, colours),
-    ...remedy(findings),
-  ].join('\n');
+    verdict(found, findings, colours),
+    remedy(findings),
+  ]).join('\n');
 }
 
 /** Where only the catalog is damaged, a rebuild suffices; the line about the catalog says so. */
-function remedy(findings: readonly Finding[]): string[] {
-  return inLog(findings)
-    ? ['Nothing was changed; "mailkeep verify --repair" recovers what can be found.']
-    : [];
+function remedy(findings: readonly Finding[]): string | false {
+  return (
+    inLog(findings) && 'Nothing was changed; "mailkeep verify --repair" recovers what can be found.'
+  );
 }
 
 function inLog(findings: readonly Finding[]): boolean {
@@ -78,11 +75,11 @@ export function verdict(found: number, findings: readonly Finding[], colours: Co
   if (found === 0) return [colours.green('Everything is as it was written.')];
   const shown = findings.slice(0, MOST_SHOWN);
   const more = found - shown.length;
-  return [
-    ...shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
-    ...(more > 0 ? [`… and ${counted(more, 'more finding')}; --json shows them.`] : []),
+  return present([
+    shown.map((finding) => `${colours.red('DAMAGED')} ${findingText(finding)}`),
+    more > 0 && `… and ${counted(more, 'more finding')}; --json shows them.`,
     colours.red(`${counted(found, 'finding')}.`),
-  ];
+  ]);
 }
 
 function catalogText(state: CatalogState, logIsDamaged: boolean): string {

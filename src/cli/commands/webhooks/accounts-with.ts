@@ -3,7 +3,12 @@ import { chosenAccounts } from '../../../engine/pass/selection.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/usage.ts';
 import { nearestAddress } from '../../../names/nearest.ts';
-import { mailboxCalled, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
+import {
+  type Clients,
+  mailboxCalled,
+  SHORT_PATIENCE,
+  withEachClients,
+} from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
 
 /** An account to act on, with those of the named mailboxes that it has; none stands for all of them. */
@@ -30,7 +35,7 @@ interface Chosen {
 export async function accountsWith(
   context: CommandContext,
   settings: Settings,
-  command: { readonly account: string | undefined; readonly mailboxes: readonly string[] },
+  command: { readonly account?: string; readonly mailboxes: readonly string[] },
 ): Promise<Chosen> {
   const { mailboxes: names } = command;
   const asked = chosenAccounts(settings, command.account);
@@ -38,24 +43,15 @@ export async function accountsWith(
     return { accounts: asked.map((account) => ({ account, names })), codes: [] };
   }
   const accounts: ChosenAccount[] = [];
-  const codes: ExitCode[] = [];
   const known = new Set<string>();
-  for (const account of asked) {
-    const code = await withClients(
-      context,
-      settings,
-      account,
-      async (clients) => {
-        const { mailboxes } = await clients.reach();
-        for (const { address } of mailboxes) known.add(address);
-        const here = names.filter((name) => mailboxCalled(mailboxes, name) !== undefined);
-        if (here.length > 0) accounts.push({ account, names: here });
-        return EXIT.done;
-      },
-      SHORT_PATIENCE,
-    );
-    codes.push(code);
-  }
+  const reachedBy = async ({ account, reach }: Clients): Promise<ExitCode> => {
+    const { mailboxes } = await reach();
+    for (const { address } of mailboxes) known.add(address);
+    const here = names.filter((name) => mailboxCalled(mailboxes, name) !== undefined);
+    if (here.length > 0) accounts.push({ account, names: here });
+    return EXIT.done;
+  };
+  const codes = await withEachClients(context, settings, asked, reachedBy, SHORT_PATIENCE);
   const found = new Set(accounts.flatMap((chosen) => chosen.names));
   const missing = names.find((name) => !found.has(name));
   if (missing === undefined) return { accounts, codes };

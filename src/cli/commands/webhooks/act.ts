@@ -14,9 +14,9 @@ export interface ActCommand {
   readonly act: 'test' | 'pause' | 'resume' | 'delete';
   /** Ids, or beginnings of ids; none stands for all webhooks of the mailbox. */
   readonly ids: readonly string[];
-  readonly mailbox: string | undefined;
-  readonly account: string | undefined;
-  readonly yes: boolean;
+  readonly mailbox?: string;
+  readonly account?: string;
+  readonly yes?: boolean;
 }
 
 /** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
@@ -44,7 +44,7 @@ export async function actOnWebhooks(
       const surface = webhookSurface(clients);
       const hooks = await chosen(surface, command, account.name);
       if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
-      else if (act === 'delete' && !command.yes) {
+      else if (act === 'delete' && command.yes !== true) {
         const lines = [
           'These webhooks would be deleted:',
           ...hooks.map((hook) => `  ${about(hook)}`),
@@ -98,12 +98,9 @@ async function actOn(
   if (act === 'test') {
     const outcome = await surface.test(hook);
     const { id, mailbox, url } = hook;
-    await output.line(
-      outcome === 'accepted'
-        ? { id, mailbox, url, accepted: true }
-        : { id, mailbox, url, ...outcome },
-      () => `${about(hook)}: ${testText(outcome)}`,
-    );
+    const shown = outcome === 'accepted' ? { accepted: true } : outcome;
+    const text = () => `${about(hook)}: ${testText(outcome)}`;
+    await output.line({ id, mailbox, url, ...shown }, text);
     return outcome !== 'accepted' && outcome.success === false ? EXIT.failures : EXIT.done;
   }
   if (act === 'delete') {

@@ -5,12 +5,13 @@ import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts
 import { operationError } from '../../../errors/usage.ts';
 import type { DeliveryLogRecord } from '../../../wire/platform-records.ts';
 import { count, localTime } from '../../../wording/amounts.ts';
-import { namedMailbox, orderOf, withClients } from '../../account-clients.ts';
+import { orderOf, withEachClients } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
 import { tableText } from '../../output.ts';
+import { mailboxIdOf } from './surface.ts';
 export interface LogCommand {
-  readonly mailbox: string | undefined;
-  readonly account: string | undefined;
+  readonly mailbox?: string;
+  readonly account?: string;
   readonly limit: number;
 }
 
@@ -30,30 +31,22 @@ export async function showDeliveryLog(
     });
   }
   const entries: DeliveryLogRecord[] = [];
-  const codes: ExitCode[] = [];
-  for (const account of reached) {
-    const code = await withClients(context, settings, account, async (clients) => {
-      const { platform, options } = clients;
-      const { mailbox } = command;
-      const mailboxId = mailbox?.includes('@')
-        ? (await namedMailbox(clients, mailbox)).resourceId
-        : mailbox;
-      let left = command.limit;
-      const asked = {
-        ...options,
-        perPage: Math.min(100, left),
-        ...(mailboxId === undefined ? {} : { mailboxId }),
-      };
-      for await (const entry of platform?.eachDeliveryLog(await orderOf(clients), asked) ?? []) {
-        if (output.json) await output.line(lineOf(entry), () => '');
-        else entries.push(entry);
-        left -= 1;
-        if (left === 0) break;
-      }
-      return EXIT.done;
-    });
-    codes.push(code);
-  }
+  const codes = await withEachClients(context, settings, reached, async (clients) => {
+    const { platform, options } = clients;
+    let left = command.limit;
+    const asked = {
+      ...options,
+      perPage: Math.min(100, left),
+      ...(await mailboxIdOf(clients, command.mailbox)),
+    };
+    for await (const entry of platform?.eachDeliveryLog(await orderOf(clients), asked) ?? []) {
+      if (output.json) await output.line(lineOf(entry), () => '');
+      else entries.push(entry);
+      left -= 1;
+      if (left === 0) break;
+    }
+    return EXIT.done;
+  });
   if (entries.length > 0) await output.text(logText(entries, context));
   else if (combinedExit(codes) === EXIT.done) notices.say('Nothing was delivered yet.');
   return combinedExit(codes);

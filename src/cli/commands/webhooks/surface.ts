@@ -41,11 +41,31 @@ export interface WebhookSurface {
   remove(hook: Hook): Promise<'done' | 'accepted'>;
 }
 
+/** Sends a test delivery over the mailbox surface. */
+export async function testDelivery(
+  { mailbox: client, options }: Clients,
+  { id, mailboxId }: Pick<Hook, 'id' | 'mailboxId'>,
+): Promise<TestOutcome> {
+  const at = { mailbox: mailboxId ?? '', webhookId: id };
+  const { success, httpStatus, error } = await client.testWebhook(at, options);
+  return { success, httpStatus, error };
+}
+
 /** The platform surface where the account has it, which lists an order in one request; else the mailbox surface. */
 export function webhookSurface(clients: Clients): WebhookSurface {
   return clients.platform === null
     ? onMailboxSurface(clients)
     : onPlatform(clients, clients.platform);
+}
+
+/** Returns the filter for one mailbox, named by its address or resource id, on the platform surface. */
+export async function mailboxIdOf(
+  clients: Clients,
+  mailbox: string | undefined,
+): Promise<{ readonly mailboxId?: string }> {
+  if (mailbox === undefined) return {};
+  const isAddress = mailbox.includes('@');
+  return { mailboxId: isAddress ? (await namedMailbox(clients, mailbox)).resourceId : mailbox };
 }
 
 function onMailboxSurface(clients: Clients): WebhookSurface {
@@ -64,10 +84,7 @@ function onMailboxSurface(clients: Clients): WebhookSurface {
         }
       }
     },
-    async test(hook) {
-      const { success, httpStatus, error } = await client.testWebhook(at(hook), options);
-      return { success, httpStatus, error };
-    },
+    test: (hook) => testDelivery(clients, hook),
     async setStatus(hook, status) {
       const record = await client.updateWebhook(at(hook), { status }, options);
       return hookOf(clients, record, hook.mailboxId ?? '', hook.mailbox);
@@ -84,13 +101,9 @@ function onPlatform(clients: Clients, client: NonNullable<Clients['platform']>):
   return {
     async *list({ mailbox, status }) {
       const orderId = await orderOf(clients);
-      const mailboxId =
-        mailbox?.includes('@') === true
-          ? (await namedMailbox(clients, mailbox)).resourceId
-          : mailbox;
       const asked = {
         ...options,
-        ...(mailboxId === undefined ? {} : { mailboxId }),
+        ...(await mailboxIdOf(clients, mailbox)),
         ...(status === undefined ? {} : { status }),
       };
       for await (const record of client.eachWebhook(orderId, asked)) {
