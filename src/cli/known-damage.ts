@@ -2,6 +2,7 @@ import type { VerificationStatus } from '../health/verification.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
 import { count, counted, span } from '../wording/amounts.ts';
 import { type Colours, present } from './output.ts';
+import { commandLine } from './place-line.ts';
 
 /** Findings that a person is shown; --json has more. */
 const MOST_SHOWN = 5;
@@ -11,8 +12,9 @@ export function verificationLines(
   last: VerificationStatus | null,
   now: number,
   colours: Colours,
+  data?: string,
 ): string[] {
-  if (last === null) return ['never verified: "mailkeep verify" reads every byte'];
+  if (last === null) return [`never verified: "${commandLine('verify', data)}" reads every byte`];
   const { found, findings } = last;
   const shown = findings.slice(0, MOST_SHOWN);
   const more = found - shown.length;
@@ -23,7 +25,7 @@ export function verificationLines(
     found > 0 && more > 0 && `… and ${counted(more, 'more finding')}`,
     found > 0 &&
       colours.red(
-        `${counted(found, 'finding')}: "mailkeep verify --repair" recovers what can be found.`,
+        `${counted(found, 'finding')}: "${commandLine('verify --repair', data)}" recovers what can be found.`,
       ),
   ]);
 }

@@ -3,6 +3,7 @@ import { retentionError } from '../errors/retention.ts';
 import { usageError } from '../errors/usage.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
 import type { MessageId } from '../mail/words.ts';
+import { count } from '../wording/amounts.ts';
 import { dateText, SHORT_ID, senderText } from './place-line.ts';
 
 /**
@@ -15,11 +16,12 @@ export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string):
   switch (found.match) {
     case 'unique':
       return found.id;
-    case 'ambiguous':
-      throw usageError('usage-ambiguous-id', {
-        id: typed,
-        candidates: found.candidates.map((id) => candidate(catalog, id, found.candidates)),
-      });
+    case 'ambiguous': {
+      const shown = found.candidates.map((id) => candidate(catalog, id, found.candidates));
+      const more = catalog.messages.countByPrefix(typed) - shown.length;
+      const candidates = more > 0 ? [...shown, `and ${count(more)} more`] : shown;
+      throw usageError('usage-ambiguous-id', { id: typed, candidates });
+    }
     case 'none': {
       const purged = purgedMessage({ catalog }, typed);
       if (purged !== undefined) throw retentionError('message-purged', purged);

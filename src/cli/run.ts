@@ -7,6 +7,7 @@ import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { reportTo, WORDS } from './engine-events.ts';
+import { wrappedHelp } from './help-text.ts';
 import { printError, streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
@@ -38,9 +39,10 @@ export async function run(
   // What the command came to, once it has ended: that its output then did not arrive does not undo it.
   let ended: ExitCode = EXIT.done;
   try {
-    const request = await parseCommandLine(args, commands);
+    const columns = helpColumns(stdout, env);
+    const request = await parseCommandLine(args, commands, columns);
     if (request.kind === 'print') {
-      await output.text(request.text);
+      await output.text(wrappedHelp(request.text, columns));
       await output.written();
       return EXIT.done;
     }
@@ -69,6 +71,16 @@ export async function run(
     }
     return combinedExit([ended, reported(error, json, { stderr, env, verbose })]);
   }
+}
+
+/** Lines wider than this are hard to read, however wide the terminal. */
+const MOST_HELP_COLUMNS = 100;
+
+/** How wide a help is printed: as the terminal, elsewhere as COLUMNS says. */
+function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface['env']): number {
+  // A terminal that was never given its size reports 0.
+  const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
+  return wanted >= 20 ? Math.min(wanted, MOST_HELP_COLUMNS) : 80;
 }
 
 /** `MAILKEEP_DATA` counts where the line has no `--data`; as everywhere, an empty text is none. */

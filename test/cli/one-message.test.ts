@@ -35,6 +35,27 @@ afterEach(() => {
 
 const reader = () => ({ catalog, dataDir: room.dir, sources: () => expect.fail(), close() {} });
 
+test('a beginning that many ids share says how many are not listed', () => {
+  const history = new History();
+  const many = [...Array(600).keys()].map((i) => `other ${i}`);
+  catalog.foldBatch(
+    history.commit([
+      mailbox(INBOX, 'me@example.net'),
+      ...many.map((name, i) => appeared(place(INBOX, i + 18), name)),
+    ]),
+  );
+  const ids = [...Array.from({ length: 17 }, (_, i) => `m${i + 1}`), ...many].map(sha256);
+  const more = ids.filter((id) => id.startsWith('6')).length - 10;
+  expect(more).toBeGreaterThan(1);
+  let thrown: unknown;
+  try {
+    oneMessage(reader(), '6');
+  } catch (error) {
+    thrown = error;
+  }
+  expect(sentenceOf(thrown).message).toMatch(new RegExp(`\\n  and ${more} more$`));
+});
+
 test('a beginning that several ids share lists them, with what people know them by', () => {
   const ids = Array.from({ length: 17 }, (_, i) => sha256(`m${i + 1}`));
   // Seventeen ids cannot all begin with another of sixteen digits.

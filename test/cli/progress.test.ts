@@ -72,7 +72,7 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
   stop();
   const lines = text().trimEnd().split('\n');
   expect(lines.slice(0, 3)).toEqual([
-    'Ahead: 12,000 places (one message in one folder each), about 1.2 GB, in 5 folders of 1 mailbox.',
+    'To fetch: 12,000 places (one message in one folder each), about 1.2 GB, in 5 folders of 1 mailbox.',
     'That is 12,126 requests: about 3 h 22 min at 60 a minute. Newest messages come first; interrupt whenever you like, the next sync continues.',
     'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
   ]);

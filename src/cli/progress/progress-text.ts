@@ -10,7 +10,7 @@ const LONG_MS = 600_000;
 /** What the first sync will take, before it starts. */
 export function forecastText(ahead: Forecast): string {
   const lines = [
-    `Ahead: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
+    `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
     `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
   ];
   if (isLong(ahead)) {

@@ -13,7 +13,7 @@ import { counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { warningText } from '../../engine-events.ts';
-import { exitStatusHelp } from '../../exit-help.ts';
+import { exitStatusHelp } from '../../help-text.ts';
 import { tableText } from '../../output.ts';
 
 const HELP = `

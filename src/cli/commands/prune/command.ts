@@ -42,15 +42,15 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
 const GOES: Readonly<Record<PruneReason, string>> = {
-  ended: 'ended longer ago than retention.endedAfterDays',
-  draft: 'versions of drafts, ended longer ago than retention.draftsAfterDays',
-  rule: 'ended longer ago than a rule of retention.rules says',
+  ended: 'deleted longer ago than retention.endedAfterDays',
+  draft: 'versions of drafts, deleted longer ago than retention.draftsAfterDays',
+  rule: 'deleted longer ago than a rule of retention.rules says',
 };
 
 const STAYS: Readonly<Record<KeepReason, string>> = {
   hold: 'on hold',
   'no-rule': 'no rule allows it',
-  'too-recent': 'ended too recently',
+  'too-recent': 'deleted too recently',
   unreachable: 'in a mailbox that, as far as known, no account lists',
   'not-confirmed': 'no complete comparison of the folder a week later confirmed the deletion',
   'folder-reused': 'another folder had the same name',
@@ -90,7 +90,7 @@ function planText(plan: PrunePlan, done: Done | undefined): string {
     done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
     lines(byReason, GOES),
     left > 0 && `  ${count(left)} more may go; the next run takes them.`,
-    keeps > 0 && `Keeps ${counted(keeps, 'message')} that ended everywhere:`,
+    keeps > 0 && `Keeps ${counted(keeps, 'message')} that were deleted everywhere:`,
     lines(kept, STAYS),
     done === undefined &&
       prune.length > 0 &&

@@ -21,7 +21,7 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { exitStatusHelp } from '../../exit-help.ts';
+import { exitStatusHelp } from '../../help-text.ts';
 import { STATE_DIRECTORY, systemFiles, type UnitFile, unitFiles } from './units.ts';
 
 interface InstallLine extends Pick<InstallCommand, 'root'> {

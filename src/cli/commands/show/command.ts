@@ -102,7 +102,7 @@ async function message(
 ): Promise<ExitCode> {
   const reading = await readMessage(reader.sources().streamMessage(id));
   await printed(context, pager, messageJson(reader, id, reading), () =>
-    messageText(id, reading, context.output),
+    messageText(id, reading, context.output, context.globals.data),
   );
   return EXIT.done;
 }

@@ -7,7 +7,7 @@ import { readState } from '../../../state/state-file.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { duration } from '../../option-values.ts';
-import { daemonLines, runningDaemon, statusText } from './status-report.ts';
+import { daemonLines, runningDaemon, statusText, wrongLines } from './status-report.ts';
 
 const HELP = `
 Shows how much the archive holds, when its bytes were last verified, and when each mailbox was last compared
@@ -19,7 +19,7 @@ The last verification is shown with its age, what it read and what it found. Dam
 repair, or a clean verification that read the damaged bytes again, clears it.
 
 With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), for use by
-monitoring. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
+monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
 
 EXAMPLES
   mailkeep status
@@ -37,7 +37,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 }
 
 async function printStatus(
-  { output, now }: CommandContext,
+  { output, now, globals }: CommandContext,
   reader: Reader,
   maxAge: number | undefined,
 ): Promise<ExitCode> {
@@ -49,12 +49,17 @@ async function printStatus(
     const fresh = maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
     const daemon = await runningDaemon(reader.dataDir);
     const { catalogBehind } = reader;
-    await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
-      [
-        statusText(status, stale, now(), output),
-        ...daemonLines(daemon, now(), output.colours),
-      ].join('\n'),
-    );
+    const text = () => [
+      statusText(status, stale, now(), output, globals.data),
+      ...daemonLines(daemon, now(), output.colours),
+    ];
+    // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
+    const lines = fresh !== null && globals.quiet ? () => wrongLines(status, fresh, stale) : text;
+    if (output.json || lines().length > 0) {
+      await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
+        lines().join('\n'),
+      );
+    }
     return combinedExit([
       ...(fresh === false ? [EXIT.failures] : []),
       ...(status.verification?.ok === false ? [EXIT.damage] : []),

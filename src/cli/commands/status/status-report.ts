@@ -73,12 +73,15 @@ const NAME_COLUMNS = 28;
 /**
  * The status for people: the archive in a line, then each mailbox with its folders. On a terminal their names are cut
  * where the lines would not fit; elsewhere they are whole.
+ *
+ * @param data the folder that `--data` names, for the commands that it suggests
  */
 export function statusText(
   status: ArchiveStatus,
   stale: readonly string[],
   now: number,
   { interactive, columns, colours }: Pick<Output, 'interactive' | 'columns' | 'colours'>,
+  data?: string,
 ): string {
   const tables = status.mailboxes.map((mailbox) => ({
     mailbox,
@@ -96,7 +99,7 @@ export function statusText(
     status.unparsed > 0 &&
       `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
     attachmentLine(status.attachments),
-    verificationLines(status.verification, now, colours),
+    verificationLines(status.verification, now, colours, data),
     status.budget.flatMap((budget) => budgetLines(budget, now)),
     tables.flatMap(({ mailbox, rows }) => [
       '',
@@ -112,6 +115,20 @@ export function statusText(
     // Printed last, where it is noticed: what monitoring was alerted to.
     stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
   ]).join('\n');
+}
+
+/** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and known damage. */
+export function wrongLines(
+  { verification, mailboxes }: ArchiveStatus,
+  fresh: boolean,
+  stale: readonly string[],
+): string[] {
+  const found = verification?.found ?? 0;
+  return present([
+    verification?.ok === false && `Damaged: ${counted(found, 'finding')} of the last verification`,
+    mailboxes.length === 0 && 'Stale: no mailbox was ever compared',
+    !fresh && stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
+  ]);
 }
 
 /** Distinct messages, and the folders' places that they are or were in. */
@@ -173,14 +190,14 @@ function mailboxLine(
 ): string {
   const { address, messages, provenAt, complete } = mailbox;
   const age = isImported(mailbox)
-    ? 'imported'
+    ? 'imported from files'
     : provenAt === null
       ? mailbox.folders.some((folder) => folder.provenAt !== null)
         ? 'not completely compared yet'
         : 'not compared'
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
-  const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;
+  const shown = stale ? colours.red(`STALE: ${proof}`) : complete ? colours.green(proof) : proof;
   return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 

@@ -31,7 +31,7 @@ export function syncReport(result: SyncResult): string {
 function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
   const changes = present([
     mailbox.added > 0 && `${count(mailbox.added)} new (${bytes(mailbox.bytes)})`,
-    mailbox.ended > 0 && `${count(mailbox.ended)} ended`,
+    mailbox.ended > 0 && `${count(mailbox.ended)} deleted at the service`,
     mailbox.relinked > 0 && `${count(mailbox.relinked)} moved`,
     mailbox.flagsChanged > 0 && `${count(mailbox.flagsChanged)} with other flags`,
     mailbox.quarantined > 0 && `${count(mailbox.quarantined)} in quarantine`,

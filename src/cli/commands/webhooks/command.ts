@@ -42,7 +42,7 @@ const ACTS = [
   ['test', 'send one test delivery; ends with 1 when it fails'],
   ['pause', 'deliver nothing until it is resumed'],
   ['resume', 'deliver again'],
-  ['delete', 'delete for good; asks, or needs --yes'],
+  ['delete', 'delete permanently; asks, or needs --yes'],
 ] as const;
 const NAMES = ['list', 'create', 'ensure', ...ACTS.map(([name]) => name), 'log'];
 
