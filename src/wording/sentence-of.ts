@@ -10,8 +10,7 @@ import {
   SERVICE_UNITS_SENTENCES,
   WEBHOOK_SENTENCES,
 } from './daemon.ts';
-import { EXPORT_SENTENCES } from './export.ts';
-import { IMPORT_SENTENCES } from './import.ts';
+import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES } from './mime.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
 import { RETENTION_SENTENCES } from './retention.ts';

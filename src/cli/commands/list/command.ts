@@ -11,7 +11,7 @@ import {
   lineWriter,
   refuseTwoFormats,
 } from '../../line-format.ts';
-import { beginning, moment, wholeNumber } from '../../option-values.ts';
+import { beginning, given, moment, wholeNumber } from '../../option-values.ts';
 import { countingTime, footerText, placeText } from '../../place-line.ts';
 import { refuseUnknownChoice } from '../../unknown-names.ts';
 
@@ -85,9 +85,7 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
       ...choice,
       deleted,
       held,
-      ...(asOf === undefined ? {} : { asOf }),
-      ...(from === undefined ? {} : { from }),
-      ...(to === undefined ? {} : { to }),
+      ...given({ asOf, from, to }),
       sort,
     });
     const lines = format === 'text' ? undefined : lineWriter(format, LIST_COLUMNS, output);

@@ -2,6 +2,7 @@ import { Accepted } from '../../../api/surface-client.ts';
 import type { WebhookRecord } from '../../../wire/mailbox-records.ts';
 import type { PlatformWebhookRecord } from '../../../wire/platform-records.ts';
 import { type Clients, namedMailbox, orderOf } from '../../account-clients.ts';
+import { given } from '../../option-values.ts';
 
 /** A webhook as both surfaces show it; whatever else they send is left out, and so is a secret. */
 export interface Hook {
@@ -78,7 +79,7 @@ function onMailboxSurface(clients: Clients): WebhookSurface {
           ? (await clients.reach()).mailboxes
           : [await namedMailbox(clients, mailbox)];
       for (const { resourceId, address } of mailboxes) {
-        const asked = status === undefined ? options : { ...options, status };
+        const asked = { ...options, ...given({ status }) };
         for await (const record of client.eachWebhook(resourceId, asked)) {
           yield hookOf(clients, record, resourceId, address);
         }
@@ -104,7 +105,7 @@ function onPlatform(clients: Clients, client: NonNullable<Clients['platform']>):
       const asked = {
         ...options,
         ...(await mailboxIdOf(clients, mailbox)),
-        ...(status === undefined ? {} : { status }),
+        ...given({ status }),
       };
       for await (const record of client.eachWebhook(orderId, asked)) {
         yield platformHookOf(clients, record);
