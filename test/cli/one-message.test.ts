@@ -15,11 +15,12 @@ import {
 
 let room: ReturnType<typeof temporaryDir>;
 let catalog: WritableCatalog;
+let history: History;
 
 beforeEach(async () => {
   room = temporaryDir();
   catalog = await openCatalog(room.dir);
-  const history = new History();
+  history = new History();
   catalog.foldBatch(
     history.commit([
       mailbox(INBOX, 'me@example.net'),
@@ -36,14 +37,8 @@ afterEach(() => {
 const reader = () => ({ catalog, dataDir: room.dir, sources: () => expect.fail(), close() {} });
 
 test('a beginning that many ids share says how many are not listed', () => {
-  const history = new History();
   const many = [...Array(600).keys()].map((i) => `other ${i}`);
-  catalog.foldBatch(
-    history.commit([
-      mailbox(INBOX, 'me@example.net'),
-      ...many.map((name, i) => appeared(place(INBOX, i + 18), name)),
-    ]),
-  );
+  catalog.foldBatch(history.commit(many.map((name, i) => appeared(place(INBOX, i + 18), name))));
   const ids = [...Array.from({ length: 17 }, (_, i) => `m${i + 1}`), ...many].map(sha256);
   const more = ids.filter((id) => id.startsWith('6')).length - 10;
   expect(more).toBeGreaterThan(1);
