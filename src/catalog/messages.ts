@@ -62,6 +62,15 @@ const PURGED = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
     .orderBy('t.id')
     .limit(p.limit),
 );
+const PREFIX_COUNT = query<{ low: Buffer; high: Buffer }>()((db, p) =>
+  db
+    .selectFrom('records')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('kind', '=', RECORD_MESSAGE)
+    .where('hash', '>=', p.low)
+    .where('hash', '<=', p.high)
+    .where('docid', 'is not', null),
+);
 const PREFIX = query<{ low: Buffer; high: Buffer; limit: number }>()((db, p) =>
   db
     .selectFrom('records')
@@ -92,6 +101,8 @@ export interface MessageQueries {
   purgedByPrefix(prefix: string): PurgedMessage[];
   /** An id by a prefix of its hex digits, in either case. */
   byPrefix(prefix: string): IdMatch;
+  /** How many messages have an id that begins so. */
+  countByPrefix(prefix: string): number;
   /** Docids of the first ten messages whose id begins so. */
   docidsByPrefix(prefix: string): number[];
 }
@@ -141,6 +152,10 @@ export function messageQueries(connection: Connection): MessageQueries {
         .filter(({ id }) => record(RECORD_MESSAGE, id) === undefined);
     },
     docidsByPrefix: (prefix) => beginning(prefix).flatMap(({ docid }) => docid ?? []),
+    countByPrefix(prefix) {
+      const bounds = between(prefix);
+      return bounds === undefined ? 0 : (connection.statement(PREFIX_COUNT).get(bounds)?.n ?? 0);
+    },
     byPrefix(prefix) {
       const rows = beginning(prefix);
       const [first] = rows;

@@ -83,7 +83,7 @@ export async function confirmed(
   if (asker === undefined) throw operationError('operation-needs-yes', { act });
   // A question is no notice: it is shown with --quiet as well.
   context.notices.stream.write(`${lines.join('\n')}\n`);
-  const answer = await asker.line('This cannot be undone. Type yes to go on');
+  const answer = await asker.line('This cannot be undone. Type yes to continue');
   if (/^yes$/i.test(answer)) return true;
   context.notices.say('Nothing was done.');
   return false;

@@ -1,17 +1,8 @@
-import { EXIT_OF_FAMILY } from '../errors/exit-codes.ts';
-import { damageError, type VerificationStatus } from '../health/verification.ts';
+import type { VerificationStatus } from '../health/verification.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
-import type { KnownDamage } from '../state/values.ts';
 import { count, counted, span } from '../wording/amounts.ts';
-import { sentenceOf } from '../wording/sentence-of.ts';
-import type { Trouble } from './commands/sync/sync-report.ts';
-import type { Colours } from './output.ts';
-
-/** Known damage as what a pass has to report, and how the process then ends. */
-export function damageTrouble(damage: KnownDamage): Trouble {
-  const error = damageError(damage);
-  return { ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] };
-}
+import { type Colours, present } from './output.ts';
+import { commandLine } from './place-line.ts';
 
 /** Findings that a person is shown; --json has more. */
 const MOST_SHOWN = 5;
@@ -21,31 +12,29 @@ export function verificationLines(
   last: VerificationStatus | null,
   now: number,
   colours: Colours,
+  data?: string,
 ): string[] {
-  if (last === null) return ['never verified: "mailkeep verify" reads every byte'];
+  if (last === null) return [`never verified: "${commandLine('verify', data)}" reads every byte`];
   const { found, findings } = last;
   const shown = findings.slice(0, MOST_SHOWN);
   const more = found - shown.length;
-  return [
+  return present([
     verifiedText(last, now),
-    ...drillLines(last, now),
-    ...shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
-    ...(found > 0 && more > 0 ? [`… and ${counted(more, 'more finding')}`] : []),
-    ...(found > 0
-      ? [
-          colours.red(
-            `${counted(found, 'finding')}: "mailkeep verify --repair" recovers what can be found.`,
-          ),
-        ]
-      : []),
-  ];
+    drillLine(last, now),
+    shown.map(({ text }) => `${colours.red('DAMAGED')} ${terminalLine(text)}`),
+    found > 0 && more > 0 && `… and ${counted(more, 'more finding')}`,
+    found > 0 &&
+      colours.red(
+        `${counted(found, 'finding')}: "${commandLine('verify --repair', data)}" recovers what can be found.`,
+      ),
+  ]);
 }
 
 /** The last drill, where it is not what is shown as the last verification. */
-function drillLines({ mode, drill }: VerificationStatus, now: number): string[] {
-  if (drill === null || mode === 'drill') return [];
+function drillLine({ mode, drill }: VerificationStatus, now: number): string | false {
+  if (drill === null || mode === 'drill') return false;
   const ago = span(Math.max(0, now - Date.parse(drill.at)));
-  return [`last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`];
+  return `last drill ${ago} ago (${count(drill.checked)} of ${counted(drill.of, 'message')})`;
 }
 
 /** When the archive was last verified, and how much of it. */

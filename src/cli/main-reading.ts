@@ -1,5 +1,5 @@
 import { READING } from './reading-commands.ts';
-import { runProcess } from './run-process.ts';
+import { runProcess } from './run.ts';
 
 /** The program with the reading commands alone; the launcher starts it as a script. */
 runProcess(Object.values(READING)).catch((error: unknown) => {

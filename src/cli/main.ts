@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { COMMANDS } from './commands.ts';
 import type { CommandEntry } from './reading-commands.ts';
-import { runProcess } from './run-process.ts';
+import { runProcess } from './run.ts';
 
 /** For the scripts of `completion`, not for people. */
 const COMPLETE: CommandEntry = {

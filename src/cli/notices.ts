@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import pc from 'picocolors';
-import { jsonLine } from '../wording/amounts.ts';
+import { jsonLine } from '../wording/json.ts';
 import { type Colours, type ColourWish, fitNarrow, wantsColour } from './output.ts';
 
 /** An error as people and programs see it. */

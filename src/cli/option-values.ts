@@ -96,3 +96,17 @@ export function recipients(text: string, before: readonly string[] = []): string
   }
   return [...before, text];
 }
+
+/** Returns the values that there are: what was not given is left out, so that a default applies. */
+export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const result: { [K in keyof T]?: Exclude<T[K], undefined> } = {};
+  for (const name in values) {
+    const value = values[name];
+    if (isGiven(value)) result[name] = value;
+  }
+  return result;
+}
+
+function isGiven<V>(value: V): value is Exclude<V, undefined> {
+  return value !== undefined;
+}

@@ -4,7 +4,7 @@ import pc from 'picocolors';
 import { errnoOf } from '../errors/mailkeep-error.ts';
 import { outputFailed } from '../errors/system.ts';
 import { displayWidth, padColumns, terminalLine } from '../mail/terminal-safe.ts';
-import { jsonLine } from '../wording/amounts.ts';
+import { jsonLine } from '../wording/json.ts';
 
 /** Beyond this many characters a line is no prose, and is left to the terminal. */
 const MOST_CHARS = 20_000;
@@ -178,3 +178,8 @@ export function tableText(
 const GAP = '  ';
 /** What is left of a column at least. */
 const LEAST = 16;
+
+/** Returns the texts of a report that there are: parts that are false are left out, and lists are unfolded. */
+export function present(parts: readonly (string | false | readonly string[])[]): string[] {
+  return parts.filter((part) => part !== false).flat();
+}

@@ -15,6 +15,17 @@ export function shownName(...parts: readonly string[]): string {
   return parts.map((part) => fitColumns(terminalLine(part), MOST)).join(' / ');
 }
 
+/**
+ * Returns a command to type, which works on the same archive.
+ *
+ * @param data the folder that `--data` names, if any
+ */
+export function commandLine(command: string, data: string | undefined): string {
+  if (data === undefined) return `mailkeep ${command}`;
+  const word = /^[\w@%+=:,./-]+$/.test(data) ? data : `'${data.replaceAll("'", "'\\''")}'`;
+  return terminalLine(`mailkeep ${command} --data ${word}`);
+}
+
 /** Counting starts when the page is printed, and only a person waits for it. */
 const COUNTING_MS = 100;
 
@@ -82,7 +93,7 @@ export function placeText(place: PlaceLine, output: Output): string {
   const { colours } = output;
   const unread = !place.flags.includes('\\Seen');
   const flagged = place.flags.includes('\\Flagged') ? '*' : ' ';
-  const ended = place.endedAt === null ? '' : `  ended ${dateText(place.endedAt)}`;
+  const ended = place.endedAt === null ? '' : `  deleted ${dateText(place.endedAt)}`;
   const columns = columnsOf(output, ended.length);
   const start = `${dateText(place.date)}  ${shortId(place.id)} ${unread ? 'N' : ' '}${flagged} `;
   if (output.interactive && output.columns < ONE_LINE_COLUMNS) {

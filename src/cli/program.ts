@@ -5,7 +5,7 @@ import { usageError } from '../errors/usage.ts';
 import { nearest } from '../names/nearest.ts';
 import { commandName } from './command-name.ts';
 import type { Body, Globals } from './context.ts';
-import { exitStatusHelp } from './exit-help.ts';
+import { exitStatusHelp } from './help-text.ts';
 import { markMinusWords } from './option-values.ts';
 import type { CommandEntry } from './reading-commands.ts';
 
@@ -43,11 +43,13 @@ ${EXIT_STATUS_HELP}`;
 /**
  * Parses a command line (without node and script name). Only the file of the command that it names is loaded.
  *
+ * @param columns the width of the help
  * @throws usage-invalid
  */
 export async function parseCommandLine(
   args: readonly string[],
   commands: readonly CommandEntry[],
+  columns = 80,
 ): Promise<Request> {
   let printed = '';
   let body: Body | undefined;
@@ -76,6 +78,7 @@ export async function parseCommandLine(
       },
       // Errors are worded by the table of sentences.
       writeErr: () => {},
+      getOutHelpWidth: () => columns,
     });
   const first = commandName(args);
   const named = first === 'help' ? commandName(args.slice(args.indexOf('help') + 1)) : first;
@@ -85,8 +88,6 @@ export async function parseCommandLine(
       .command(name, { hidden })
       .summary(summary)
       .description(summary)
-      .helpOption('-h, --help', 'print help')
-      .configureHelp({ showGlobalOptions: true })
       .action(() => {});
     if (name === named) {
       const file = await load();
@@ -99,7 +100,7 @@ export async function parseCommandLine(
     }
   }
   const chosen = program.commands.find((command) => command.name() === named);
-  if (first === 'help' && named === 'help') return parseCommandLine(['--help'], commands);
+  if (first === 'help' && named === 'help') return parseCommandLine(['--help'], commands, columns);
   if (first === 'help' && named !== undefined && chosen === undefined) {
     const problem = problemText(`unknown command '${named}'`, program, program);
     throw usageError('usage-invalid', { command: '', problem });
@@ -135,6 +136,10 @@ function problemText(message: string, command: Command, program: Command): strin
     stray === undefined || command.commands.length === 0
       ? message.replace(/^error: /, '').replace(/\.?$/, '.')
       : `unknown command '${stray}'.`;
+  const takesMailbox = command.options.some(({ long }) => long === '--mailbox');
+  if (stray?.includes('@') === true && takesMailbox) {
+    return `${what} Did you mean --mailbox ${stray}?`;
+  }
   const [, kind, typed = ''] = /^unknown (command|option) '([^']*)'/.exec(what) ?? [];
   const candidates =
     kind === 'command'

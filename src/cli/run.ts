@@ -1,4 +1,5 @@
-import type { Readable, Writable } from 'node:stream';
+import { fstatSync, writeSync } from 'node:fs';
+import { type Readable, Writable } from 'node:stream';
 import { nameProcess } from '../archive/write/lock.ts';
 import { combinedExit, EXIT, type ExitCode, exitOf } from '../errors/exit-codes.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
@@ -6,6 +7,7 @@ import { sentenceOf } from '../wording/sentence-of.ts';
 import { commandName } from './command-name.ts';
 import type { Globals } from './context.ts';
 import { reportTo, WORDS } from './engine-events.ts';
+import { wrappedHelp } from './help-text.ts';
 import { printError, streamNotices } from './notices.ts';
 import { OutputClosed, streamOutput } from './output.ts';
 import { parseCommandLine, refusesColour, wantsJson } from './program.ts';
@@ -37,9 +39,10 @@ export async function run(
   // What the command came to, once it has ended: that its output then did not arrive does not undo it.
   let ended: ExitCode = EXIT.done;
   try {
-    const request = await parseCommandLine(args, commands);
+    const columns = helpColumns(stdout, env);
+    const request = await parseCommandLine(args, commands, columns);
     if (request.kind === 'print') {
-      await output.text(request.text);
+      await output.text(wrappedHelp(request.text, columns));
       await output.written();
       return EXIT.done;
     }
@@ -68,6 +71,16 @@ export async function run(
     }
     return combinedExit([ended, reported(error, json, { stderr, env, verbose })]);
   }
+}
+
+/** Lines wider than this are hard to read, however wide the terminal. */
+const MOST_HELP_COLUMNS = 100;
+
+/** How wide a help is printed: as the terminal, elsewhere as COLUMNS says. */
+function helpColumns({ isTTY, columns }: Surface['stdout'], { COLUMNS }: Surface['env']): number {
+  // A terminal that was never given its size reports 0.
+  const wanted = isTTY === true && columns ? columns : Number(COLUMNS ?? '');
+  return wanted >= 20 ? Math.min(wanted, MOST_HELP_COLUMNS) : 80;
 }
 
 /** `MAILKEEP_DATA` counts where the line has no `--data`; as everywhere, an empty text is none. */
@@ -104,4 +117,58 @@ function stackOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause === undefined ? '' : `\ncaused by: ${stackOf(error.cause)}`;
   return `${error.stack ?? error.message}${cause}`;
+}
+
+const STANDARD_OUTPUT = 1;
+
+type Stdout = Writable & { isTTY?: boolean; columns?: number };
+
+/**
+ * Returns standard output. Node.js takes a short write to a file for a complete one, so that the end of a result would
+ * be missing on a disk that has just become full, without an error: to a file all bytes are written here.
+ */
+export function standardOutput(): Stdout {
+  return fstatSync(STANDARD_OUTPUT).isFile() ? new FileOutput() : process.stdout;
+}
+
+class FileOutput extends Writable {
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
+    try {
+      for (let at = 0; at < chunk.length; ) at += writeSync(STANDARD_OUTPUT, chunk, at);
+      done();
+    } catch (error) {
+      done(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+}
+
+/** Runs the command line of this process, and leaves its exit code. */
+export async function runProcess(commands: readonly CommandEntry[]): Promise<void> {
+  const interruption = new AbortController();
+  // The first signal asks the command to stop at the next safe point; the second does not wait.
+  const interrupt = (): void => {
+    if (interruption.signal.aborted) process.exit(EXIT.interrupted);
+    interruption.abort();
+  };
+  process.on('SIGINT', interrupt);
+  process.on('SIGTERM', interrupt);
+  // Nobody reads the output any more: there is nothing to report, and no reason to fail.
+  process.stderr.on('error', () => {});
+
+  const args = process.argv.slice(2);
+  const { env, stderr } = process;
+  // Node.js would print the line of the program that threw, which is a page of minified source.
+  process.on('uncaughtException', (error) =>
+    process.exit(reported(error, wantsJson(args), { stderr, env })),
+  );
+
+  process.exitCode = await run(args, commands, {
+    stdin: () => process.stdin,
+    stdout: standardOutput(),
+    stderr,
+    env,
+    cwd: process.cwd(),
+    signal: interruption.signal,
+    now: Date.now,
+  });
 }

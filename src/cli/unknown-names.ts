@@ -1,59 +1,7 @@
 import type { UnknownName } from '../catalog/search/resolve.ts';
 import { refuseNeverNamed } from '../engine/archive/chosen-names.ts';
-import type { Reader } from '../engine/archive/reader.ts';
-import { retentionError } from '../errors/retention.ts';
-import { usageError } from '../errors/usage.ts';
 import { terminalLine } from '../mail/terminal-safe.ts';
-import type { MessageId } from '../mail/words.ts';
 import type { Notices } from './notices.ts';
-import { dateText, SHORT_ID, senderText } from './place-line.ts';
-import { unknownText } from './search-report.ts';
-
-/**
- * The message that an id, or the beginning of one, names.
- *
- * @throws usage-unknown-message, usage-ambiguous-id, message-purged
- */
-export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string): MessageId {
-  const found = catalog.messages.byPrefix(typed);
-  switch (found.match) {
-    case 'unique':
-      return found.id;
-    case 'ambiguous':
-      throw usageError('usage-ambiguous-id', {
-        id: typed,
-        candidates: found.candidates.map((id) => candidate(catalog, id, found.candidates)),
-      });
-    case 'none': {
-      const purged = purgedMessage({ catalog }, typed);
-      if (purged !== undefined) throw retentionError('message-purged', purged);
-      throw usageError('usage-unknown-message', { id: typed });
-    }
-  }
-}
-
-/** What is left of a message that was purged, if that is what an id, or the beginning of one, names. */
-export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
-  if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
-  const [purged, other] = catalog.messages.purgedByPrefix(typed);
-  if (purged === undefined || other !== undefined) return undefined;
-  const { id, reason, time } = purged;
-  return { id, reason, time: time === null ? null : new Date(time).toISOString() };
-}
-
-/** As much of the id as makes it unique, and what people know the message by. */
-function candidate(
-  catalog: Reader['catalog'],
-  id: MessageId,
-  others: readonly MessageId[],
-): string {
-  let length = SHORT_ID;
-  while (others.some((other) => other !== id && other.startsWith(id.slice(0, length)))) length += 1;
-  const summary = catalog.messages.summary(id);
-  const { date = null, from = null, subject } = summary ?? {};
-  const about = [dateText(date), senderText(from), subject ?? ''];
-  return [id.slice(0, length), ...about].map(terminalLine).join('  ');
-}
 
 /**
  * Refuses a query that names what never was, and warns of names that only nothing goes by now.
@@ -63,4 +11,10 @@ function candidate(
 export function refuseUnknown(unknown: readonly UnknownName[], notices: Notices): void {
   refuseNeverNamed(unknown);
   for (const name of unknown) notices.warn(unknownText(name));
+}
+
+/** A name in a query that nothing has now; what never was is an error already. */
+function unknownText({ kind, found, never }: UnknownName): string {
+  const name = `${kind} "${terminalLine(found)}"`;
+  return never ? `the archive has no ${name}` : `nothing in the archive is in the ${name} now`;
 }

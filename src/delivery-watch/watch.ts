@@ -1,11 +1,11 @@
 import type { PlatformClient } from '../api/platform-client.ts';
 import type { DeliveryLogRecord } from '../wire/platform-records.ts';
-import type { LoggedDelivery } from './delivery-log.ts';
 import {
   attemptsOf,
   deliveryKey,
   keepDeliveries,
   keptDeliveries,
+  type LoggedDelivery,
   type LogMemory,
 } from './delivery-log.ts';
 import { judgeWebhooks, type OwnWebhook, type WebhookFinding } from './own-webhooks.ts';

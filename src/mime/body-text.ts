@@ -1,8 +1,6 @@
 import { cutText } from './charsets.ts';
-import type { LinkStyle } from './html-text.ts';
-import { htmlText } from './html-text.ts';
-import type { LeafContent } from './leaf-content.ts';
-import { isBodyText, leafText } from './leaf-content.ts';
+import { htmlText, type LinkStyle } from './html-text.ts';
+import { isBodyText, type LeafContent, leafText } from './leaf-content.ts';
 import type { Leaf, Part } from './part-tree.ts';
 
 export interface BodyLimits {

@@ -1,7 +1,6 @@
 import { isWorn, openThreadPort } from '../threads/in-thread.ts';
 import { extractHeaders, extractMessage } from './extract-message.ts';
-import type { Extraction } from './extraction.ts';
-import { emptyExtraction } from './extraction.ts';
+import { type Extraction, emptyExtraction } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
 

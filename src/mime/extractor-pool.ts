@@ -2,12 +2,19 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
 import { builtWorker } from '../threads/worker-thread.ts';
-import type { Extraction, ExtractionJob, Extractor } from './extraction.ts';
-import { emptyExtraction } from './extraction.ts';
-import type { PendingJob, ThreadEnd } from './extractor-thread.ts';
-import { ExtractorThread, GROUP_JOBS } from './extractor-thread.ts';
-import type { MimeLimits } from './limits.ts';
-import { DEFAULT_LIMITS } from './limits.ts';
+import {
+  type Extraction,
+  type ExtractionJob,
+  type Extractor,
+  emptyExtraction,
+} from './extraction.ts';
+import {
+  ExtractorThread,
+  GROUP_JOBS,
+  type PendingJob,
+  type ThreadEnd,
+} from './extractor-thread.ts';
+import { DEFAULT_LIMITS, type MimeLimits } from './limits.ts';
 
 export interface ExtractorPoolOptions {
   /**

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import type { SplitChunk, SplitPart, TreePart } from 'mailparser';
 import { MailParser } from 'mailparser';
-import type { LeafInfo } from './leaf-info.ts';
-import { leafInfo, PLAIN_TEXT } from './leaf-info.ts';
+import { type LeafInfo, leafInfo, PLAIN_TEXT } from './leaf-info.ts';
 import { QuotedPrintableDecoder } from './quoted-printable.ts';
 
 /** Why a message was not parsed to its end. */

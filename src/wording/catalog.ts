@@ -1,4 +1,5 @@
 import type { CatalogFacts } from '../errors/catalog.ts';
+import { counted } from './amounts.ts';
 import { reasonText, type Sentences, say } from './sentence.ts';
 
 const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
@@ -35,6 +36,13 @@ export const CATALOG_SENTENCES: Sentences<CatalogFacts> = {
     ),
   'catalog-unknown-folder': ({ folder }) => say(`The archive has no folder ${folder}.`),
 };
+
+/** What is stored and cannot be found by its words yet. */
+export function notSearchableText(pending: number): string {
+  const are = pending === 1 ? 'is' : 'are';
+  const them = pending === 1 ? 'it' : 'them';
+  return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
+}
 
 /** The state is a database like the catalog, and has the same errors. */
 function nameOf(file: string): string {

@@ -1,5 +1,5 @@
 import type { SearchFacts } from '../errors/usage.ts';
-import { jsonLine } from './amounts.ts';
+import { jsonLine } from './json.ts';
 import { type Said, type Sentences, say } from './sentence.ts';
 
 const MANUAL = '"mailkeep search --help" lists the operators.';
@@ -44,9 +44,19 @@ function meant(suggestion: string | null, otherwise: string): string {
   return suggestion === null ? otherwise : `Did you mean ${suggestion}? ${otherwise}`;
 }
 
+/** What mail programs put before the subject of an answer or a forwarded message: nobody means an operator by it. */
+const SUBJECT_PREFIX = /^(re|fwd?|aw|wg|sv|vs|antw):$/i;
+
 /** `-` and NOT exclude what follows them; the others join. */
 function sides(found: string): string {
   return found === '-' || found === 'NOT' ? 'its right' : 'both sides';
+}
+
+/** `>1M` and `<1M` are operators of their own. */
+function comparison(found: string): string {
+  const [, sign, size] = /^([<>])=?(\w+)$/.exec(found) ?? [];
+  if (sign === undefined) return '';
+  return `Write ${sign === '>' ? 'larger' : 'smaller'}:${size} instead. `;
 }
 
 const PARTS: Readonly<Record<SearchFacts['search-too-complex']['of'], string>> = {
@@ -66,7 +76,9 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
     say(
       `Unknown operator ${quoted(facts)}.`,
       meant(
-        facts.suggestion === null ? null : `${facts.suggestion}:`,
+        facts.suggestion === null || SUBJECT_PREFIX.test(facts.found)
+          ? null
+          : `${facts.suggestion}:`,
         `Put it in quotes to search for it as text. ${MANUAL}`,
       ),
     ),
@@ -97,7 +109,10 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
       `Write it as year-month-day: ${facts.operator}:2026-03-01.`,
     ),
   'search-bad-size': (facts) =>
-    say(`${quoted(facts)} is not a size.`, 'A size is 500, 20k, 5M or 1G bytes.'),
+    say(
+      `${quoted(facts)} is not a size.`,
+      `${comparison(facts.found)}A size is 500, 20k, 5M or 1G bytes.`,
+    ),
   'search-unbalanced': ({ found, position }) =>
     say(
       `${BRACKETS[found] ?? 'Unclosed quotation mark'} at character ${position + 1}.`,

@@ -204,6 +204,17 @@ test('the catalog knows the shapes of archive and extraction, not their code', (
   expect(reached).toEqual([]);
 });
 
+test('a command folder imports no other command folder', () => {
+  const commandOf = (file: string) => /^src\/cli\/commands\/([^/]+)\//.exec(file)?.[1];
+  const crossing = edges()
+    .filter(({ from, to }) => {
+      const [command, other] = [commandOf(from.file), commandOf(to)];
+      return command !== undefined && other !== undefined && command !== other;
+    })
+    .map(({ from, to }) => `${from.file} -> ${to}`);
+  expect(crossing).toEqual([]);
+});
+
 test('nothing outside src/ and migrations/ is imported, but package.json and, by scripts, the build', () => {
   const outside = edges()
     .filter(({ to }) => !to.startsWith('src/') && !to.startsWith('migrations/'))

@@ -14,7 +14,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { answer } from '../../src/cli/commands/completion/shell-script.ts';
+import { answer } from '../../src/cli/commands/completion/complete.ts';
 import { mailkeep, program } from './child.ts';
 
 let folder: string;

@@ -1,6 +1,6 @@
 import { commandName } from '../../src/cli/command-name.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { exitCodesOf } from '../../src/cli/exit-help.ts';
+import { exitCodesOf } from '../../src/cli/help-text.ts';
 
 /** Checks that the help of the command that a line names lists the code that it ended with. */
 export function expectDeclared(args: readonly string[], code: number): void {

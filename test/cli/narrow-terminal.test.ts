@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { streamNotices } from '../../src/cli/notices.ts';
 import { fitNarrow } from '../../src/cli/output.ts';
 import { openActivity } from '../../src/cli/progress/activity.ts';
-import { liveProgress } from '../../src/cli/progress/live-progress.ts';
+import { liveProgress } from '../../src/cli/progress/sync-progress.ts';
 import { displayWidth } from '../../src/mail/terminal-safe.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { type Workplace, workplace } from './child.ts';
@@ -56,6 +56,32 @@ test.each([
   const printed = `${out.text()}${err.text()}`;
   expect(printed).not.toBe('');
   expect(tooWide(printed)).toEqual([]);
+});
+
+async function helpAt(columns: number): Promise<string> {
+  const out = terminal(columns);
+  await ran(['verify', '--help'], { stdout: out.stream });
+  return out.text();
+}
+
+test.each([40, 60, 80, 100, 200])('a help fits a terminal of %d columns', async (columns) => {
+  const lines = (await helpAt(columns)).split('\n');
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(Math.min(columns, 100));
+  const prose = lines.filter((line) => /^\S.* /.test(line));
+  expect(Math.max(...prose.map((line) => line.length))).toBeGreaterThan(
+    Math.min(columns, 100) - 20,
+  );
+  const words = (text: string) => text.split(/\s+/).filter((word) => word !== '');
+  expect(words(lines.join(' '))).toEqual(words(await helpAt(100)));
+});
+
+test('a help in a pipe has 80 columns, or as many as COLUMNS says', async () => {
+  const widest = async (env: Record<string, string>) => {
+    const { stdout } = await ran(['verify', '--help'], { env });
+    return Math.max(...stdout.split('\n').map((line) => line.length));
+  };
+  expect(await widest({})).toBeLessThanOrEqual(80);
+  expect(await widest({ COLUMNS: '60' })).toBeLessThanOrEqual(60);
 });
 
 test('JSON is not broken, and neither is anything on a wide terminal or in a pipe', () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
-import { oneMessage } from '../../src/cli/unknown-names.ts';
+import { oneMessage } from '../../src/cli/one-message.ts';
 import { sentenceOf } from '../../src/wording/sentence-of.ts';
 import {
   appeared,
@@ -15,11 +15,12 @@ import {
 
 let room: ReturnType<typeof temporaryDir>;
 let catalog: WritableCatalog;
+let history: History;
 
 beforeEach(async () => {
   room = temporaryDir();
   catalog = await openCatalog(room.dir);
-  const history = new History();
+  history = new History();
   catalog.foldBatch(
     history.commit([
       mailbox(INBOX, 'me@example.net'),
@@ -34,6 +35,21 @@ afterEach(() => {
 });
 
 const reader = () => ({ catalog, dataDir: room.dir, sources: () => expect.fail(), close() {} });
+
+test('a beginning that many ids share says how many are not listed', () => {
+  const many = [...Array(600).keys()].map((i) => `other ${i}`);
+  catalog.foldBatch(history.commit(many.map((name, i) => appeared(place(INBOX, i + 18), name))));
+  const ids = [...Array.from({ length: 17 }, (_, i) => `m${i + 1}`), ...many].map(sha256);
+  const more = ids.filter((id) => id.startsWith('6')).length - 10;
+  expect(more).toBeGreaterThan(1);
+  let thrown: unknown;
+  try {
+    oneMessage(reader(), '6');
+  } catch (error) {
+    thrown = error;
+  }
+  expect(sentenceOf(thrown).message).toMatch(new RegExp(`\\n  and ${more} more$`));
+});
 
 test('a beginning that several ids share lists them, with what people know them by', () => {
   const ids = Array.from({ length: 17 }, (_, i) => sha256(`m${i + 1}`));

@@ -5,7 +5,7 @@ import { Writable } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { exitCodesOf } from '../../src/cli/exit-help.ts';
+import { exitCodesOf } from '../../src/cli/help-text.ts';
 import { wantsColour } from '../../src/cli/output.ts';
 import { EXIT } from '../../src/errors/exit-codes.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';

@@ -1,10 +1,10 @@
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { planText } from '../../src/cli/commands/sync/print-result.ts';
+import { planText } from '../../src/cli/commands/sync/sync-report.ts';
 import { streamNotices } from '../../src/cli/notices.ts';
-import { liveProgress, plainProgress } from '../../src/cli/progress/live-progress.ts';
 import { summaryLine } from '../../src/cli/progress/progress-text.ts';
+import { liveProgress, plainProgress } from '../../src/cli/progress/sync-progress.ts';
 import { emptyTally, sumOf, tallied, timeLeft } from '../../src/cli/progress/tally.ts';
 import type { SyncProgress } from '../../src/sync/progress.ts';
 
@@ -72,7 +72,7 @@ test('without a terminal, progress is the forecast and a line every ten seconds'
   stop();
   const lines = text().trimEnd().split('\n');
   expect(lines.slice(0, 3)).toEqual([
-    'Ahead: 12,000 places (one message in one folder each), about 1.2 GB, in 5 folders of 1 mailbox.',
+    'To fetch: 12,000 places (one message in one folder each), about 1.2 GB, in 5 folders of 1 mailbox.',
     'That is 12,126 requests: about 3 h 22 min at 60 a minute. Newest messages come first; interrupt whenever you like, the next sync continues.',
     'To be faster, raise rateLimit.requestsPerMinute. Your provider knows what the service allows; where it refuses requests, mailkeep slows down, and "mailkeep status" shows the rate that it learned.',
   ]);

@@ -28,7 +28,7 @@ test('a mailbox that no pass has got to yet is shown as not compared, and is sta
   await sync('--mailbox', first);
   const text = await status('--max-age', '1h');
   expect(text.code).toBe(1);
-  expect(text.stdout).toContain(`${second}  0 places, not compared: STALE`);
+  expect(text.stdout).toContain(`${second}  0 places, STALE: not compared`);
   expect(text.stdout).toContain(`Stale: ${second}`);
   const json = shape.parse(JSON.parse((await status('--json', '--max-age', '1h')).stdout));
   expect(json.stale).toEqual([second]);

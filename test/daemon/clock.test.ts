@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { exitOfSync } from '../../src/cli/commands/sync/sync-report.ts';
+import { exitOfSync } from '../../src/cli/troubles.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import type {
   DaemonEvent,

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { extractMessage } from '../../src/mime/extract-message.ts';
 import type { Extraction } from '../../src/mime/extraction.ts';
-import type { MimeLimits } from '../../src/mime/limits.ts';
-import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
+import { DEFAULT_LIMITS, type MimeLimits } from '../../src/mime/limits.ts';
 import { attached, html, mail, multipart, parts, rawMail, text } from './compose.ts';
 
 function extract(source: Buffer, limits: Partial<MimeLimits> = {}): Promise<Extraction> {

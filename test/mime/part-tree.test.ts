@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Part, TreeLimits } from '../../src/mime/part-tree.ts';
-import { parseTree } from '../../src/mime/part-tree.ts';
+import { type Part, parseTree, type TreeLimits } from '../../src/mime/part-tree.ts';
 import { attached, html, multipart, parts, text } from './compose.ts';
 
 const LIMITS: TreeLimits = {

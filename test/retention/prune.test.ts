@@ -111,7 +111,7 @@ test('without a policy nothing goes, and only that is reported', async () => {
     0,
     [
       'Pruned 0 messages, 0 B.',
-      'Keeps 5 messages that ended everywhere:',
+      'Keeps 5 messages that were deleted everywhere:',
       '5      325 B  no rule allows it',
       '',
     ],

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { syncReport, troublesOf } from '../../src/cli/commands/sync/sync-report.ts';
+import { syncReport } from '../../src/cli/commands/sync/sync-report.ts';
+import { troublesOf } from '../../src/cli/troubles.ts';
 import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { originError } from '../../src/errors/origin.ts';
 import { surveyMailbox } from '../../src/sync/apply/survey.ts';

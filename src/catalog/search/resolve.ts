@@ -1,7 +1,6 @@
 import { docidAt } from '../../mail/docid.ts';
 import { specialUseCalled } from '../../mail/name-selection.ts';
-import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
-import { nearest } from '../../names/nearest.ts';
+import { nearest, nearestAddress, nearestFolder } from '../../names/nearest.ts';
 import type { SearchNode, State, TextField, TextNode } from '../../search/ast.ts';
 import {
   ftsString,

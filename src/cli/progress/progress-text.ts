@@ -1,5 +1,6 @@
 import type { Forecast } from '../../sync/plan/forecast.ts';
 import { bytes, count, counted, localTime, span } from '../../wording/amounts.ts';
+import { present } from '../output.ts';
 import { shownName } from '../place-line.ts';
 import { type MailboxTally, sumOf, type Tally, timeLeft, type Waiting } from './tally.ts';
 
@@ -9,7 +10,7 @@ const LONG_MS = 600_000;
 /** What the first sync will take, before it starts. */
 export function forecastText(ahead: Forecast): string {
   const lines = [
-    `Ahead: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
+    `To fetch: ${placesText(ahead.messages)}${ahead.bytes === 0 ? '' : `, about ${bytes(ahead.bytes)},`} in ${counted(ahead.folders, 'folder')} of ${counted(ahead.mailboxes, 'mailbox', 'mailboxes')}.`,
     `${timeText(ahead)} Newest messages come first; interrupt whenever you like, the next sync continues.`,
   ];
   if (isLong(ahead)) {
@@ -42,12 +43,12 @@ export function storedText(
   elapsedMs: number,
 ): string {
   const left = messages < ahead ? timeLeft(messages, ahead, elapsedMs) : null;
-  return [
+  return present([
     `${count(messages)} of ${counted(ahead, 'place')}`,
     bytes(stored),
-    ...(elapsedMs > 0 ? [`${count((messages / elapsedMs) * 1000)}/s`] : []),
-    ...(left === null ? [] : [`${span(left)} left`]),
-  ].join(', ');
+    elapsedMs > 0 && `${count((messages / elapsedMs) * 1000)}/s`,
+    left !== null && `${span(left)} left`,
+  ]).join(', ');
 }
 
 /** `1,300 requests, 58 a minute (budget 60)`; the budget is that of one account. */
@@ -73,20 +74,13 @@ export function waitingText({ until, reason }: Waiting, now: number): string {
 export function summaryLine(tally: Tally, now: number, perMinute: number): string {
   const elapsed = now - tally.startedAt;
   const sum = sumOf(tally);
+  const { waiting } = tally;
   const open = [...tally.mailboxes.values()].filter(({ finished }) => !finished);
-  return [
+  const names = open.slice(0, 2).map(({ address }) => shownName(address));
+  return present([
     storedText(sum, elapsed),
     requestsText(sum.requests, elapsed, perMinute),
-    ...(open.length === 0
-      ? []
-      : [
-          open
-            .map(({ address }) => shownName(address))
-            .slice(0, 2)
-            .join(' and '),
-        ]),
-    ...(tally.waiting === null || tally.waiting.until <= now
-      ? []
-      : [waitingText(tally.waiting, now)]),
-  ].join('; ');
+    names.length > 0 && names.join(' and '),
+    waiting !== null && waiting.until > now && waitingText(waiting, now),
+  ]).join('; ');
 }

@@ -1,20 +1,146 @@
+import { MultiBar, type SingleBar } from 'cli-progress';
+import type { Settings } from '../../config/settings.ts';
+import { type EventLog, openLog } from '../../daemon/pass-log.ts';
+import { fitColumns } from '../../mail/terminal-safe.ts';
 import type { ProgressListener } from '../../sync/progress.ts';
+import type { CommandContext } from '../context.ts';
 import type { Notices } from '../notices.ts';
-import { plainProgress } from './live-progress.ts';
+import { shownName } from '../place-line.ts';
+import {
+  forecastText,
+  requestsText,
+  storedText,
+  summaryLine,
+  waitingText,
+} from './progress-text.ts';
+import { emptyTally, sumOf, type Tally, tallied } from './tally.ts';
 
-export interface ShownProgress {
-  readonly listen: ProgressListener;
-  /** Leaves the terminal as it was. */
-  stop(): void;
-}
+/** How often a line is written at most. */
+const LINE_EVERY_MS = 10_000;
 
-/** Bars on a terminal, lines elsewhere, nothing where nobody reads. */
-export async function showProgress(
+/** Progress as lines, for files, pipes and logs: what is ahead, then a line every ten seconds. */
+export function plainProgress(
   notices: Notices,
   now: () => number,
   requestsPerMinute: number,
-): Promise<ShownProgress> {
-  if (!notices.live) return plainProgress(notices, now, requestsPerMinute);
-  const { liveProgress } = await import('./live-progress.ts');
-  return liveProgress(notices, now, requestsPerMinute);
+): { readonly listen: ProgressListener; stop(): void } {
+  let tally = emptyTally(now());
+  let lastLine = now();
+  return {
+    listen(event) {
+      tally = tallied(tally, event);
+      if (event.event === 'forecast') notices.say(forecastText(event.forecast));
+      const at = now();
+      if (event.event !== 'stored' && event.event !== 'waiting') return;
+      if (at - lastLine < LINE_EVERY_MS) return;
+      lastLine = at;
+      notices.say(summaryLine(tally, at, requestsPerMinute));
+    },
+    stop() {},
+  };
+}
+
+/** More bars than this push each other off the screen; the rest are in the sum. */
+const MOST_BARS = 8;
+/** The bar gives way to the words: on 80 columns it is a third of this. */
+const BAR_WIDTH = 24;
+const LEAST_BAR = 8;
+/** What the words take without being cut, mostly. */
+const WORDS = 96;
+
+/** Progress bars on a terminal: one for each mailbox at work, and one for all with the request budget. */
+export function liveProgress(
+  notices: Notices,
+  now: () => number,
+  requestsPerMinute: number,
+): { readonly listen: ProgressListener; stop(): void } {
+  const screen = new MultiBar({
+    stream: notices.stream,
+    format: ({ barCompleteString = '', barIncompleteString = '' }, { progress }, { text }) => {
+      // Read each time: windows change their size. A terminal that was never given one reports 0.
+      const columns = notices.stream.columns || 80;
+      const width = Math.min(BAR_WIDTH, Math.max(LEAST_BAR, columns - WORDS));
+      const full = Math.round(progress * width);
+      const bar = `${barCompleteString.slice(0, full)}${barIncompleteString.slice(0, width - full)}`;
+      return `${bar} ${fitColumns(String(text), columns - width - 2)}`;
+    },
+    barsize: BAR_WIDTH,
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    hideCursor: true,
+    linewrap: true,
+    clearOnComplete: true,
+    // The command itself answers signals.
+    gracefulExit: false,
+    fps: 5,
+  });
+  let stopped = false;
+  let tally = emptyTally(now());
+  const bars = new Map<string, SingleBar>();
+  const all = screen.create(1, 0, { text: 'asking the service what is there …' });
+
+  const draw = (): void => {
+    const at = now();
+    for (const [key, mailbox] of tally.mailboxes) {
+      const bar = bars.get(key);
+      if (mailbox.finished) {
+        if (bar !== undefined) screen.remove(bar);
+        bars.delete(key);
+      } else if (mailbox.ahead > 0 && (bar !== undefined || bars.size < MOST_BARS)) {
+        const shown = bar ?? screen.create(mailbox.ahead, 0, { text: '' });
+        bars.set(key, shown);
+        shown.setTotal(mailbox.ahead);
+        const text = storedText(mailbox, at - tally.startedAt);
+        shown.update(mailbox.messages, { text: `${shownName(mailbox.address)}  ${text}` });
+      }
+    }
+    all.setTotal(Math.max(1, sumOf(tally).ahead));
+    all.update(sumOf(tally).messages, { text: sumText(tally, at, requestsPerMinute) });
+  };
+
+  return {
+    listen(event) {
+      tally = tallied(tally, event);
+      if (event.event === 'forecast') screen.log(`${forecastText(event.forecast)}\n`);
+      draw();
+    },
+    stop() {
+      // A second time it would clear what was printed since.
+      if (!stopped) screen.stop();
+      stopped = true;
+    },
+  };
+}
+
+function sumText(tally: Tally, now: number, perMinute: number): string {
+  const elapsed = now - tally.startedAt;
+  if (tally.waiting !== null && tally.waiting.until > now) return waitingText(tally.waiting, now);
+  const sum = sumOf(tally);
+  const { indexing } = tally;
+  if (indexing !== null && indexing.remaining > 0 && sum.messages >= sum.ahead) {
+    return `all stored; ${indexing.remaining} still to be made searchable`;
+  }
+  return `all  ${storedText(sum, elapsed)}; ${requestsText(sum.requests, elapsed, perMinute)}`;
+}
+
+/** What follows a pass by hand. */
+export interface FollowedPass extends EventLog {
+  /** Clears the progress: to be called before a result is printed. May be called again. */
+  readonly stop: () => void;
+}
+
+/**
+ * Returns what follows a pass on standard error: bars on a terminal, lines elsewhere, nothing where nobody reads.
+ *
+ * @param logged a log of JSON Lines instead
+ */
+export async function followPass(
+  { notices, now }: Pick<CommandContext, 'notices' | 'now'>,
+  { log, rateLimit }: Settings,
+  logged: boolean,
+): Promise<FollowedPass> {
+  if (logged) return { ...(await openLog(notices.stream, log.level)), stop: () => {} };
+  const show = notices.live ? liveProgress : plainProgress;
+  const { listen, stop } = show(notices, now, rateLimit.requestsPerMinute);
+  return { progress: listen, request: () => {}, result: () => {}, stop };
 }

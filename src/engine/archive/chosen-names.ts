@@ -1,7 +1,7 @@
 import { type FolderFilter, isMailbox, matchingFolders } from '../../catalog/folder-names.ts';
 import type { UnknownName } from '../../catalog/search/resolve.ts';
 import { usageError } from '../../errors/usage.ts';
-import { nearestAddress, nearestFolder } from '../../names/near-names.ts';
+import { nearestAddress, nearestFolder } from '../../names/nearest.ts';
 import type { Reader } from './reader.ts';
 
 /**

@@ -1,5 +1,4 @@
-import type { ArchiveFacts } from '../../health/facts.ts';
-import { fullnessOf } from '../../health/facts.ts';
+import { type ArchiveFacts, fullnessOf } from '../../health/facts.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import type { StateFile } from '../../state/state-file.ts';
 import type { Reader } from '../archive/reader.ts';

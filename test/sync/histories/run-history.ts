@@ -4,7 +4,7 @@ import { openLogReader } from '../../../src/archive/read/log-reader.ts';
 import { scanLog } from '../../../src/archive/read/scan-log.ts';
 import { openLogWriter } from '../../../src/archive/write/open-log-writer.ts';
 import { openCatalog, type WritableCatalog } from '../../../src/catalog/catalog.ts';
-import { exitOfSync } from '../../../src/cli/commands/sync/sync-report.ts';
+import { exitOfSync } from '../../../src/cli/troubles.ts';
 import { EXIT } from '../../../src/errors/exit-codes.ts';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
 import { catalogMirror } from '../../../src/sync/apply/catalog-mirror.ts';

@@ -11,9 +11,9 @@ import { decodeIfFits } from '../../../wire/codec.ts';
 import { mailboxPagination } from '../../../wire/mailbox-records.ts';
 import type { Operation } from '../../../wire/operation.ts';
 import { platformMeta } from '../../../wire/platform-records.ts';
-import { bytes, count, jsonLine } from '../../../wording/amounts.ts';
+import { bytes, count } from '../../../wording/amounts.ts';
+import { jsonLine, visibleJson } from '../../../wording/json.ts';
 import type { CommandContext } from '../../context.ts';
-import { visibleJson } from '../../service/clients.ts';
 
 /**
  * Writes an answer to a file that only its owner can read (0600), replacing an existing one: the complete answer or

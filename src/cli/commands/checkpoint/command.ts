@@ -1,5 +1,24 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import type { Command } from 'commander';
-import type { Body } from '../../context.ts';
+import { replaceFile } from '../../../archive/files/file-layer.ts';
+import { realFiles } from '../../../archive/files/real-files.ts';
+import { FOLDER_MODE } from '../../../archive/format/layout.ts';
+import { logHead } from '../../../archive/read/last-commit.ts';
+import { reachedBy } from '../../../catalog/closed-catalog.ts';
+import { makeFolders } from '../../../disk/make-folders.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { errnoName } from '../../../errors/mailkeep-error.ts';
+import { usageError } from '../../../errors/usage.ts';
+import {
+  fingerprintOf,
+  newSigningKey,
+  readSigningKey,
+  signCheckpoint,
+} from '../../../verify/checkpoint.ts';
+import { count } from '../../../wording/amounts.ts';
+import { archiveOf } from '../../archive-access.ts';
+import type { Body, CommandContext } from '../../context.ts';
 
 interface CheckpointLine {
   readonly to?: string;
@@ -23,10 +42,46 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--to <file>', 'file to write (default: checkpoints/NUMBER.json in the archive)')
     .option('--key <file>', 'sign with this key')
     .addHelpText('after', HELP)
-    .action((options: CheckpointLine) =>
-      chosen(async (context) => {
-        const { makeCheckpoint } = await import('./make-checkpoint.ts');
-        return makeCheckpoint(context, options);
-      }),
-    );
+    .action((options: CheckpointLine) => chosen((context) => makeCheckpoint(context, options)));
+}
+
+/** `mailkeep checkpoint`: signs the head of the log, prints the statement and writes it. */
+async function makeCheckpoint(context: CommandContext, options: CheckpointLine): Promise<ExitCode> {
+  const { now, output, surroundings } = context;
+  const dataDir = archiveOf(context);
+  const head = logHead(dataDir, reachedBy(dataDir));
+  const keyFile =
+    options.key === undefined ? await ownKey(dataDir) : path.resolve(surroundings.cwd, options.key);
+  const checkpoint = signCheckpoint(head, readSigningKey(keyFile), now());
+  const file =
+    options.to === undefined
+      ? path.join(dataDir, 'checkpoints', `${String(head.number).padStart(10, '0')}.json`)
+      : path.resolve(surroundings.cwd, options.to);
+  await write(file, `${JSON.stringify(checkpoint, null, 2)}\n`, options.to === undefined);
+  // As `verify --checkpoint` names the key.
+  const signer = fingerprintOf(checkpoint.publicKey);
+  await output.object({ ...checkpoint, signer, file }, () =>
+    [
+      `Commit ${count(head.number)}, ${head.hash}`,
+      `archive ${head.archiveId}, signed ${checkpoint.signedAt} with key ${signer} (${checkpoint.publicKey})`,
+      checkpoint.signature,
+      `written to ${file}; keep a copy where the archive is not.`,
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+async function ownKey(dataDir: string): Promise<string> {
+  const file = path.join(dataDir, 'checkpoint.key');
+  if (!existsSync(file)) await write(file, newSigningKey(), false);
+  return file;
+}
+
+async function write(file: string, text: string, makeFolder: boolean): Promise<void> {
+  try {
+    if (makeFolder) makeFolders(path.dirname(file), FOLDER_MODE);
+    await replaceFile(realFiles, file, Buffer.from(text, 'utf8'));
+  } catch (error) {
+    throw usageError('usage-save-failed', { file, reason: errnoName(error) });
+  }
 }

@@ -1,5 +1,15 @@
 import type { Command } from 'commander';
-import type { Body } from '../../context.ts';
+import { realFiles } from '../../../archive/files/real-files.ts';
+import { DEFAULT_CODEC } from '../../../archive/format/stored-payload.ts';
+import { checkFormat } from '../../../archive/read/format-file.ts';
+import { locateCodec, locateDataDir } from '../../../config/located-fields.ts';
+import { requireArchive } from '../../../engine/archive/archive-folder.ts';
+import { type CompactResult, compactArchive, planCompaction } from '../../../engine/compact.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { sentenceOf } from '../../../wording/sentence-of.ts';
+import type { Body, CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
 
 const HELP = `
 Rewrites closed segments of the log whose compression differs from the current configuration (archive.codec:
@@ -25,9 +35,54 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--dry-run', 'show what would be rewritten, and change nothing')
     .addHelpText('after', HELP)
     .action((options: { readonly dryRun?: boolean }) =>
-      chosen(async (context) => {
-        const { compact } = await import('./compact.ts');
-        return compact(context, { dryRun: options.dryRun ?? false });
-      }),
+      chosen((context) => compact(context, options.dryRun ?? false)),
     );
+}
+
+/** How often progress is reported. */
+const REPORT_EVERY_MS = 5_000;
+
+/**
+ * `mailkeep compact`: rewrites the sealed segments that are compressed otherwise than the configuration says.
+ *
+ * @throws usage-no-archive, archive-in-use, network-file-system, archive-format-newer: nothing was changed
+ * @throws disk-full and the other errors of writing: what was rewritten stays, and the same command continues
+ */
+async function compact(context: CommandContext, dryRun: boolean): Promise<ExitCode> {
+  const { globals, surroundings, output, notices, now } = context;
+  const dir = locateDataDir(globals, surroundings);
+  const codec = locateCodec(globals, surroundings) ?? DEFAULT_CODEC;
+  requireArchive(dir);
+  checkFormat(realFiles, dir);
+  const startedAt = now();
+  let reportedAt = startedAt;
+  const result = dryRun
+    ? planCompaction(dir, codec)
+    : await compactArchive(context, dir, codec, (examined, of) => {
+        if (now() - reportedAt < REPORT_EVERY_MS) return;
+        reportedAt = now();
+        notices.say(`rewrote ${count(examined)} of ${counted(of, 'segment')}`);
+      });
+  const durationMs = now() - startedAt;
+  const damaged = result.damaged.map(({ code, facts }) => ({ code, ...facts }));
+  await output.object({ ...result, damaged, durationMs }, () => report(result, durationMs));
+  if (result.interrupted) return EXIT.interrupted;
+  return result.damaged.length > 0 ? EXIT.damage : EXIT.done;
+}
+
+function report(result: CompactResult, durationMs: number): string {
+  const { codec, dryRun, segments, bytesBefore, bytesAfter, remaining, interrupted, damaged } =
+    result;
+  const rewritten = `${counted(segments, 'segment')} (${bytes(bytesBefore)})`;
+  const isNothing = segments === 0 && remaining === 0;
+  const after = bytesAfter === null ? '' : `, which take ${bytes(bytesAfter)} now`;
+  return present([
+    // A damaged segment has a line of its own: whether it has the codec is not known.
+    isNothing && damaged.length === 0 && `Every sealed segment has ${codec} already.`,
+    !isNothing && dryRun && `Would rewrite ${rewritten} with ${codec}.`,
+    !isNothing && !dryRun && `Rewrote ${rewritten} with ${codec}${after}, in ${span(durationMs)}.`,
+    interrupted &&
+      `Interrupted: ${counted(remaining, 'segment')} left. The same command continues.`,
+    damaged.map((error) => `DAMAGED ${sentenceOf(error).message}`),
+  ]).join('\n');
 }

@@ -1,3 +1,4 @@
+import { type Complete, type Completion, RootCommand } from '@bomb.sh/tab';
 import { Command, type Option } from 'commander';
 import { openReader, type Reader } from '../../../engine/archive/reader.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
@@ -5,19 +6,36 @@ import { OPERATOR_NAMES } from '../../../search/operators.ts';
 import { commandName } from '../../command-name.ts';
 import { COMMANDS } from '../../commands.ts';
 import type { Body } from '../../context.ts';
-import { answer, type KnownCommand, type KnownOption, SHELLS } from './shell-script.ts';
+import { printed, SHELLS } from './command.ts';
 
-interface Value {
-  readonly value: string;
-  readonly description?: string;
+/** An option as completion sees it: `values` where it takes one. */
+export interface KnownOption {
+  readonly name: string;
+  /** Its letter, where it has one. */
+  readonly short?: string | undefined;
+  readonly description: string;
+  readonly values?: () => readonly Completion[];
 }
+
+export interface KnownCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly options: readonly KnownOption[];
+  readonly values: () => readonly Completion[];
+}
+
+/**
+ * Characters that no shell obeys. What is offered ends up on a command line, so a folder that somebody named after a
+ * command would run it: names with anything else are not offered.
+ */
+const HARMLESS = /^[\p{L}\p{N}._@+:/,=-]+$/u;
 
 /** Names that the archive knows, for completion. */
 export interface ArchiveValues {
-  mailboxes(): Value[];
-  folders(): Value[];
+  mailboxes(): Completion[];
+  folders(): Completion[];
   /** What a query may be made of. */
-  query(): Value[];
+  query(): Completion[];
 }
 
 const STATES = 'unread read starred answered forwarded draft deleted';
@@ -44,7 +62,7 @@ export function archiveValues(open: () => Reader): ArchiveValues {
       const paths = catalog.folders.all({ gone: false }).map(({ folder }) => folder);
       return [...new Set(paths)].map((value) => ({ value }));
     });
-  const under = (operator: string, values: readonly Value[]) =>
+  const under = (operator: string, values: readonly Completion[]) =>
     values.map(({ value }) => ({ value: `${operator}:${value}` }));
   return {
     mailboxes,
@@ -132,4 +150,31 @@ function positionals(command: Command, archive: ArchiveValues): KnownCommand['va
 function typedValue(words: readonly string[], option: string): string | undefined {
   const at = words.lastIndexOf(option);
   return at < 0 || at >= words.length - 1 ? undefined : words[at + 1];
+}
+
+/** What may stand at the end of these words, in the form that the scripts read. */
+export function answer(
+  words: readonly string[],
+  globals: readonly KnownOption[],
+  commands: readonly KnownCommand[],
+): string {
+  const root = new RootCommand();
+  const offer = (values: () => readonly Completion[]) => (complete: Complete) => {
+    for (const { value, description = '' } of values()) {
+      if (HARMLESS.test(value)) complete(value, description);
+    }
+  };
+  const add = (to: { option: RootCommand['option'] }, options: readonly KnownOption[]): void => {
+    for (const { name, short, description, values } of options) {
+      if (values === undefined) to.option(name, description, short);
+      else to.option(name, description, offer(values), short);
+    }
+  };
+  add(root, globals);
+  for (const { name, description, options, values } of commands) {
+    const command = root.command(name, description);
+    add(command, [...globals, ...options]);
+    command.argument('value', offer(values), true);
+  }
+  return printed(() => root.parse([...words]));
 }

@@ -7,10 +7,8 @@ import { watchDeliveries } from '../../../delivery-watch/watch.ts';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import { MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { counted, span } from '../../../wording/amounts.ts';
+import { type Clients, orderOf, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Clients, withClients } from '../../service/clients.ts';
-import { SHORT_PATIENCE } from '../webhooks/act.ts';
-import { orderOf } from '../webhooks/surface.ts';
 import { type Check, failed, skipped, warned, well } from './check.ts';
 
 /** What is known of a service's clock: its own word, and ours before and after it was asked. */

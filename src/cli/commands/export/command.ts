@@ -4,7 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { isWithin } from '../../../disk/make-folders.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
-import { openReader, type Reader } from '../../../engine/archive/reader.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
 import { accountHosts, savedSearches, withSaved } from '../../../engine/saved-searches.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { exportTargetInside } from '../../../errors/export.ts';
@@ -21,11 +21,14 @@ import { runExport } from '../../../export/run-export.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { parseQuery } from '../../../search/parse.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { oneMessage } from '../../one-message.ts';
 import { moment } from '../../option-values.ts';
+import { present } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { oneMessage, refuseUnknown } from '../../unknown-names.ts';
+import { refuseUnknown } from '../../unknown-names.ts';
 
 /** Nobody reads more places than this; the manifest and `--json` have them all. */
 const MOST_SHOWN = 20;
@@ -40,18 +43,16 @@ const WHY: Readonly<Record<ExportFailure['reason'], string>> = {
 export function exportText(result: ExportResult): string {
   const { to, format, exported, skipped, kept, failures, interrupted } = result;
   const lost = result.quarantined + result.damaged + result.purged;
-  return [
+  return present([
     `${interrupted ? 'Interrupted: ' : ''}exported ${counted(exported, 'place')} (${bytes(result.bytes)}) as ${format} to ${terminalLine(to)}; commit ${result.commit.number}`,
-    ...(skipped > 0 ? [`${counted(skipped, 'place')} were there already`] : []),
-    ...(kept > 0
-      ? [`${counted(kept, 'place')} of earlier exports are there in addition to those asked for`]
-      : []),
-    ...(lost > 0 ? [`${counted(lost, 'place')} could not be exported:`] : []),
-    ...failures.slice(0, MOST_SHOWN).map(failureText),
-    ...(failures.length > MOST_SHOWN
-      ? [`  … and ${counted(lost - MOST_SHOWN, 'more')}; --json and the manifest name them`]
-      : []),
-  ].join('\n');
+    skipped > 0 && `${counted(skipped, 'place')} were there already`,
+    kept > 0 &&
+      `${counted(kept, 'place')} of earlier exports are there in addition to those asked for`,
+    lost > 0 && `${counted(lost, 'place')} could not be exported:`,
+    failures.slice(0, MOST_SHOWN).map(failureText),
+    failures.length > MOST_SHOWN &&
+      `  … and ${counted(lost - MOST_SHOWN, 'more')}; --json and the manifest name them`,
+  ]).join('\n');
 }
 
 function failureText({ id, mailbox, folder, uid, reason }: ExportFailure): string {
@@ -184,8 +185,7 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
     const expected = 'the name of a file for a zip';
     throw usageError('usage-option', { option: '--to', found: options.to, expected });
   }
-  const reader = openReader(context);
-  try {
+  return withReader(context, async (reader) => {
     refuseUnknownChoice(reader, options);
     const selection = await selectionOf(context, reader, options);
     refuseUnknown(unknownInQuery(reader, selection), notices);
@@ -206,9 +206,7 @@ async function exportPlaces(context: CommandContext, options: ExportLine) {
     }).finally(activity.stop);
     await output.object(result, () => exportText(result));
     return exitOfExport(result);
-  } finally {
-    reader.close();
-  }
+  });
 }
 
 function unknownInQuery({ catalog }: Reader, { query, asOf }: ExportSelection) {

@@ -10,6 +10,7 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
 
 const HELP = `
@@ -76,28 +77,24 @@ async function importPaths(context: CommandContext, paths: readonly string[], na
 
 function importText(result: ImportResult): string {
   const { added, known, forgotten, manifests, failures, interrupted } = result;
-  return [
+  return present([
     `${interrupted ? 'Interrupted: ' : ''}imported ${counted(added, 'message')} (${bytes(result.bytes)}) from ${counted(result.files, 'file')} into the mailbox ${terminalLine(result.mailbox)}`,
-    ...(known > 0 ? [`${counted(known, 'message')} were there already`] : []),
-    ...(forgotten > 0
-      ? [
-          `${counted(forgotten, 'message')} ${forgotten === 1 ? 'was' : 'were'} removed on purpose, and not brought back`,
-        ]
-      : []),
-    ...manifests
+    known > 0 && `${counted(known, 'message')} were there already`,
+    forgotten > 0 &&
+      `${counted(forgotten, 'message')} ${forgotten === 1 ? 'was' : 'were'} removed on purpose, and not brought back`,
+    manifests
       .filter(({ used }) => !used)
       .map(
         ({ path: at }) =>
           `The manifest ${terminalLine(at)} is damaged and was not used: folders, flags and dates are what the files say by themselves.`,
       ),
-    ...passedOverLines(result),
-    ...failures
+    passedOverLines(result),
+    failures
       .slice(0, MOST_SHOWN)
       .map((it) => `  FAILED ${terminalLine(it.path)}: ${failureText(it.reason)}`),
-    ...(failures.length > MOST_SHOWN
-      ? [`  … and ${count(failures.length - MOST_SHOWN)} more; --json names them`]
-      : []),
-  ].join('\n');
+    failures.length > MOST_SHOWN &&
+      `  … and ${count(failures.length - MOST_SHOWN)} more; --json names them`,
+  ]).join('\n');
 }
 
 function passedOverLines({ passedOver, passedOverPaths }: ImportResult): string[] {

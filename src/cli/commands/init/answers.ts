@@ -18,7 +18,7 @@ import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { type Asker, pipedText, terminalAsker } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
 import { isLong } from '../../progress/progress-text.ts';
-import { writeCheck } from '../doctor/writable.ts';
+import { tryWriting } from '../../writable-folder.ts';
 
 /** What a token shows of one mailbox: its folders and how many messages each says it has. */
 export interface Reach {
@@ -55,10 +55,7 @@ export async function reachOf(
       reach.push({
         resourceId,
         address,
-        folders: folders.map(({ path, messageCount }) => ({
-          folder: path,
-          messages: messageCount,
-        })),
+        folders: folders.map(({ path: folder, messageCount: messages }) => ({ folder, messages })),
       });
     }
     return reach;
@@ -107,12 +104,12 @@ export async function chosenRate(
 }
 
 export interface InitOptions {
-  readonly baseUrl: string | undefined;
-  readonly tokenEnv: string | undefined;
-  readonly tokenFile: string | undefined;
+  readonly baseUrl?: string;
+  readonly tokenEnv?: string;
+  readonly tokenFile?: string;
   /** Requests a minute. */
-  readonly rate: number | undefined;
-  readonly yes: boolean;
+  readonly rate?: number;
+  readonly yes?: boolean;
 }
 
 /** All that a configuration is made of, with nothing written yet. */
@@ -166,7 +163,7 @@ export async function collectAnswers(
   }
   const access = await accessTo(context, asker, options.baseUrl, kept ?? piped);
   onReach(access.reach);
-  const quiet = options.yes ? undefined : asker;
+  const quiet = options.yes === true ? undefined : asker;
   const dataDir = await dataDirectory(context, file, quiet);
   const requestsPerMinute = options.rate ?? (await chosenRate(context, access.reach, quiet));
   return { asker, answers: { file, newTokenFile, ...access, dataDir, requestsPerMinute } };
@@ -275,7 +272,7 @@ async function dataDirectory(
   file: string,
   asker: Asker | undefined,
 ): Promise<string> {
-  const { globals, surroundings, notices } = context;
+  const { globals, surroundings } = context;
   const fallback = `./${DEFAULT_DATA_DIR}`;
   const folder = path.dirname(file);
   if (globals.data !== undefined) return asWritten(globals.data, surroundings.cwd, folder);
@@ -285,9 +282,9 @@ async function dataDirectory(
       'Folder of the archive, relative to the configuration',
       fallback,
     );
-    const { state, message } = writeCheck(path.resolve(folder, given));
-    if (state !== 'failed') return given === fallback ? given : asWritten(given, folder, folder);
-    notices.stream.write(`${message}\n`);
+    const { error } = tryWriting(path.resolve(folder, given));
+    if (error === undefined) return given === fallback ? given : asWritten(given, folder, folder);
+    showMistake(context, error);
   }
 }
 

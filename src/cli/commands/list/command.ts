@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
 import type { HitCount } from '../../../catalog/search/search.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
-import { openReader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import {
   FORMAT_HELP,
@@ -12,7 +12,7 @@ import {
   lineWriter,
   refuseTwoFormats,
 } from '../../line-format.ts';
-import { beginning, moment, wholeNumber } from '../../option-values.ts';
+import { beginning, given, moment, wholeNumber } from '../../option-values.ts';
 import { countingTime, footerText, placeText } from '../../place-line.ts';
 
 interface ListLine {
@@ -73,24 +73,19 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 
 async function listPlaces(context: CommandContext, options: ListLine): Promise<ExitCode> {
   const { output, notices, now } = context;
-  const { mailbox, folder, format, sort, limit, deleted = false, held = false } = options;
-  const asOf = options.asOf === undefined ? undefined : moment('--as-of', options.asOf, now());
-  const [from, to] = (['after', 'before'] as const).map((name) => {
-    const text = options[name];
-    return text === undefined ? undefined : beginning(`--${name}`, text, now());
-  });
+  const { format, sort, limit, deleted = false, held = false, ...rest } = options;
+  const { asOf: at, after, before, ...choice } = rest;
+  const asOf = at === undefined ? undefined : moment('--as-of', at, now());
+  const from = after === undefined ? undefined : beginning('--after', after, now());
+  const to = before === undefined ? undefined : beginning('--before', before, now());
   refuseTwoFormats('list', format, output.json);
-  const reader = openReader(context);
-  try {
+  return withReader(context, async (reader) => {
     refuseUnknownChoice(reader, options);
     const places = reader.catalog.list({
-      ...(mailbox === undefined ? {} : { mailbox }),
-      ...(folder === undefined ? {} : { folder }),
+      ...choice,
       deleted,
       held,
-      ...(asOf === undefined ? {} : { asOf }),
-      ...(from === undefined ? {} : { from }),
-      ...(to === undefined ? {} : { to }),
+      ...given({ asOf, from, to }),
       sort,
     });
     const lines = format === 'text' ? undefined : lineWriter(format, LIST_COLUMNS, output);
@@ -114,9 +109,7 @@ async function listPlaces(context: CommandContext, options: ListLine): Promise<E
       notices.say(`No ${kind}messages.`);
     }
     return EXIT.done;
-  } finally {
-    reader.close();
-  }
+  });
 }
 
 /** Counts what is left of a list, as long as a person may wait. */

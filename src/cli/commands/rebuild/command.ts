@@ -11,6 +11,7 @@ import type { RebuildResult } from '../../../indexer/rebuild.ts';
 import type { KnownFinding } from '../../../state/values.ts';
 import { count, counted, span } from '../../../wording/amounts.ts';
 import type { Body, CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 
@@ -55,18 +56,13 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 }
 
 function report(result: RebuildResult, durationMs: number): string {
-  return [
+  return present([
     `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
-    ...(result.unparsed === 0
-      ? []
-      : [
-          `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
-        ]),
-    ...(result.attachments === 0
-      ? []
-      : [`The text of ${counted(result.attachments, 'attachment')} was read.`]),
-    ...damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
-  ].join('\n');
+    result.unparsed > 0 &&
+      `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
+    result.attachments > 0 && `The text of ${counted(result.attachments, 'attachment')} was read.`,
+    damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
+  ]).join('\n');
 }
 
 function damagesOf({ damage, damagedMessages }: RebuildResult): KnownFinding[] {

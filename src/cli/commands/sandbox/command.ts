@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { EXIT } from '../../../errors/exit-codes.ts';
 import type { Body } from '../../context.ts';
-import { collected, recipients, wholeNumber } from '../../option-values.ts';
+import { collected, given, recipients, wholeNumber } from '../../option-values.ts';
 
 interface SandboxLine {
   readonly port?: number;
@@ -79,25 +79,17 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .action((options: SandboxLine) =>
       chosen(async ({ output, notices, signal }) => {
         const { startSandbox } = await import('../../../sandbox/sandbox.ts');
+        const { port, from, seed, state: stateFile, webhookRetries: retries } = options;
         const sandbox = await startSandbox({
-          ...(options.port === undefined ? {} : { port: options.port }),
-          ...(options.from === undefined ? {} : { from: options.from }),
-          ...(options.seed === undefined ? {} : { seed: options.seed }),
-          ...(options.state === undefined ? {} : { stateFile: options.state }),
-          settings: {
-            ...(options.rpm === undefined ? {} : { requestsPerMinute: options.rpm }),
-            ...(options.latency === undefined ? {} : { latencyMs: options.latency }),
-            ...(options.allow === undefined ? {} : { outgoingAllowList: options.allow }),
-            ...(options.webhookTimeout === undefined
-              ? {}
-              : { webhookTimeoutMs: options.webhookTimeout }),
-            ...(options.webhookRetry === undefined
-              ? {}
-              : { webhookFirstRetryMs: options.webhookRetry }),
-            ...(options.webhookRetries === undefined
-              ? {}
-              : { webhookAttempts: options.webhookRetries + 1 }),
-          },
+          ...given({ port, from, seed, stateFile }),
+          settings: given({
+            requestsPerMinute: options.rpm,
+            latencyMs: options.latency,
+            outgoingAllowList: options.allow,
+            webhookTimeoutMs: options.webhookTimeout,
+            webhookFirstRetryMs: options.webhookRetry,
+            webhookAttempts: retries === undefined ? undefined : retries + 1,
+          }),
           report: (error) => notices.warn(`the sandbox failed to answer: ${String(error)}`),
         });
         try {

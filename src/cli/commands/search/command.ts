@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { openReader, type Reader } from '../../../engine/archive/reader.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
 import {
   accountHosts,
   type SavedSearch,
@@ -12,14 +12,15 @@ import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { nearest } from '../../../names/nearest.ts';
 import { parseQuery } from '../../../search/parse.ts';
+import { notSearchableText } from '../../../wording/catalog.ts';
+import { withReader } from '../../archive-access.ts';
 import { terminalAsker } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { FORMAT_HELP, formatOption, type LineFormat, refuseTwoFormats } from '../../line-format.ts';
-import { minusWords, moment, wholeNumber } from '../../option-values.ts';
-import { explainText } from '../../search-report.ts';
-import { oneMessage, refuseUnknown } from '../../unknown-names.ts';
-import { notSearchableText } from '../status/status-report.ts';
-import { printFound } from './print-found.ts';
+import { oneMessage } from '../../one-message.ts';
+import { given, minusWords, moment, wholeNumber } from '../../option-values.ts';
+import { refuseUnknown } from '../../unknown-names.ts';
+import { explainText, printFound } from './print-found.ts';
 
 interface SearchLine {
   readonly limit?: number;
@@ -112,8 +113,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           });
         }
         refuseTwoFormats('search', format, output.json);
-        const reader = openReader(context);
-        try {
+        return withReader(context, async (reader) => {
           const saved = () => savedSearches(reader.dataDir);
           const movedAside = (file: string): void => report({ event: 'state-put-aside', file });
           if (options.saved === true) {
@@ -146,8 +146,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             limit,
             sort,
             accounts: accountHosts(query.node, context),
-            ...(at === null ? {} : { asOf: at }),
-            ...(after === undefined ? {} : { after }),
+            ...given({ asOf: at ?? undefined, after }),
           };
           if (explain === true) {
             const plan = reader.catalog.explainSearch(request);
@@ -165,9 +164,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
           const code = await printFound(context, reader, request, format);
           warnOfPending(reader, notices);
           return code;
-        } finally {
-          reader.close();
-        }
+        });
       }),
     );
 }

@@ -1,11 +1,12 @@
 import { type Command, Option } from 'commander';
-import { openReader, type Reader } from '../../../engine/archive/reader.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { terminalLine, terminalSafe } from '../../../mail/terminal-safe.ts';
 import type { MessageId } from '../../../mail/words.ts';
 import { readMessage, readPage } from '../../../mime/reading.ts';
+import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { oneMessage } from '../../unknown-names.ts';
+import { oneMessage } from '../../one-message.ts';
 import { messageJson, messageText, printPaged, showThread } from './show-thread.ts';
 
 interface ShowLine {
@@ -50,18 +51,15 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--no-pager', 'print it all at once')
     .addHelpText('after', HELP)
     .action((typed: string, options: ShowLine) =>
-      chosen(async (context) => {
-        const reader = openReader(context);
-        try {
+      chosen((context) =>
+        withReader(context, (reader) => {
           const id = oneMessage(reader, typed);
-          if (options.thread === true) return await showThread(context, reader, id, options);
-          if (options.raw === true) return await raw(context, reader, id);
-          if (options.html === true) return await html(context, reader, id);
-          return await (options.headers === true ? headers : message)(context, reader, id, options);
-        } finally {
-          reader.close();
-        }
-      }),
+          if (options.thread === true) return showThread(context, reader, id, options);
+          if (options.raw === true) return raw(context, reader, id);
+          if (options.html === true) return html(context, reader, id);
+          return (options.headers === true ? headers : message)(context, reader, id, options);
+        }),
+      ),
     );
 }
 
@@ -104,7 +102,7 @@ async function message(
 ): Promise<ExitCode> {
   const reading = await readMessage(reader.sources().streamMessage(id));
   await printed(context, pager, messageJson(reader, id, reading), () =>
-    messageText(id, reading, context.output),
+    messageText(id, reading, context.output, context.globals.data),
   );
   return EXIT.done;
 }

@@ -8,7 +8,8 @@ import type { MessageReading } from '../../../mime/message-reading.ts';
 import { readMessage } from '../../../mime/reading.ts';
 import { bytes } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Colours, type Output, wrapLine } from '../../output.ts';
+import { type Colours, type Output, present, wrapLine } from '../../output.ts';
+import { commandLine } from '../../place-line.ts';
 
 /** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
 export function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
@@ -25,8 +26,17 @@ const MOST_COLUMNS = 100;
 /** Of a header field: a list of hundreds of recipients would hide the message. */
 const FIELD_CHARS = 1000;
 
-/** A message for reading on a terminal: the headers people look at, the text, the attachments. */
-export function messageText(id: string, message: MessageReading, paper: Paper): string {
+/**
+ * A message for reading on a terminal: the headers people look at, the text, the attachments.
+ *
+ * @param data the folder that `--data` names, for the command that it suggests
+ */
+export function messageText(
+  id: string,
+  message: MessageReading,
+  paper: Paper,
+  data?: string,
+): string {
   const { colours } = paper;
   const date = message.headers.find(({ name }) => name.toLowerCase() === 'date')?.value ?? '';
   const fields: [string, string][] = [
@@ -44,20 +54,15 @@ export function messageText(id: string, message: MessageReading, paper: Paper): 
       ([name, value]) =>
         `${colours.dim(`${name}:`.padEnd(9))}${name === 'Subject' ? colours.bold(value) : value}`,
     );
-  return [
-    ...lines,
-    ...(message.reason === null
-      ? []
-      : [
-          colours.yellow(
-            `This message could not be read to its end (${message.reason}); see --raw.`,
-          ),
-        ]),
+  return present([
+    lines,
+    message.reason !== null &&
+      colours.yellow(`This message could not be read to its end (${message.reason}); see --raw.`),
     '',
-    ...bodyLines(terminalSafe(message.text).trim(), paper),
-    ...(message.truncated ? [colours.dim('[the rest is left out; see --raw]')] : []),
-    ...attachmentLines(id, message, colours),
-  ].join('\n');
+    bodyLines(terminalSafe(message.text).trim(), paper),
+    message.truncated && colours.dim('[the rest is left out; see --raw]'),
+    attachmentLines(id, message, colours, data),
+  ]).join('\n');
 }
 
 function shortened(value: string): string {
@@ -80,7 +85,12 @@ function bodyLines(text: string, { colours, interactive, columns }: Paper): stri
   });
 }
 
-function attachmentLines(id: string, { attachments }: MessageReading, colours: Colours): string[] {
+function attachmentLines(
+  id: string,
+  { attachments }: MessageReading,
+  colours: Colours,
+  data: string | undefined,
+): string[] {
   if (attachments.length === 0) return [];
   return [
     '',
@@ -88,7 +98,7 @@ function attachmentLines(id: string, { attachments }: MessageReading, colours: C
       ({ number, filename, contentType, size }) =>
         `${colours.dim(`[${number}]`)} ${terminalLine(filename ?? '(no name)')}  ${terminalLine(contentType)}, ${bytes(size)}`,
     ),
-    colours.dim(`mailkeep attachments ${id.slice(0, 12)} --save DIR`),
+    colours.dim(commandLine(`attachments ${id.slice(0, 12)} --save DIR`, data)),
   ];
 }
 
@@ -156,7 +166,7 @@ export async function showThread(
     if (signal.aborted) return EXIT.interrupted;
     const reading = await readMessage(reader.sources().streamMessage(one));
     const text = (): string => {
-      const own = messageText(one, reading, output);
+      const own = messageText(one, reading, output, context.globals.data);
       return i === 0 ? own : `\n${output.colours.dim('─'.repeat(40))}\n${own}`;
     };
     if (paged === undefined) await output.line(messageJson(reader, one, reading), text);

@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
-import { openReader } from '../../../engine/archive/reader.ts';
+import type { Reader } from '../../../engine/archive/reader.ts';
 import { archiveStatus } from '../../../engine/status/archive-status.ts';
-import { combinedExit, EXIT } from '../../../errors/exit-codes.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { staleMailboxes } from '../../../health/facts.ts';
 import { readState } from '../../../state/state-file.ts';
-import type { Body } from '../../context.ts';
+import { withReader } from '../../archive-access.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { duration } from '../../option-values.ts';
-import { daemonLines, runningDaemon, statusText } from './status-report.ts';
+import { daemonLines, runningDaemon, statusText, wrongLines } from './status-report.ts';
 
 const HELP = `
 Shows how much the archive holds, when its bytes were last verified, and when each mailbox was last compared
@@ -18,7 +19,7 @@ The last verification is shown with its age, what it read and what it found. Dam
 repair, or a clean verification that read the damaged bytes again, clears it.
 
 With --max-age, the exit code is 1 if a mailbox was not compared for longer than that (or never), for use by
-monitoring. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
+monitoring; with --quiet as well, only what is wrong is printed. Mailboxes and folders that the configuration no longer includes are unwatched, and never stale.
 
 EXAMPLES
   mailkeep status
@@ -29,35 +30,41 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--max-age <duration>', 'exit with code 1 if a mailbox is older than that', duration)
     .addHelpText('after', HELP)
     .action((options: { readonly maxAge?: number }) =>
-      chosen(async (context) => {
-        const { output, now } = context;
-        const reader = openReader(context);
-        const state = readState(reader.dataDir);
-        try {
-          const status = archiveStatus(reader, state);
-          const { maxAge } = options;
-          const stale =
-            maxAge === undefined
-              ? []
-              : staleMailboxes(status.mailboxes, now() - maxAge).map(({ address }) => address);
-          const fresh =
-            maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
-          const daemon = await runningDaemon(reader.dataDir);
-          const { catalogBehind } = reader;
-          await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
-            [
-              statusText(status, stale, now(), output),
-              ...daemonLines(daemon, now(), output.colours),
-            ].join('\n'),
-          );
-          return combinedExit([
-            ...(fresh === false ? [EXIT.failures] : []),
-            ...(status.verification?.ok === false ? [EXIT.damage] : []),
-          ]);
-        } finally {
-          state?.close();
-          reader.close();
-        }
-      }),
+      chosen((context) =>
+        withReader(context, (reader) => printStatus(context, reader, options.maxAge)),
+      ),
     );
+}
+
+async function printStatus(
+  { output, now, globals }: CommandContext,
+  reader: Reader,
+  maxAge: number | undefined,
+): Promise<ExitCode> {
+  const state = readState(reader.dataDir);
+  try {
+    const status = archiveStatus(reader, state);
+    const old = maxAge === undefined ? [] : staleMailboxes(status.mailboxes, now() - maxAge);
+    const stale = old.map(({ address }) => address);
+    const fresh = maxAge === undefined ? null : stale.length === 0 && status.mailboxes.length > 0;
+    const daemon = await runningDaemon(reader.dataDir);
+    const { catalogBehind } = reader;
+    const text = () => [
+      statusText(status, stale, now(), output, globals.data),
+      ...daemonLines(daemon, now(), output.colours),
+    ];
+    // Under cron every line becomes a mail: a check that finds nothing wrong prints none.
+    const lines = fresh !== null && globals.quiet ? () => wrongLines(status, fresh, stale) : text;
+    if (output.json || lines().length > 0) {
+      await output.object({ ...status, catalogBehind, fresh, stale, daemon }, () =>
+        lines().join('\n'),
+      );
+    }
+    return combinedExit([
+      ...(fresh === false ? [EXIT.failures] : []),
+      ...(status.verification?.ok === false ? [EXIT.damage] : []),
+    ]);
+  } finally {
+    state?.close();
+  }
 }

@@ -10,8 +10,9 @@ import { percentOf } from '../../../health/facts.ts';
 import { isImported } from '../../../mail/imported.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { notSearchableText } from '../../../wording/catalog.ts';
 import { verificationLines } from '../../known-damage.ts';
-import type { Colours, Output } from '../../output.ts';
+import { type Colours, type Output, present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
 
 /** What a running daemon says of itself; null where none has the archive. */
@@ -34,18 +35,14 @@ export function daemonLines(
     nextAt === null ? [] : [`${name} in ${span(Math.max(0, Date.parse(nextAt) - now))}`],
   );
   const waiting = Object.values(daemon.waiting).reduce((sum, n) => sum + n, 0);
-  const work =
-    daemon.underway.length + waiting === 0
-      ? []
-      : [
-          `  ${counted(daemon.underway.length, 'pass', 'passes')} under way, ${count(waiting)} waiting`,
-        ];
-  return [
+  const underway = daemon.underway.length;
+  return present([
     '',
     `daemon ${daemon.pid}, for ${since}; ${next.join(', ')}`,
-    ...work,
-    ...daemon.accounts.map((account) => accountLine(account, now, colours)),
-  ];
+    underway + waiting > 0 &&
+      `  ${counted(underway, 'pass', 'passes')} under way, ${count(waiting)} waiting`,
+    daemon.accounts.map((account) => accountLine(account, now, colours)),
+  ]);
 }
 
 function accountLine(
@@ -62,11 +59,12 @@ function accountLine(
       state === 'refused' ? 'its token has been refused' : 'the service has been unreachable';
     return `${label}${colours.red(`${what} for ${ago(since)}`)}; next attempt in ${span(retry)}`;
   }
-  const fresh = [
-    ...(roundMs === null ? [] : [`the last round took ${span(roundMs)}`]),
-    ...(everyMs === null ? [] : [`one began every ${span(everyMs)}`]),
-  ];
-  return `${label}${[counted(mailboxes, 'mailbox', 'mailboxes'), ...fresh].join(', ')}`;
+  const facts = present([
+    counted(mailboxes, 'mailbox', 'mailboxes'),
+    roundMs !== null && `the last round took ${span(roundMs)}`,
+    everyMs !== null && `one began every ${span(everyMs)}`,
+  ]);
+  return `${label}${facts.join(', ')}`;
 }
 
 /** The least that names of folders get of a line, and what they get where they need no more. Columns. */
@@ -75,12 +73,15 @@ const NAME_COLUMNS = 28;
 /**
  * The status for people: the archive in a line, then each mailbox with its folders. On a terminal their names are cut
  * where the lines would not fit; elsewhere they are whole.
+ *
+ * @param data the folder that `--data` names, for the commands that it suggests
  */
 export function statusText(
   status: ArchiveStatus,
   stale: readonly string[],
   now: number,
   { interactive, columns, colours }: Pick<Output, 'interactive' | 'columns' | 'colours'>,
+  data?: string,
 ): string {
   const tables = status.mailboxes.map((mailbox) => ({
     mailbox,
@@ -92,18 +93,15 @@ export function statusText(
   const room = interactive ? columns - 2 - rest : Number.POSITIVE_INFINITY;
   const names = Math.max(NAME_COLUMNS, Math.min(wanted, room));
   const disk = status.logBytes + status.catalogBytes;
-  return [
+  return present([
     `${status.dataDir}: ${holdings(status)}, ${bytes(status.bytes)} of mail on ${bytes(disk)} of disk; commit ${status.commit.number}`,
-    ...(status.pending === 0 ? [] : [notSearchableText(status.pending)]),
-    ...(status.unparsed === 0
-      ? []
-      : [
-          `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
-        ]),
-    ...attachmentLine(status.attachments),
-    ...verificationLines(status.verification, now, colours),
-    ...status.budget.flatMap((budget) => budgetLine(budget, now)),
-    ...tables.flatMap(({ mailbox, rows }) => [
+    status.pending > 0 && notSearchableText(status.pending),
+    status.unparsed > 0 &&
+      `${counted(status.unparsed, 'message')} could not be parsed as mail: found by their headers only`,
+    attachmentLine(status.attachments),
+    verificationLines(status.verification, now, colours, data),
+    status.budget.flatMap((budget) => budgetLines(budget, now)),
+    tables.flatMap(({ mailbox, rows }) => [
       '',
       mailboxLine(mailbox, stale.includes(mailbox.address), now, colours),
       ...suspendedLine(mailbox, now, colours),
@@ -114,8 +112,23 @@ export function statusText(
           : `  ${padColumns(fitColumns(name, names - 1), names)}${facts}`,
       ),
     ]),
-    ...staleLine(stale, colours),
-  ].join('\n');
+    // Printed last, where it is noticed: what monitoring was alerted to.
+    stale.length > 0 && ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)],
+  ]).join('\n');
+}
+
+/** Returns what monitoring is alerted to, without the rest of the status: stale mailboxes and known damage. */
+export function wrongLines(
+  { verification, mailboxes }: ArchiveStatus,
+  fresh: boolean,
+  stale: readonly string[],
+): string[] {
+  const found = verification?.found ?? 0;
+  return present([
+    verification?.ok === false && `Damaged: ${counted(found, 'finding')} of the last verification`,
+    mailboxes.length === 0 && 'Stale: no mailbox was ever compared',
+    !fresh && stale.length > 0 && `Stale: ${stale.map(terminalLine).join(', ')}`,
+  ]);
 }
 
 /** Distinct messages, and the folders' places that they are or were in. */
@@ -128,42 +141,25 @@ function holdings({ messages, mailboxes }: ArchiveStatus): string {
   return `${counted(messages, 'message')} in ${places}${past}`;
 }
 
-/** Printed last, where it is noticed: what monitoring was alerted to. */
-function staleLine(stale: readonly string[], colours: Colours): string[] {
-  if (stale.length === 0) return [];
-  return ['', colours.red(`Stale: ${stale.map(terminalLine).join(', ')}`)];
-}
-
-/** What is stored and cannot be found by its words yet. */
-export function notSearchableText(pending: number): string {
-  const are = pending === 1 ? 'is' : 'are';
-  const them = pending === 1 ? 'it' : 'them';
-  return `${counted(pending, 'message')} ${are} not searchable yet; the next sync will index ${them}`;
-}
-
-function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string[] {
-  if (pending + done + failed === 0) return [];
-  const parts = [
+function attachmentLine({ pending, done, failed }: ArchiveStatus['attachments']): string | false {
+  if (pending + done + failed === 0) return false;
+  const parts = present([
     `${count(done)} searchable`,
-    ...(pending > 0 ? [`${count(pending)} to be read by the next sync`] : []),
-    ...(failed > 0 ? [`${count(failed)} not readable`] : []),
-  ];
-  return [`text of attachments: ${parts.join(', ')}`];
+    pending > 0 && `${count(pending)} to be read by the next sync`,
+    failed > 0 && `${count(failed)} not readable`,
+  ]);
+  return `text of attachments: ${parts.join(', ')}`;
 }
 
 /** A service that takes requests as fast as configured is not worth a line. */
-function budgetLine({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
+function budgetLines({ gate, learnedPerMinute, heldUntil }: Budget, now: number): string[] {
   const where = terminalLine(gate);
-  const rate =
-    learnedPerMinute === null
-      ? []
-      : [
-          `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
-        ];
   const held = heldUntil === null ? 0 : Date.parse(heldUntil) - now;
-  return held > 0
-    ? [...rate, `${where}: the service asked for a pause of ${span(held)} more`]
-    : rate;
+  return present([
+    learnedPerMinute !== null &&
+      `${where}: slowed to ${count(Math.floor(learnedPerMinute))} requests a minute by refusals`,
+    held > 0 && `${where}: the service asked for a pause of ${span(held)} more`,
+  ]);
 }
 
 function suspendedLine({ suspendedSince }: MailboxStatus, now: number, colours: Colours): string[] {
@@ -194,14 +190,14 @@ function mailboxLine(
 ): string {
   const { address, messages, provenAt, complete } = mailbox;
   const age = isImported(mailbox)
-    ? 'imported'
+    ? 'imported from files'
     : provenAt === null
       ? mailbox.folders.some((folder) => folder.provenAt !== null)
         ? 'not completely compared yet'
         : 'not compared'
       : `compared ${span(now - Date.parse(provenAt))} ago`;
   const proof = `${age}${complete ? ', complete' : ''}${mailbox.unwatched ? ', unwatched' : ''}`;
-  const shown = stale ? colours.red(`${proof}: STALE`) : complete ? colours.green(proof) : proof;
+  const shown = stale ? colours.red(`STALE: ${proof}`) : complete ? colours.green(proof) : proof;
   return `${colours.bold(shownName(address))}  ${counted(messages, 'place')}, ${shown}`;
 }
 

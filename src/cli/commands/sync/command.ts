@@ -1,15 +1,34 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { Command } from 'commander';
-import type { Body } from '../../context.ts';
+import packageJson from '../../../../package.json' with { type: 'json' };
+import { realFiles } from '../../../archive/files/real-files.ts';
+import { isUnused } from '../../../archive/read/format-file.ts';
+import type { AccountSettings, Settings } from '../../../config/settings.ts';
+import { findControlSocket } from '../../../daemon/control-path.ts';
+import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
+import { syncAccounts } from '../../../engine/pass/make-pass.ts';
+import { type OpenAccounts, withAccounts } from '../../../engine/pass/open-pass.ts';
+import { chosenAccounts, type Narrowing, wantedOf } from '../../../engine/pass/selection.ts';
+import { settingsOf } from '../../../engine/settings.ts';
+import type { ExitCode } from '../../../errors/exit-codes.ts';
+import { readDamage, recalledVerification } from '../../../health/verification.ts';
+import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
+import { planSync } from '../../../sync/plan-sync.ts';
+import type { Body, CommandContext } from '../../context.ts';
 import { collected } from '../../option-values.ts';
+import { type FollowedPass, followPass } from '../../progress/sync-progress.ts';
+import { printPlan, printResult } from './sync-report.ts';
 
-interface SyncLine {
-  readonly account?: string;
-  readonly mailbox?: string[];
-  readonly folder?: string[];
-  readonly full?: boolean;
-  readonly dryRun?: boolean;
-  readonly acceptEndings?: boolean;
-  readonly log?: boolean;
+interface SyncCommand extends Narrowing {
+  readonly mailboxes: string[];
+  readonly folders: string[];
+  readonly full: boolean;
+  readonly dryRun: boolean;
+  readonly acceptEndings: boolean;
+  /** A log of JSON Lines on standard error instead of progress. */
+  readonly log: boolean;
 }
 
 const HELP = `
@@ -35,6 +54,11 @@ EXAMPLES
   mailkeep sync --mailbox anna@example.org --folder INBOX
   mailkeep sync --json --quiet`;
 
+type SyncLine = Partial<Omit<SyncCommand, 'mailboxes' | 'folders'>> & {
+  readonly mailbox?: string[];
+  readonly folder?: string[];
+};
+
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--account <name>', 'only this account of the configuration')
@@ -49,18 +73,115 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--dry-run', 'show what would be done and what it costs, and change nothing')
     .option('--log', 'write a log to standard error as JSON Lines, instead of progress')
     .addHelpText('after', HELP)
-    .action((options: SyncLine) =>
-      chosen(async (context) => {
-        const { synchronise } = await import('./synchronise.ts');
-        return synchronise(context, {
+    .action(({ mailbox = [], folder = [], ...options }: SyncLine) =>
+      chosen((context) =>
+        synchronise(context, {
           account: options.account,
-          mailboxes: options.mailbox ?? [],
-          folders: options.folder ?? [],
+          mailboxes: mailbox,
+          folders: folder,
           full: options.full ?? false,
           dryRun: options.dryRun ?? false,
           acceptEndings: options.acceptEndings ?? false,
           log: options.log ?? false,
-        });
-      }),
+        }),
+      ),
     );
+}
+
+/** `mailkeep sync`: one pass over the accounts of the configuration, by a daemon if one has the archive. */
+async function synchronise(context: CommandContext, command: SyncCommand): Promise<ExitCode> {
+  const settings = settingsOf(context);
+  const chosen = chosenAccounts(settings, command.account);
+  const handed = await handOver(context, settings, chosen, command);
+  if (handed !== null) return handed;
+  const place = command.dryRun ? placeToPlan(settings.dataDir) : { dir: settings.dataDir };
+  try {
+    const writer = await openWriter(context, place.dir, settings.archive.codec);
+    const followed = await followPass(context, settings, command.log);
+    try {
+      return await withAccounts(context, settings, chosen, command, writer, followed, (open) =>
+        command.dryRun
+          ? planned(context, settings, open, followed, command, writer)
+          : passed(context, settings, open, followed, command, writer),
+      );
+    } finally {
+      followed.stop();
+      await writer.close();
+    }
+  } finally {
+    place.leave?.();
+  }
+}
+
+/**
+ * Has a running daemon make the pass, which begins after this call; null where no daemon has the archive. Its accounts
+ * and limits are the daemon's own. Interrupted, only the waiting ends.
+ *
+ * @throws usage-option for names that the configuration leaves out; what goes wrong in the daemon
+ */
+async function handOver(
+  context: CommandContext,
+  settings: Settings,
+  chosen: readonly AccountSettings[],
+  command: SyncCommand,
+): Promise<ExitCode | null> {
+  const { dataDir } = settings;
+  const socket = findControlSocket(dataDir);
+  if (socket === null) return null;
+  wantedOf(chosen, command);
+  const { log, ...message } = command;
+  const followed = await followPass(context, settings, log);
+  const { askSync } = await import('../../../daemon/control-client.ts');
+  const answer = await askSync(socket, message, {
+    version: packageJson.version,
+    progress: followed.progress,
+    signal: context.signal,
+  }).finally(followed.stop);
+  if (answer === null) return null;
+  if ('plan' in answer) return printPlan(context, answer.plan, readDamage(dataDir));
+  followed.result(answer.result);
+  return printResult(context, command, answer.result, { dataDir, damage: readDamage(dataDir) });
+}
+
+/** Where there is no archive yet, a plan leaves none: it is made against an empty one elsewhere. */
+function placeToPlan(dataDir: string): { readonly dir: string; readonly leave?: () => void } {
+  if (!isUnused(realFiles, dataDir)) return { dir: dataDir };
+  const dir = mkdtempSync(path.join(tmpdir(), 'mailkeep-plan-'));
+  return { dir, leave: () => rmSync(dir, { recursive: true, force: true }) };
+}
+
+async function planned(
+  context: CommandContext,
+  settings: Settings,
+  { accounts }: OpenAccounts,
+  followed: FollowedPass,
+  { full }: SyncCommand,
+  writer: Writer,
+): Promise<ExitCode> {
+  const plan = await planSync({
+    accounts,
+    mirror: catalogMirror(writer.catalog),
+    memory: writer.state,
+    requestsPerMinute: settings.rateLimit.requestsPerMinute,
+    full,
+    signal: context.signal,
+  });
+  followed.stop();
+  return printPlan(context, plan, recalledVerification(writer.state)?.damage ?? null);
+}
+
+async function passed(
+  context: CommandContext,
+  settings: Settings,
+  open: OpenAccounts,
+  followed: FollowedPass,
+  command: SyncCommand,
+  writer: Writer,
+): Promise<ExitCode> {
+  const { progress } = followed;
+  const result = await syncAccounts(context, writer, settings, open, command, progress);
+  followed.result(result);
+  followed.stop();
+  const damage = recalledVerification(writer.state)?.damage ?? null;
+  return printResult(context, command, result, { dataDir: writer.dataDir, damage });
 }

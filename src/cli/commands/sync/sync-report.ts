@@ -1,93 +1,22 @@
-import { combinedExit, EXIT_OF_FAMILY, type ExitCode } from '../../../errors/exit-codes.ts';
-import { syncError } from '../../../errors/sync.ts';
+import { type Narrowing, refuseUnknownNames } from '../../../engine/pass/selection.ts';
+import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { KnownDamage } from '../../../state/values.ts';
 import {
   accountedFor,
   addSums,
   differsByHeldOnly,
   type FolderSums,
 } from '../../../sync/plan/folder-sums.ts';
-import {
-  type FolderCertificate,
-  isHeldOnly,
-  type MailboxResult,
-  type SyncFailure,
-  type SyncResult,
-} from '../../../sync/result.ts';
+import type { FolderPlan } from '../../../sync/plan/plan-folder.ts';
+import type { SyncPlan } from '../../../sync/plan-sync.ts';
+import { type FolderCertificate, isHeldOnly, type SyncResult } from '../../../sync/result.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
-import { sayFacts, sentenceOf } from '../../../wording/sentence-of.ts';
-import type { ErrorReport } from '../../notices.ts';
+import type { CommandContext } from '../../context.ts';
+import { printError } from '../../notices.ts';
+import { present } from '../../output.ts';
 import { shownName } from '../../place-line.ts';
-
-/** Returns the exit code of a pass: by its failures, by what the brake holds and by what is quarantined. */
-export function exitOfSync(result: SyncResult): ExitCode {
-  return combinedExit(troublesOf(result).map(({ exit }) => exit));
-}
-
-/** A problem that a pass reports in addition to its result, and the exit code that it alone would cause. */
-export interface Trouble extends ErrorReport {
-  readonly exit: ExitCode;
-}
-
-/** Returns everything that went wrong in a pass, the problems that decide the exit code first. */
-export function troublesOf({ failures, mailboxes }: SyncResult): Trouble[] {
-  const held = mailboxes.filter((mailbox) => mailbox.held > 0);
-  const quarantined = mailboxes.filter((mailbox) => mailbox.quarantined > 0);
-  const sums = [
-    ...(held.length === 0
-      ? []
-      : [
-          syncError('sync.held', {
-            held: sum(held, 'held'),
-            mailboxes: addresses(held),
-            until: latest(held),
-          }),
-        ]),
-    ...(quarantined.length === 0
-      ? []
-      : [
-          syncError('sync.quarantined', {
-            quarantined: sum(quarantined, 'quarantined'),
-            mailboxes: addresses(quarantined),
-          }),
-        ]),
-  ].map((error) => ({ ...sentenceOf(error), exit: EXIT_OF_FAMILY[error.family] }));
-  const troubles = [...failures.map(describeFailure), ...sums];
-  const worst = combinedExit(troubles.map(({ exit }) => exit));
-  return troubles.sort((a, b) => Number(b.exit === worst) - Number(a.exit === worst));
-}
-
-function describeFailure(failure: SyncFailure): Trouble {
-  const place = shownName(
-    ...[failure.mailbox ?? failure.account, failure.folder, failure.uid].flatMap((part) =>
-      part === null || part === '' ? [] : [String(part)],
-    ),
-  );
-  const { message, hint } = sayFacts(failure.code, failure.facts);
-  return {
-    code: failure.code,
-    message: place === '' ? message : `${place}: ${message}`,
-    hint,
-    exit: EXIT_OF_FAMILY[failure.family],
-  };
-}
-
-function sum(mailboxes: readonly MailboxResult[], field: 'held' | 'quarantined'): number {
-  return mailboxes.reduce((total, mailbox) => total + mailbox[field], 0);
-}
-
-/** Returns the latest time: ISO times sort as texts. */
-function latest(mailboxes: readonly MailboxResult[]): string | null {
-  return (
-    mailboxes
-      .flatMap(({ heldUntil }) => heldUntil ?? [])
-      .sort()
-      .at(-1) ?? null
-  );
-}
-
-function addresses(mailboxes: readonly MailboxResult[]): string[] {
-  return mailboxes.map(({ address }) => shownName(address));
-}
+import { placesText } from '../../progress/progress-text.ts';
+import { damageTrouble, exitOfSync, type Trouble, troublesOf } from '../../troubles.ts';
 
 /** Returns what a pass did, for people: a line for each mailbox, and the closing sentence with the sums. */
 export function syncReport(result: SyncResult): string {
@@ -100,14 +29,14 @@ export function syncReport(result: SyncResult): string {
 }
 
 function mailboxLine(mailbox: SyncResult['mailboxes'][number]): string {
-  const changes = [
-    mailbox.added > 0 ? `${count(mailbox.added)} new (${bytes(mailbox.bytes)})` : '',
-    mailbox.ended > 0 ? `${count(mailbox.ended)} ended` : '',
-    mailbox.relinked > 0 ? `${count(mailbox.relinked)} moved` : '',
-    mailbox.flagsChanged > 0 ? `${count(mailbox.flagsChanged)} with other flags` : '',
-    mailbox.quarantined > 0 ? `${count(mailbox.quarantined)} in quarantine` : '',
-    mailbox.held > 0 ? `${count(mailbox.held)} held by the brake` : '',
-  ].filter((part) => part !== '');
+  const changes = present([
+    mailbox.added > 0 && `${count(mailbox.added)} new (${bytes(mailbox.bytes)})`,
+    mailbox.ended > 0 && `${count(mailbox.ended)} deleted at the service`,
+    mailbox.relinked > 0 && `${count(mailbox.relinked)} moved`,
+    mailbox.flagsChanged > 0 && `${count(mailbox.flagsChanged)} with other flags`,
+    mailbox.quarantined > 0 && `${count(mailbox.quarantined)} in quarantine`,
+    mailbox.held > 0 && `${count(mailbox.held)} held by the brake`,
+  ]);
   const address = shownName(mailbox.address);
   const { comparison, compared, folders } = mailbox;
   if (comparison === 'none') return `${address}: ${['not compared', ...changes].join('; ')}`;
@@ -140,13 +69,13 @@ function incompleteNote(folder: FolderCertificate): string {
 function equation(originTotal: number, sums: FolderSums): string {
   // The origin does not count what the brake keeps current: adding it would only make the sum look wrong.
   const heldApart = differsByHeldOnly(originTotal, sums);
-  const parts = [
+  const parts = present([
     `${count(sums.stored)} stored`,
-    ...(sums.assumed > 0 ? [`${count(sums.assumed)} assumed`] : []),
-    ...(sums.quarantined > 0 ? [`${count(sums.quarantined)} quarantined`] : []),
-    ...(sums.held > 0 && !heldApart ? [`${count(sums.held)} held`] : []),
-    ...(sums.forgotten > 0 ? [`${count(sums.forgotten)} forgotten`] : []),
-  ];
+    sums.assumed > 0 && `${count(sums.assumed)} assumed`,
+    sums.quarantined > 0 && `${count(sums.quarantined)} quarantined`,
+    sums.held > 0 && !heldApart && `${count(sums.held)} held`,
+    sums.forgotten > 0 && `${count(sums.forgotten)} forgotten`,
+  ]);
   const sign = heldApart || accountedFor(sums) === originTotal ? '=' : '≠';
   const held = heldApart ? `; ${count(sums.held)} more held by the brake` : '';
   return `${counted(originTotal, 'place')} at the origin ${sign} ${parts.join(' + ')}${held}`;
@@ -166,4 +95,90 @@ function closingLine(result: SyncResult): string {
       ? 'No folder was compared'
       : `In all: ${equation(originTotal, addSums(result.certificates))}, in ${counted(result.certificates.length, 'folder')}${complete ? '' : ', not all of them complete'}`;
   return `${proof}; ${counted(result.requests, 'request')}, ${span(result.durationMs)}.`;
+}
+
+const ACTIONS: Readonly<Record<FolderPlan['action'], string>> = {
+  nothing: 'nothing to do',
+  look: 'look at the newest page',
+  search: 'search for what differs',
+  walk: 'walk through it',
+  sweep: 'read every page',
+};
+
+const REASONS: Readonly<Record<FolderPlan['reason'], string>> = {
+  empty: 'empty there and here',
+  'new-folder': 'not in the archive yet',
+  interrupted: 'an earlier sync did not finish it',
+  'fewer-at-origin': 'the service counts fewer messages than the archive',
+  'more-at-origin': 'the service counts more messages than the archive',
+  'unread-differs': 'the service counts other unread messages than the archive',
+  full: 'every message and flag is asked for',
+  'newest-page': 'counts agree',
+};
+
+/** What a pass would do, for people: each folder with the reason and the price, then the sum. */
+export function planText(plan: SyncPlan): string {
+  const folders = plan.mailboxes.flatMap(({ address, folders: planned, excluded }) => [
+    ...planned.map((folder) => {
+      const fetch = folder.messages > 0 ? `, fetch ${counted(folder.messages, 'place')}` : '';
+      const place = shownName(address, folder.folder);
+      return `${place}: ${ACTIONS[folder.action]}${fetch} (${REASONS[folder.reason]}); ${counted(folder.requests, 'request')}`;
+    }),
+    ...excluded.map((folder) => `${shownName(address, folder)}: left out by the configuration`),
+  ]);
+  return [
+    ...folders,
+    `In all ${placesText(plan.messages)} and ${counted(plan.requests, 'request')}: about ${span(plan.hours * 3_600_000)} at the configured rate. No message was fetched or written.`,
+  ].join('\n');
+}
+
+/**
+ * Prints the result of a pass and names what went wrong. A pass over an archive with known damage ends with 3.
+ *
+ * @param archive its folder, and what verifications found: null where no damage is known
+ * @throws usage-unreachable-mailbox, usage-unlisted-folder
+ */
+export async function printResult(
+  context: CommandContext,
+  command: Narrowing,
+  result: SyncResult,
+  { dataDir, damage }: { readonly dataDir: string; readonly damage: KnownDamage | null },
+): Promise<ExitCode> {
+  refuseUnknownNames(command, result, dataDir);
+  const found = damage === null ? [] : [damageTrouble(damage)];
+  const code = combinedExit([exitOfSync(result), ...found.map(({ exit }) => exit)]);
+  // Under cron every line becomes a mail: a pass without trouble is none.
+  const silent = context.globals.quiet && !context.globals.json && code === EXIT.done;
+  if (!silent) await context.output.object({ ...result, damage }, () => syncReport(result));
+  printTroubles(context, [...found, ...troublesOf(result)]);
+  return code;
+}
+
+/**
+ * Prints what a pass would do. Damage that is known is named and ends with 3, as the pass itself would.
+ *
+ * @param damage what verifications found; null where no damage is known
+ */
+export async function printPlan(
+  context: CommandContext,
+  plan: SyncPlan,
+  damage: KnownDamage | null,
+): Promise<ExitCode> {
+  await context.output.object({ ...plan, damage }, () => planText(plan));
+  if (damage === null) return EXIT.done;
+  const trouble = damageTrouble(damage);
+  printTroubles(context, [trouble]);
+  return trouble.exit;
+}
+
+/** Nobody reads more sentences than this; the result has them all. */
+const MOST_SHOWN = 20;
+
+/** Names what went wrong on standard error: every failure for people, the one that counts most for programs. */
+function printTroubles({ globals, notices }: CommandContext, troubles: readonly Trouble[]): void {
+  for (const trouble of troubles.slice(0, globals.json ? 1 : MOST_SHOWN)) {
+    printError(notices.stream, globals.json, trouble);
+  }
+  const more = troubles.length - MOST_SHOWN;
+  if (more > 0) notices.say(`… and ${counted(more, 'more failure')}; --json has them all.`);
 }

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { SampleSize } from '../../../engine/verify/verify.ts';
 import { usageError } from '../../../errors/usage.ts';
+import { archiveOf } from '../../archive-access.ts';
 import type { Body } from '../../context.ts';
 import { collected, wholeNumber } from '../../option-values.ts';
 
@@ -99,7 +100,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             options.seed,
           );
         }
-        const { archiveOf, verifyAll, verifyPart, vouchedBy } = await import('./verify.ts');
+        const { verifyAll, verifyPart, vouchedBy } = await import('./verify.ts');
         const dataDir = archiveOf(context);
         if (sample !== undefined) return verifyPart(context, dataDir, sample);
         if (repair) {

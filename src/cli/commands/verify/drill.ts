@@ -1,13 +1,13 @@
 import { randomInt } from 'node:crypto';
 import { openCompared } from '../../../catalog/implied.ts';
 import { type Drilled, type DrillFinding, drill, seededRandom } from '../../../drill/drill.ts';
-import { openReader } from '../../../engine/archive/reader.ts';
 import { noting } from '../../../engine/verify/remember.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { rememberDrill } from '../../../health/verification.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { KnownFinding } from '../../../state/values.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { withReader } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
 import type { Colours } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
@@ -30,8 +30,7 @@ export async function verifyDrill(
   seed = randomInt(MOST_SEED),
 ): Promise<ExitCode> {
   const { now, signal, output } = context;
-  const reader = openReader(context);
-  try {
+  return withReader(context, async (reader) => {
     const stored = openCompared(reader.dataDir);
     try {
       const activity = openActivity(context, 'exporting messages and reading them back');
@@ -63,9 +62,7 @@ export async function verifyDrill(
     } finally {
       stored.close();
     }
-  } finally {
-    reader.close();
-  }
+  });
 }
 
 function drillText(

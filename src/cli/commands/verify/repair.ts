@@ -10,10 +10,9 @@ import type { Verification } from '../../../verify/verify-archive.ts';
 import { counted } from '../../../wording/amounts.ts';
 import { reasonText } from '../../../wording/sentence.ts';
 import type { CommandContext } from '../../context.ts';
-import type { Colours } from '../../output.ts';
+import { type Colours, present } from '../../output.ts';
 import { openActivity } from '../../progress/activity.ts';
-import { verdict } from './report.ts';
-import { exitOfVerification, printUnread, readText } from './verify.ts';
+import { exitOfVerification, printUnread, readText, verdict } from './verify.ts';
 
 /** `mailkeep verify --repair`. @throws archive-in-use; usage-no-archive for a copy that is none */
 export async function repair(
@@ -73,32 +72,26 @@ function repairReport(
 ): string {
   const isAllRead = skippedCopies.length + skippedSegments.length === 0;
   const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
-  return [
+  return present([
     `Found ${counted(before.found, 'finding')}.`,
-    ...skippedCopies.map(
-      ({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`,
-    ),
-    ...skippedSegments.map(
+    skippedCopies.map(({ copy, reason }) => `The copy ${copy} was skipped: ${reasonText(reason)}.`),
+    skippedSegments.map(
       ({ file, reason }) => `The file ${file} was skipped: ${reasonText(reason)}.`,
     ),
-    ...mended.map(({ segment, generation, putAside }) => {
+    mended.map(({ segment, generation, putAside }) => {
       const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
       return `Segment ${segment} is intact again, as generation ${generation}${aside}`;
     }),
-    ...restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
-    ...missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
-    ...(missing.length === 0 || isAllRead
-      ? []
-      : ['Make the skipped files readable and repair again: they may contain what is missing.']),
-    ...(unwritable === null
-      ? []
-      : ['The last segment is damaged beyond repair: nothing can be appended. Use a second copy.']),
-    ...(catalogRebuilt ? ['The catalog was rebuilt.'] : []),
-    ...(unread === null
-      ? []
-      : [
-          `The old one could not be read (${reasonText(unread.reason)}); what is left of it: ${unread.file}`,
-        ]),
-    ...verdict(after.found, after.findings, colours),
-  ].join('\n');
+    restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
+    missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
+    missing.length > 0 &&
+      !isAllRead &&
+      'Make the skipped files readable and repair again: they may contain what is missing.',
+    unwritable !== null &&
+      'The last segment is damaged beyond repair: nothing can be appended. Use a second copy.',
+    catalogRebuilt && 'The catalog was rebuilt.',
+    unread !== null &&
+      `The old one could not be read (${reasonText(unread.reason)}); what is left of it: ${unread.file}`,
+    verdict(after.found, after.findings, colours),
+  ]).join('\n');
 }

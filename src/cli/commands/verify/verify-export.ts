@@ -4,6 +4,7 @@ import { checkExport, type ExportCheck, type ExportFinding } from '../../../expo
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
 import { shortId } from '../../place-line.ts';
 import { openActivity } from '../../progress/activity.ts';
 
@@ -37,14 +38,12 @@ function checkText(check: ExportCheck): string {
   const { format, commit, messages, lacking, found, findings, sound } = check;
   const verdict = sound ? 'as exported' : 'DAMAGED';
   const of = format === null ? '' : ` (${format}, commit ${commit?.number ?? 0})`;
-  return [
+  return present([
     `${verdict}${of}: ${counted(messages, 'place')}, ${bytes(check.bytes)} compared`,
-    ...(lacking > 0
-      ? [`${counted(lacking, 'place')} had no bytes to export: the manifest names them`]
-      : []),
-    ...findings.slice(0, MOST_SHOWN).map(findingText),
-    ...(found > MOST_SHOWN ? [`… and ${count(found - MOST_SHOWN)} more; --json names them`] : []),
-  ].join('\n');
+    lacking > 0 && `${counted(lacking, 'place')} had no bytes to export: the manifest names them`,
+    findings.slice(0, MOST_SHOWN).map(findingText),
+    found > MOST_SHOWN && `… and ${count(found - MOST_SHOWN)} more; --json names them`,
+  ]).join('\n');
 }
 
 function findingText({ kind, path: at, id, mailbox, folder, uid }: ExportFinding): string {

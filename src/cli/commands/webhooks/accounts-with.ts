@@ -1,11 +1,15 @@
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
+import { chosenAccounts } from '../../../engine/pass/selection.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { operationError } from '../../../errors/operations.ts';
-import { nearestAddress } from '../../../names/near-names.ts';
+import { nearestAddress } from '../../../names/nearest.ts';
+import {
+  type Clients,
+  mailboxCalled,
+  SHORT_PATIENCE,
+  withEachClients,
+} from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
-import { mailboxCalled, withClients } from '../../service/clients.ts';
-import { SHORT_PATIENCE } from './act.ts';
-import { askedAccounts } from './list.ts';
 
 /** An account to act on, with those of the named mailboxes that it has; none stands for all of them. */
 interface ChosenAccount {
@@ -31,32 +35,23 @@ interface Chosen {
 export async function accountsWith(
   context: CommandContext,
   settings: Settings,
-  command: { readonly account: string | undefined; readonly mailboxes: readonly string[] },
+  command: { readonly account?: string; readonly mailboxes: readonly string[] },
 ): Promise<Chosen> {
   const { mailboxes: names } = command;
-  const asked = askedAccounts(settings, command.account);
+  const asked = chosenAccounts(settings, command.account);
   if (names.length === 0 || asked.length === 1) {
     return { accounts: asked.map((account) => ({ account, names })), codes: [] };
   }
   const accounts: ChosenAccount[] = [];
-  const codes: ExitCode[] = [];
   const known = new Set<string>();
-  for (const account of asked) {
-    const code = await withClients(
-      context,
-      settings,
-      account,
-      async (clients) => {
-        const { mailboxes } = await clients.reach();
-        for (const { address } of mailboxes) known.add(address);
-        const here = names.filter((name) => mailboxCalled(mailboxes, name) !== undefined);
-        if (here.length > 0) accounts.push({ account, names: here });
-        return EXIT.done;
-      },
-      SHORT_PATIENCE,
-    );
-    codes.push(code);
-  }
+  const reachedBy = async ({ account, reach }: Clients): Promise<ExitCode> => {
+    const { mailboxes } = await reach();
+    for (const { address } of mailboxes) known.add(address);
+    const here = names.filter((name) => mailboxCalled(mailboxes, name) !== undefined);
+    if (here.length > 0) accounts.push({ account, names: here });
+    return EXIT.done;
+  };
+  const codes = await withEachClients(context, settings, asked, reachedBy, SHORT_PATIENCE);
   const found = new Set(accounts.flatMap((chosen) => chosen.names));
   const missing = names.find((name) => !found.has(name));
   if (missing === undefined) return { accounts, codes };

@@ -1,79 +1,26 @@
-import type { RawAnswer } from '../../../api/surface-client.ts';
-import { Secret } from '../../../config/secret.ts';
-import { forgetSecret, reserveSecret, storedWebhooks } from '../../../config/webhook-secrets.ts';
+import { forgetSecret } from '../../../config/webhook-secrets.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { combinedExit, EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoOf } from '../../../errors/mailkeep-error.ts';
 import { webhookError } from '../../../errors/small-families.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
-import { webhookWithSecretRecord } from '../../../wire/mailbox-records.ts';
-import type { Operation } from '../../../wire/operation.ts';
+import { oneAccount, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
 import { confirmed } from '../../ask.ts';
 import type { CommandContext } from '../../context.ts';
-import { oneAccount, withClients } from '../../service/clients.ts';
 import { type Hook, type TestOutcome, type WebhookSurface, webhookSurface } from './surface.ts';
-
-const RENEWING: ReadonlySet<string> = new Set([
-  'regenerateWebhookSecret',
-  'platform.regenerateWebhookSecret',
-]);
-
-/**
- * Calls an operation; where it renews the secret of a webhook that is stored here, the new one takes the place of the
- * old, which is dead from then on. The place for it is made before the service is asked.
- *
- * @param webhookId as the operation was given it
- * @param onKept hears of the file
- * @throws webhook-secrets-unwritable, webhook-secret-lost, webhook-secret-unreadable, and what `call` throws
- */
-export async function keepingSecret(
-  dataDir: string,
-  operation: Operation,
-  webhookId: unknown,
-  call: () => Promise<RawAnswer>,
-  onKept: (file: string) => void,
-): Promise<RawAnswer> {
-  const known = RENEWING.has(operation.name)
-    ? (await storedWebhooks(dataDir)).find(({ id }) => id === webhookId)
-    : undefined;
-  if (known === undefined) return call();
-  const slot = await reserveSecret(dataDir);
-  try {
-    const answer = await call();
-    const secret = secretIn(answer);
-    if (secret !== null) onKept(await slot.keep({ ...known, secret: new Secret(secret) }));
-    return answer;
-  } finally {
-    await slot.drop();
-  }
-}
-
-const SECRET = webhookWithSecretRecord.pick({ secret: true });
-
-/** The mailbox surface wraps it in `data`, the platform surface does not; null where it comes later (202). */
-function secretIn(answer: RawAnswer): string | null {
-  if (answer.kind !== 'json') return null;
-  const { json } = answer;
-  const wrapped: unknown =
-    typeof json === 'object' && json !== null && 'data' in json ? json.data : json;
-  return SECRET.safeParse(wrapped).data?.secret ?? null;
-}
 
 export interface ActCommand {
   readonly act: 'test' | 'pause' | 'resume' | 'delete';
   /** Ids, or beginnings of ids; none stands for all webhooks of the mailbox. */
   readonly ids: readonly string[];
-  readonly mailbox: string | undefined;
-  readonly account: string | undefined;
-  readonly yes: boolean;
+  readonly mailbox?: string;
+  readonly account?: string;
+  readonly yes?: boolean;
 }
 
 /** Fewer characters, or none from a variable that was not set, are more likely a mistake than a name. */
 const SHORTEST_BEGINNING = 4;
-
-/** Long enough for a hiccup; a limit on test deliveries is reported instead of waited for. */
-export const SHORT_PATIENCE = { budgetMs: 5_000 };
 
 /** `mailkeep webhooks test|pause|resume|delete`. */
 export async function actOnWebhooks(
@@ -97,7 +44,7 @@ export async function actOnWebhooks(
       const surface = webhookSurface(clients);
       const hooks = await chosen(surface, command, account.name);
       if (hooks.length === 0) context.notices.say(`There are no webhooks for ${mailbox}.`);
-      else if (act === 'delete' && !command.yes) {
+      else if (act === 'delete' && command.yes !== true) {
         const lines = [
           'These webhooks would be deleted:',
           ...hooks.map((hook) => `  ${about(hook)}`),
@@ -151,12 +98,9 @@ async function actOn(
   if (act === 'test') {
     const outcome = await surface.test(hook);
     const { id, mailbox, url } = hook;
-    await output.line(
-      outcome === 'accepted'
-        ? { id, mailbox, url, accepted: true }
-        : { id, mailbox, url, ...outcome },
-      () => `${about(hook)}: ${testText(outcome)}`,
-    );
+    const shown = outcome === 'accepted' ? { accepted: true } : outcome;
+    const text = () => `${about(hook)}: ${testText(outcome)}`;
+    await output.line({ id, mailbox, url, ...shown }, text);
     return outcome !== 'accepted' && outcome.success === false ? EXIT.failures : EXIT.done;
   }
   if (act === 'delete') {

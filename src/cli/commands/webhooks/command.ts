@@ -3,30 +3,23 @@ import { EXIT_STATUS_HELP } from '../../../errors/exit-codes.ts';
 import { usageError } from '../../../errors/usage.ts';
 import { nearest } from '../../../names/nearest.ts';
 import type { Body } from '../../context.ts';
-import { wholeNumber } from '../../option-values.ts';
+import { collected, wholeNumber } from '../../option-values.ts';
+import type { NewCommand } from './create.ts';
+import type { ListCommand } from './list.ts';
+import type { LogCommand } from './log.ts';
 
-type Status = 'active' | 'paused' | 'disabled';
+const STATUSES = ['active', 'paused', 'disabled'];
 interface Line {
   readonly mailbox?: string;
   readonly account?: string;
   readonly yes?: boolean;
-  readonly status?: Status;
-  readonly limit?: number;
 }
-interface EnsureLine {
+interface EnsureLine extends NewCommand {
   readonly mailbox?: readonly string[];
-  readonly url?: string;
-  readonly name: string;
-  readonly account?: string;
-  readonly test: boolean;
 }
-interface CreateLine {
+interface CreateLine extends NewCommand {
   readonly mailbox?: string;
   readonly all?: boolean;
-  readonly url?: string;
-  readonly name: string;
-  readonly account?: string;
-  readonly test: boolean;
 }
 
 const HELP = `
@@ -49,7 +42,7 @@ const ACTS = [
   ['test', 'send one test delivery; ends with 1 when it fails'],
   ['pause', 'deliver nothing until it is resumed'],
   ['resume', 'deliver again'],
-  ['delete', 'delete for good; asks, or needs --yes'],
+  ['delete', 'delete permanently; asks, or needs --yes'],
 ] as const;
 const NAMES = ['list', 'create', 'ensure', ...ACTS.map(([name]) => name), 'log'];
 
@@ -81,20 +74,20 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       .argument('[id...]', 'ids of webhooks, or their beginnings')
       .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)');
     if (act === 'delete') acting.option('--yes', 'delete without asking');
-    acting.action((ids: string[], { mailbox, account, yes = false }: Line) =>
+    acting.action((ids: string[], options: Line) =>
       chosen(async (context) => {
         const { actOnWebhooks } = await import('./act.ts');
-        return actOnWebhooks(context, { act, ids, mailbox, account, yes });
+        return actOnWebhooks(context, { ...options, act, ids });
       }),
     );
   }
   sub(command, 'log', 'what became of deliveries, as the service recorded it')
     .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)')
     .option('--limit <n>', 'how many entries to print', wholeNumber(1, 1_000_000), 50)
-    .action(({ mailbox, account, limit = 50 }: Line) =>
+    .action((options: LogCommand) =>
       chosen(async (context) => {
-        const { showDeliveryLog } = await import('./list.ts');
-        return showDeliveryLog(context, { mailbox, account, limit });
+        const { showDeliveryLog } = await import('./log.ts');
+        return showDeliveryLog(context, options);
       }),
     );
 }
@@ -104,8 +97,6 @@ function sub(command: Command, name: string, summary: string): Command {
     .command(name)
     .summary(summary)
     .description(summary)
-    .helpOption('-h, --help', 'print help')
-    .configureHelp({ showGlobalOptions: true })
     .option('--account <name>', 'the account of the configuration, where there are several')
     .addHelpText('after', EXIT_STATUS_HELP);
 }
@@ -113,17 +104,11 @@ function sub(command: Command, name: string, summary: string): Command {
 function defineList(command: Command, chosen: (body: Body) => void): void {
   command
     .option('--mailbox <mailbox>', 'of this mailbox only (address or resource id)')
-    .addOption(
-      new Option('--status <status>', 'of this status only').choices([
-        'active',
-        'paused',
-        'disabled',
-      ]),
-    )
-    .action(({ mailbox, account, status }: Line) =>
+    .addOption(new Option('--status <status>', 'of this status only').choices(STATUSES))
+    .action((options: ListCommand) =>
       chosen(async (context) => {
         const { listWebhooks } = await import('./list.ts');
-        return listWebhooks(context, { mailbox, account, status });
+        return listWebhooks(context, options);
       }),
     );
 }
@@ -135,7 +120,7 @@ function defineCreate(command: Command, chosen: (body: Body) => void): void {
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'name of the webhook', 'mailkeep')
     .option('--no-test', 'send no test delivery')
-    .action(({ mailbox, all = false, url, name, account, test }: CreateLine) =>
+    .action(({ mailbox, all = false, ...options }: CreateLine) =>
       chosen(async (context) => {
         if ((mailbox === undefined) !== all) {
           const problem = 'give either --mailbox, or --all for each mailbox that is mirrored.';
@@ -143,11 +128,10 @@ function defineCreate(command: Command, chosen: (body: Body) => void): void {
         }
         if (mailbox === undefined) {
           const { ensureWebhooks } = await import('./ensure.ts');
-          const command = { mailboxes: [], url, name, account, test, createOnly: true };
-          return ensureWebhooks(context, command);
+          return ensureWebhooks(context, { ...options, mailboxes: [], createOnly: true });
         }
         const { createWebhook } = await import('./create.ts');
-        return createWebhook(context, { mailbox, url, name, account, test });
+        return createWebhook(context, { ...options, mailbox });
       }),
     );
 }
@@ -164,17 +148,16 @@ function defineEnsure(command: Command, chosen: (body: Body) => void): void {
     .option(
       '--mailbox <mailbox>',
       'for this mailbox only (address or resource id); may be repeated',
-      (value: string, before: readonly string[] = []) => [...before, value],
+      collected,
     )
     .option('--url <url>', 'where to deliver (default: webhook.publicUrl of the configuration)')
     .option('--name <name>', 'name of new webhooks', 'mailkeep')
     .option('--no-test', 'send no test delivery with the first that is created')
     .addHelpText('after', ENSURE_HELP)
-    .action(({ mailbox = [], url, name, account, test }: EnsureLine) =>
+    .action(({ mailbox: mailboxes = [], ...options }: EnsureLine) =>
       chosen(async (context) => {
         const { ensureWebhooks } = await import('./ensure.ts');
-        const command = { mailboxes: mailbox, url, name, account, test, createOnly: false };
-        return ensureWebhooks(context, command);
+        return ensureWebhooks(context, { ...options, mailboxes, createOnly: false });
       }),
     );
 }

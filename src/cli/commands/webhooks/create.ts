@@ -11,16 +11,18 @@ import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { encodeBody } from '../../../wire/codec.ts';
 import type { WebhookWithSecretRecord } from '../../../wire/mailbox-records.ts';
 import { createWebhookRequest } from '../../../wire/mailbox-requests.ts';
-import type { CommandContext } from '../../context.ts';
 import {
   type Clients,
   type NamedMailbox,
   namedMailbox,
   oneAccount,
+  SHORT_PATIENCE,
   withClients,
-} from '../../service/clients.ts';
-import { SHORT_PATIENCE, testText } from './act.ts';
-import type { TestOutcome } from './surface.ts';
+} from '../../account-clients.ts';
+import type { CommandContext } from '../../context.ts';
+import { present } from '../../output.ts';
+import { testText } from './act.ts';
+import { type TestOutcome, testDelivery } from './surface.ts';
 
 /** A webhook that was created now, without its secret. */
 export interface NewWebhook {
@@ -124,12 +126,12 @@ async function takenBack(client: MailboxClient, at: WebhookRef): Promise<boolean
   }
 }
 
-export interface CreateCommand {
-  readonly mailbox: string;
+/** What new webhooks are made of. */
+export interface NewCommand {
   /** The configuration's webhook.publicUrl where it is not given. */
-  readonly url: string | undefined;
+  readonly url?: string;
   readonly name: string;
-  readonly account: string | undefined;
+  readonly account?: string;
   readonly test: boolean;
 }
 
@@ -141,7 +143,7 @@ export interface CreateCommand {
  */
 export async function createWebhook(
   context: CommandContext,
-  command: CreateCommand,
+  command: NewCommand & { readonly mailbox: string },
 ): Promise<ExitCode> {
   const settings = settingsOf(context);
   const account = oneAccount(settings, command.account);
@@ -163,32 +165,27 @@ export async function createWebhook(
 /** Prints the webhook even if its test fails: the path of its secret must not be lost. */
 async function tested(
   { output }: CommandContext,
-  { mailbox: client, options }: Clients,
+  clients: Clients,
   { hook, secretFile }: NewWebhook,
   wanted: boolean,
 ): Promise<ExitCode> {
   let test: TestOutcome | null = null;
   let failure: MailkeepError | null = null;
   try {
-    const at = { mailbox: hook.mailboxId, webhookId: hook.id };
-    const answer = wanted ? await client.testWebhook(at, options) : null;
-    if (answer !== null) {
-      test = { success: answer.success, httpStatus: answer.httpStatus, error: answer.error };
-    }
+    if (wanted) test = await testDelivery(clients, hook);
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     failure = error;
   }
   const { id, mailbox, url } = hook;
   await output.object({ ...hook, secretFile, test }, () =>
-    [
+    present([
       `Webhook ${terminalLine(id)} reports new mail for ${terminalLine(mailbox)} to ${terminalLine(url)}.`,
       `Its secret is in ${secretFile} (0600); the service will not show it again.`,
-      ...(test === null ? [] : [`Test delivery: ${testText(test)}.`]),
-      ...(test?.success === false
-        ? [`Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`]
-        : []),
-    ].join('\n'),
+      test !== null && `Test delivery: ${testText(test)}.`,
+      test?.success === false &&
+        `Once the receiver is ready: mailkeep webhooks test ${terminalLine(id)}`,
+    ]).join('\n'),
   );
   if (failure !== null) throw failure;
   return test?.success === false ? EXIT.failures : EXIT.done;

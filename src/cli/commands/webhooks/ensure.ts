@@ -16,21 +16,17 @@ import { selects } from '../../../mail/name-selection.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import { count, counted } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
+import { type Clients, namedMailbox, SHORT_PATIENCE, withClients } from '../../account-clients.ts';
 import type { CommandContext } from '../../context.ts';
-import { type Clients, namedMailbox, withClients } from '../../service/clients.ts';
+import { present } from '../../output.ts';
 import { accountsWith } from './accounts-with.ts';
-import { SHORT_PATIENCE, testText } from './act.ts';
-import { type NewWebhook, register, urlOf, webhookFields } from './create.ts';
-import { type Hook, type TestOutcome, webhookSurface } from './surface.ts';
+import { testText } from './act.ts';
+import { type NewCommand, type NewWebhook, register, urlOf, webhookFields } from './create.ts';
+import { type Hook, type TestOutcome, testDelivery, webhookSurface } from './surface.ts';
 
-export interface EnsureCommand {
+interface EnsureCommand extends NewCommand {
   /** Addresses or resource ids; none stands for all that the configuration mirrors. */
   readonly mailboxes: readonly string[];
-  /** The configuration's webhook.publicUrl where it is not given. */
-  readonly url: string | undefined;
-  readonly name: string;
-  readonly account: string | undefined;
-  readonly test: boolean;
   /** Only what is missing is created; webhooks that are paused stay so. */
   readonly createOnly: boolean;
 }
@@ -103,13 +99,13 @@ export async function ensureWebhooks(
   // Nothing was done, and the reason is printed.
   if (all + other === 0 && combinedExit(codes) !== EXIT.done) return combinedExit(codes);
   const mailboxes = counted(all, 'mailbox', 'mailboxes');
-  const parts = [
+  const parts = present([
     `${count(created)} created`,
-    ...(command.createOnly ? [] : [`${count(resumed)} resumed`]),
+    !command.createOnly && `${count(resumed)} resumed`,
     `${count(kept)} ${command.createOnly ? 'there already' : 'in order'}`,
-    ...(failed > 0 ? [`${count(failed)} failed`] : []),
-    ...(other > 0 ? [`${counted(other, 'other webhook')} left alone`] : []),
-  ];
+    failed > 0 && `${count(failed)} failed`,
+    other > 0 && `${counted(other, 'other webhook')} left alone`,
+  ]);
   context.notices.say(`${mailboxes}: ${parts.join(', ')}.`);
   return combinedExit(codes);
 }
@@ -265,10 +261,10 @@ async function create(
   const { secretFile } = made;
   const hook = { ...made.hook, secretFile, test, replaces: step.missing, action: 'created' };
   await context.output.line(hook, () =>
-    [
+    present([
       line('created', made.hook),
-      ...(test === null ? [] : [`          test delivery: ${testText(test)}`]),
-    ].join('\n'),
+      test !== null && `          test delivery: ${testText(test)}`,
+    ]).join('\n'),
   );
   return { action: 'created', code: test?.success === false ? EXIT.failures : EXIT.done };
 }
@@ -280,10 +276,8 @@ async function forget(dataDir: string, { missing }: Step): Promise<void> {
 
 /** The webhook is there, whatever becomes of its test. */
 async function tested(clients: Clients, { hook }: NewWebhook): Promise<TestOutcome> {
-  const at = { mailbox: hook.mailboxId, webhookId: hook.id };
   try {
-    const { success, httpStatus, error } = await clients.mailbox.testWebhook(at, clients.options);
-    return { success, httpStatus, error };
+    return await testDelivery(clients, hook);
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'origin') throw error;
     return { success: false, httpStatus: null, error: sentenceOf(error).message };

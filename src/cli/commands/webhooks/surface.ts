@@ -1,7 +1,8 @@
 import { Accepted } from '../../../api/surface-client.ts';
 import type { WebhookRecord } from '../../../wire/mailbox-records.ts';
 import type { PlatformWebhookRecord } from '../../../wire/platform-records.ts';
-import { type Clients, namedMailbox } from '../../service/clients.ts';
+import { type Clients, namedMailbox, orderOf } from '../../account-clients.ts';
+import { given } from '../../option-values.ts';
 
 /** A webhook as both surfaces show it; whatever else they send is left out, and so is a secret. */
 export interface Hook {
@@ -41,6 +42,16 @@ export interface WebhookSurface {
   remove(hook: Hook): Promise<'done' | 'accepted'>;
 }
 
+/** Sends a test delivery over the mailbox surface. */
+export async function testDelivery(
+  { mailbox: client, options }: Clients,
+  { id, mailboxId }: Pick<Hook, 'id' | 'mailboxId'>,
+): Promise<TestOutcome> {
+  const at = { mailbox: mailboxId ?? '', webhookId: id };
+  const { success, httpStatus, error } = await client.testWebhook(at, options);
+  return { success, httpStatus, error };
+}
+
 /** The platform surface where the account has it, which lists an order in one request; else the mailbox surface. */
 export function webhookSurface(clients: Clients): WebhookSurface {
   return clients.platform === null
@@ -48,9 +59,14 @@ export function webhookSurface(clients: Clients): WebhookSurface {
     : onPlatform(clients, clients.platform);
 }
 
-/** The order that the configuration names, else the one of the mailbox token. */
-export async function orderOf({ account, reach }: Clients): Promise<string> {
-  return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
+/** Returns the filter for one mailbox, named by its address or resource id, on the platform surface. */
+export async function mailboxIdOf(
+  clients: Clients,
+  mailbox: string | undefined,
+): Promise<{ readonly mailboxId?: string }> {
+  if (mailbox === undefined) return {};
+  const isAddress = mailbox.includes('@');
+  return { mailboxId: isAddress ? (await namedMailbox(clients, mailbox)).resourceId : mailbox };
 }
 
 function onMailboxSurface(clients: Clients): WebhookSurface {
@@ -63,16 +79,13 @@ function onMailboxSurface(clients: Clients): WebhookSurface {
           ? (await clients.reach()).mailboxes
           : [await namedMailbox(clients, mailbox)];
       for (const { resourceId, address } of mailboxes) {
-        const asked = status === undefined ? options : { ...options, status };
+        const asked = { ...options, ...given({ status }) };
         for await (const record of client.eachWebhook(resourceId, asked)) {
           yield hookOf(clients, record, resourceId, address);
         }
       }
     },
-    async test(hook) {
-      const { success, httpStatus, error } = await client.testWebhook(at(hook), options);
-      return { success, httpStatus, error };
-    },
+    test: (hook) => testDelivery(clients, hook),
     async setStatus(hook, status) {
       const record = await client.updateWebhook(at(hook), { status }, options);
       return hookOf(clients, record, hook.mailboxId ?? '', hook.mailbox);
@@ -89,14 +102,10 @@ function onPlatform(clients: Clients, client: NonNullable<Clients['platform']>):
   return {
     async *list({ mailbox, status }) {
       const orderId = await orderOf(clients);
-      const mailboxId =
-        mailbox?.includes('@') === true
-          ? (await namedMailbox(clients, mailbox)).resourceId
-          : mailbox;
       const asked = {
         ...options,
-        ...(mailboxId === undefined ? {} : { mailboxId }),
-        ...(status === undefined ? {} : { status }),
+        ...(await mailboxIdOf(clients, mailbox)),
+        ...given({ status }),
       };
       for await (const record of client.eachWebhook(orderId, asked)) {
         yield platformHookOf(clients, record);

@@ -1,44 +1,26 @@
-import type { MailboxClient } from '../../api/mailbox-client.ts';
-import type { PlatformClient } from '../../api/platform-client.ts';
-import type { RetryPolicy } from '../../api/retries.ts';
-import type { CallOptions } from '../../api/surface-client.ts';
-import type { AccountSettings, Settings, TokenSource } from '../../config/settings.ts';
-import { readToken } from '../../config/token.ts';
-import { openClients } from '../../engine/origins/clients.ts';
-import { type ExitCode, exitOf } from '../../errors/exit-codes.ts';
-import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import { operationError } from '../../errors/operations.ts';
-import { type OriginAnswer, OriginRefusal } from '../../errors/origin.ts';
-import { usageError } from '../../errors/usage.ts';
-import { Limiter } from '../../limiter/limiter.ts';
-import { terminalLine, terminalSafe } from '../../mail/terminal-safe.ts';
-import { nearestAddress } from '../../names/near-names.ts';
-import { nearest } from '../../names/nearest.ts';
-import { readState, type StateFile } from '../../state/state-file.ts';
-import type { AccountRecord } from '../../wire/mailbox-records.ts';
-import { sentenceOf } from '../../wording/sentence-of.ts';
-import type { CommandContext } from '../context.ts';
-import { printError } from '../notices.ts';
-import { waitingText } from '../progress/progress-text.ts';
-
-/**
- * What JSON leaves as it is although a terminal obeys it or nobody can see it: DEL and the C1 controls, bidi
- * controls, characters without width, line separators, fillers.
- */
-const UNSEEN = /[\x7f-\x9f\p{Cf}\u2028\u2029\u115f\u1160\u3164\uffa0]|\u034f/gu;
-
-/** JSON for people: every such character is escaped, which any reader of JSON undoes. */
-export function visibleJson(value: unknown, indent?: number): string {
-  return (JSON.stringify(value, undefined, indent) ?? 'null').replace(UNSEEN, (character) =>
-    character
-      .split('')
-      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
-      .join(''),
-  );
-}
+import type { RetryPolicy } from '../api/retries.ts';
+import type { CallOptions } from '../api/surface-client.ts';
+import type { AccountSettings, Settings, TokenSource } from '../config/settings.ts';
+import { readToken } from '../config/token.ts';
+import { type AccountClients, openClients } from '../engine/origins/clients.ts';
+import { chosenAccounts } from '../engine/pass/selection.ts';
+import { type ExitCode, exitOf } from '../errors/exit-codes.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { operationError } from '../errors/operations.ts';
+import { type OriginAnswer, OriginRefusal } from '../errors/origin.ts';
+import { Limiter } from '../limiter/limiter.ts';
+import { terminalLine, terminalSafe } from '../mail/terminal-safe.ts';
+import { nearestAddress } from '../names/nearest.ts';
+import { readState, type StateFile } from '../state/state-file.ts';
+import type { AccountRecord } from '../wire/mailbox-records.ts';
+import { visibleJson } from '../wording/json.ts';
+import { sentenceOf } from '../wording/sentence-of.ts';
+import type { CommandContext } from './context.ts';
+import { printError } from './notices.ts';
+import { waitingText } from './progress/progress-text.ts';
 
 /** The refusal that an error is, or that left a write's outcome unknown; null where the service said nothing. */
-export function refusalIn(error: unknown): OriginRefusal | null {
+function refusalIn(error: unknown): OriginRefusal | null {
   if (error instanceof OriginRefusal) return error;
   return error instanceof MailkeepError && error.cause instanceof OriginRefusal
     ? error.cause
@@ -55,7 +37,7 @@ const NO_HINT: ReadonlySet<string> = new Set([
 ]);
 
 /** The hint of an error where an operation was called by hand. */
-export function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
+function hintByHand({ code }: MailkeepError, hint: string | null): string | null {
   if (code === 'origin.unreachable')
     return 'Check the network, and the address in the configuration.';
   return NO_HINT.has(code) ? null : hint;
@@ -65,7 +47,7 @@ export function hintByHand({ code }: MailkeepError, hint: string | null): string
  * The error envelope of a surface in the service's own words, as it came and as lines for a terminal. A token
  * that the service repeats is masked.
  */
-export function answeredWords(
+function answeredWords(
   { status, facts }: OriginRefusal,
   answer: OriginAnswer,
   secrets: Iterable<string>,
@@ -104,15 +86,15 @@ function masked(value: object, mask: (text: string) => string): object {
 }
 
 /** Both surfaces of one account, for commands that call operations by hand. */
-export interface Clients {
+export interface Clients extends AccountClients {
   readonly account: AccountSettings;
-  readonly mailbox: MailboxClient;
-  /** Null where the configuration has no token for the platform surface. */
-  readonly platform: PlatformClient | null;
   /** What the token of the mailbox surface reaches; asked at most once. */
   reach(): Promise<AccountRecord>;
   readonly options: CallOptions;
 }
+
+/** Long enough for a hiccup; a limit on test deliveries is reported instead of waited for. */
+export const SHORT_PATIENCE = { budgetMs: 5_000 };
 
 /** What the limiter learned. A damaged state has nothing of it: then it is learned again, as without a state. */
 function learned(state: StateFile | undefined, key: string): unknown {
@@ -152,15 +134,16 @@ export async function withClients(
     secrets.add(secret);
     return secret;
   };
-  const { mailbox, platform } = openClients(account, { limiter, token, retries });
-  let reached: Promise<AccountRecord> | undefined;
+  const clients = openClients(account, { limiter, token, retries });
+  const { mailbox, platform } = clients;
   const options = { signal };
+  let reached: Promise<AccountRecord> | undefined;
+  const reach = () => {
+    reached ??= mailbox.getCurrentAccount(options);
+    return reached;
+  };
   try {
-    const reach = () => {
-      reached ??= mailbox.getCurrentAccount(options);
-      return reached;
-    };
-    return await act({ account, mailbox, platform, reach, options });
+    return await act({ ...clients, account, reach, options });
   } catch (error) {
     if (!(error instanceof MailkeepError)) throw error;
     const refusal = refusalIn(error);
@@ -179,23 +162,38 @@ export async function withClients(
   }
 }
 
+/** Runs a command with the clients of one account after the other. Returns their exit codes. */
+export async function withEachClients(
+  context: CommandContext,
+  settings: Settings,
+  accounts: readonly AccountSettings[],
+  act: (clients: Clients) => Promise<ExitCode>,
+  retries: Partial<RetryPolicy> = {},
+): Promise<ExitCode[]> {
+  const codes: ExitCode[] = [];
+  for (const account of accounts) {
+    codes.push(await withClients(context, settings, account, act, retries));
+  }
+  return codes;
+}
+
 /**
  * The account that `--account` names, or the only one.
  *
  * @throws usage-unknown-account, operation-needs-account
  */
-export function oneAccount({ accounts }: Settings, name: string | undefined): AccountSettings {
-  const known = accounts.map((account) => account.name);
-  const [first, ...others] =
-    name === undefined ? accounts : accounts.filter((account) => account.name === name);
-  if (first === undefined)
-    throw usageError('usage-unknown-account', {
-      account: name ?? '',
-      known,
-      suggestion: nearest(name ?? '', known),
-    });
-  if (others.length > 0) throw operationError('operation-needs-account', { known });
-  return first;
+export function oneAccount(settings: Settings, name: string | undefined): AccountSettings {
+  const [account, ...others] = chosenAccounts(settings, name);
+  if (account === undefined || others.length > 0) {
+    const known = settings.accounts.map((each) => each.name);
+    throw operationError('operation-needs-account', { known });
+  }
+  return account;
+}
+
+/** Returns the order that the configuration names, else the one of the mailbox token. */
+export async function orderOf({ account, reach }: Clients): Promise<string> {
+  return account.platform?.orderId ?? (await reach()).orderResourceId ?? '';
 }
 
 export interface NamedMailbox {

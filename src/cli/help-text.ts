@@ -1,4 +1,5 @@
 import { EXIT, type ExitCode } from '../errors/exit-codes.ts';
+import { wrapLine } from './output.ts';
 
 /** Meanings of codes for commands without a more specific one. */
 const MEANINGS: Readonly<Record<ExitCode, string>> = {
@@ -26,11 +27,17 @@ const WRITES: Meanings = { ...ANY, 3: MEANINGS[3], 5: MEANINGS[5] };
 const ASKS: Meanings = { ...ANY, 6: MEANINGS[6] };
 const MAY_HOLD: Meanings = { ...WRITES, ...ASKS, 4: MEANINGS[4] };
 
+/** What runs until it is stopped: the first signal stops it in an orderly way, a second one does not wait. */
+const STOPPED: Meanings = {
+  0: 'stopped by SIGTERM or SIGINT',
+  130: 'ended at once by a second SIGTERM or SIGINT',
+};
+
 /** The exit codes of each command, with what they mean there. */
 const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   init: { ...ASKS, 1: 'the service cannot be reached, or a file cannot be written' },
   sync: { ...MAY_HOLD, 1: 'partly failed; what failed is named' },
-  daemon: { ...WRITES, 0: 'stopped by a signal' },
+  daemon: { ...WRITES, ...STOPPED },
   status: {
     ...READS,
     1: 'a mailbox is older than --max-age, or the archive cannot be read',
@@ -78,7 +85,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   config: ANY,
   service: ANY,
   api: { ...ASKS, 1: 'failed, done in part, or not confirmed; the reason is printed' },
-  sandbox: { ...ANY, 0: 'stopped by a signal' },
+  sandbox: { ...ANY, ...STOPPED },
   completion: ANY,
 };
 
@@ -93,4 +100,34 @@ export function exitStatusHelp(command: string): string {
     ([code, meaning]) => `  ${code.padEnd(3)}  ${meaning}`,
   );
   return ['', 'EXIT STATUS', ...lines].join('\n');
+}
+
+/** Returns a help fitted to a terminal: paragraphs are filled, and longer rows are broken between words. */
+export function wrappedHelp(text: string, columns: number): string {
+  const lines: string[] = [];
+  let paragraph: string[] = [];
+  const close = (): void => {
+    if (paragraph.length > 0) lines.push(...wrapLine(paragraph.join(' '), columns));
+    paragraph = [];
+  };
+  for (const line of text.split('\n')) {
+    const isProse = /^\S/.test(line) && !/^[A-Z][A-Z ]+$/.test(line);
+    if (isProse) paragraph.push(line);
+    else {
+      close();
+      lines.push(...wrappedRow(line, columns));
+    }
+  }
+  close();
+  return lines.join('\n');
+}
+
+/** A row of a table continues below its last column. A command stays on one line, so that it can be copied. */
+function wrappedRow(row: string, columns: number): string[] {
+  if (row.length <= columns || row.startsWith('  mailkeep ')) return [row];
+  const gap = /\S {2,}/.exec(row);
+  const start = gap === null ? row.search(/\S/) : gap.index + gap[0].length;
+  if (start > columns / 2) return wrapLine(row, columns);
+  const [first = '', ...others] = wrapLine(row.slice(start), columns - start);
+  return [`${row.slice(0, start)}${first}`, ...others.map((line) => `${' '.repeat(start)}${line}`)];
 }
