@@ -6,7 +6,6 @@ import { importNoMail, importUnreadable } from '../errors/import.ts';
 import { errnoOf, hasCode } from '../errors/mailkeep-error.ts';
 import { MANIFEST_NAME } from '../export/manifest.ts';
 import { decodeModifiedUtf7 } from '../mailfiles/maildir-names.ts';
-import { BEGINS_WITH_FIELD } from './listing.ts';
 
 /** Where a file lies in an export of ours: the folder with the manifest, and the path that the manifest would list. */
 export interface InExport {
@@ -23,8 +22,6 @@ export interface MailFile {
   /** What parts the levels of `folder`. */
   readonly delimiter: '/' | '.';
   readonly inExport: InExport | null;
-  /** Named on the command line itself: it is a message, whatever is in it. */
-  readonly named?: true;
 }
 
 /** A zip file that was named itself; whether an export is in it, its manifest says. */
@@ -76,7 +73,7 @@ export function* findMail(given: FilePath): Found {
     const start = startOf(given, FIRST_BYTES);
     if (isMbox(given, name)) yield mboxAt(given, { below: '', inExport }, name);
     else if (isEml(name) || BEGINS_WITH_FIELD.test(start)) {
-      yield { path: given, kind: 'eml', folder: 'INBOX', delimiter: '/', inExport, named: true };
+      yield { path: given, kind: 'eml', folder: 'INBOX', delimiter: '/', inExport };
     } else if (start.startsWith(ZIP_START)) yield { path: given, kind: 'zip' };
     else throw importNoMail(shownPath(given));
     return;
@@ -219,6 +216,8 @@ function isMaildir(dir: FilePath): boolean {
   );
 }
 
+/** RFC 5322, section 2.2, but for characters that no program puts into names of fields; a mark of UTF-8 may come first. */
+const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
 const ZIP_START = 'PK\x03\x04';
 const FIRST_BYTES = 256;
 

@@ -66,32 +66,6 @@ export function listingOf(
   };
 }
 
-/** Fields of which every message has one. */
-const USUAL_FIELDS: ReadonlySet<string> = new Set([
-  'from',
-  'to',
-  'date',
-  'subject',
-  'received',
-  'message-id',
-  'mime-version',
-  'content-type',
-]);
-
-/**
- * Returns whether a file has the header of a message: it begins with a field, or one of the usual fields follows. A
- * picture or a plain text has neither.
- *
- * @param head the file, or its beginning
- */
-export function hasHeader(head: Buffer): boolean {
-  if (BEGINS_WITH_FIELD.test(head.toString('latin1', 0, 256))) return true;
-  return readHeaderBlock(head, HEAD_BYTES).fields.some(({ name }) => USUAL_FIELDS.has(name));
-}
-
-/** RFC 5322, section 2.2, but for characters that no program puts into names of fields; a mark of UTF-8 may come first. */
-export const BEGINS_WITH_FIELD = /^(?:\u00ef\u00bb\u00bf)?[\r\n]*[\w-]+[ \t]*:/;
-
 /** Flags from Status, X-Status and X-Keywords, as mbox programs keep them in the messages. */
 export function flagsFromStatus(head: Buffer): string[] {
   const { fields } = readHeaderBlock(head, HEAD_BYTES);

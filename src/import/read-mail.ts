@@ -14,7 +14,7 @@ import type { FetchedSource } from '../sync/apply/ports.ts';
 import { factsOf } from '../sync/apply/walk/fetch-judged.ts';
 import { type ExportIndex, flagsOf } from './export-index.ts';
 import type { MailFile } from './find-mail.ts';
-import { flagsFromStatus, HEAD_BYTES, hasHeader } from './listing.ts';
+import { flagsFromStatus, HEAD_BYTES } from './listing.ts';
 
 /**
  * Why a file, or a part of it, was not imported, or not as its export has it: the system's name of the reason
@@ -54,18 +54,11 @@ export type ListedMail = FoundMail & { readonly listed: ManifestEntry };
 export class MailReader {
   readonly #spoolDir: string;
   readonly #onFailure: (at: string, reason: FailureReason) => void;
-  readonly #onOther: (at: string) => void;
   #spooled = 0;
 
-  /** @param onOther hears of a file that is no message: it has no header, and no manifest lists it */
-  constructor(
-    spoolDir: string,
-    onFailure: (at: string, reason: FailureReason) => void,
-    onOther: (at: string) => void,
-  ) {
+  constructor(spoolDir: string, onFailure: (at: string, reason: FailureReason) => void) {
     this.#spoolDir = spoolDir;
     this.#onFailure = onFailure;
-    this.#onOther = onOther;
   }
 
   /**
@@ -93,10 +86,6 @@ export class MailReader {
     const entry = file.inExport === null ? undefined : index?.find(file.inExport.path);
     if (entry !== undefined) index?.meet(entry);
     for await (const read of this.#pieces(size, () => filePieces(file.path), file.path)) {
-      if (entry === undefined && file.named === undefined && !hasHeader(read.head)) {
-        this.#onOther(shownPath(file.path));
-        return;
-      }
       yield this.#judged(read, own, entry, file, name);
     }
   }

@@ -43,7 +43,7 @@ export interface ImportResult {
   readonly known: number;
   /** Messages that were forgotten or pruned on purpose: they do not come back. */
   readonly forgotten: number;
-  /** Files that are not mail, judging by their names and first bytes, or without any header. */
+  /** Files that are not mail, judging by their names and first bytes. */
   readonly passedOver: number;
   /** The first of them. */
   readonly passedOverPaths: readonly string[];
@@ -111,11 +111,7 @@ class Import {
     this.#options = options;
     this.#key = key;
     this.#manifests = manifests;
-    this.#reader = new MailReader(
-      options.spoolDir,
-      (at, reason) => this.#failed(at, reason),
-      (at) => this.#passOver(at),
-    );
+    this.#reader = new MailReader(options.spoolDir, (at, reason) => this.#failed(at, reason));
     const { log, catalog, now, after } = options;
     const mirror = catalogMirror(catalog);
     this.#committer = new Committer({ log, mirror, now, after, onCommitted: () => {} });
@@ -165,17 +161,14 @@ class Import {
     const { folder, delimiter } = file;
     const name = folder.split(delimiter).at(-1) ?? folder;
     const own = { folder, name, delimiter, specialUse: null };
-    const before = this.#passedOver;
     await this.#messagesOf(shownPath(file.path), this.#reader.messages(file, index), (found) =>
       found.listed === null ? own : (index?.folderOf(found.listed) ?? own),
     );
-    if (this.#passedOver === before) this.#files += 1;
   }
 
   async #zip(at: FilePath): Promise<void> {
     const shown = shownPath(at);
     const { zip, index } = await this.#manifests.zip(at);
-    this.#files += 1;
     await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) =>
       index.folderOf(listed),
     );
@@ -186,6 +179,7 @@ class Import {
     messages: AsyncIterable<F>,
     folderOf: (found: F) => TargetFolder,
   ): Promise<void> {
+    this.#files += 1;
     try {
       for await (const found of messages) {
         await this.#message(folderOf(found), found);

@@ -31,8 +31,8 @@ export is imported like any other folder.
 What cannot be read is named, the rest is imported, and the exit code is 1; the same holds for an mbox without
 a "From " line, and for one with bytes before the first. A path that does not exist, or a file that is neither
 an mbox nor a message (ending in .eml, or beginning with a header field), stops the command before anything is
-imported. In a folder, files that are not mail (pictures, notes, .eml files without any header) are passed over;
-the report names the first ten.
+imported. In a folder, files that are not mail by their names and first bytes are passed over; the report names
+the first ten.
 
 EXAMPLES
   mailkeep import ~/old-backup.mbox --mailbox "Backup 2019"
