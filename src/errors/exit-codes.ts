@@ -53,10 +53,10 @@ export function exitOf(error: unknown): ExitCode {
 export const EXIT_STATUS_HELP = `
 EXIT STATUS
   0    done
-  1    done, with failures that are named
+  1    done, with failures that the output lists
   2    wrong usage or configuration
   3    damage found in the archive
-  4    held by the brake: too much would have ended at once
+  4    held by the brake: too much disappeared at the service at once
   5    the archive is in use by another process
   6    the service refused the token
   130  interrupted`;

@@ -5,7 +5,7 @@ import type { Notice, Trouble } from './plan.ts';
 export interface NotificationMessage {
   /**
    * `failing` when anything does, `warning` when nothing fails yet, `recovered` when everything that is reported works
-   * again, `alive` for a sign of life.
+   * again, `alive` for a heartbeat.
    */
   readonly event: 'failing' | 'warning' | 'recovered' | 'alive';
   /** True while nothing is known not to work. */
@@ -42,7 +42,7 @@ export interface Surroundings {
   readonly summarise: (notice: Notice | null) => string;
 }
 
-/** @param notice null for a sign of life */
+/** @param notice null for a heartbeat */
 export function messageOf(
   notice: Notice | null,
   ok: boolean,

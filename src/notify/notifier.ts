@@ -74,7 +74,7 @@ function killGroup(pid: number): void {
 
 /**
  * POSTs a notification as JSON. In the address, `{code}` stands for 0 or 1 and `{status}` for `up` or `down`: services
- * that watch for signs of life take a failure by them.
+ * that watch for heartbeats take a failure by them.
  *
  * @param url a secret: whoever knows it may speak in our name
  */
@@ -181,7 +181,7 @@ export class Notifier {
     ];
   }
 
-  /** Takes note of what a run came to. One that reached an account, with all well, is a sign of life to the address. */
+  /** Takes note of what a run came to. One that reached an account, with all well, is a heartbeat to the address. */
   onRun(report: RunReport): void {
     this.observe(observationsOf(report));
     const well = report.outcome === 'done' && report.failures.length === 0;

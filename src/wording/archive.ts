@@ -41,13 +41,13 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
     ),
   'network-file-system': ({ dir, type, mountPoint }) =>
     say(
-      `${dir} is on ${type} (${mountPoint}), a network file system. Such file systems often break locks, and report data as written that is not on the disk.`,
+      `${dir} is on ${type} (${mountPoint}), a network file system. Locks there are often unreliable, and data may be reported as written before it is on the disk.`,
       'Put the archive on a local disk and copy it from there, or accept the risk with MAILKEEP_NETWORK_FILE_SYSTEM=allow.',
     ),
   'archive-missing': ({ dir }) =>
     say(
       `There is no archive in ${dir}.`,
-      'Name its folder with --data DIR, or fill one with "mailkeep sync".',
+      'Specify its folder with --data DIR, or create an archive with "mailkeep sync".',
     ),
   'archive-format-newer': ({ dir, found, supported }) =>
     say(
@@ -94,5 +94,5 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
     say(`The stored bytes of ${blob} are damaged (${reason}).`, KEEP),
   'bytes-unknown': ({ hash }) => say(`The archive does not contain the bytes of ${hash}.`),
   'bytes-purged': ({ hash }) =>
-    say(`The bytes of ${hash} were removed on purpose; only their identity is left.`),
+    say(`The bytes of ${hash} were removed by "prune" or "forget"; only their hash remains.`),
 };

@@ -111,7 +111,7 @@ export const DAEMON_SENTENCES: Sentences<DaemonFacts> = {
     ),
   'daemon-answer': () =>
     say(
-      'The control socket of the archive gave an answer that cannot be read.',
+      'The daemon sent an unreadable answer over its control socket.',
       'Restart the daemon and run the command again.',
     ),
   'daemon-socket-foreign': ({ file }) =>

@@ -6,7 +6,7 @@ import { some } from './sentence.ts';
 /** Where the line goes (a subject, a chat, an SMS) long ones are cut anyway. */
 const MOST_CHARACTERS = 300;
 
-/** A notification in one line; null is a sign of life. */
+/** A notification in one line; null is a heartbeat. */
 export function noticeSummary(notice: Notice | null): string {
   if (notice === null) return 'mailkeep: all is well';
   const { still } = notice;

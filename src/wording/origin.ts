@@ -12,13 +12,13 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.inconsistent-page': ({ folder, items, total }) =>
     say(
-      `The service reports ${total} messages in ${folder}, but a page of it shows ${items}.`,
-      'Nothing was concluded from it; the next sync asks again.',
+      `The service reports ${total} messages in ${folder}, but one page lists ${items}.`,
+      'This answer was ignored; the next sync asks again.',
     ),
   'sync.counts-disagree': ({ folder, listed, shown }) =>
     say(
       `The service lists ${folder} with ${listed} messages, but shows ${shown}.`,
-      'Nothing was concluded from it; the next sync asks again.',
+      'This answer was ignored; the next sync asks again.',
     ),
   'sync.does-not-add-up': ({ total, times }) =>
     say(
@@ -28,7 +28,7 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
   'sync.no-inbox': ({ listed }) =>
     say(
       `The service lists ${listed} folders and no INBOX: the list is incomplete.`,
-      'Nothing was concluded from it; the next sync asks again.',
+      'This answer was ignored; the next sync asks again.',
     ),
   'sync.folders-incomplete': ({ shown }) =>
     say(
@@ -43,12 +43,12 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
   'sync.mailbox-unreachable': ({ address, since }) =>
     say(
       `The token has not reached ${address} since ${since}.`,
-      'What is archived stays and can be searched. When the mailbox is back, the next sync continues.',
+      'Archived mail stays available and searchable. Sync resumes when the mailbox is back.',
     ),
   'sync.mailbox-suspended': ({ address, since }) =>
     say(
       `The service refuses access to ${address}, which it has listed as suspended since ${localTime(Date.parse(since))} or earlier.`,
-      'Ask your mail service to lift the suspension. What is archived stays and can be searched, and the next sync continues.',
+      'Ask your mail service to lift the suspension. Archived mail stays available and searchable, and the next sync continues.',
     ),
   'sync.marks-seen': ({ host }) =>
     say(
@@ -66,7 +66,7 @@ export const SYNC_SENTENCES: Sentences<SyncFacts> = {
     ),
   'sync.forgotten-in-quarantine': ({ id }) =>
     say(
-      `Message ${id} was forgotten and appeared again. Before it was complete it was in quarantine, which kept its subject and perhaps a part of it.`,
+      `Message ${id}, which you removed with "forget", reappeared. Quarantine still holds its subject and possibly part of its content.`,
       `Run: mailkeep forget ${id}`,
     ),
   'sync.quarantined': ({ quarantined, mailboxes }) =>
@@ -105,12 +105,12 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
   'origin.forbidden': ({ host, code }) =>
     say(
       `${host} refuses access to the mailbox with status 403${code === '' ? '' : ` (${code})`}.`,
-      'The mailbox may be suspended, or the token may not include it: the service documents no exact conditions. Check both in the panel of your mail service.',
+      'The mailbox may be suspended, or the token may not cover it. Check both in the control panel of your mail service.',
     ),
   'origin.mailbox-not-found': ({ host }) =>
     say(
       `${host} reports that the mailbox does not exist.`,
-      'What is archived stays and can be searched. If the mailbox is back, the next sync continues.',
+      'Archived mail stays available and searchable. If the mailbox is back, the next sync continues.',
     ),
   'origin.rate-limited': ({ host, waitMs }) =>
     say(
@@ -162,7 +162,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
     ),
   'origin.too-large': ({ host, operation, what, limit }) =>
     say(
-      `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${what === 'pages' ? 'pages' : 'bytes'} (${what}).`,
+      `The answer of ${host} to ${operation} is larger than mailkeep accepts: more than ${limit} ${what === 'pages' ? 'pages' : `bytes (${what})`}.`,
     ),
   'origin.outcome-unknown': ({ host, operation, reason }) =>
     say(
@@ -182,7 +182,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
         scheme: `"${url}" begins with neither https:// nor http://.`,
         extras:
           'The address of the service must not hold a user name, a password, a query or a fragment.',
-        insecure: `"${url}" is http on another host: the token would be sent unencrypted.`,
+        insecure: `"${url}" uses http to another machine, so the token would be sent unencrypted.`,
       }[problem],
       problem === 'no-url' || problem === 'scheme'
         ? meantUrl(url)
@@ -191,10 +191,7 @@ export const ORIGIN_SENTENCES: Sentences<OriginFacts> = {
           : null,
     ),
   'token-malformed': ({ host }) =>
-    say(
-      `The token for ${host} contains characters that no token has.`,
-      'Copy it once more, as one line.',
-    ),
+    say(`The token for ${host} contains invalid characters.`, 'Copy it again, as a single line.'),
   'spool-failed': ({ dir, reason }) =>
     say(
       `A large message could not be stored in ${dir}: ${reasonText(reason)}.`,

@@ -5,8 +5,8 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
   'retention-clock': ({ direction, now, lastCommit }) =>
     say(
       direction === 'behind'
-        ? `The clock says ${now}, which is before the last commit of the archive (${lastCommit}). Nothing is pruned by such a clock.`
-        : `The clock says ${now}, which is far after the last commit of the archive (${lastCommit}). Nothing is pruned by such a clock.`,
+        ? `The clock shows ${now}, before the last commit of the archive (${lastCommit}), so nothing is pruned.`
+        : `The clock shows ${now}, long after the last commit of the archive (${lastCommit}), so nothing is pruned.`,
       direction === 'behind'
         ? 'Set the clock.'
         : 'Set the clock; if it is right, run "mailkeep sync" first.',
@@ -28,8 +28,8 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
     ),
   'purge-interrupted': ({ left }) =>
     say(
-      `Interrupted with ${left} segments left. What is to be removed is decided and recorded in the log.`,
-      'The same command finishes the work.',
+      `Interrupted; segments left to rewrite: ${left}. The log records what to remove.`,
+      'Run the same command again to finish.',
     ),
   'message-purged': ({ id, reason, time }) =>
     say(

@@ -84,7 +84,7 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
     ),
   'search-foreign-operator': (facts) =>
     say(
-      `The operator ${quoted(facts)} belongs to other programs: an archive has nothing that it could match.`,
+      `The operator ${quoted(facts)} is known from other programs but not supported: an archive has nothing it could match.`,
       meant(facts.instead === null ? null : `${facts.instead}:`, MANUAL),
     ),
   'search-missing-value': (facts) =>
@@ -118,7 +118,7 @@ export const SEARCH_SENTENCES: Sentences<SearchFacts> = {
       `${BRACKETS[found] ?? 'Unclosed quotation mark'} at character ${position + 1}.`,
       /["“”„]/.test(found)
         ? 'Close it, or leave it out. A shell removes quotation marks: write \'"two words"\' there.'
-        : 'Close it, or put quotation marks around it to search for it as text.',
+        : 'Balance the brackets, or put quotation marks around the text to search for it literally.',
     ),
   'search-missing-operand': (facts) =>
     say(`${quoted(facts)} needs something to search for on ${sides(facts.found)}.`),

@@ -20,8 +20,8 @@ function sourceText(source: string, name: string): string {
 export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
   'config-not-found': ({ searched }) =>
     say(
-      `There is no config file: looked for ${searched.join(', ')}.`,
-      'Write one with "mailkeep init", or name yours with --config FILE.',
+      `No configuration found. Looked for ${searched.join(', ')}.`,
+      'Create one with "mailkeep init", or specify one with --config FILE.',
     ),
   'config-unreadable': ({ file, reason }) =>
     say(
@@ -105,7 +105,10 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
         : `Give it with --param ${param === 'mailboxResourceId' || param === 'mailboxId' ? 'mailbox=<address or resource id>' : `${param}=…`}`,
     ),
   'operation-param-invalid': ({ operation, param, found, expected }) =>
-    say(`${operation} takes as "${param}" ${expected}, not "${found}".`, describing(operation)),
+    say(
+      `Parameter "${param}" of ${operation}: expected ${expected}, found "${found}".`,
+      describing(operation),
+    ),
   'operation-param-twice': ({ operation, param }) =>
     say(`"${param}" was given to ${operation} more than once.`),
   'operation-no-body': ({ operation }) => say(`${operation} takes no body.`, describing(operation)),
@@ -141,8 +144,8 @@ export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
     ),
   'operation-needs-yes': ({ act }) =>
     say(
-      `"${act}" cannot be undone, and there is no terminal to ask on.`,
-      'Add --yes if that is what you want.',
+      `"${act}" cannot be undone, and there is no terminal to confirm it on.`,
+      'Add --yes to confirm.',
     ),
   'operation-bytes-on-terminal': ({ operation }) =>
     say(
@@ -180,12 +183,12 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ),
   'argument-invalid': ({ argument, problem }) => say(`${argument}: ${problem}.`),
-  'usage-no-command': ({ help }) => say('Which command?', help),
+  'usage-no-command': ({ help }) => say('No command given.', help),
   'usage-option': ({ option, found, expected }) =>
     say(`${option}: expected ${expected}, found "${found}".`),
   'usage-not-interactive': ({ command, missing }) =>
     say(
-      `Missing, and there is no terminal to ask on: ${missing.join(', ')}.`,
+      `Required, because there is no terminal to prompt on: ${missing.join(', ')}.`,
       `"mailkeep ${command} --help" shows the options for it.`,
     ),
   'usage-unknown-account': ({ account, known, suggestion }) =>
@@ -245,7 +248,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-no-archive': ({ dataDir }) =>
     say(
       `There is no archive in ${dataDir}.`,
-      'Name its folder with --data DIR, or fill one with "mailkeep sync".',
+      'Specify its folder with --data DIR, or create an archive with "mailkeep sync".',
     ),
   'usage-bad-date': ({ option, found }) =>
     say(

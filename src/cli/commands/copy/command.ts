@@ -68,6 +68,6 @@ function copyReport(
     purged > 0 && `${counted(purged, 'record')} purged there as well.`,
     catalog === 'updated' && 'Its catalog was brought up to date.',
     (catalog === 'none' || catalog === 'removed') &&
-      `It has no catalog; "mailkeep rebuild --data ${to}" makes one, or --rebuild.`,
+      `It has no catalog; "mailkeep rebuild --data ${to}" creates one; so does "mailkeep copy" with --rebuild.`,
   ]).join('\n');
 }

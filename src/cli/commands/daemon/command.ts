@@ -4,8 +4,8 @@ import type { Body } from '../../context.ts';
 const HELP = `
 Runs in the foreground until it is stopped, and keeps the archive up to date: schedule.sync starts a pass over
 all mailboxes, schedule.sweep compares every message and flag, schedule.verify reads every byte of the
-archive, and a webhook that reports new mail starts a pass over its mailbox at once. Runs missed while the
-machine slept are made up for once. Failures and recoveries are reported by notify.
+archive, and a webhook that reports new mail starts a pass over its mailbox at once. If runs were
+missed while the machine slept, one run makes up for them. notify reports failures and recoveries.
 
 Other commands work while it runs: reading commands as usual, and "sync" is handed to the daemon. A second
 daemon on the same archive exits with code 5.

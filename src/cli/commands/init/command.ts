@@ -23,8 +23,8 @@ import {
 
 const HELP = `
 On a terminal, asks for whatever is missing, and asks again after an invalid answer. Elsewhere, everything must
-be given as options; the token comes from standard input, --token-env or --token-file. The token is tried at
-the service before anything else is asked or written.
+be given as options; the token comes from standard input, --token-env or --token-file. The service
+checks the token before init asks or writes anything else.
 
 The first sync takes one request for each message: 50,000 messages take 14 hours at 60 requests a minute, the
 default that init proposes. Ask your provider for the service's limit. When the service refuses requests,
@@ -46,7 +46,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .option('--token-file <file>', 'file that holds the token')
     .option(
       '--rate <n>',
-      'most requests a minute (default: 60)',
+      'maximum requests per minute (default: 60)',
       wholeNumber(1, MOST_REQUESTS_PER_MINUTE),
     )
     .option('--yes', 'write without asking')

@@ -54,7 +54,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     .addOption(
       new Option(
         '--held',
-        'messages held by the brake, though the service no longer shows it',
+        'messages that the service no longer shows, held by the brake',
       ).conflicts(['deleted', 'asOf']),
     )
     .option('--as-of <T>', 'what existed at that time')

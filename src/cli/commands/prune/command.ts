@@ -95,7 +95,7 @@ function planText(plan: PrunePlan, done: Done | undefined): string {
       'Nothing was changed; --apply removes them permanently.',
     done !== undefined &&
       done.segments > 0 &&
-      `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The chain holds: "mailkeep verify" proves it.`,
+      `${counted(done.segments, 'segment')} rewritten, ${bytes(Math.max(0, done.bytesFreed))} freed. The commit chain is intact; "mailkeep verify" checks it.`,
   ]).join('\n');
 }
 

@@ -32,16 +32,16 @@ interface SyncCommand extends Narrowing {
 }
 
 const HELP = `
-Makes one pass: asks the service what is there, fetches what the archive lacks (newest first), and makes it
-searchable. You can interrupt it at any time: what was committed is safe, and the next sync continues there.
+Makes one pass: lists the mail at the service, fetches what is missing (newest first), and indexes it for search.
+You can interrupt it at any time: committed mail is safe, and the next sync continues where this one stopped.
 It ends with a summary that adds up: at the origin = stored + quarantined + …
 
 Without --full it finds all new mail, every change that affects a folder's counts or its newest page, and the
 flags on that page. With --full the mirror is exact afterwards.
 
-When so much is gone at once that it looks like an accident, the brake holds it: no message is marked as
-deleted, and the exit code is 4. The hold ends when a later sync finds the same after brake.confirmAfter, or
-with --accept-endings.
+If too many messages disappear at once, the brake holds the change: no message is marked as deleted, and the
+exit code is 4. The hold ends when a sync after brake.confirmAfter finds them still gone, or with
+--accept-endings.
 
 With --quiet, a pass without problems prints nothing, so that cron sends no mail.
 

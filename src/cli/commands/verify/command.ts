@@ -25,17 +25,17 @@ const MOST_DRILLED = 1_000_000;
 const HELP = `
 Verifies the archive against itself. By default every byte is read: the log with its checksums, hashes and
 chain of commits, every message rebuilt and hashed, and every row of the catalog compared with what the log
-implies. Damage is named with the messages it affects, and exits with code 3. Nothing is changed, and the
+implies. Damage is listed with the messages it affects, and the exit code is 3. Nothing is changed, and the
 command can run during a sync.
 
---quick skips the hashes of attachments and the rebuilding of messages.
+--quick skips hashing large records (attachments) and rebuilding messages.
 --sample verifies some messages, starting with those not verified for longest.
 --checkpoint also proves that nothing was changed or cut off before a signed statement of "mailkeep
 checkpoint". --public-key names the key that must have signed it.
 
 --origin compares the archive with the service: every uid, listed field and flag of every folder, within the
 request budget. For places that were relinked without a download, it fetches and compares the sources. It needs
-a configuration and exclusive use of the archive. Differences exit with code 1, and the next sync examines them.
+a configuration and exclusive use of the archive. Differences exit with code 1; "sync --full" resolves them.
 
 --drill exports some random messages (20 by default) into a temporary folder, reads them back with another
 parser, compares bytes and headers, and removes the folder. --seed selects the same messages again.

@@ -41,7 +41,7 @@ export function verifyReport(
     mode === 'full' && `Rebuilt and hashed ${counted(rebuilt, 'message')}.`,
     catalogText(result.catalog, inLog(findings)),
     tail !== null &&
-      `Behind the last commit are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
+      `After the last commit there are ${bytes(tail.bytes)} of a write that is in progress or was interrupted; they are not part of the archive.`,
     found === 0 && result.catalog === 'unreadable'
       ? 'The log is as it was written.'
       : verdict(found, findings, colours),
