@@ -10,20 +10,18 @@ import type { RunInfo } from './ports.ts';
 
 /** Some passes that were started for one reason, and what they came to together. */
 export class Run {
-  readonly info: RunInfo;
   readonly done: Promise<SyncResult>;
-  /** Receives the events of its passes. */
-  readonly #progress: ProgressListener;
-  readonly #now: () => number;
   readonly #results: SyncResult[] = [];
   readonly #failures: SyncFailure[] = [];
   #open = 0;
   #resolve: (result: SyncResult) => void = () => {};
 
-  constructor(info: RunInfo, now: () => number, progress: ProgressListener = () => {}) {
-    this.info = info;
-    this.#now = now;
-    this.#progress = progress;
+  constructor(
+    readonly info: RunInfo,
+    private readonly now: () => number,
+    /** Receives the events of its passes. */
+    private readonly progress: ProgressListener = () => {},
+  ) {
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -56,12 +54,12 @@ export class Run {
   end(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
-    const merged = mergeResults(this.#results, this.#now() - this.info.startedAt);
+    const merged = mergeResults(this.#results, this.now() - this.info.startedAt);
     this.#resolve({ ...merged, failures: [...this.#failures, ...merged.failures] });
   }
 
   report(event: SyncProgress): void {
-    this.#progress(event);
+    this.progress(event);
   }
 }
 

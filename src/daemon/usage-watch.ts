@@ -54,7 +54,6 @@ const REFUSED: ReadonlySet<string> = new Set([
  * rests on none of it.
  */
 export class UsageWatch {
-  readonly #options: UsageWatchOptions;
   readonly #stopping = new AbortController();
   /** By account and mailbox: what the last listing of this process said. */
   readonly #held = new Map<string, HeldAmounts>();
@@ -64,14 +63,12 @@ export class UsageWatch {
   #looking: Promise<void> = Promise.resolve();
   #cancel: () => void = () => {};
 
-  constructor(options: UsageWatchOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: UsageWatchOptions) {}
 
   /** Checks now, and every minute from now on. */
   look(): void {
     if (this.#stopping.signal.aborted) return;
-    const { after, log } = this.#options;
+    const { after, log } = this.options;
     this.#cancel();
     this.#cancel = after(CHECK_MS, () => this.look());
     this.#looking = this.#looking
@@ -100,7 +97,7 @@ export class UsageWatch {
   }
 
   async #round(): Promise<void> {
-    for (const account of this.#options.accounts()) {
+    for (const account of this.options.accounts()) {
       if (this.#stopping.signal.aborted) return;
       const { mailboxes: selection } = account.settings;
       const wanted = (account.listing?.mailboxes ?? []).filter(({ address }) =>
@@ -111,7 +108,7 @@ export class UsageWatch {
   }
 
   async #account(account: AccountOrigin, mailboxes: readonly OriginMailbox[]): Promise<void> {
-    const { memory, now, log } = this.#options;
+    const { memory, now, log } = this.options;
     const { platform, host } = account;
     const { name } = account.settings;
     if (platform === null) return;
@@ -146,7 +143,7 @@ export class UsageWatch {
   }
 
   #noteSuspended(account: string, said: ReadonlyMap<string, ListedUsage>): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     for (const [mailbox, { suspended }] of said) {
       const key = keyOf(account, mailbox);
       if (suspended === this.#suspended.has(key)) continue;
@@ -166,7 +163,7 @@ export class UsageWatch {
     mailboxes: readonly OriginMailbox[],
     said: ReadonlyMap<string, ListedUsage>,
   ): void {
-    const { lastCompared, checkSooner, log } = this.#options;
+    const { lastCompared, checkSooner, log } = this.options;
     const { name } = settings;
     const compared = (resourceId: string) => lastCompared({ host, mailbox: resourceId });
     const moved: { readonly resourceId: string; readonly at: number }[] = [];

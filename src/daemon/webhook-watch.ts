@@ -41,7 +41,6 @@ const MOST_PENDING = 1_000;
  * on it: the schedule finds mail that no webhook announces.
  */
 export class WebhookWatch {
-  readonly #options: WebhookWatchOptions;
   readonly #stopping = new AbortController();
   /** What was said last, by webhook, and by account where it could not be asked for. */
   readonly #said = new Map<string, string>();
@@ -52,13 +51,11 @@ export class WebhookWatch {
   #looking: Promise<void> = Promise.resolve();
   #cancel: () => void = () => {};
 
-  constructor(options: WebhookWatchOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: WebhookWatchOptions) {}
 
   /** Looks now, and every quarter of an hour from now on. */
   look(): void {
-    const { after, log } = this.#options;
+    const { after, log } = this.options;
     if (this.#stopping.signal.aborted) return;
     this.#cancel();
     this.#cancel = after(EVERY_MS, () => this.look());
@@ -70,7 +67,7 @@ export class WebhookWatch {
   onEvent(event: DaemonEvent): void {
     if (event.event !== 'run-started' || this.#pending.size === 0) return;
     // The run queues its passes first: what is wanted sooner is moved, not made twice.
-    const { accounts, after, log } = this.#options;
+    const { accounts, after, log } = this.options;
     after(0, () => {
       if (this.#stopping.signal.aborted) return;
       try {
@@ -93,7 +90,7 @@ export class WebhookWatch {
   }
 
   async #round(): Promise<void> {
-    const { accounts, stored } = this.#options;
+    const { accounts, stored } = this.options;
     const all = await stored();
     for (const account of accounts()) {
       const { name } = account.settings;
@@ -103,7 +100,7 @@ export class WebhookWatch {
   }
 
   async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
-    const { memory, now, log, observe } = this.#options;
+    const { memory, now, log, observe } = this.options;
     const { signal } = this.#stopping;
     const { name } = account.settings;
     const { platform } = account;
@@ -147,7 +144,7 @@ export class WebhookWatch {
 
   /** Has the mailboxes checked that no pass compared since a delivery, or an attempt at one. */
   #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
-    const { lastCompared, checkSooner, log } = this.#options;
+    const { lastCompared, checkSooner, log } = this.options;
     const { settings, host, listing } = account;
     const { name } = settings;
     const all = [...(this.#pending.get(name) ?? []), ...deliveries];
@@ -180,7 +177,7 @@ export class WebhookWatch {
   }
 
   #report(account: string, { webhook, state, status, failures }: WebhookFinding): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
     const before = this.#said.get(webhook.id);
     this.#change(webhook.id, state, () => {

@@ -26,14 +26,11 @@ export interface CompactionStep {
 
 /** Rewrites the segments that another codec compressed, from the first to the last, one at a time. */
 export class Compaction {
-  readonly #writer: Writer;
   readonly #damaged: MailkeepError[] = [];
   /** Segments before this one are done: newer ones are sealed with the codec of this process. */
   #next = 1;
 
-  constructor(writer: Writer) {
-    this.#writer = writer;
-  }
+  constructor(private readonly writer: Writer) {}
 
   /**
    * Rewrites the next segment, if there is one.
@@ -42,7 +39,7 @@ export class Compaction {
    * @returns every damage met so far, so that who reports it knows that it is still there
    */
   async step(leastFree: number, signal: AbortSignal): Promise<CompactionStep> {
-    const { dataDir: dir, codec, sealer, sources } = this.#writer;
+    const { dataDir: dir, codec, sealer, sources } = this.writer;
     const found = this.#find();
     if (found === undefined || signal.aborted) return this.#stopped(false);
     const free = await freeBytes(dir);
@@ -65,7 +62,7 @@ export class Compaction {
   }
 
   #find(): Compactable | undefined {
-    const { dataDir, codec, log } = this.#writer;
+    const { dataDir, codec, log } = this.writer;
     for (const found of compactableSegments(realFiles, dataDir, codec, this.#next)) {
       if ('bytes' in found) return found;
       this.#damaged.push(found.damage);

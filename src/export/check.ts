@@ -85,7 +85,6 @@ export async function checkExport(options: CheckOptions): Promise<ExportCheck> {
 const MOST_FINDINGS = 10_000;
 
 class Check {
-  readonly #options: CheckOptions;
   readonly #files: ExportFiles;
   readonly #findings: ExportFinding[] = [];
   #found = 0;
@@ -97,8 +96,7 @@ class Check {
   /** The beginning of a hash of each listed path, in hex: paths themselves would be several times as large. */
   readonly #listed = new Set<string>();
 
-  constructor(options: CheckOptions) {
-    this.#options = options;
+  constructor(private readonly options: CheckOptions) {
     this.#files = options.files ?? realExportFiles;
   }
 
@@ -117,7 +115,7 @@ class Check {
   }
 
   async folder(): Promise<void> {
-    const { at } = this.#options;
+    const { at } = this.options;
     const manifest = path.join(at, MANIFEST_NAME);
     const unfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
     if (unfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
@@ -133,7 +131,7 @@ class Check {
   }
 
   async zip(): Promise<void> {
-    const { at } = this.#options;
+    const { at } = this.options;
     let zip: ZipReader | undefined;
     try {
       zip = await ZipReader.open(at);
@@ -167,7 +165,7 @@ class Check {
       readonly file: (file: ManifestFile) => Promise<string | null>;
     },
   ): Promise<void> {
-    const { signal, onProgress } = this.#options;
+    const { signal, onProgress } = this.options;
     try {
       for await (const event of manifestEvents(file, lines)) {
         signal.throwIfAborted();
@@ -248,7 +246,7 @@ class Check {
   }
 
   #absolute(relative: string): string {
-    return relative === '' ? this.#options.at : path.join(this.#options.at, ...relative.split('/'));
+    return relative === '' ? this.options.at : path.join(this.options.at, ...relative.split('/'));
   }
 
   #report(finding: ExportFinding): void {

@@ -105,9 +105,6 @@ function headOf(
 
 /** One pass over the plan. */
 class ExportRun {
-  readonly #options: ExportOptions;
-  readonly #plan: ExportPlan;
-  readonly #writer: FormatWriter;
   readonly #flying = new Set<Promise<void>>();
   #failure: { readonly error: unknown } | undefined;
   #exported = 0;
@@ -116,23 +113,23 @@ class ExportRun {
   readonly #lost = { damaged: 0, purged: 0 };
   readonly #failures: ExportFailure[] = [];
 
-  constructor(options: ExportOptions, plan: ExportPlan, writer: FormatWriter) {
-    this.#options = options;
-    this.#plan = plan;
-    this.#writer = writer;
-  }
+  constructor(
+    private readonly options: ExportOptions,
+    private readonly plan: ExportPlan,
+    private readonly writer: FormatWriter,
+  ) {}
 
   /** False when the signal ended it early. */
   async all(): Promise<boolean> {
-    const { signal, onProgress } = this.#options;
-    const due = this.#plan.due();
+    const { signal, onProgress } = this.options;
+    const due = this.plan.due();
     let done = 0;
     let bytes = 0;
-    for (const { rank, outcome, entry, place } of this.#plan.places()) {
+    for (const { rank, outcome, entry, place } of this.plan.places()) {
       if (signal.aborted || this.#failure !== undefined) break;
-      if (outcome === 'earlier') await this.#writer.keep(rank, entry);
+      if (outcome === 'earlier') await this.writer.keep(rank, entry);
       if (outcome !== 'due' || place === null) continue;
-      while (this.#flying.size >= this.#writer.width) await Promise.race(this.#flying);
+      while (this.#flying.size >= this.writer.width) await Promise.race(this.#flying);
       const flight = this.#put(rank, place).then(
         () => {
           done += 1;
@@ -162,11 +159,11 @@ class ExportRun {
   }
 
   async #put(rank: number, place: PlannedPlace): Promise<void> {
-    const { sources } = this.#options;
+    const { sources } = this.options;
     const { id, size } = place.line;
     try {
-      const written = await this.#writer.put(rank, place, () =>
-        openSource(sources, id, size, this.#writer.provenFirst),
+      const written = await this.writer.put(rank, place, () =>
+        openSource(sources, id, size, this.writer.provenFirst),
       );
       if (written === 'there') this.#there += 1;
       else {
@@ -187,8 +184,8 @@ class ExportRun {
   ): void {
     const { id, mailbox, folder, uid } = line;
     const place = { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
-    this.#plan.failed(rank);
-    this.#plan.addMissing(place);
+    this.plan.failed(rank);
+    this.plan.addMissing(place);
     this.#lost[reason] += 1;
     if (this.#failures.length < MOST_FAILURES) this.#failures.push(place);
   }

@@ -86,10 +86,7 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
 }
 
 class Import {
-  readonly #options: ImportOptions;
-  readonly #key: MailboxKey;
   readonly #committer: Committer;
-  readonly #manifests: Manifests;
   readonly #reader: MailReader;
   /** By folder: the highest uid given, and ids on their way into the catalog. */
   readonly #folders = new Map<string, { uid: number; readonly underWay: Set<MessageId> }>();
@@ -102,10 +99,11 @@ class Import {
   #passedOver = 0;
   readonly #failures: { path: string; reason: string }[] = [];
 
-  constructor(options: ImportOptions, key: MailboxKey, manifests: Manifests) {
-    this.#options = options;
-    this.#key = key;
-    this.#manifests = manifests;
+  constructor(
+    private readonly options: ImportOptions,
+    private readonly key: MailboxKey,
+    private readonly manifests: Manifests,
+  ) {
     this.#reader = new MailReader(options.spoolDir, (at, reason) => this.#failed(at, reason));
     const { log, catalog, now, after } = options;
     const mirror = catalogMirror(catalog);
@@ -113,18 +111,18 @@ class Import {
   }
 
   async run(paths: readonly FilePath[]): Promise<ImportResult> {
-    const { signal, name } = this.#options;
+    const { signal, name } = this.options;
     for (const given of paths) {
-      await this.#manifests.around(given);
+      await this.manifests.around(given);
       for (const file of findMail(given)) {
         if (signal.aborted) break;
         if (file.kind === 'zip') await this.#zip(file.path);
         else if (file.kind === 'unreadable') this.#failed(file.path, file.reason);
-        else await this.#file(file, await this.#manifests.of(file.inExport));
+        else await this.#file(file, await this.manifests.of(file.inExport));
       }
     }
     if (!signal.aborted) {
-      for (const at of this.#manifests.unmet()) {
+      for (const at of this.manifests.unmet()) {
         if (this.#failures.length >= MOST_FAILURES) break;
         this.#failed(at, 'listed-but-missing');
       }
@@ -132,7 +130,7 @@ class Import {
     await this.#committer.flush();
     return {
       mailbox: name,
-      resourceId: this.#key.mailbox,
+      resourceId: this.key.mailbox,
       files: this.#files,
       messages: this.#messages,
       added: this.#added,
@@ -140,7 +138,7 @@ class Import {
       known: this.#known,
       forgotten: this.#forgotten,
       passedOver: this.#passedOver,
-      manifests: this.#manifests.list(),
+      manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
     };
@@ -162,7 +160,7 @@ class Import {
 
   async #zip(at: FilePath): Promise<void> {
     const shown = shownPath(at);
-    const { zip, index } = await this.#manifests.zip(at);
+    const { zip, index } = await this.manifests.zip(at);
     await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) =>
       index.folderOf(listed),
     );
@@ -177,7 +175,7 @@ class Import {
     try {
       for await (const found of messages) {
         await this.#message(folderOf(found), found);
-        if (this.#options.signal.aborted) return;
+        if (this.options.signal.aborted) return;
       }
     } catch (error) {
       const reason = errnoOf(error);
@@ -192,13 +190,13 @@ class Import {
   }
 
   async #message(target: TargetFolder, found: FoundMail): Promise<void> {
-    const { catalog, onProgress } = this.#options;
+    const { catalog, onProgress } = this.options;
     const { id, source, head } = found;
     this.#messages += 1;
     const size = source.kind === 'buffer' ? source.bytes.length : source.size;
     const at = this.#folder(target);
     const docid = catalog.messages.docidOf(id);
-    const folder = catalog.folders.find({ ...this.#key, folder: target.folder });
+    const folder = catalog.folders.find({ ...this.key, folder: target.folder });
     const there =
       at.underWay.has(id) ||
       (docid !== undefined && folder !== undefined && catalog.places.wasIn(folder.id, docid));
@@ -210,7 +208,7 @@ class Import {
       const { received, modified } = found;
       const flags = found.flags(head);
       const listing = listingOf(head, { uid: at.uid, size, received, modified, flags });
-      const place = { ...this.#key, folder: target.folder, generation: 1, uid: at.uid };
+      const place = { ...this.key, folder: target.folder, generation: 1, uid: at.uid };
       await this.#committer.storeSource(place, listing, source, {}, () => {
         at.underWay.delete(id);
         this.#added += 1;
@@ -223,14 +221,14 @@ class Import {
   #folder({ folder, name: ownName, delimiter, specialUse }: TargetFolder) {
     const known = this.#folders.get(folder);
     if (known !== undefined) return known;
-    const { catalog, name } = this.#options;
-    const key: FolderKey = { ...this.#key, folder };
+    const { catalog, name } = this.options;
+    const key: FolderKey = { ...this.key, folder };
     const seen = catalog.folders.find(key);
     if (this.#folders.size === 0) {
       const met = catalog.folders
         .mailboxes()
         .some((box) => box.host === key.host && box.mailbox === key.mailbox);
-      if (!met) this.#committer.addFact({ fact: 'mailbox', ...this.#key, address: name });
+      if (!met) this.#committer.addFact({ fact: 'mailbox', ...this.key, address: name });
     }
     // An earlier import without the manifest did not know the special use.
     if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {

@@ -224,27 +224,21 @@ export class Notifier {
 
 /** One channel: what was reported to it, and what is being sent. */
 class Sender {
-  readonly #channel: Channel;
-  readonly #options: NotifierOptions;
-  readonly #send: (message: NotificationMessage) => Promise<Outcome>;
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
   #sending: Promise<void> | null = null;
 
   constructor(
-    channel: Channel,
-    options: NotifierOptions,
-    send: (message: NotificationMessage) => Promise<Outcome>,
+    private readonly channel: Channel,
+    private readonly options: NotifierOptions,
+    private readonly send: (message: NotificationMessage) => Promise<Outcome>,
   ) {
-    this.#channel = channel;
-    this.#options = options;
-    this.#send = send;
     this.#reported = readReported(options.memory.get(SCOPE, channel));
   }
 
   observe(observations: readonly Observation[]): void {
-    this.#keep(observe(this.#reported, observations, this.#options.now()));
+    this.#keep(observe(this.#reported, observations, this.options.now()));
     this.#next();
   }
 
@@ -255,9 +249,9 @@ class Sender {
 
   /** Signs of life are for what waits for them, and not for a person's command. */
   alive(): void {
-    const now = this.#options.now();
+    const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
-    if (this.#channel !== 'url' || lately || !allWell(this.#reported)) return;
+    if (this.channel !== 'url' || lately || !allWell(this.#reported)) return;
     this.#aliveDue = true;
     this.#next();
   }
@@ -269,12 +263,12 @@ class Sender {
   #keep(reported: Reported): void {
     if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
     this.#reported = reported;
-    this.#options.memory.set(SCOPE, this.#channel, reported);
+    this.options.memory.set(SCOPE, this.channel, reported);
   }
 
   #next(): void {
     if (this.#sending !== null) return;
-    const { now, onError } = this.#options;
+    const { now, onError } = this.options;
     const notice = due(this.#reported, now());
     if (notice === null && !this.#aliveDue) return;
     this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
@@ -286,20 +280,20 @@ class Sender {
   }
 
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
-    const { now, onSent } = this.#options;
-    const message = messageOf(notice, allWell(this.#reported), now(), this.#options);
+    const { now, onSent } = this.options;
+    const message = messageOf(notice, allWell(this.#reported), now(), this.options);
     // Noted before it is sent: a mistake of ours must not send it for ever.
     this.#keep(tried(this.#reported, notice, false, now()));
-    const outcome = await this.#send(message);
+    const outcome = await this.send(message);
     this.#keep(tried(this.#reported, notice, outcome.sent, now()));
-    onSent(this.#channel, message.event, outcome);
+    onSent(this.channel, message.event, outcome);
   }
 
   async #sendAlive(): Promise<void> {
-    const { now, onSent } = this.#options;
+    const { now, onSent } = this.options;
     this.#aliveDue = false;
     this.#aliveAt = now();
-    const message = messageOf(null, true, now(), this.#options);
-    onSent(this.#channel, message.event, await this.#send(message));
+    const message = messageOf(null, true, now(), this.options);
+    onSent(this.channel, message.event, await this.send(message));
   }
 }

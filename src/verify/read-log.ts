@@ -103,8 +103,6 @@ export async function readLog(options: {
 /** Follows the chain from segment to segment. */
 class Reading {
   rawBytes = 0;
-  readonly #dir: string;
-  readonly #listener: LogListener;
   /** Those not met yet. */
   readonly #vouched: Map<VouchedCommit, true>;
   readonly #diverged: VouchedCommit[] = [];
@@ -121,17 +119,19 @@ class Reading {
   #fileBytes = 0;
   #tail: LogTotals['tail'] = null;
 
-  constructor(dir: string, vouched: readonly VouchedCommit[], listener: LogListener) {
-    this.#dir = dir;
-    this.#listener = listener;
+  constructor(
+    private readonly dir: string,
+    vouched: readonly VouchedCommit[],
+    private readonly listener: LogListener,
+  ) {
     this.#vouched = new Map(vouched.filter(({ number }) => number > 0).map((it) => [it, true]));
   }
 
   begin(segment: number): void {
     for (let lost = this.#previous + 1; lost < segment; lost += 1) {
-      const file = segmentPath(this.#dir, { segment: lost, generation: 1 });
+      const file = segmentPath(this.dir, { segment: lost, generation: 1 });
       const place = { file, segment: lost, generation: 1, offset: 0, end: 0 };
-      this.#listener.damage({ ...place, reason: 'segment-missing' });
+      this.listener.damage({ ...place, reason: 'segment-missing' });
       this.#chain = undefined;
     }
     this.#previous = segment;
@@ -145,11 +145,11 @@ class Reading {
       case 'batches': {
         const batches = unpackBatches(report.segment, report.packed);
         for (const { commit } of batches) this.#met(commit);
-        this.#listener.batches(batches);
+        this.listener.batches(batches);
         break;
       }
       case 'damage':
-        this.#listener.damage(report.damage);
+        this.listener.damage(report.damage);
         if (report.damage.reason === 'segment-header') this.#chain = undefined;
         break;
       case 'tail': {
@@ -164,7 +164,7 @@ class Reading {
         this.#end(report);
         break;
       default:
-        this.#listener.message(report);
+        this.listener.message(report);
     }
   }
 
@@ -173,7 +173,7 @@ class Reading {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
       const reports = checker.check({
-        dir: this.#dir,
+        dir: this.dir,
         segment,
         generation,
         last: false,
@@ -188,7 +188,7 @@ class Reading {
     const lastNumber = this.#last?.number ?? 0;
     const report = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
       const other = commit.archiveId !== undefined && commit.archiveId !== this.#archiveId;
-      this.#listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
+      this.listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
     };
     for (const commit of this.#diverged) report(commit, 'diverged');
     for (const commit of this.#vouched.keys()) report(commit, 'ends-early');
@@ -225,9 +225,9 @@ class Reading {
       (expected.number === before.number && expected.hash === before.hash);
     const sameArchive = this.#archiveId === null || this.#archiveId === archiveId;
     if (!follows || !sameArchive) {
-      const file = segmentPath(this.#dir, { segment: this.#segment, generation });
+      const file = segmentPath(this.dir, { segment: this.#segment, generation });
       const place = { file, segment: this.#segment, generation, offset: 0 };
-      this.#listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
+      this.listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
     }
     this.#archiveId ??= archiveId;
     this.#met(before);
