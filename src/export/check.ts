@@ -90,9 +90,7 @@ class Check {
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
-  #messages = 0;
-  #bytes = 0;
-  #lacking = 0;
+  readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
   /** The beginning of a hash of each listed path, in hex: paths themselves would be several times as large. */
   readonly #listed = new Set<string>();
 
@@ -101,13 +99,12 @@ class Check {
   }
 
   result(): ExportCheck {
+    const { format = null, commit = null, asOf = null } = this.#head ?? {};
     return {
-      format: this.#head?.format ?? null,
-      commit: this.#head?.commit ?? null,
-      asOf: this.#head?.asOf ?? null,
-      messages: this.#messages,
-      bytes: this.#bytes,
-      lacking: this.#lacking,
+      format,
+      commit,
+      asOf,
+      ...this.#counts,
       sound: this.#damage === 0,
       found: this.#found,
       findings: this.#findings,
@@ -170,7 +167,7 @@ class Check {
       for await (const event of manifestEvents(file, lines)) {
         signal.throwIfAborted();
         if (event.what === 'head') this.#head = event.head;
-        else if (event.what === 'missing') this.#lacking += 1;
+        else if (event.what === 'missing') this.#counts.lacking += 1;
         else if (event.what === 'file') {
           this.#listed.add(mark(event.file.path));
           const found = await readable(() => hash.file(event.file));
@@ -181,9 +178,9 @@ class Check {
           const { sha256: id, mailbox, folder, uid } = entry;
           const found = await readable(() => hash.entry(entry));
           this.#judge(found, id, { path: entry.path, id, mailbox, folder, uid });
-          this.#messages += 1;
-          this.#bytes += entry.size;
-          onProgress?.({ messages: this.#messages, bytes: this.#bytes });
+          this.#counts.messages += 1;
+          this.#counts.bytes += entry.size;
+          onProgress?.({ messages: this.#counts.messages, bytes: this.#counts.bytes });
         }
       }
     } catch (error) {

@@ -90,13 +90,15 @@ class Import {
   readonly #reader: MailReader;
   /** By folder: the highest uid given, and ids on their way into the catalog. */
   readonly #folders = new Map<string, { uid: number; readonly underWay: Set<MessageId> }>();
-  #files = 0;
-  #messages = 0;
-  #added = 0;
-  #bytes = 0;
-  #known = 0;
-  #forgotten = 0;
-  #passedOver = 0;
+  readonly #counts = {
+    files: 0,
+    messages: 0,
+    added: 0,
+    bytes: 0,
+    known: 0,
+    forgotten: 0,
+    passedOver: 0,
+  };
   readonly #failures: { path: string; reason: string }[] = [];
 
   constructor(
@@ -131,13 +133,7 @@ class Import {
     return {
       mailbox: name,
       resourceId: this.key.mailbox,
-      files: this.#files,
-      messages: this.#messages,
-      added: this.#added,
-      bytes: this.#bytes,
-      known: this.#known,
-      forgotten: this.#forgotten,
-      passedOver: this.#passedOver,
+      ...this.#counts,
       manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
@@ -147,7 +143,7 @@ class Import {
   async #file(file: MailFile | OtherFile, index: ExportIndex | null): Promise<void> {
     if (file.kind === 'other') {
       const ours = file.inExport !== null && index?.isOther(file.inExport.path) === true;
-      if (!ours) this.#passedOver += 1;
+      if (!ours) this.#counts.passedOver += 1;
       return;
     }
     const { folder, delimiter } = file;
@@ -171,7 +167,7 @@ class Import {
     messages: AsyncIterable<F>,
     folderOf: (found: F) => TargetFolder,
   ): Promise<void> {
-    this.#files += 1;
+    this.#counts.files += 1;
     try {
       for await (const found of messages) {
         await this.#message(folderOf(found), found);
@@ -192,7 +188,7 @@ class Import {
   async #message(target: TargetFolder, found: FoundMail): Promise<void> {
     const { catalog, onProgress } = this.options;
     const { id, source, head } = found;
-    this.#messages += 1;
+    this.#counts.messages += 1;
     const size = source.kind === 'buffer' ? source.bytes.length : source.size;
     const at = this.#folder(target);
     const docid = catalog.messages.docidOf(id);
@@ -200,8 +196,8 @@ class Import {
     const there =
       at.underWay.has(id) ||
       (docid !== undefined && folder !== undefined && catalog.places.wasIn(folder.id, docid));
-    if (there) this.#known += 1;
-    else if (catalog.messages.isForgotten(id)) this.#forgotten += 1;
+    if (there) this.#counts.known += 1;
+    else if (catalog.messages.isForgotten(id)) this.#counts.forgotten += 1;
     else {
       at.uid += 1;
       at.underWay.add(id);
@@ -211,11 +207,11 @@ class Import {
       const place = { ...this.key, folder: target.folder, generation: 1, uid: at.uid };
       await this.#committer.storeSource(place, listing, source, {}, () => {
         at.underWay.delete(id);
-        this.#added += 1;
-        this.#bytes += size;
+        this.#counts.added += 1;
+        this.#counts.bytes += size;
       });
     }
-    onProgress?.({ messages: this.#messages, added: this.#added });
+    onProgress?.({ messages: this.#counts.messages, added: this.#counts.added });
   }
 
   #folder({ folder, name: ownName, delimiter, specialUse }: TargetFolder) {
