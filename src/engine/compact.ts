@@ -11,10 +11,9 @@ import {
 } from '../archive/write/compact-segments.ts';
 import type { ArchiveCodec } from '../archive/write/compress-payload.ts';
 import { writing } from '../archive/write/hot-segment.ts';
-import { acquireLock } from '../archive/write/lock.ts';
 import { sealerOnThread } from '../archive/write/sealer.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { refuseNetworkFileSystem } from './archive/archive-folder.ts';
+import { refuseNetworkFileSystem, withLock } from './archive/archive-folder.ts';
 import type { Writer } from './archive/writer.ts';
 import type { EngineContext } from './context.ts';
 
@@ -116,12 +115,7 @@ export async function compactArchive(
   progress: (examined: number, of: number) => void,
 ): Promise<CompactResult> {
   refuseNetworkFileSystem(dir, surroundings.env);
-  const lock = acquireLock(dir);
-  try {
-    return await compactAll(dir, codec, signal, progress);
-  } finally {
-    lock.release();
-  }
+  return withLock(dir, () => compactAll(dir, codec, signal, progress));
 }
 
 async function compactAll(
