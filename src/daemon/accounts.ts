@@ -1,5 +1,4 @@
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import { type Waiting, waitAfter } from './failures.ts';
+import { type AccountFailure, type Waiting, waitAfter } from './failures.ts';
 import type { AccountTrouble, DaemonClock, Observer, RunKind, WatchedMailbox } from './ports.ts';
 
 /** How the last run over all mailboxes of an account went by the clock. */
@@ -64,11 +63,7 @@ export class Accounts {
   }
 
   /** Notes that a pass or survey failed for the account as a whole. */
-  failed(
-    name: string,
-    failure: { readonly code: string; readonly family: ErrorFamily },
-    tokenMark: string | null,
-  ): void {
+  failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
     // Passes that were under way fail after the first one: that is no further try.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;

@@ -135,8 +135,7 @@ export class Daemon {
   }
 
   plan(narrowing: Narrowing, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
-    const { account } = narrowing;
-    const chosen = this.#chosen(account);
+    const chosen = this.#chosen(narrowing.account);
     return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 

@@ -2,17 +2,15 @@ import { hasCode } from '../errors/mailkeep-error.ts';
 import type { Lane } from '../limiter/lanes.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
 import { accountFailure, archiveFailure } from './failures.ts';
-import type { Aim, DaemonClock, Observer, PassRunner, RunKind, WatchedMailbox } from './ports.ts';
+import type { DaemonOptions } from './options.ts';
+import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './run-of-passes.ts';
 import { classOf, decide, mailboxKey, RANKS, SLICE_MS, type Task, type Underway } from './work.ts';
 
 /** How often what is under way is weighed again when nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;
 
-export interface DispatcherOptions {
-  readonly runner: PassRunner;
-  readonly clock: DaemonClock;
-  readonly observer: Observer;
+export interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   /** Whether passes of an account may be started now. */
   readonly isOpen: (account: string) => boolean;
   /** A pass ended, well or with failures of the origin. */

@@ -26,7 +26,7 @@ import type { Wanted } from '../sync/apply/survey.ts';
 import { planSync, type SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
-import type { DaemonClock, PassRequest, PassRunner, Survey, WatchedMailbox } from './ports.ts';
+import type { Aim, DaemonClock, PassRequest, PassRunner, Survey, WatchedMailbox } from './ports.ts';
 
 /** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
@@ -255,14 +255,11 @@ export class Passes implements PassRunner {
   async #sync(
     account: AccountOrigin,
     wanted: Wanted,
-    pass: {
-      readonly signal: AbortSignal;
+    pass: Pick<PassRequest, 'signal' | 'lane' | 'progress'> & {
       readonly meter: Meter;
-      readonly aim: { readonly full: boolean; readonly acceptEndings: boolean };
+      readonly aim: Pick<Aim, 'full' | 'acceptEndings'>;
       readonly rhythm: boolean;
       readonly sweptSince: number | null;
-      readonly lane: PassRequest['lane'];
-      readonly progress: ProgressListener;
     },
   ): Promise<SyncResult> {
     const { writer, clock } = this.options;

@@ -5,6 +5,7 @@ import {
   NOTHING_DONE,
   type SyncFailure,
   type SyncResult,
+  totalsOf,
 } from '../sync/result.ts';
 import type { RunInfo } from './ports.ts';
 
@@ -105,25 +106,19 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
 
 /** What changed adds up; what there is now is what the later one says. */
 function together(before: MailboxResult, after: MailboxResult): MailboxResult {
+  const both = [before, after];
   return {
     ...after,
-    added: before.added + after.added,
-    ended: before.ended + after.ended,
-    flagsChanged: before.flagsChanged + after.flagsChanged,
-    relinked: before.relinked + after.relinked,
-    verified: before.verified + after.verified,
-    corrected: before.corrected + after.corrected,
-    bytes: before.bytes + after.bytes,
+    ...totalsOf(both, 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
+    ...totalsOf(both, 'bytes'),
   };
 }
 
 /** What is known of a pass that was interrupted: messages and bytes that became durable. */
 export function partialResult(
-  mailbox: { readonly address: string },
-  stored: { readonly messages: number; readonly bytes: number },
+  { address }: { readonly address: string },
+  { messages: added, bytes }: { readonly messages: number; readonly bytes: number },
 ): SyncResult {
-  const { messages: added, bytes } = stored;
-  const { address } = mailbox;
   return {
     ...emptyResult(0),
     mailboxes: added === 0 ? [] : [{ ...NOTHING_DONE, address, added, bytes }],

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
+import { parseJson } from '../archive/format/json-shape.ts';
 import { EXIT } from '../errors/exit-codes.ts';
 import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
 import { verifyError } from '../errors/verify.ts';
@@ -147,10 +148,5 @@ function giveWay(pid: number): void {
 
 /** The value of the last line that is JSON; undefined where there is none. */
 function json(output: string): unknown {
-  try {
-    return JSON.parse(output.trim().split('\n').at(-1) ?? '');
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return parseJson(output.trim().split('\n').at(-1) ?? '');
 }

@@ -134,7 +134,7 @@ export async function planPlaces(options: ExportOptions, target: ExportTarget): 
 }
 
 function readPlaces(options: ExportOptions, plan: ExportPlan) {
-  const { catalog, selection, incremental, format } = options;
+  const { catalog, selection, incremental } = options;
   const { query, docids = null, mailbox, folder, deleted, asOf } = selection;
   const isNarrowed = query !== null || docids !== null;
   const moment = asOf === null ? {} : { asOf };
@@ -200,7 +200,6 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
     known,
     quarantined,
     failures,
-    format,
   };
 }
 

@@ -148,8 +148,7 @@ export class MboxWriter implements FormatWriter {
     if (!same) throw exportChanged(whole);
   }
 
-  async #append(mbox: OpenMbox, place: PlannedPlace, source: Source): Promise<InMbox> {
-    const { line } = place;
+  async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
     await this.#write(mbox, Buffer.from(fromLine(line)));
     const offset = mbox.file.size;
     const pieces = source.pieces();

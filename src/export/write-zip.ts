@@ -85,10 +85,7 @@ interface ZipWriterDeps {
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
-/**
- * A moment whose local time is UTC. A zip has local times as well as UTC times, and the same archive must produce
- * the same bytes in every time zone.
- */
+/** A moment whose local time is UTC: a zip has local times too, and its bytes must not depend on the zone. */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
   override getMonth = (): number => this.getUTCMonth();

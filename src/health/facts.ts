@@ -28,7 +28,7 @@ export interface MailboxFacts {
 export interface LimiterFacts {
   /** Host and port, and the label of the token. */
   readonly gate: string;
-  /** Requests a minute; null while no refusal taught any. */
+  /** Requests a minute; null while no refusal taught any: then the configured rate holds. */
   readonly learnedPerMinute: number | null;
   /** Until when the service asked to be left alone; null when it does not. */
   readonly heldUntil: number | null;

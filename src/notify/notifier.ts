@@ -146,6 +146,7 @@ export interface NotifierOptions extends Surroundings {
 }
 
 export type Channel = 'command' | 'url';
+type Send = (message: NotificationMessage) => Promise<Outcome>;
 
 const SCOPE = 'notify';
 const TIMEOUT_MS = 30_000;
@@ -158,27 +159,19 @@ const ALIVE_EVERY_MS = 60_000;
  */
 export class Notifier {
   readonly #stopping = new AbortController();
-  readonly #channels: readonly Sender[];
+  readonly #channels: Sender[] = [];
 
   constructor(options: NotifierOptions) {
     const { command, url, env, timeoutMs = TIMEOUT_MS } = options;
     const { signal } = this.#stopping;
-    this.#channels = [
-      ...(command === null
-        ? []
-        : [
-            new Sender('command', options, (message) =>
-              runCommand(command, message, env, timeoutMs, signal),
-            ),
-          ]),
-      ...(url === null
-        ? []
-        : [
-            new Sender('url', options, (message) =>
-              postMessage(url.reveal(), message, timeoutMs, signal),
-            ),
-          ]),
-    ];
+    const open = (channel: Channel, send: Send) =>
+      this.#channels.push(new Sender(channel, options, send));
+    if (command !== null) {
+      open('command', (message) => runCommand(command, message, env, timeoutMs, signal));
+    }
+    if (url !== null) {
+      open('url', (message) => postMessage(url.reveal(), message, timeoutMs, signal));
+    }
   }
 
   /** Takes note of what a run came to. One that reached an account, with all well, is a sign of life to the address. */
@@ -232,7 +225,7 @@ class Sender {
   constructor(
     private readonly channel: Channel,
     private readonly options: NotifierOptions,
-    private readonly send: (message: NotificationMessage) => Promise<Outcome>,
+    private readonly send: Send,
   ) {
     this.#reported = readReported(options.memory.get(SCOPE, channel));
   }
