@@ -1,5 +1,4 @@
-import type { ErrorFamily } from '../errors/mailkeep-error.ts';
-import { type Waiting, waitAfter } from './failures.ts';
+import { type AccountFailure, type Waiting, waitAfter } from './failures.ts';
 import type { AccountTrouble, DaemonClock, Observer, RunKind, WatchedMailbox } from './ports.ts';
 
 /** How the last run over all mailboxes of an account went by the clock. */
@@ -28,15 +27,12 @@ interface Account {
 /** The accounts of the configuration: which of them wait, and how fresh they are kept. */
 export class Accounts {
   readonly #accounts = new Map<string, Account>();
-  readonly #clock: DaemonClock;
-  readonly #observer: Observer;
-  readonly #random: () => number;
 
-  constructor(clock: DaemonClock, observer: Observer, random: () => number) {
-    this.#clock = clock;
-    this.#observer = observer;
-    this.#random = random;
-  }
+  constructor(
+    private readonly clock: DaemonClock,
+    private readonly observer: Observer,
+    private readonly random: () => number,
+  ) {}
 
   /** Takes over the names of a configuration. What is known of accounts that stay is kept. */
   set(names: readonly string[]): void {
@@ -67,31 +63,27 @@ export class Accounts {
   }
 
   /** Notes that a pass or survey failed for the account as a whole. */
-  failed(
-    name: string,
-    failure: { readonly code: string; readonly family: ErrorFamily },
-    tokenMark: string | null,
-  ): void {
+  failed(name: string, failure: AccountFailure, tokenMark: string | null): void {
     const account = this.#accounts.get(name);
     // Passes that were under way fail after the first one: that is no further try.
     if (account === undefined || (account.waiting !== undefined && !account.probing)) return;
-    account.waiting = waitAfter(failure, account.waiting, this.#clock.now(), this.#random());
+    account.waiting = waitAfter(failure, account.waiting, this.clock.now(), this.random());
     account.tokenMark = tokenMark;
     const { trouble } = account.waiting;
-    this.#observer({ event: 'account-stopped', account: name, trouble });
+    this.observer({ event: 'account-stopped', account: name, trouble });
   }
 
   recovered(name: string): void {
     const account = this.#accounts.get(name);
     if (account?.waiting === undefined) return;
-    const afterMs = Math.max(0, this.#clock.now() - account.waiting.trouble.since);
+    const afterMs = Math.max(0, this.clock.now() - account.waiting.trouble.since);
     account.waiting = undefined;
-    this.#observer({ event: 'account-recovered', account: name, afterMs });
+    this.observer({ event: 'account-recovered', account: name, afterMs });
   }
 
   /** Accounts to retry now: their time has come, or their token has changed. Each is returned once, until `probed`. */
   due(tokenMark: (account: string) => string | null): string[] {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     const names: string[] = [];
     for (const [name, account] of this.#accounts) {
       if (account.waiting === undefined || account.probing) continue;
@@ -111,7 +103,7 @@ export class Accounts {
 
   /** Retries waiting accounts at once: the configuration was reloaded, or the clock cannot be trusted. */
   retryNow(): void {
-    const retryAt = this.#clock.now();
+    const retryAt = this.clock.now();
     for (const account of this.#accounts.values()) {
       if (account.waiting === undefined) continue;
       account.waiting = { tries: 0, trouble: { ...account.waiting.trouble, retryAt } };

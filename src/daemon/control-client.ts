@@ -68,9 +68,7 @@ export async function askSync(
   throw daemonError('daemon-stopped', {});
 }
 
-/**
- * @throws daemon-answer for a line of more than 64 MiB
- */
+/** @throws daemon-answer for a line of more than 64 MiB */
 async function* lines(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
   let pieces: Buffer[] = [];
   let size = 0;

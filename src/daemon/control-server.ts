@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { z } from 'zod';
+import { parseJson } from '../archive/format/json-shape.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 import { onAbort } from '../limiter/on-abort.ts';
@@ -156,15 +157,7 @@ async function body<T>(request: IncomingMessage, shape: z.ZodType<T>): Promise<T
     if (size > MOST_BODY_BYTES) throw new BadRequest();
     pieces.push(piece);
   }
-  const { success, data } = z.safeParse(shape, parsed(Buffer.concat(pieces).toString('utf8')));
+  const { success, data } = z.safeParse(shape, parseJson(Buffer.concat(pieces).toString('utf8')));
   if (!success) throw new BadRequest();
   return data;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new BadRequest();
-  }
 }

@@ -35,7 +35,6 @@ const TIDY_AGAIN_MS = 500;
 
 /** Decides when what is done: by the clock, by hints and by hand. Does nothing itself. */
 export class Daemon {
-  readonly #options: DaemonOptions;
   readonly #dispatcher: Dispatcher;
   readonly #accounts: Accounts;
   readonly #awaited = new AwaitedMessages();
@@ -53,9 +52,8 @@ export class Daemon {
   readonly #turn = new SharedTurn();
   readonly #startedAt: number;
 
-  constructor(options: DaemonOptions) {
+  constructor(private readonly options: DaemonOptions) {
     const { clock, observer, random } = options;
-    this.#options = options;
     this.#timetable = options.timetable;
     this.#timers = new Timers(clock);
     this.#chores = new Chores(this.#stopping.signal, (error) => this.#failed(error));
@@ -137,9 +135,8 @@ export class Daemon {
   }
 
   plan(narrowing: Narrowing, full: boolean, signal: AbortSignal): Promise<SyncPlan> {
-    const { account } = narrowing;
-    const chosen = this.#chosen(account);
-    return this.#options.runner.plan(chosen, narrowing, full, signal);
+    const chosen = this.#chosen(narrowing.account);
+    return this.options.runner.plan(chosen, narrowing, full, signal);
   }
 
   /** Looks at a mailbox at once. Hints that come while one waits are folded together. */
@@ -177,7 +174,7 @@ export class Daemon {
   status(): DaemonStatus {
     return describe({
       startedAt: this.#startedAt,
-      now: this.#options.clock.now(),
+      now: this.options.clock.now(),
       timetable: this.#timetable,
       dispatcher: this.#dispatcher,
       accounts: this.#accounts,
@@ -186,7 +183,7 @@ export class Daemon {
 
   #wake(): void {
     if (this.#stopping.signal.aborted) return;
-    const { clock, runner, begun, chores } = this.#options;
+    const { clock, runner, begun, chores } = this.options;
     this.#cancelWake?.();
     const now = clock.now();
     this.#detectClockJumps(now);
@@ -212,7 +209,7 @@ export class Daemon {
 
   /** After a sleep or a change of the time nothing that was reckoned in it holds. */
   #detectClockJumps(now: number): void {
-    const ms = this.#jumps.look(now, this.#options.clock.monotonic());
+    const ms = this.#jumps.look(now, this.options.clock.monotonic());
     if (ms === null) return;
     this.#report({ event: 'clock-jumped', ms });
     this.#accounts.retryNow();
@@ -276,7 +273,7 @@ export class Daemon {
   }
 
   #ask(account: string, fresh: boolean): Promise<Survey> {
-    const { runner } = this.#options;
+    const { runner } = this.options;
     return this.#turn.share(() => runner.survey(account, fresh, this.#stopping.signal));
   }
 
@@ -284,7 +281,7 @@ export class Daemon {
   #noted(account: string, result: SyncResult): boolean {
     const failure = accountFailure(result);
     if (failure === undefined) return false;
-    this.#accounts.failed(account, failure, this.#options.runner.tokenMark(account));
+    this.#accounts.failed(account, failure, this.options.runner.tokenMark(account));
     this.#dispatcher.fail(account, result);
     // The watch over its token begins.
     this.#wake();
@@ -308,7 +305,7 @@ export class Daemon {
     this.#report({ event: 'pass-finished', kind, mailbox, result });
     this.#noted(mailbox.account, result);
     if (result.mailboxes.some(({ added }) => added > 0)) this.#tidying.note();
-    const { runner } = this.#options;
+    const { runner } = this.options;
     const { againMs, unseen } = this.#awaited.settle(mailbox, (uid) => runner.has(mailbox, uid));
     if (unseen > 0) {
       const { account, resourceId } = mailbox;
@@ -326,7 +323,7 @@ export class Daemon {
   }
 
   #failed(error: unknown): void {
-    const { clock, runner, onFatal } = this.#options;
+    const { clock, runner, onFatal } = this.options;
     if (this.#stopping.signal.aborted) return;
     const paused = this.#diskWaits ? undefined : this.#dispatcher.pause();
     for (const account of this.#accounts.names) {
@@ -376,7 +373,7 @@ export class Daemon {
   }
 
   #openRun(kind: RunKind, account: string | null, progress?: ProgressListener): Run {
-    const { clock } = this.#options;
+    const { clock } = this.options;
     const info: RunInfo = { id: this.#nextRun, kind, account, startedAt: clock.now() };
     this.#nextRun += 1;
     const run = new Run(info, () => clock.now(), progress);
@@ -394,6 +391,6 @@ export class Daemon {
   }
 
   #report(event: DaemonEvent): void {
-    this.#options.observer(event);
+    this.options.observer(event);
   }
 }

@@ -2,17 +2,15 @@ import { hasCode } from '../errors/mailkeep-error.ts';
 import type { Lane } from '../limiter/lanes.ts';
 import type { SyncFailure, SyncResult } from '../sync/result.ts';
 import { accountFailure, archiveFailure } from './failures.ts';
-import type { Aim, DaemonClock, Observer, PassRunner, RunKind, WatchedMailbox } from './ports.ts';
+import type { DaemonOptions } from './options.ts';
+import type { Aim, RunKind, WatchedMailbox } from './ports.ts';
 import { partialResult, type Run } from './run-of-passes.ts';
 import { classOf, decide, mailboxKey, RANKS, SLICE_MS, type Task, type Underway } from './work.ts';
 
 /** How often what is under way is weighed again when nothing else happens. */
 const WEIGH_EVERY_MS = 5_000;
 
-export interface DispatcherOptions {
-  readonly runner: PassRunner;
-  readonly clock: DaemonClock;
-  readonly observer: Observer;
+export interface DispatcherOptions extends Pick<DaemonOptions, 'runner' | 'clock' | 'observer'> {
   /** Whether passes of an account may be started now. */
   readonly isOpen: (account: string) => boolean;
   /** A pass ended, well or with failures of the origin. */
@@ -31,7 +29,6 @@ interface Pass extends Underway {
 
 /** Starts and interrupts passes as `decide` says: the one queue of the daemon. */
 export class Dispatcher {
-  readonly #options: DispatcherOptions;
   #waiting: Task[] = [];
   readonly #underway = new Map<string, Pass>();
   #cancelTimer: (() => void) | undefined;
@@ -39,9 +36,7 @@ export class Dispatcher {
   #paused = 0;
   #closing = false;
 
-  constructor(options: DispatcherOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: DispatcherOptions) {}
 
   /** Queues a pass, or joins one that waits for the same. The run counts it until it is over. */
   add(mailbox: WatchedMailbox, rank: RunKind, aim: Aim, run: Run | undefined): void {
@@ -77,7 +72,7 @@ export class Dispatcher {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     if (this.#paused > 0 || this.#closing) return;
-    const { clock, isOpen, onIdle } = this.#options;
+    const { clock, isOpen, onIdle } = this.options;
     const now = clock.monotonic();
     const underway = [...this.#underway.values()];
     for (const pass of underway) this.#release(pass, now);
@@ -132,7 +127,7 @@ export class Dispatcher {
     readonly kind: RunKind;
     readonly forMs: number;
   }[] {
-    const now = this.#options.clock.monotonic();
+    const now = this.options.clock.monotonic();
     return [...this.#underway.values()].map((pass) => ({
       mailbox: pass.task.mailbox,
       kind: classOf(pass, now),
@@ -162,7 +157,7 @@ export class Dispatcher {
 
   #start(task: Task, monotonic: number): void {
     this.#waiting.splice(this.#waiting.indexOf(task), 1);
-    task.begunAt ??= this.#options.clock.now();
+    task.begunAt ??= this.options.clock.now();
     const controller = new AbortController();
     const pass: Pass = {
       task,
@@ -176,7 +171,7 @@ export class Dispatcher {
   }
 
   async #run(pass: Pass): Promise<void> {
-    const { runner, clock, onPassed, onFailed } = this.#options;
+    const { runner, clock, onPassed, onFailed } = this.options;
     const { task, controller } = pass;
     const kind = task.rank;
     try {
@@ -204,7 +199,7 @@ export class Dispatcher {
       this.#underway.delete(mailboxKey(task.mailbox));
       if (hasCode(error, 'sync.interrupted')) {
         const { rank, mailbox } = task;
-        this.#options.observer({ event: 'pass-preempted', kind: rank, mailbox });
+        this.options.observer({ event: 'pass-preempted', kind: rank, mailbox });
         for (const run of task.runs) run.add(partialResult(mailbox, pass.stored));
         this.#again(pass, rank === 'sweep' ? 'sweep' : 'backlog');
       } else {

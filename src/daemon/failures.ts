@@ -1,4 +1,4 @@
-import { type ErrorFamily, hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 import { failureOfAccount, type SyncFailure, type SyncResult } from '../sync/result.ts';
 import type { AccountTrouble } from './ports.ts';
@@ -14,10 +14,11 @@ export interface Waiting {
   readonly tries: number;
 }
 
+/** What is looked at of a failure to decide how long its account waits. */
+export type AccountFailure = Pick<SyncFailure, 'code' | 'family'>;
+
 /** What ended a pass for the whole account, if something did: such a failure names no mailbox. */
-export function accountFailure(
-  result: SyncResult,
-): { readonly code: string; readonly family: ErrorFamily } | undefined {
+export function accountFailure(result: SyncResult): AccountFailure | undefined {
   return result.failures.find(({ mailbox }) => mailbox === null);
 }
 
@@ -28,7 +29,7 @@ export function accountFailure(
  * @param random from 0 to 1
  */
 export function waitAfter(
-  failure: { readonly code: string; readonly family: ErrorFamily },
+  failure: AccountFailure,
   before: Waiting | undefined,
   now: number,
   random: number,

@@ -1,21 +1,19 @@
 /** Errands that may take hours, one after the other, and ask nothing of the origin. */
 export class Chores {
-  readonly #signal: AbortSignal;
-  readonly #failed: (error: unknown) => void;
   #last: Promise<void> = Promise.resolve();
 
   /** @param signal once aborted, none begins @param failed called with what one throws before that */
-  constructor(signal: AbortSignal, failed: (error: unknown) => void) {
-    this.#signal = signal;
-    this.#failed = failed;
-  }
+  constructor(
+    private readonly signal: AbortSignal,
+    private readonly failed: (error: unknown) => void,
+  ) {}
 
   add(act: (signal: AbortSignal) => Promise<void>): void {
     this.#last = this.#last
-      .then(() => (this.#signal.aborted ? undefined : act(this.#signal)))
+      .then(() => (this.signal.aborted ? undefined : act(this.signal)))
       // What one failed of is no matter of the next.
       .catch((error: unknown) => {
-        if (!this.#signal.aborted) this.#failed(error);
+        if (!this.signal.aborted) this.failed(error);
       });
   }
 
@@ -64,16 +62,15 @@ const TIDY_EVERY_MS = 600_000;
 
 /** When the archive is tidied: whenever there is something to tidy and time for it, one round at a time. */
 export class Tidying {
-  readonly #tidy: () => Promise<boolean>;
-  readonly #monotonic: () => number;
   #untidy = true;
   #underway = false;
   #tidiedAt: number;
 
   /** @param tidy does some of it, and says whether there is more to do */
-  constructor(tidy: () => Promise<boolean>, monotonic: () => number) {
-    this.#tidy = tidy;
-    this.#monotonic = monotonic;
+  constructor(
+    private readonly tidy: () => Promise<boolean>,
+    private readonly monotonic: () => number,
+  ) {
     this.#tidiedAt = monotonic();
   }
 
@@ -83,7 +80,7 @@ export class Tidying {
   }
 
   get isOverdue(): boolean {
-    return this.#monotonic() - this.#tidiedAt > TIDY_EVERY_MS;
+    return this.monotonic() - this.#tidiedAt > TIDY_EVERY_MS;
   }
 
   /** A round, or undefined where there is nothing to tidy or a round is under way. It says whether there is more to do. */
@@ -96,12 +93,12 @@ export class Tidying {
 
   async #round(): Promise<boolean> {
     try {
-      const more = await this.#tidy();
+      const more = await this.tidy();
       if (more) this.#untidy = true;
       return more;
     } finally {
       this.#underway = false;
-      this.#tidiedAt = this.#monotonic();
+      this.#tidiedAt = this.monotonic();
     }
   }
 }

@@ -34,19 +34,18 @@ export interface NotifyingOptions {
 
 /** The daemon's notifications, by the configuration of the moment. */
 export class Notifying {
-  readonly #options: NotifyingOptions;
   /** By account: why its last run failed, which is all that is known while it waits. */
   readonly #why = new Map<string, Failure>();
   /** By mailbox: when the quota that was observed last was said. */
   readonly #quotaAt = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
-  #settings: Settings['notify'];
   #notifier: Notifier;
   #closed = false;
 
-  constructor(settings: Settings['notify'], options: NotifyingOptions) {
-    this.#options = options;
-    this.#settings = settings;
+  constructor(
+    private settings: Settings['notify'],
+    private readonly options: NotifyingOptions,
+  ) {
     this.#notifier = this.#open(settings);
     this.#timer = setInterval(() => {
       this.#observeDamage();
@@ -74,7 +73,7 @@ export class Notifying {
 
   /** Only what the service has said since the last look: it is asked once a day or so. */
   #observeQuotas(): void {
-    const { quotas, warnPercent } = this.#options;
+    const { quotas, warnPercent } = this.options;
     const fresh = quotas().filter(
       (known) => this.#quotaAt.get(mailboxKey(known)) !== known.quota.at,
     );
@@ -87,7 +86,7 @@ export class Notifying {
    * are made by other processes as well: the archive's state has what they found.
    */
   #observeDamage(): Failure | null {
-    const damage = recalledVerification(this.#options.memory)?.damage ?? null;
+    const damage = recalledVerification(this.options.memory)?.damage ?? null;
     if (damage === null) {
       this.#notifier.settle(VERIFICATION, DAMAGED);
       return null;
@@ -121,9 +120,9 @@ export class Notifying {
     // The threshold may be another, and so may the channels.
     this.#quotaAt.clear();
     const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
-    if (isDeepStrictEqual(shown(settings), shown(this.#settings))) return;
+    if (isDeepStrictEqual(shown(settings), shown(this.settings))) return;
     await this.#notifier.close();
-    this.#settings = settings;
+    this.settings = settings;
     this.#notifier = this.#open(settings);
   }
 
@@ -134,7 +133,7 @@ export class Notifying {
   }
 
   #open(settings: Settings['notify']): Notifier {
-    const { memory, env, now, log, metrics } = this.#options;
+    const { memory, env, now, log, metrics } = this.options;
     return new Notifier({
       ...settings,
       memory,

@@ -26,7 +26,7 @@ import type { Wanted } from '../sync/apply/survey.ts';
 import { planSync, type SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import { emptyResult, failureOfAccount, type SyncResult } from '../sync/result.ts';
-import type { DaemonClock, PassRequest, PassRunner, Survey, WatchedMailbox } from './ports.ts';
+import type { Aim, DaemonClock, PassRequest, PassRunner, Survey, WatchedMailbox } from './ports.ts';
 
 /** What a pass by the clock takes from earlier ones: 55 minutes, so that with the wait for the next it is the hour. */
 const RHYTHM = { mailboxesMs: 3_300_000, folderMs: 3_300_000 };
@@ -51,7 +51,6 @@ export interface PassesOptions {
 
 /** Makes the daemon's passes: one archive and one index, side by side, over all accounts. */
 export class Passes implements PassRunner {
-  readonly #options: PassesOptions;
   readonly #mirror: Mirror;
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
@@ -62,9 +61,8 @@ export class Passes implements PassRunner {
   #settings: Settings;
   #origins: AccountOrigins;
 
-  constructor(options: PassesOptions) {
+  constructor(private readonly options: PassesOptions) {
     const { writer, clock } = options;
-    this.#options = options;
     this.#mirror = catalogMirror(writer.catalog);
     this.#extractor = openExtractorPool();
     this.#indexer = createIndexer({
@@ -117,15 +115,15 @@ export class Passes implements PassRunner {
     const { settings } = account;
     const before = account.listing;
     if (fresh) account.listing = undefined;
-    const startedAt = this.#options.clock.now();
+    const startedAt = this.options.clock.now();
     const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
     try {
       const meter = new Meter();
       const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
-        const origin = this.#origins.recent(account, () => undefined, this.#options.clock.now);
+        const origin = this.#origins.recent(account, () => undefined, this.options.clock.now);
         const listed = await origin.mailboxes(signal);
         if (account.listing !== before) {
-          const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
+          const noting = { memory: this.options.writer.state, mirror: this.#mirror, origin };
           const whole = { mailboxes: true, folders: true };
           noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
         }
@@ -165,7 +163,7 @@ export class Passes implements PassRunner {
       return emptyResult(0);
     }
     const { folders } = account.settings;
-    const startedAt = this.#options.clock.now();
+    const startedAt = this.options.clock.now();
     const wanted = {
       mailboxes: { include: [mailbox.address], exclude: [] },
       folders: aim.folders.length === 0 ? folders : { ...folders, only: aim.folders },
@@ -192,7 +190,7 @@ export class Passes implements PassRunner {
   /** A failure that ended a pass for its account as a whole, as a result. Throws any other. */
   #failed(account: string, error: unknown, startedAt: number): SyncResult {
     if (!concernsOneAccount(error)) throw error;
-    const result = emptyResult(this.#options.clock.now() - startedAt);
+    const result = emptyResult(this.options.clock.now() - startedAt);
     return { ...result, failures: [failureOfAccount(account, error)] };
   }
 
@@ -211,10 +209,10 @@ export class Passes implements PassRunner {
       accounts: accounts.map((account) => ({
         name: account.settings.name,
         wanted: wanted(account.settings),
-        origin: this.#origins.recent(account, () => undefined, this.#options.clock.now),
+        origin: this.#origins.recent(account, () => undefined, this.options.clock.now),
       })),
       mirror: this.#mirror,
-      memory: this.#options.writer.state,
+      memory: this.options.writer.state,
       requestsPerMinute: this.#settings.rateLimit.requestsPerMinute,
       full,
       signal,
@@ -232,7 +230,7 @@ export class Passes implements PassRunner {
   }
 
   async tidy(signal: AbortSignal): Promise<boolean> {
-    const { writer, clock, onSealed } = this.#options;
+    const { writer, clock, onSealed } = this.options;
     const now = (): number => clock.now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
     // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
@@ -257,17 +255,14 @@ export class Passes implements PassRunner {
   async #sync(
     account: AccountOrigin,
     wanted: Wanted,
-    pass: {
-      readonly signal: AbortSignal;
+    pass: Pick<PassRequest, 'signal' | 'lane' | 'progress'> & {
       readonly meter: Meter;
-      readonly aim: { readonly full: boolean; readonly acceptEndings: boolean };
+      readonly aim: Pick<Aim, 'full' | 'acceptEndings'>;
       readonly rhythm: boolean;
       readonly sweptSince: number | null;
-      readonly lane: PassRequest['lane'];
-      readonly progress: ProgressListener;
     },
   ): Promise<SyncResult> {
-    const { writer, clock } = this.#options;
+    const { writer, clock } = this.options;
     const { meter, aim, sweptSince, lane, progress, signal } = pass;
     let onCommitted: (() => void) | undefined;
     try {
@@ -305,7 +300,7 @@ export class Passes implements PassRunner {
   }
 
   #open(settings: Settings): AccountOrigins {
-    const { writer, env, clock, onRequest, onWait } = this.#options;
+    const { writer, env, clock, onRequest, onWait } = this.options;
     return new AccountOrigins({
       accounts: settings.accounts,
       rateLimit: settings.rateLimit,

@@ -1,5 +1,6 @@
 import type { Narrowing } from '../engine/pass/selection.ts';
 import type { Lane } from '../limiter/lanes.ts';
+import type { OriginMailbox } from '../sync/apply/ports.ts';
 import type { SyncPlan } from '../sync/plan-sync.ts';
 import type { ProgressListener } from '../sync/progress.ts';
 import type { SyncResult } from '../sync/result.ts';
@@ -15,11 +16,9 @@ export interface DaemonClock {
 }
 
 /** A mailbox that an account of the configuration wants. */
-export interface WatchedMailbox {
+export interface WatchedMailbox extends OriginMailbox {
   readonly account: string;
   readonly host: string;
-  readonly resourceId: string;
-  readonly address: string;
 }
 
 /** What a pass over a mailbox is to do beyond looking for what is new. Empty `folders` means all that are wanted. */

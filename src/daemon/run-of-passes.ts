@@ -5,25 +5,24 @@ import {
   NOTHING_DONE,
   type SyncFailure,
   type SyncResult,
+  totalsOf,
 } from '../sync/result.ts';
 import type { RunInfo } from './ports.ts';
 
 /** Some passes that were started for one reason, and what they came to together. */
 export class Run {
-  readonly info: RunInfo;
   readonly done: Promise<SyncResult>;
-  /** Receives the events of its passes. */
-  readonly #progress: ProgressListener;
-  readonly #now: () => number;
   readonly #results: SyncResult[] = [];
   readonly #failures: SyncFailure[] = [];
   #open = 0;
   #resolve: (result: SyncResult) => void = () => {};
 
-  constructor(info: RunInfo, now: () => number, progress: ProgressListener = () => {}) {
-    this.info = info;
-    this.#now = now;
-    this.#progress = progress;
+  constructor(
+    readonly info: RunInfo,
+    private readonly now: () => number,
+    /** Receives the events of its passes. */
+    private readonly progress: ProgressListener = () => {},
+  ) {
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
     });
@@ -56,12 +55,12 @@ export class Run {
   end(): void {
     this.#open -= 1;
     if (this.#open > 0) return;
-    const merged = mergeResults(this.#results, this.#now() - this.info.startedAt);
+    const merged = mergeResults(this.#results, this.now() - this.info.startedAt);
     this.#resolve({ ...merged, failures: [...this.#failures, ...merged.failures] });
   }
 
   report(event: SyncProgress): void {
-    this.#progress(event);
+    this.progress(event);
   }
 }
 
@@ -107,25 +106,19 @@ export function mergeResults(results: readonly SyncResult[], durationMs: number)
 
 /** What changed adds up; what there is now is what the later one says. */
 function together(before: MailboxResult, after: MailboxResult): MailboxResult {
+  const both = [before, after];
   return {
     ...after,
-    added: before.added + after.added,
-    ended: before.ended + after.ended,
-    flagsChanged: before.flagsChanged + after.flagsChanged,
-    relinked: before.relinked + after.relinked,
-    verified: before.verified + after.verified,
-    corrected: before.corrected + after.corrected,
-    bytes: before.bytes + after.bytes,
+    ...totalsOf(both, 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
+    ...totalsOf(both, 'bytes'),
   };
 }
 
 /** What is known of a pass that was interrupted: messages and bytes that became durable. */
 export function partialResult(
-  mailbox: { readonly address: string },
-  stored: { readonly messages: number; readonly bytes: number },
+  { address }: { readonly address: string },
+  { messages: added, bytes }: { readonly messages: number; readonly bytes: number },
 ): SyncResult {
-  const { messages: added, bytes } = stored;
-  const { address } = mailbox;
   return {
     ...emptyResult(0),
     mailboxes: added === 0 ? [] : [{ ...NOTHING_DONE, address, added, bytes }],

@@ -7,6 +7,9 @@ import type { SyncResult } from '../sync/result.ts';
 /** Shapes of the events of a pass, as read from the control socket: answers there are not trusted. */
 const count = z.number();
 const name = z.string();
+/** Fields that are all counts. */
+const counts = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(names.map((field) => [field, count])) as Record<Name, typeof count>;
 
 export const errorFamily: z.ZodType<ErrorFamily> = z.enum(ERROR_FAMILIES);
 
@@ -16,13 +19,8 @@ export const errorFacts: z.ZodType<Facts> = z.record(
 );
 
 const forecast = z.object({
-  mailboxes: count,
-  folders: count,
-  messages: count,
-  bytes: count,
-  requests: count,
-  requestsPerMinute: count,
-  hours: count,
+  ...counts('mailboxes', 'folders', 'messages', 'bytes'),
+  ...counts('requests', 'requestsPerMinute', 'hours'),
 });
 
 export const syncProgress: z.ZodType<SyncProgress> = z.discriminatedUnion('event', [
@@ -54,18 +52,10 @@ export const syncProgress: z.ZodType<SyncProgress> = z.discriminatedUnion('event
 
 const mailboxResult = z.object({
   address: name,
-  folders: count,
-  added: count,
-  ended: count,
-  flagsChanged: count,
-  relinked: count,
-  verified: count,
-  corrected: count,
-  quarantined: count,
-  held: count,
+  ...counts('folders', 'added', 'ended', 'flagsChanged', 'relinked', 'verified', 'corrected'),
+  ...counts('quarantined', 'held'),
   heldUntil: name.nullable(),
-  bytes: count,
-  compared: count,
+  ...counts('bytes', 'compared'),
   comparison: z.enum(['all', 'some', 'none']),
 });
 
@@ -82,12 +72,7 @@ const failure = z.object({
 const certificate = z.object({
   mailbox: name,
   folder: name,
-  originTotal: count,
-  stored: count,
-  assumed: count,
-  quarantined: count,
-  held: count,
-  forgotten: count,
+  ...counts('originTotal', 'stored', 'assumed', 'quarantined', 'held', 'forgotten'),
   complete: z.boolean(),
 });
 

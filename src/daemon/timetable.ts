@@ -72,15 +72,12 @@ export class ClockJumps {
 
 /** Calls that are to come, and can all be taken back. */
 export class Timers {
-  readonly #clock: Pick<DaemonClock, 'after'>;
   readonly #cancels = new Set<() => void>();
 
-  constructor(clock: Pick<DaemonClock, 'after'>) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Pick<DaemonClock, 'after'>) {}
 
   after(ms: number, act: () => void): void {
-    const cancel = this.#clock.after(ms, () => {
+    const cancel = this.clock.after(ms, () => {
       this.#cancels.delete(cancel);
       act();
     });
@@ -121,12 +118,14 @@ const SET_BACK_MS = 60_000;
  */
 export class Timetable {
   readonly #rows = new Map<Scheduled, Row>();
-  readonly #jitter: () => number;
   #seenAt: number;
 
   /** @param jitter milliseconds to be late by, drawn again for each time */
-  constructor(entries: readonly Entry[], jitter: () => number, now: number) {
-    this.#jitter = jitter;
+  constructor(
+    entries: readonly Entry[],
+    private readonly jitter: () => number,
+    now: number,
+  ) {
     this.#seenAt = now;
     for (const { name, times, lastAt, atStart } of entries) {
       // A time in the future comes from a clock that was set back meanwhile.
@@ -177,6 +176,6 @@ export class Timetable {
   #next(times: CronTimes, after: number, now: number): number | null {
     const next = times.next(after);
     // What was missed is made up for at once: it is late enough.
-    return next === null || next <= now ? next : next + this.#jitter();
+    return next === null || next <= now ? next : next + this.jitter();
   }
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { constants, setPriority } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
+import { parseJson } from '../archive/format/json-shape.ts';
 import { EXIT } from '../errors/exit-codes.ts';
 import { errnoOf, type MailkeepError } from '../errors/mailkeep-error.ts';
 import { verifyError } from '../errors/verify.ts';
@@ -53,16 +54,13 @@ const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWOR
  * meanwhile. That process remembers what it found.
  */
 export class ScheduledVerification {
-  readonly #options: ScheduledVerificationOptions;
   #underway = false;
 
-  constructor(options: ScheduledVerificationOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: ScheduledVerificationOptions) {}
 
   /** One verification, unless the last one is not over. What it finds is logged and reported, and never thrown. */
   run = async (signal: AbortSignal): Promise<void> => {
-    const { log, now, onRun } = this.#options;
+    const { log, now, onRun } = this.options;
     if (this.#underway) {
       log.say('warn', 'the previous verification is still running; this one is skipped');
       return;
@@ -90,7 +88,7 @@ export class ScheduledVerification {
     shape: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
     finished: string,
   ): Promise<MailkeepError | null> {
-    const { log } = this.#options;
+    const { log } = this.options;
     const { code, stdout, stderr } = await this.#child(signal, args);
     if (signal.aborted) return null;
     const result = shape.safeParse(json(stdout)).data;
@@ -110,7 +108,7 @@ export class ScheduledVerification {
   }
 
   async #child(signal: AbortSignal, args: readonly string[]) {
-    const { program, dataDir, env } = this.#options;
+    const { program, dataDir, env } = this.options;
     const [command = '', ...before] = program;
     const child = spawn(command, [...before, 'verify', ...args, '--json', '--data', dataDir], {
       cwd: '/',
@@ -150,10 +148,5 @@ function giveWay(pid: number): void {
 
 /** The value of the last line that is JSON; undefined where there is none. */
 function json(output: string): unknown {
-  try {
-    return JSON.parse(output.trim().split('\n').at(-1) ?? '');
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+  return parseJson(output.trim().split('\n').at(-1) ?? '');
 }

@@ -172,8 +172,6 @@ export async function drill(options: DrillOptions): Promise<Drilled> {
 }
 
 class Drill {
-  readonly #options: DrillOptions;
-  readonly #ids: ReadonlySet<MessageId>;
   /** Not met in any export so far. */
   readonly #unmet: Set<MessageId>;
   readonly #findings: DrillFinding[] = [];
@@ -181,9 +179,10 @@ class Drill {
   #files = 0;
   #bytes = 0;
 
-  constructor(options: DrillOptions, ids: ReadonlySet<MessageId>) {
-    this.#options = options;
-    this.#ids = ids;
+  constructor(
+    private readonly options: DrillOptions,
+    private readonly ids: ReadonlySet<MessageId>,
+  ) {
     this.#unmet = new Set(ids);
   }
 
@@ -198,8 +197,8 @@ class Drill {
   }
 
   async exportTo(to: string, deleted: boolean): Promise<void> {
-    const { catalog, sources, signal } = this.#options;
-    const docids = [...this.#ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
+    const { catalog, sources, signal } = this.options;
+    const docids = [...this.ids].flatMap((id) => catalog.messages.docidOf(id) ?? []);
     const { failures } = await runExport({
       to,
       format: 'eml',
@@ -253,7 +252,7 @@ class Drill {
 
   async #stored(id: MessageId): Promise<ReadBack | undefined> {
     try {
-      return await read(this.#options.sources.streamMessage(id));
+      return await read(this.options.sources.streamMessage(id));
     } catch (error) {
       if (error instanceof MailkeepError) return undefined;
       throw error;

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../archive/format/layout.ts';
@@ -72,8 +72,5 @@ function isOwnFolder(folder: string): boolean {
 
 /** 8 hex digits: the same for as long as the process runs, and the same for all where the system does not say. */
 function startMark(pid: number): string {
-  return createHash('sha256')
-    .update(startOf(pid) ?? '')
-    .digest('hex')
-    .slice(0, 8);
+  return hash('sha256', startOf(pid) ?? '').slice(0, 8);
 }

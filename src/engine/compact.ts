@@ -11,10 +11,9 @@ import {
   isDamage,
 } from '../archive/write/compact-segments.ts';
 import { writing } from '../archive/write/hot-segment.ts';
-import { acquireLock } from '../archive/write/lock.ts';
 import { sealerOnThread } from '../archive/write/sealer.ts';
 import type { MailkeepError } from '../errors/mailkeep-error.ts';
-import { refuseNetworkFileSystem } from './archive/archive-folder.ts';
+import { refuseNetworkFileSystem, withLock } from './archive/archive-folder.ts';
 import type { Writer } from './archive/writer.ts';
 import type { EngineContext } from './context.ts';
 
@@ -26,14 +25,11 @@ export interface CompactionStep {
 
 /** Rewrites the segments that another codec compressed, from the first to the last, one at a time. */
 export class Compaction {
-  readonly #writer: Writer;
   readonly #damaged: MailkeepError[] = [];
   /** Segments before this one are done: newer ones are sealed with the codec of this process. */
   #next = 1;
 
-  constructor(writer: Writer) {
-    this.#writer = writer;
-  }
+  constructor(private readonly writer: Writer) {}
 
   /**
    * Rewrites the next segment, if there is one.
@@ -42,7 +38,7 @@ export class Compaction {
    * @returns every damage met so far, so that who reports it knows that it is still there
    */
   async step(leastFree: number, signal: AbortSignal): Promise<CompactionStep> {
-    const { dataDir: dir, codec, sealer, sources } = this.#writer;
+    const { dataDir: dir, codec, sealer, sources } = this.writer;
     const found = this.#find();
     if (found === undefined || signal.aborted) return this.#stopped(false);
     const free = await freeBytes(dir);
@@ -65,7 +61,7 @@ export class Compaction {
   }
 
   #find(): Compactable | undefined {
-    const { dataDir, codec, log } = this.#writer;
+    const { dataDir, codec, log } = this.writer;
     for (const found of compactableSegments(realFiles, dataDir, codec, this.#next)) {
       if ('bytes' in found) return found;
       this.#damaged.push(found.damage);
@@ -119,12 +115,7 @@ export async function compactArchive(
   progress: (examined: number, of: number) => void,
 ): Promise<CompactResult> {
   refuseNetworkFileSystem(dir, surroundings.env);
-  const lock = acquireLock(dir);
-  try {
-    return await compactAll(dir, codec, signal, progress);
-  } finally {
-    lock.release();
-  }
+  return withLock(dir, () => compactAll(dir, codec, signal, progress));
 }
 
 async function compactAll(

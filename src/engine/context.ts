@@ -34,6 +34,9 @@ export type EngineEvent =
 /** What could not be written to the state. */
 export type Remembered = 'result' | 'damage' | 'sample' | 'segments';
 
+/** What finding the configuration and the archive takes. */
+export type LocatingContext = Pick<EngineContext, 'globals' | 'surroundings' | 'report'>;
+
 /** What the engine works with: nothing of the process is reached in other ways. */
 export interface EngineContext {
   /** The configuration file and the archive that the user named, if any. */

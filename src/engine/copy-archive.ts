@@ -3,7 +3,7 @@ import path from 'node:path';
 import { realFiles } from '../archive/files/real-files.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../archive/format/layout.ts';
 import { isUnused } from '../archive/read/format-file.ts';
-import { acquireLock, holderPath } from '../archive/write/lock.ts';
+import { holderPath } from '../archive/write/lock.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { type Copied, copyLog } from '../copy/copy-log.ts';
 import { isWithin, makeFoldersDurably } from '../disk/make-folders.ts';
@@ -13,6 +13,7 @@ import { usageError } from '../errors/usage.ts';
 import type { FoldProgress } from '../indexer/fold-log.ts';
 import type { IndexingProgress } from '../indexer/indexer.ts';
 import { dropAsides } from '../retention/carry-out.ts';
+import { withLock } from './archive/archive-folder.ts';
 import { removeCatalogs, updateCatalog } from './archive/catalog-of-copy.ts';
 import { rebuild } from './rebuild.ts';
 
@@ -52,8 +53,7 @@ export async function copyArchive(
   if (lstatSync(log, { throwIfNoEntry: false })?.isSymbolicLink() === true) {
     throw copyError('copy-linked', { file: log });
   }
-  const lock = acquireLock(to);
-  try {
+  return withLock(to, async () => {
     let forgotten = false;
     const copied = await copyLog({
       from,
@@ -68,9 +68,7 @@ export async function copyArchive(
     if (!order.rebuild) return { ...copied, catalog: await catalogThere(to, forgotten, signal) };
     await rebuild({ dir: to, signal, onFold, onIndex });
     return { ...copied, catalog: 'rebuilt' };
-  } finally {
-    lock.release();
-  }
+  });
 }
 
 /** What a copy that was killed in its first moments leaves, and what a file system puts into every disk. */

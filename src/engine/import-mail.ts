@@ -1,4 +1,4 @@
-import { type ImportResult, runImport } from '../import/run-import.ts';
+import { type ImportOptions, type ImportResult, runImport } from '../import/run-import.ts';
 import { createIndexer, type IndexingProgress } from '../indexer/indexer.ts';
 import { systemClock } from '../limiter/clock.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
@@ -6,12 +6,8 @@ import { openWriter } from './archive/writer.ts';
 import type { EngineContext } from './context.ts';
 import { tidy } from './pass/tidy.ts';
 
-export interface ImportOrder {
+export interface ImportOrder extends Pick<ImportOptions, 'paths' | 'name'> {
   readonly dataDir: string;
-  /** Files and folders; absolute. */
-  readonly paths: readonly string[];
-  /** What the mailbox is called. */
-  readonly name: string;
   readonly onRead: (progress: { readonly messages: number; readonly added: number }) => void;
   readonly onIndex: (progress: IndexingProgress) => void;
 }

@@ -1,7 +1,6 @@
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { realFiles } from '../archive/files/real-files.ts';
-import { acquireLock } from '../archive/write/lock.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { RetentionSettings } from '../config/settings.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
@@ -19,6 +18,7 @@ import { surveyPurge } from '../retention/survey.ts';
 import { parseQuery } from '../search/parse.ts';
 import { type StateFile, scrubState } from '../state/state-file.ts';
 import { listedMailboxes } from '../sync/apply/memory/listed-mailboxes.ts';
+import { withLock } from './archive/archive-folder.ts';
 import type { Writer } from './archive/writer.ts';
 import type { EngineContext } from './context.ts';
 import { rebuild } from './rebuild.ts';
@@ -118,11 +118,10 @@ function heldByQueries(
  * @throws purge-interrupted, disk-full and its like: the same command continues
  */
 export async function finishPurge(
-  context: EngineContext,
+  { signal, report }: EngineContext,
   writer: Writer,
 ): Promise<(Compacted & { readonly closed: boolean }) | undefined> {
   const { dataDir } = writer;
-  const { signal, report } = context;
   const work = await decidedPurge(realFiles, dataDir);
   if (work === undefined) return undefined;
   report({ event: 'purging', messages: work.messages.length });
@@ -132,16 +131,13 @@ export async function finishPurge(
     return { ...compacted, closed: false };
   }
   await writer.close();
-  const lock = acquireLock(dataDir);
-  try {
+  await withLock(dataDir, async () => {
     await dropAsides(realFiles, dataDir);
     report({ event: 'rebuilding-catalog', because: 'purge' });
     await rebuildClean(dataDir, signal);
     scrubState(dataDir);
     await endPurge(realFiles, dataDir);
-  } finally {
-    lock.release();
-  }
+  });
   return { ...compacted, closed: true };
 }
 

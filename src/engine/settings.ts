@@ -3,18 +3,14 @@ import { loadConfig } from '../config/load.ts';
 import { configPlaces, locateConfig } from '../config/locate.ts';
 import type { Settings } from '../config/settings.ts';
 import { configError } from '../errors/config.ts';
-import type { EngineContext } from './context.ts';
+import type { LocatingContext } from './context.ts';
 
 /**
  * Returns the configuration in force, with the archive that the user named instead of its dataDir. Reports warnings.
  *
  * @throws config-not-found and the other errors of the configuration
  */
-export function settingsOf({
-  globals,
-  surroundings,
-  report,
-}: Pick<EngineContext, 'globals' | 'surroundings' | 'report'>): Settings {
+export function settingsOf({ globals, surroundings, report }: LocatingContext): Settings {
   const file = locateConfig(globals.config, surroundings);
   if (file === undefined) {
     throw configError('config-not-found', { searched: configPlaces(surroundings) });

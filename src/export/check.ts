@@ -85,31 +85,26 @@ export async function checkExport(options: CheckOptions): Promise<ExportCheck> {
 const MOST_FINDINGS = 10_000;
 
 class Check {
-  readonly #options: CheckOptions;
   readonly #files: ExportFiles;
   readonly #findings: ExportFinding[] = [];
   #found = 0;
   #damage = 0;
   #head: ManifestHead | null = null;
-  #messages = 0;
-  #bytes = 0;
-  #lacking = 0;
+  readonly #counts = { messages: 0, bytes: 0, lacking: 0 };
   /** The beginning of a hash of each listed path, in hex: paths themselves would be several times as large. */
   readonly #listed = new Set<string>();
 
-  constructor(options: CheckOptions) {
-    this.#options = options;
+  constructor(private readonly options: CheckOptions) {
     this.#files = options.files ?? realExportFiles;
   }
 
   result(): ExportCheck {
+    const { format = null, commit = null, asOf = null } = this.#head ?? {};
     return {
-      format: this.#head?.format ?? null,
-      commit: this.#head?.commit ?? null,
-      asOf: this.#head?.asOf ?? null,
-      messages: this.#messages,
-      bytes: this.#bytes,
-      lacking: this.#lacking,
+      format,
+      commit,
+      asOf,
+      ...this.#counts,
       sound: this.#damage === 0,
       found: this.#found,
       findings: this.#findings,
@@ -117,7 +112,7 @@ class Check {
   }
 
   async folder(): Promise<void> {
-    const { at } = this.#options;
+    const { at } = this.options;
     const manifest = path.join(at, MANIFEST_NAME);
     const unfinished = this.#files.kindOf(path.join(at, UNFINISHED_NAME)) === 'file';
     if (unfinished) this.#report({ kind: 'unfinished', path: UNFINISHED_NAME });
@@ -133,7 +128,7 @@ class Check {
   }
 
   async zip(): Promise<void> {
-    const { at } = this.#options;
+    const { at } = this.options;
     let zip: ZipReader | undefined;
     try {
       zip = await ZipReader.open(at);
@@ -167,12 +162,12 @@ class Check {
       readonly file: (file: ManifestFile) => Promise<string | null>;
     },
   ): Promise<void> {
-    const { signal, onProgress } = this.#options;
+    const { signal, onProgress } = this.options;
     try {
       for await (const event of manifestEvents(file, lines)) {
         signal.throwIfAborted();
         if (event.what === 'head') this.#head = event.head;
-        else if (event.what === 'missing') this.#lacking += 1;
+        else if (event.what === 'missing') this.#counts.lacking += 1;
         else if (event.what === 'file') {
           this.#listed.add(mark(event.file.path));
           const found = await readable(() => hash.file(event.file));
@@ -183,9 +178,9 @@ class Check {
           const { sha256: id, mailbox, folder, uid } = entry;
           const found = await readable(() => hash.entry(entry));
           this.#judge(found, id, { path: entry.path, id, mailbox, folder, uid });
-          this.#messages += 1;
-          this.#bytes += entry.size;
-          onProgress?.({ messages: this.#messages, bytes: this.#bytes });
+          this.#counts.messages += 1;
+          this.#counts.bytes += entry.size;
+          onProgress?.({ messages: this.#counts.messages, bytes: this.#counts.bytes });
         }
       }
     } catch (error) {
@@ -248,7 +243,7 @@ class Check {
   }
 
   #absolute(relative: string): string {
-    return relative === '' ? this.#options.at : path.join(this.#options.at, ...relative.split('/'));
+    return relative === '' ? this.options.at : path.join(this.options.at, ...relative.split('/'));
   }
 
   #report(finding: ExportFinding): void {

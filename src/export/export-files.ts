@@ -93,19 +93,16 @@ const BUFFERED_BYTES = 1024 * 1024;
 export class NewFile {
   /** Bytes so far. */
   size = 0;
-  readonly #files: ExportFiles;
-  readonly #temporary: string;
-  readonly #file: LogFile;
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
   #written = 0;
   #closed = false;
 
-  private constructor(files: ExportFiles, temporary: string, file: LogFile) {
-    this.#files = files;
-    this.#temporary = temporary;
-    this.#file = file;
-  }
+  private constructor(
+    private readonly files: ExportFiles,
+    private readonly temporary: string,
+    private readonly file: LogFile,
+  ) {}
 
   static async create(files: ExportFiles, temporary: string): Promise<NewFile> {
     return new NewFile(files, temporary, await createOrReplace(files, temporary));
@@ -125,20 +122,20 @@ export class NewFile {
    */
   async finish(final: string, modified?: number): Promise<void> {
     await this.#flush();
-    if (modified !== undefined) await this.#files.setModified(this.#temporary, modified);
-    await this.#file.datasync();
+    if (modified !== undefined) await this.files.setModified(this.temporary, modified);
+    await this.file.datasync();
     this.#close();
-    await this.#files.rename(this.#temporary, final);
+    await this.files.rename(this.temporary, final);
   }
 
   /** Gives up: nothing stays. */
   async discard(): Promise<void> {
     this.#close();
-    await this.#files.remove(this.#temporary);
+    await this.files.remove(this.temporary);
   }
 
   #close(): void {
-    if (!this.#closed) this.#file.close();
+    if (!this.#closed) this.file.close();
     this.#closed = true;
   }
 
@@ -148,7 +145,7 @@ export class NewFile {
     const bytes = this.#pending.length === 1 ? only : Buffer.concat(this.#pending);
     this.#pending = [];
     this.#pendingBytes = 0;
-    await writeAll(this.#file, bytes, this.#written);
+    await writeAll(this.file, bytes, this.#written);
     this.#written += bytes.length;
   }
 }

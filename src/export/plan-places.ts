@@ -27,14 +27,11 @@ const MAILDIR_BYTES = 200;
  * it assigns the same paths in every export, whatever is exported.
  */
 export class FolderPaths {
-  readonly #format: 'nested' | 'maildir';
   readonly #mailboxes = new NameSpace();
   readonly #inside = new Map<string, NameSpace>();
 
   /** @param format `nested`: folders within folders where `/` parts them; `maildir`: Maildir++ */
-  constructor(format: 'nested' | 'maildir') {
-    this.#format = format;
-  }
+  constructor(private readonly format: 'nested' | 'maildir') {}
 
   /** Path of the folder, parted by `/`; for a Maildir's INBOX that of the Maildir itself. */
   of(folder: NamedFolder): string {
@@ -42,7 +39,7 @@ export class FolderPaths {
       `${folder.host} ${folder.mailbox}`,
       componentName(folder.address),
     );
-    if (this.#format === 'maildir') {
+    if (this.format === 'maildir') {
       const name = maildirName(folder);
       return name === '' ? mailbox : `${mailbox}/${this.#within(mailbox, originOf(folder), name)}`;
     }
@@ -137,7 +134,7 @@ export async function planPlaces(options: ExportOptions, target: ExportTarget): 
 }
 
 function readPlaces(options: ExportOptions, plan: ExportPlan) {
-  const { catalog, selection, incremental, format } = options;
+  const { catalog, selection, incremental } = options;
   const { query, docids = null, mailbox, folder, deleted, asOf } = selection;
   const isNarrowed = query !== null || docids !== null;
   const moment = asOf === null ? {} : { asOf };
@@ -203,7 +200,6 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
     known,
     quarantined,
     failures,
-    format,
   };
 }
 

@@ -34,52 +34,52 @@ interface Row {
   readonly docid: number;
 }
 
+/** Opens a temporary database that SQLite keeps private and removes with the process. */
+export function scratchDatabase(schema: string): Database.Database {
+  const db = new Database('');
+  db.pragma('journal_mode = OFF');
+  db.pragma('synchronous = OFF');
+  db.exec(schema);
+  return db;
+}
+
 /**
  * What an export consists of, in a temporary database that SQLite keeps private and removes with the process: so
  * neither a mailbox nor an earlier manifest of any size has to fit into memory.
  */
 export class ExportPlan {
-  readonly #db = new Database('');
-  readonly #add;
-  readonly #known;
-  readonly #addFile;
-  readonly #addMissing;
-  readonly #settle;
-
-  constructor() {
-    this.#db.pragma('journal_mode = OFF');
-    this.#db.pragma('synchronous = OFF');
-    this.#db.exec(`
-      CREATE TABLE places (
-        key TEXT PRIMARY KEY, folder TEXT NOT NULL, docid INTEGER NOT NULL, generation INTEGER NOT NULL,
-        uid INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, outcome TEXT NOT NULL,
-        place TEXT, entry TEXT NOT NULL
-      ) WITHOUT ROWID;
-      CREATE TABLE files (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID;
-      CREATE TABLE missing (key TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID;
-      CREATE TABLE found (docid INTEGER PRIMARY KEY);
-      CREATE TABLE queue (rank INTEGER PRIMARY KEY, key TEXT NOT NULL);
-      BEGIN`);
-    this.#add = this.#db.prepare<unknown[]>(
-      `INSERT INTO places (key, folder, docid, generation, uid, path, before, outcome, place, entry)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (key) DO UPDATE SET docid = excluded.docid, path = excluded.path,
-         before = CASE WHEN excluded.path = path THEN NULL ELSE path END,
-         outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
-    );
-    this.#known = this.#db.prepare<[string], { path: string }>(
-      'SELECT path FROM places WHERE key = ?',
-    );
-    this.#addFile = this.#db.prepare<unknown[]>(
-      'INSERT OR REPLACE INTO files (path, sha256, size) VALUES (?, ?, ?)',
-    );
-    this.#addMissing = this.#db.prepare<unknown[]>(
-      'INSERT OR REPLACE INTO missing (key, item) VALUES (?, ?)',
-    );
-    this.#settle = this.#db.prepare<unknown[]>(
-      'UPDATE places SET outcome = ?, entry = ? WHERE key = (SELECT key FROM queue WHERE rank = ?)',
-    );
-  }
+  readonly #db = scratchDatabase(`
+    CREATE TABLE places (
+      key TEXT PRIMARY KEY, folder TEXT NOT NULL, docid INTEGER NOT NULL, generation INTEGER NOT NULL,
+      uid INTEGER NOT NULL, path TEXT NOT NULL, before TEXT, outcome TEXT NOT NULL,
+      place TEXT, entry TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE files (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, size INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE missing (key TEXT PRIMARY KEY, item TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE found (docid INTEGER PRIMARY KEY);
+    CREATE TABLE queue (rank INTEGER PRIMARY KEY, key TEXT NOT NULL);
+    BEGIN`);
+  readonly #add = this.#db.prepare<unknown[]>(
+    `INSERT INTO places (key, folder, docid, generation, uid, path, before, outcome, place, entry)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (key) DO UPDATE SET docid = excluded.docid, path = excluded.path,
+       before = CASE WHEN excluded.path = path THEN NULL ELSE path END,
+       outcome = excluded.outcome, place = excluded.place, entry = excluded.entry`,
+  );
+  readonly #addFile = this.#db.prepare<unknown[]>(
+    'INSERT OR REPLACE INTO files (path, sha256, size) VALUES (?, ?, ?)',
+  );
+  readonly #addMissing = this.#db.prepare<unknown[]>(
+    'INSERT OR REPLACE INTO missing (key, item) VALUES (?, ?)',
+  );
+  readonly #settle = this.#db.prepare<unknown[]>(
+    'UPDATE places SET outcome = ?, entry = ? WHERE key = (SELECT key FROM queue WHERE rank = ?)',
+  );
+  readonly #isKnown = this.#asking('SELECT 1 FROM places WHERE key = ?');
+  readonly #isFound = this.#asking('SELECT 1 FROM found WHERE docid = ?');
+  readonly #hasDue = this.#asking(
+    "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1",
+  );
 
   /** Only messages with these docids are meant. */
   narrow(docids: Iterable<number>): void {
@@ -88,10 +88,7 @@ export class ExportPlan {
   }
 
   isFound(docid: number): boolean {
-    return (
-      this.#db.prepare<[number], unknown>('SELECT 1 FROM found WHERE docid = ?').get(docid) !==
-      undefined
-    );
+    return this.#isFound(docid);
   }
 
   /** Something an earlier export has. */
@@ -131,7 +128,7 @@ export class ExportPlan {
 
   /** True when an earlier export has this place. */
   has(place: Omit<PlannedPlace, 'before' | 'path'>): boolean {
-    return this.#known.get(keyOfPlanned(place)) !== undefined;
+    return this.#isKnown(keyOfPlanned(place));
   }
 
   add(place: Omit<PlannedPlace, 'before'>): void {
@@ -233,13 +230,7 @@ export class ExportPlan {
 
   /** True when something is to be written into this group: see `groupOf`. */
   hasDue(group: string): boolean {
-    return (
-      this.#db
-        .prepare<[string], unknown>(
-          "SELECT 1 FROM places WHERE folder = ? AND outcome = 'due' LIMIT 1",
-        )
-        .get(group) !== undefined
-    );
+    return this.#hasDue(group);
   }
 
   *missing(): Generator<MissingPlace> {
@@ -251,6 +242,12 @@ export class ExportPlan {
 
   close(): void {
     this.#db.close();
+  }
+
+  /** Returns whether a query has any row, as a function of the query's parameter. */
+  #asking(query: string): (parameter: string | number) => boolean {
+    const statement = this.#db.prepare<[string | number], unknown>(query);
+    return (parameter) => statement.get(parameter) !== undefined;
   }
 
   *#rows(): Generator<Row> {

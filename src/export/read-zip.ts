@@ -7,13 +7,10 @@ export class ZipUnreadable extends Error {}
 
 /** Entries of a zip by name, read one after the other; only their places are held. */
 export class ZipReader {
-  readonly #zip: ZipFile;
-  readonly #entries: ReadonlyMap<string, Entry>;
-
-  private constructor(zip: ZipFile, entries: ReadonlyMap<string, Entry>) {
-    this.#zip = zip;
-    this.#entries = entries;
-  }
+  private constructor(
+    private readonly zip: ZipFile,
+    private readonly entries: ReadonlyMap<string, Entry>,
+  ) {}
 
   /** @throws ZipUnreadable; the system's error where the file cannot be read */
   static async open(file: string): Promise<ZipReader> {
@@ -26,23 +23,23 @@ export class ZipReader {
   }
 
   names(): IterableIterator<string> {
-    return this.#entries.keys();
+    return this.entries.keys();
   }
 
   get hasManifest(): boolean {
-    return this.#entries.has(MANIFEST_NAME);
+    return this.entries.has(MANIFEST_NAME);
   }
 
   /** Bytes of an entry as the zip lists them; reading one that has others fails. */
   sizeOf(name: string): number | undefined {
-    return this.#entries.get(name)?.uncompressedSize;
+    return this.entries.get(name)?.uncompressedSize;
   }
 
   /** The bytes of an entry, or undefined where there is none of that name. @throws ZipUnreadable */
   async pieces(name: string): Promise<AsyncGenerator<Buffer, void, undefined> | undefined> {
-    const entry = this.#entries.get(name);
+    const entry = this.entries.get(name);
     if (entry === undefined) return undefined;
-    const stream = await reading(() => this.#zip.openReadStreamPromise(entry));
+    const stream = await reading(() => this.zip.openReadStreamPromise(entry));
     return (async function* () {
       try {
         for await (const piece of stream) yield piece;
@@ -73,7 +70,7 @@ export class ZipReader {
   }
 
   close(): void {
-    this.#zip.close();
+    this.zip.close();
   }
 }
 

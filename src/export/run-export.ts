@@ -30,7 +30,7 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
     const run = new ExportRun(options, plan, writer);
     try {
       const finished = await run.all();
-      if (finished) checkAllCounted(planned, run.counts(), plan);
+      if (finished) checkAllCounted(planned, run.counts, plan);
       if (finished) await target.finish(writer, plan, headOf(options, planned));
       else await target.discard(writer);
     } catch (error) {
@@ -39,21 +39,21 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
       throw error;
     }
     const { commit, asOf, places, skipped, kept, quarantined } = planned;
-    const counts = run.counts();
+    const { exported, there, bytes, damaged, purged } = run.counts;
     return {
       to: options.to,
       format: options.format,
       commit,
       asOf,
       places,
-      exported: counts.exported,
-      bytes: counts.bytes,
-      skipped: skipped + counts.there,
+      exported,
+      bytes,
+      skipped: skipped + there,
       kept,
       quarantined,
-      damaged: counts.damaged,
-      purged: counts.purged,
-      failures: [...planned.failures, ...counts.failures].slice(0, MOST_FAILURES),
+      damaged,
+      purged,
+      failures: [...planned.failures, ...run.failures].slice(0, MOST_FAILURES),
       manifest: target.manifest,
       interrupted: options.signal.aborted,
     };
@@ -62,13 +62,10 @@ export async function runExport(options: ExportOptions): Promise<ExportResult> {
   }
 }
 
-/**
- * Every place of the selection has to be accounted for, by what was counted and by what the plan has, before a manifest
- * says that this is all.
- */
+/** Accounts for every place, by what was counted and by what the plan has, before a manifest says that this is all. */
 function checkAllCounted(
   { places, skipped, kept, quarantined }: Omit<Planned, 'plan'>,
-  { exported, there, damaged, purged }: ReturnType<ExportRun['counts']>,
+  { exported, there, damaged, purged }: ExportRun['counts'],
   plan: ExportPlan,
 ): void {
   const counted = exported + there + skipped + damaged + purged + quarantined;
@@ -105,34 +102,28 @@ function headOf(
 
 /** One pass over the plan. */
 class ExportRun {
-  readonly #options: ExportOptions;
-  readonly #plan: ExportPlan;
-  readonly #writer: FormatWriter;
   readonly #flying = new Set<Promise<void>>();
   #failure: { readonly error: unknown } | undefined;
-  #exported = 0;
-  #there = 0;
-  #bytes = 0;
-  readonly #lost = { damaged: 0, purged: 0 };
-  readonly #failures: ExportFailure[] = [];
+  readonly counts = { exported: 0, there: 0, bytes: 0, damaged: 0, purged: 0 };
+  readonly failures: ExportFailure[] = [];
 
-  constructor(options: ExportOptions, plan: ExportPlan, writer: FormatWriter) {
-    this.#options = options;
-    this.#plan = plan;
-    this.#writer = writer;
-  }
+  constructor(
+    private readonly options: ExportOptions,
+    private readonly plan: ExportPlan,
+    private readonly writer: FormatWriter,
+  ) {}
 
   /** False when the signal ended it early. */
   async all(): Promise<boolean> {
-    const { signal, onProgress } = this.#options;
-    const due = this.#plan.due();
+    const { signal, onProgress } = this.options;
+    const due = this.plan.due();
     let done = 0;
     let bytes = 0;
-    for (const { rank, outcome, entry, place } of this.#plan.places()) {
+    for (const { rank, outcome, entry, place } of this.plan.places()) {
       if (signal.aborted || this.#failure !== undefined) break;
-      if (outcome === 'earlier') await this.#writer.keep(rank, entry);
+      if (outcome === 'earlier') await this.writer.keep(rank, entry);
       if (outcome !== 'due' || place === null) continue;
-      while (this.#flying.size >= this.#writer.width) await Promise.race(this.#flying);
+      while (this.#flying.size >= this.writer.width) await Promise.race(this.#flying);
       const flight = this.#put(rank, place).then(
         () => {
           done += 1;
@@ -151,27 +142,17 @@ class ExportRun {
     return !signal.aborted;
   }
 
-  counts() {
-    return {
-      exported: this.#exported,
-      there: this.#there,
-      bytes: this.#bytes,
-      failures: this.#failures,
-      ...this.#lost,
-    };
-  }
-
   async #put(rank: number, place: PlannedPlace): Promise<void> {
-    const { sources } = this.#options;
+    const { sources } = this.options;
     const { id, size } = place.line;
     try {
-      const written = await this.#writer.put(rank, place, () =>
-        openSource(sources, id, size, this.#writer.provenFirst),
+      const written = await this.writer.put(rank, place, () =>
+        openSource(sources, id, size, this.writer.provenFirst),
       );
-      if (written === 'there') this.#there += 1;
+      if (written === 'there') this.counts.there += 1;
       else {
-        this.#exported += 1;
-        this.#bytes += size;
+        this.counts.exported += 1;
+        this.counts.bytes += size;
       }
     } catch (error) {
       const reason = lossOf(error);
@@ -187,10 +168,10 @@ class ExportRun {
   ): void {
     const { id, mailbox, folder, uid } = line;
     const place = { id, mailbox, folder, ...namesakeOf({ namesake }), generation, uid, reason };
-    this.#plan.failed(rank);
-    this.#plan.addMissing(place);
-    this.#lost[reason] += 1;
-    if (this.#failures.length < MOST_FAILURES) this.#failures.push(place);
+    this.plan.failed(rank);
+    this.plan.addMissing(place);
+    this.counts[reason] += 1;
+    if (this.failures.length < MOST_FAILURES) this.failures.push(place);
   }
 }
 

@@ -21,11 +21,10 @@ export interface Sidecar extends Omit<ManifestEntry, 'path' | 'sha256' | 'inMbox
 
 /** @param history all that happened to the message; what is later than `asOf` (a commit) is left out */
 export function sidecarOf(
-  entry: ManifestEntry,
+  { path: _path, sha256: id, inMbox: _inMbox, ...place }: ManifestEntry,
   history: readonly HistoryLine[],
   asOf: number | null,
 ): Sidecar {
-  const { path: _path, sha256: id, inMbox: _inMbox, ...place } = entry;
   const known = history.filter(({ commit }) => asOf === null || commit <= asOf);
   return {
     id,

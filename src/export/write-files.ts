@@ -26,21 +26,18 @@ interface FileWriterDeps {
 export class FileWriter implements FormatWriter {
   readonly width = WIDTH;
   readonly provenFirst = false;
-  readonly #deps: FileWriterDeps;
   readonly #prepared = new Map<string, Promise<void>>();
 
-  constructor(deps: FileWriterDeps) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: FileWriterDeps) {}
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
-    const { folder, plan } = this.#deps;
+    const { folder, plan } = this.deps;
     await this.#prepare(place.path.split('/').slice(0, -1).join('/'));
     const there = await this.#isThere(place);
     if (!there) {
       const source = await open();
       const { date } = place.line;
-      const temporaryIn = this.#deps.temporaryIn?.(place.path);
+      const temporaryIn = this.deps.temporaryIn?.(place.path);
       await folder.put(
         place.path,
         async (file) => {
@@ -62,11 +59,11 @@ export class FileWriter implements FormatWriter {
   }
 
   async finish(): Promise<void> {
-    await this.#deps.folder.sync();
+    await this.deps.folder.sync();
   }
 
   async discard(): Promise<void> {
-    await this.#deps.folder.sync();
+    await this.deps.folder.sync();
   }
 
   /** Once a folder; everybody who writes there waits for it. */
@@ -79,7 +76,7 @@ export class FileWriter implements FormatWriter {
   }
 
   async #prepareFolder(path: string): Promise<void> {
-    const { folder, prepare, resumed, temporaryIn } = this.#deps;
+    const { folder, prepare, resumed, temporaryIn } = this.deps;
     await writing(folder.absolute(path), async () => {
       folder.makeFolder(path);
       prepare?.(path);
@@ -91,7 +88,7 @@ export class FileWriter implements FormatWriter {
 
   /** True when the file has its name and its bytes already; one under the name of an earlier export is renamed. */
   async #isThere({ path, before, line }: PlannedPlace): Promise<boolean> {
-    const { folder, plan } = this.#deps;
+    const { folder, plan } = this.deps;
     const { files } = folder;
     const whole = (relative: string): boolean => {
       const absolute = folder.absolute(relative);
@@ -109,7 +106,7 @@ export class FileWriter implements FormatWriter {
   }
 
   async #putSidecar(place: PlannedPlace): Promise<void> {
-    const { folder, plan, sidecar } = this.#deps;
+    const { folder, plan, sidecar } = this.deps;
     const entry = entryOf(place);
     const text = sidecar(entry);
     if (text === null) return;

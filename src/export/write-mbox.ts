@@ -85,18 +85,15 @@ interface OpenMbox {
 export class MboxWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
-  readonly #deps: MboxWriterDeps;
   #open: OpenMbox | undefined;
 
-  constructor(deps: MboxWriterDeps) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: MboxWriterDeps) {}
 
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const source = await open();
     const mbox = await this.#mbox(place.path);
-    const { plan } = this.#deps;
-    const inMbox = await writing(this.#deps.folder.absolute(place.path), () =>
+    const { plan } = this.deps;
+    const inMbox = await writing(this.deps.folder.absolute(place.path), () =>
       this.#append(mbox, place, source),
     );
     plan.done(rank, place, inMbox);
@@ -105,27 +102,27 @@ export class MboxWriter implements FormatWriter {
 
   /** The bytes of earlier messages stay where they are in an mbox that grows; a rewritten one has none of them. */
   async keep(rank: number, entry: ManifestEntry): Promise<void> {
-    const { plan, incremental } = this.#deps;
+    const { plan, incremental } = this.deps;
     if (!plan.hasDue(entry.path) && this.#open?.relative !== entry.path) return;
     if (!incremental) plan.failed(rank);
   }
 
   async finish(): Promise<void> {
     await this.#close();
-    await this.#deps.folder.sync();
+    await this.deps.folder.sync();
   }
 
   async discard(): Promise<void> {
     const mbox = this.#open;
     this.#open = undefined;
     await mbox?.file.discard();
-    await this.#deps.folder.sync();
+    await this.deps.folder.sync();
   }
 
   async #mbox(relative: string): Promise<OpenMbox> {
     if (this.#open?.relative === relative) return this.#open;
     await this.#close();
-    const { folder, resumed } = this.#deps;
+    const { folder, resumed } = this.deps;
     const parent = relative.split('/').slice(0, -1).join('/');
     return await writing(folder.absolute(relative), async () => {
       folder.makeFolder(parent);
@@ -139,7 +136,7 @@ export class MboxWriter implements FormatWriter {
 
   /** The mbox of the earlier export, as long as its manifest says: what a killed run added is written again. */
   async #copyEarlier(mbox: OpenMbox): Promise<void> {
-    const { folder, plan, incremental } = this.#deps;
+    const { folder, plan, incremental } = this.deps;
     const earlier = incremental ? plan.file(mbox.relative) : undefined;
     if (earlier === undefined) return;
     const whole = folder.absolute(mbox.relative);
@@ -151,13 +148,12 @@ export class MboxWriter implements FormatWriter {
     if (!same) throw exportChanged(whole);
   }
 
-  async #append(mbox: OpenMbox, place: PlannedPlace, source: Source): Promise<InMbox> {
-    const { line } = place;
+  async #append(mbox: OpenMbox, { line }: PlannedPlace, source: Source): Promise<InMbox> {
     await this.#write(mbox, Buffer.from(fromLine(line)));
     const offset = mbox.file.size;
     const pieces = source.pieces();
     let added = 0;
-    if (this.#deps.statusHeaders) {
+    if (this.deps.statusHeaders) {
       const lineEnd = await lineEndOf(source);
       const headers = Buffer.from(statusHeaders(line.flags, lineEnd));
       added = headers.length;
@@ -179,7 +175,7 @@ export class MboxWriter implements FormatWriter {
   async #close(): Promise<void> {
     const mbox = this.#open;
     if (mbox === undefined) return;
-    const { folder, plan } = this.#deps;
+    const { folder, plan } = this.deps;
     const { relative, file, hash } = mbox;
     const final = folder.absolute(relative);
     await writing(final, () => file.finish(path.normalize(final)));

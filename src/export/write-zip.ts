@@ -85,10 +85,7 @@ interface ZipWriterDeps {
 const EARLIEST = Date.UTC(1980, 0, 2);
 const LATEST = Date.UTC(2107, 11, 30);
 
-/**
- * A moment whose local time is UTC. A zip has local times as well as UTC times, and the same archive must produce
- * the same bytes in every time zone.
- */
+/** A moment whose local time is UTC: a zip has local times too, and its bytes must not depend on the zone. */
 class UtcDate extends Date {
   override getFullYear = (): number => this.getUTCFullYear();
   override getMonth = (): number => this.getUTCMonth();
@@ -102,15 +99,13 @@ class UtcDate extends Date {
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
   readonly provenFirst = true;
-  readonly #deps: ZipWriterDeps;
   readonly #zip = new LongZip();
   readonly #written: Promise<void>;
   #failure: { readonly error: unknown } | undefined;
   /** Callers that wait for a turn or for the end: a failure is passed to each. */
   readonly #waiting = new Set<(error: unknown) => void>();
 
-  constructor(deps: ZipWriterDeps) {
-    this.#deps = deps;
+  constructor(private readonly deps: ZipWriterDeps) {
     this.#zip.on('error', (error) => this.#fail(error));
     this.#zip.outputStream.on('error', (error) => this.#fail(error));
     this.#written = this.#drain();
@@ -120,13 +115,13 @@ export class ZipWriter implements FormatWriter {
   async put(rank: number, place: PlannedPlace, open: () => Promise<Source>) {
     const source = await open();
     await this.#add(place.path, place.line.date, place.line.size, source.pieces());
-    this.#deps.plan.done(rank, place);
+    this.deps.plan.done(rank, place);
     await this.#addSidecar(entryOf(place));
     return 'written' as const;
   }
 
   async keep(_rank: number, entry: ManifestEntry): Promise<void> {
-    const source = await this.#deps.earlier(entry);
+    const source = await this.deps.earlier(entry);
     await this.#add(entry.path, entry.date, entry.size, source.pieces());
     await this.#addSidecar(entry);
   }
@@ -148,11 +143,11 @@ export class ZipWriter implements FormatWriter {
     // The file is closed only when nothing is being written to it any more.
     if (this.#zip.outputStream instanceof Readable) this.#zip.outputStream.destroy();
     await this.#written.catch(() => {});
-    await this.#deps.file.discard();
+    await this.deps.file.discard();
   }
 
   async #addSidecar(entry: ManifestEntry): Promise<void> {
-    const text = this.#deps.sidecar(entry);
+    const text = this.deps.sidecar(entry);
     if (text === null) return;
     const bytes = Buffer.from(text);
     await this.#add(sidecarPath(entry.path), entry.date, bytes.length, [bytes]);
@@ -203,7 +198,7 @@ export class ZipWriter implements FormatWriter {
   }
 
   async #drain(): Promise<void> {
-    const { file, final } = this.#deps;
+    const { file, final } = this.deps;
     for await (const chunk of this.#zip.outputStream) {
       await writing(final, () => file.write(Buffer.from(chunk)));
     }

@@ -28,7 +28,7 @@ export interface MailboxFacts {
 export interface LimiterFacts {
   /** Host and port, and the label of the token. */
   readonly gate: string;
-  /** Requests a minute; null while no refusal taught any. */
+  /** Requests a minute; null while no refusal taught any: then the configured rate holds. */
   readonly learnedPerMinute: number | null;
   /** Until when the service asked to be left alone; null when it does not. */
   readonly heldUntil: number | null;
@@ -75,23 +75,20 @@ export function isWatched(mailbox: Watching): boolean {
 
 /** Asks for something at most once in a while: what monitoring asks for must not cost more than the work. */
 export class Remembered<T> {
-  readonly #everyMs: number;
-  readonly #now: () => number;
-  readonly #ask: () => T;
   #known: { readonly at: number; readonly value: T } | undefined;
 
-  constructor(everyMs: number, now: () => number, ask: () => T) {
-    this.#everyMs = everyMs;
-    this.#now = now;
-    this.#ask = ask;
-  }
+  constructor(
+    private readonly everyMs: number,
+    private readonly now: () => number,
+    private readonly ask: () => T,
+  ) {}
 
   get(): T {
-    const at = this.#now();
+    const at = this.now();
     const age = this.#known === undefined ? Number.POSITIVE_INFINITY : at - this.#known.at;
     // A clock that was set back must not keep what is old.
-    if (this.#known === undefined || age >= this.#everyMs || age < 0) {
-      this.#known = { at, value: this.#ask() };
+    if (this.#known === undefined || age >= this.everyMs || age < 0) {
+      this.#known = { at, value: this.ask() };
     }
     return this.#known.value;
   }

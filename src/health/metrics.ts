@@ -31,60 +31,51 @@ const REQUEST_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 export class Metrics {
   readonly #registry = new Registry();
   readonly #addresses = new Registry();
-  readonly #requests: Counter;
-  readonly #requestSeconds: Histogram;
-  readonly #runs: Counter;
-  readonly #runSeconds: Histogram;
-  readonly #lastRun: Gauge;
-  readonly #failures: Counter;
-  readonly #added: Counter;
-  readonly #ended: Counter;
-  readonly #bytes: Counter;
-  readonly #deliveries: Counter;
-  readonly #notifications: Counter;
+  readonly #requests = this.#counter('requests_total', 'Requests to the service', [
+    'account',
+    'surface',
+    'operation',
+    'status',
+  ]);
+  readonly #requestSeconds = new Histogram({
+    name: 'mailkeep_request_duration_seconds',
+    help: 'How long the service took to answer',
+    labelNames: ['surface'],
+    buckets: REQUEST_BUCKETS,
+    registers: [this.#registry],
+  });
+  readonly #runs = this.#counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
+  readonly #runSeconds = new Histogram({
+    name: 'mailkeep_run_duration_seconds',
+    help: 'How long runs took',
+    labelNames: ['kind'],
+    buckets: RUN_BUCKETS,
+    registers: [this.#registry],
+  });
+  readonly #lastRun = new Gauge({
+    name: 'mailkeep_last_run_timestamp_seconds',
+    help: 'When the last run ended, by what it came to',
+    labelNames: ['kind', 'outcome'],
+    registers: [this.#registry],
+  });
+  readonly #failures = this.#counter('failures_total', 'Named failures of runs', [
+    'account',
+    'code',
+  ]);
+  readonly #added = this.#counter('places_added_total', 'Messages that appeared in folders');
+  readonly #ended = this.#counter('places_ended_total', 'Messages that disappeared from folders');
+  readonly #bytes = this.#counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
+  readonly #deliveries = this.#counter(
+    'webhook_requests_total',
+    'Requests to the webhook receiver',
+    ['outcome'],
+  );
+  readonly #notifications = this.#counter('notifications_total', 'Notifications that were sent', [
+    'channel',
+    'outcome',
+  ]);
 
   constructor(ports: MetricsPorts) {
-    const registers = [this.#registry];
-    const counter = (name: string, help: string, labelNames: string[] = []): Counter =>
-      new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
-    this.#requests = counter('requests_total', 'Requests to the service', [
-      'account',
-      'surface',
-      'operation',
-      'status',
-    ]);
-    this.#requestSeconds = new Histogram({
-      name: 'mailkeep_request_duration_seconds',
-      help: 'How long the service took to answer',
-      labelNames: ['surface'],
-      buckets: REQUEST_BUCKETS,
-      registers,
-    });
-    this.#runs = counter('runs_total', 'Runs of the daemon', ['kind', 'outcome']);
-    this.#runSeconds = new Histogram({
-      name: 'mailkeep_run_duration_seconds',
-      help: 'How long runs took',
-      labelNames: ['kind'],
-      buckets: RUN_BUCKETS,
-      registers,
-    });
-    this.#lastRun = new Gauge({
-      name: 'mailkeep_last_run_timestamp_seconds',
-      help: 'When the last run ended, by what it came to',
-      labelNames: ['kind', 'outcome'],
-      registers,
-    });
-    this.#failures = counter('failures_total', 'Named failures of runs', ['account', 'code']);
-    this.#added = counter('places_added_total', 'Messages that appeared in folders');
-    this.#ended = counter('places_ended_total', 'Messages that disappeared from folders');
-    this.#bytes = counter('fetched_bytes_total', 'Bytes of raw sources that were fetched');
-    this.#deliveries = counter('webhook_requests_total', 'Requests to the webhook receiver', [
-      'outcome',
-    ]);
-    this.#notifications = counter('notifications_total', 'Notifications that were sent', [
-      'channel',
-      'outcome',
-    ]);
     this.#gauges(ports);
   }
 
@@ -120,6 +111,11 @@ export class Metrics {
   async text(withAddresses: boolean): Promise<string> {
     const text = await this.#registry.metrics();
     return withAddresses ? `${text}\n${await this.#addresses.metrics()}` : text;
+  }
+
+  #counter(name: string, help: string, labelNames: string[] = []): Counter {
+    const registers = [this.#registry];
+    return new Counter({ name: `mailkeep_${name}`, help, labelNames, registers });
   }
 
   #gauges({ version, now, facts }: MetricsPorts): void {

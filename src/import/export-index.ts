@@ -1,5 +1,5 @@
-import Database from 'better-sqlite3';
 import { MANIFEST_NAME, type ManifestEntry, readManifest } from '../export/manifest.ts';
+import { scratchDatabase } from '../export/plan.ts';
 import { cutMarks } from '../mail/marks.ts';
 import { flagsFromName, uniquePart } from '../mailfiles/maildir-names.ts';
 
@@ -25,42 +25,30 @@ const LAST = Buffer.alloc(0);
  * size need not fit into memory.
  */
 export class ExportIndex {
-  readonly #db = new Database('');
+  readonly #db = scratchDatabase(`
+    CREATE TABLE entries (
+      key TEXT NOT NULL, at INTEGER NOT NULL, entry TEXT NOT NULL, met INTEGER NOT NULL DEFAULT 0,
+      PRIMARY KEY (key, at)
+    ) WITHOUT ROWID;
+    CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`);
   /** Labels of the exported mailboxes, by host and resource id. */
   readonly #mailboxes = new Map<string, string>();
-  readonly #find;
-  readonly #meet;
-  readonly #unmetAt;
-  readonly #unmetBetween;
+  readonly #find = this.#db.prepare<[string, number], { entry: string }>(
+    'SELECT entry FROM entries WHERE key = ? AND at = ?',
+  );
+  readonly #meet = this.#db.prepare<[string, number]>(
+    'UPDATE entries SET met = 1 WHERE key = ? AND at = ?',
+  );
+  readonly #unmetAt = this.#db.prepare<[string], { entry: string }>(
+    'SELECT entry FROM entries WHERE key = ? AND met = 0',
+  );
+  readonly #unmetBetween = this.#db.prepare<[string, string | Buffer], { entry: string }>(
+    'SELECT entry FROM entries WHERE key >= ? AND key < ? AND met = 0',
+  );
 
-  private constructor() {
-    this.#db.pragma('journal_mode = OFF');
-    this.#db.pragma('synchronous = OFF');
-    this.#db.exec(`
-      CREATE TABLE entries (
-        key TEXT NOT NULL, at INTEGER NOT NULL, entry TEXT NOT NULL, met INTEGER NOT NULL DEFAULT 0,
-        PRIMARY KEY (key, at)
-      ) WITHOUT ROWID;
-      CREATE TABLE files (key TEXT PRIMARY KEY) WITHOUT ROWID`);
-    this.#find = this.#db.prepare<[string, number], { entry: string }>(
-      'SELECT entry FROM entries WHERE key = ? AND at = ?',
-    );
-    this.#meet = this.#db.prepare<[string, number]>(
-      'UPDATE entries SET met = 1 WHERE key = ? AND at = ?',
-    );
-    this.#unmetAt = this.#db.prepare<[string], { entry: string }>(
-      'SELECT entry FROM entries WHERE key = ? AND met = 0',
-    );
-    this.#unmetBetween = this.#db.prepare<[string, string | Buffer], { entry: string }>(
-      'SELECT entry FROM entries WHERE key >= ? AND key < ? AND met = 0',
-    );
-  }
+  private constructor() {}
 
-  /**
-   * Reads a manifest to its end, where its hash is.
-   *
-   * @throws ManifestDamaged
-   */
+  /** Reads a manifest to its end, where its hash is. @throws ManifestDamaged */
   static async read(lines: AsyncIterable<string>): Promise<ExportIndex> {
     const index = new ExportIndex();
     try {

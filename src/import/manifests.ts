@@ -45,11 +45,7 @@ export class Manifests {
     return manifest.index;
   }
 
-  /**
-   * Opens a zip with an export in it.
-   *
-   * @throws import-no-mail for any other zip, import-manifest-damaged
-   */
+  /** Opens a zip with an export in it. @throws import-no-mail for any other zip, import-manifest-damaged */
   async zip(file: FilePath): Promise<OpenZip> {
     const shown = shownPath(file);
     const known = this.#zips.get(shown);

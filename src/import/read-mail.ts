@@ -52,14 +52,12 @@ export type ListedMail = FoundMail & { readonly listed: ManifestEntry };
 
 /** Reads messages out of files. Sources that are too large for memory lie in the spool folder while they are used. */
 export class MailReader {
-  readonly #spoolDir: string;
-  readonly #onFailure: (at: string, reason: FailureReason) => void;
   #spooled = 0;
 
-  constructor(spoolDir: string, onFailure: (at: string, reason: FailureReason) => void) {
-    this.#spoolDir = spoolDir;
-    this.#onFailure = onFailure;
-  }
+  constructor(
+    private readonly spoolDir: string,
+    private readonly onFailure: (at: string, reason: FailureReason) => void,
+  ) {}
 
   /**
    * The messages of a file, one after the other.
@@ -118,7 +116,7 @@ export class MailReader {
       for await (const found of read(range)) yield this.#judged(found, own, entry, file);
     }
     if (stray)
-      this.#onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
+      this.onFailure(shownPath(file.path), met ? 'bytes-before-from-line' : 'no-from-line');
   }
 
   /** The messages that the manifest of a zip lists; other bytes than it lists are no message of it. */
@@ -144,7 +142,7 @@ export class MailReader {
       } catch (error) {
         if (!(error instanceof ZipUnreadable)) throw error;
       } finally {
-        if (!same) this.#onFailure(`${at}/${name}`, 'differs-from-manifest');
+        if (!same) this.onFailure(`${at}/${name}`, 'differs-from-manifest');
       }
     }
   }
@@ -159,7 +157,7 @@ export class MailReader {
     if (entry === undefined) return { ...read, ...own, listed: null };
     const found = withEntry(read, own, entry, name);
     if (found !== undefined) return found;
-    this.#onFailure(shownPath(file.path), 'differs-from-manifest');
+    this.onFailure(shownPath(file.path), 'differs-from-manifest');
     return { ...read, ...own, listed: null };
   }
 
@@ -182,7 +180,7 @@ export class MailReader {
       return;
     }
     this.#spooled += 1;
-    const spooled = path.join(this.#spoolDir, `import-${this.#spooled}`);
+    const spooled = path.join(this.spoolDir, `import-${this.#spooled}`);
     try {
       const target = await openFile(spooled, 'wx', 0o600);
       try {

@@ -90,27 +90,27 @@ export async function runImport(options: ImportOptions): Promise<ImportResult> {
 }
 
 class Import {
-  readonly #options: ImportOptions;
-  readonly #key: MailboxKey;
   readonly #committer: Committer;
-  readonly #manifests: Manifests;
   readonly #reader: MailReader;
   /** By folder: the highest uid given, and ids on their way into the catalog. */
   readonly #folders = new Map<string, { uid: number; readonly underWay: Set<MessageId> }>();
-  #files = 0;
-  #messages = 0;
-  #added = 0;
-  #bytes = 0;
-  #known = 0;
-  #forgotten = 0;
-  #passedOver = 0;
+  readonly #counts = {
+    files: 0,
+    messages: 0,
+    added: 0,
+    bytes: 0,
+    known: 0,
+    forgotten: 0,
+    passedOver: 0,
+  };
   readonly #passedOverPaths: string[] = [];
   readonly #failures: { path: string; reason: string }[] = [];
 
-  constructor(options: ImportOptions, key: MailboxKey, manifests: Manifests) {
-    this.#options = options;
-    this.#key = key;
-    this.#manifests = manifests;
+  constructor(
+    private readonly options: ImportOptions,
+    private readonly key: MailboxKey,
+    private readonly manifests: Manifests,
+  ) {
     this.#reader = new MailReader(options.spoolDir, (at, reason) => this.#failed(at, reason));
     const { log, catalog, now, after } = options;
     const mirror = catalogMirror(catalog);
@@ -118,18 +118,18 @@ class Import {
   }
 
   async run(paths: readonly FilePath[]): Promise<ImportResult> {
-    const { signal, name } = this.#options;
+    const { signal, name } = this.options;
     for (const given of paths) {
-      await this.#manifests.around(given);
+      await this.manifests.around(given);
       for (const file of findMail(given)) {
         if (signal.aborted) break;
         if (file.kind === 'zip') await this.#zip(file.path);
         else if (file.kind === 'unreadable') this.#failed(file.path, file.reason);
-        else await this.#file(file, await this.#manifests.of(file.inExport));
+        else await this.#file(file, await this.manifests.of(file.inExport));
       }
     }
     if (!signal.aborted) {
-      for (const at of this.#manifests.unmet()) {
+      for (const at of this.manifests.unmet()) {
         if (this.#failures.length >= MOST_FAILURES) break;
         this.#failed(at, 'listed-but-missing');
       }
@@ -137,16 +137,10 @@ class Import {
     await this.#committer.flush();
     return {
       mailbox: name,
-      resourceId: this.#key.mailbox,
-      files: this.#files,
-      messages: this.#messages,
-      added: this.#added,
-      bytes: this.#bytes,
-      known: this.#known,
-      forgotten: this.#forgotten,
-      passedOver: this.#passedOver,
+      resourceId: this.key.mailbox,
+      ...this.#counts,
       passedOverPaths: this.#passedOverPaths,
-      manifests: this.#manifests.list(),
+      manifests: this.manifests.list(),
       failures: this.#failures,
       interrupted: signal.aborted,
     };
@@ -168,7 +162,7 @@ class Import {
 
   async #zip(at: FilePath): Promise<void> {
     const shown = shownPath(at);
-    const { zip, index } = await this.#manifests.zip(at);
+    const { zip, index } = await this.manifests.zip(at);
     await this.#messagesOf(shown, this.#reader.inZip(zip, index, shown), ({ listed }) =>
       index.folderOf(listed),
     );
@@ -179,11 +173,11 @@ class Import {
     messages: AsyncIterable<F>,
     folderOf: (found: F) => TargetFolder,
   ): Promise<void> {
-    this.#files += 1;
+    this.#counts.files += 1;
     try {
       for await (const found of messages) {
         await this.#message(folderOf(found), found);
-        if (this.#options.signal.aborted) return;
+        if (this.options.signal.aborted) return;
       }
     } catch (error) {
       const reason = errnoOf(error);
@@ -194,7 +188,7 @@ class Import {
   }
 
   #passOver(at: string): void {
-    this.#passedOver += 1;
+    this.#counts.passedOver += 1;
     if (this.#passedOverPaths.length < MOST_PASSED_OVER) this.#passedOverPaths.push(at);
   }
 
@@ -203,45 +197,45 @@ class Import {
   }
 
   async #message(target: TargetFolder, found: FoundMail): Promise<void> {
-    const { catalog, onProgress } = this.#options;
+    const { catalog, onProgress } = this.options;
     const { id, source, head } = found;
-    this.#messages += 1;
+    this.#counts.messages += 1;
     const size = source.kind === 'buffer' ? source.bytes.length : source.size;
     const at = this.#folder(target);
     const docid = catalog.messages.docidOf(id);
-    const folder = catalog.folders.find({ ...this.#key, folder: target.folder });
+    const folder = catalog.folders.find({ ...this.key, folder: target.folder });
     const there =
       at.underWay.has(id) ||
       (docid !== undefined && folder !== undefined && catalog.places.wasIn(folder.id, docid));
-    if (there) this.#known += 1;
-    else if (catalog.messages.isForgotten(id)) this.#forgotten += 1;
+    if (there) this.#counts.known += 1;
+    else if (catalog.messages.isForgotten(id)) this.#counts.forgotten += 1;
     else {
       at.uid += 1;
       at.underWay.add(id);
       const { received, modified } = found;
       const flags = found.flags(head);
       const listing = listingOf(head, { uid: at.uid, size, received, modified, flags });
-      const place = { ...this.#key, folder: target.folder, generation: 1, uid: at.uid };
+      const place = { ...this.key, folder: target.folder, generation: 1, uid: at.uid };
       await this.#committer.storeSource(place, listing, source, {}, () => {
         at.underWay.delete(id);
-        this.#added += 1;
-        this.#bytes += size;
+        this.#counts.added += 1;
+        this.#counts.bytes += size;
       });
     }
-    onProgress?.({ messages: this.#messages, added: this.#added });
+    onProgress?.({ messages: this.#counts.messages, added: this.#counts.added });
   }
 
   #folder({ folder, name: ownName, delimiter, specialUse }: TargetFolder) {
     const known = this.#folders.get(folder);
     if (known !== undefined) return known;
-    const { catalog, name } = this.#options;
-    const key: FolderKey = { ...this.#key, folder };
+    const { catalog, name } = this.options;
+    const key: FolderKey = { ...this.key, folder };
     const seen = catalog.folders.find(key);
     if (this.#folders.size === 0) {
       const met = catalog.folders
         .mailboxes()
         .some((box) => box.host === key.host && box.mailbox === key.mailbox);
-      if (!met) this.#committer.addFact({ fact: 'mailbox', ...this.#key, address: name });
+      if (!met) this.#committer.addFact({ fact: 'mailbox', ...this.key, address: name });
     }
     // An earlier import without the manifest did not know the special use.
     if (seen === undefined || (specialUse !== null && seen.specialUse !== specialUse)) {

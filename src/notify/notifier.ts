@@ -146,6 +146,7 @@ export interface NotifierOptions extends Surroundings {
 }
 
 export type Channel = 'command' | 'url';
+type Send = (message: NotificationMessage) => Promise<Outcome>;
 
 const SCOPE = 'notify';
 const TIMEOUT_MS = 30_000;
@@ -158,27 +159,19 @@ const ALIVE_EVERY_MS = 60_000;
  */
 export class Notifier {
   readonly #stopping = new AbortController();
-  readonly #channels: readonly Sender[];
+  readonly #channels: Sender[] = [];
 
   constructor(options: NotifierOptions) {
     const { command, url, env, timeoutMs = TIMEOUT_MS } = options;
     const { signal } = this.#stopping;
-    this.#channels = [
-      ...(command === null
-        ? []
-        : [
-            new Sender('command', options, (message) =>
-              runCommand(command, message, env, timeoutMs, signal),
-            ),
-          ]),
-      ...(url === null
-        ? []
-        : [
-            new Sender('url', options, (message) =>
-              postMessage(url.reveal(), message, timeoutMs, signal),
-            ),
-          ]),
-    ];
+    const open = (channel: Channel, send: Send) =>
+      this.#channels.push(new Sender(channel, options, send));
+    if (command !== null) {
+      open('command', (message) => runCommand(command, message, env, timeoutMs, signal));
+    }
+    if (url !== null) {
+      open('url', (message) => postMessage(url.reveal(), message, timeoutMs, signal));
+    }
   }
 
   /** Takes note of what a run came to. One that reached an account, with all well, is a heartbeat to the address. */
@@ -224,27 +217,21 @@ export class Notifier {
 
 /** One channel: what was reported to it, and what is being sent. */
 class Sender {
-  readonly #channel: Channel;
-  readonly #options: NotifierOptions;
-  readonly #send: (message: NotificationMessage) => Promise<Outcome>;
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
   #sending: Promise<void> | null = null;
 
   constructor(
-    channel: Channel,
-    options: NotifierOptions,
-    send: (message: NotificationMessage) => Promise<Outcome>,
+    private readonly channel: Channel,
+    private readonly options: NotifierOptions,
+    private readonly send: Send,
   ) {
-    this.#channel = channel;
-    this.#options = options;
-    this.#send = send;
     this.#reported = readReported(options.memory.get(SCOPE, channel));
   }
 
   observe(observations: readonly Observation[]): void {
-    this.#keep(observe(this.#reported, observations, this.#options.now()));
+    this.#keep(observe(this.#reported, observations, this.options.now()));
     this.#next();
   }
 
@@ -255,9 +242,9 @@ class Sender {
 
   /** Signs of life are for what waits for them, and not for a person's command. */
   alive(): void {
-    const now = this.#options.now();
+    const now = this.options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
-    if (this.#channel !== 'url' || lately || !allWell(this.#reported)) return;
+    if (this.channel !== 'url' || lately || !allWell(this.#reported)) return;
     this.#aliveDue = true;
     this.#next();
   }
@@ -269,12 +256,12 @@ class Sender {
   #keep(reported: Reported): void {
     if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
     this.#reported = reported;
-    this.#options.memory.set(SCOPE, this.#channel, reported);
+    this.options.memory.set(SCOPE, this.channel, reported);
   }
 
   #next(): void {
     if (this.#sending !== null) return;
-    const { now, onError } = this.#options;
+    const { now, onError } = this.options;
     const notice = due(this.#reported, now());
     if (notice === null && !this.#aliveDue) return;
     this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
@@ -286,20 +273,20 @@ class Sender {
   }
 
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
-    const { now, onSent } = this.#options;
-    const message = messageOf(notice, allWell(this.#reported), now(), this.#options);
+    const { now, onSent } = this.options;
+    const message = messageOf(notice, allWell(this.#reported), now(), this.options);
     // Noted before it is sent: a mistake of ours must not send it for ever.
     this.#keep(tried(this.#reported, notice, false, now()));
-    const outcome = await this.#send(message);
+    const outcome = await this.send(message);
     this.#keep(tried(this.#reported, notice, outcome.sent, now()));
-    onSent(this.#channel, message.event, outcome);
+    onSent(this.channel, message.event, outcome);
   }
 
   async #sendAlive(): Promise<void> {
-    const { now, onSent } = this.#options;
+    const { now, onSent } = this.options;
     this.#aliveDue = false;
     this.#aliveAt = now();
-    const message = messageOf(null, true, now(), this.#options);
-    onSent(this.#channel, message.event, await this.#send(message));
+    const message = messageOf(null, true, now(), this.options);
+    onSent(this.channel, message.event, await this.send(message));
   }
 }

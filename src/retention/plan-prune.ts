@@ -66,15 +66,13 @@ export const CONFIRM_AFTER_MS = 7 * DAY_MS;
  * argument.
  */
 export class PrunePlanner {
-  readonly #policy: Policy;
-  readonly #now: number;
   /** Ended messages met so far, by folder. */
   readonly #met = new Map<number, number>();
 
-  constructor(policy: Policy, now: number) {
-    this.#policy = policy;
-    this.#now = now;
-  }
+  constructor(
+    private readonly policy: Policy,
+    private readonly now: number,
+  ) {}
 
   /** A message goes only when every one of its places may. */
   decide({ onHold, places }: Candidate): Verdict {
@@ -86,7 +84,7 @@ export class PrunePlanner {
       places.some((place, at) => {
         const days = limits[at]?.days ?? null;
         if (reason === 'no-rule') return days === null;
-        return days !== null && this.#now - place.endedAt < days * DAY_MS;
+        return days !== null && this.now - place.endedAt < days * DAY_MS;
       }),
     );
     if (refused !== undefined) return keep(refused);
@@ -102,7 +100,7 @@ export class PrunePlanner {
     for (const folder of new Set(places.map(({ folderId }) => folderId))) {
       const met = this.#met.get(folder) ?? 0;
       this.#met.set(folder, met + 1);
-      kept ||= met < this.#policy.keepAtLeast;
+      kept ||= met < this.policy.keepAtLeast;
     }
     return kept;
   }
@@ -111,7 +109,7 @@ export class PrunePlanner {
     { mailbox, address, folder }: EndedPlace,
     drafts: boolean,
   ): { readonly days: number | null; readonly reason: PruneReason } {
-    const { rules, draftsAfterDays, endedAfterDays } = this.#policy;
+    const { rules, draftsAfterDays, endedAfterDays } = this.policy;
     const rule = rules.find(
       (one) =>
         (one.mailbox === undefined ||

@@ -1,8 +1,9 @@
 import { recalledCoverage } from './apply/memory/covered-uids.ts';
-import type { Memory, Mirror, Origin } from './apply/ports.ts';
-import { surveyAccount, surveyMailbox, type Wanted } from './apply/survey.ts';
+import type { Memory, Mirror } from './apply/ports.ts';
+import { surveyAccount, surveyMailbox } from './apply/survey.ts';
 import { accountedFor } from './plan/folder-sums.ts';
 import { type FolderPlan, planFolder } from './plan/plan-folder.ts';
+import type { AccountToSync } from './run-sync.ts';
 
 /** What a pass would do, and the requests it would cost. Planning fetches and writes no message. */
 export interface SyncPlan {
@@ -25,11 +26,7 @@ export interface SyncPlan {
  * @throws MailkeepError what the origin refuses
  */
 export async function planSync(options: {
-  readonly accounts: readonly {
-    readonly name: string;
-    readonly wanted: Wanted;
-    readonly origin: Origin;
-  }[];
+  readonly accounts: readonly AccountToSync[];
   readonly mirror: Mirror;
   readonly memory: Memory;
   readonly requestsPerMinute: number;

@@ -220,23 +220,21 @@ async function guardFreeSpace(options: SyncOptions): Promise<void> {
 
 /** Indexes while fetching waits for the origin, and only then. */
 class IndexAlongside {
-  readonly #indexing: Indexing;
-  readonly #signal: AbortSignal;
   #running: Promise<void> | undefined;
   #mark = performance.eventLoopUtilization();
 
-  constructor(indexing: Indexing, signal: AbortSignal) {
-    this.#indexing = indexing;
-    this.#signal = signal;
-  }
+  constructor(
+    private readonly indexing: Indexing,
+    private readonly signal: AbortSignal,
+  ) {}
 
   /** Called after each batch: starts a small round of indexing when the event loop has been idle enough. */
   consider(): void {
     const since = performance.eventLoopUtilization(this.#mark);
     this.#mark = performance.eventLoopUtilization();
     if (this.#running !== undefined || since.utilization > IDLE_ENOUGH) return;
-    this.#running = this.#indexing
-      .some(INDEX_ALONGSIDE, this.#signal)
+    this.#running = this.indexing
+      .some(INDEX_ALONGSIDE, this.signal)
       .then(() => {})
       // The round at the end meets the same error again, and throws it.
       .catch(() => {})

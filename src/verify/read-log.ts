@@ -55,6 +55,18 @@ export interface LogTotals {
   } | null;
 }
 
+/** The totals of a log of which nothing was read. */
+export const NOTHING_READ: LogTotals = {
+  archiveId: null,
+  last: null,
+  segments: 0,
+  records: 0,
+  messages: 0,
+  rawBytes: 0,
+  fileBytes: 0,
+  tail: null,
+};
+
 /**
  * Reads every file of the log, several segments at a time, and reports their content in the order of the log. Changes
  * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next run.
@@ -94,7 +106,8 @@ export async function readLog(options: {
     for await (const report of started.get(index) ?? []) reading.take(report);
     started.delete(index);
     if (full) await reading.spares(checker, segment, listing);
-    listener.progress?.({ segments: index + 1, of: segments.length, rawBytes: reading.rawBytes });
+    const { rawBytes } = reading.totals;
+    listener.progress?.({ segments: index + 1, of: segments.length, rawBytes });
   }
   handOut();
   return reading.finish();
@@ -102,42 +115,35 @@ export async function readLog(options: {
 
 /** Follows the chain from segment to segment. */
 class Reading {
-  rawBytes = 0;
-  readonly #dir: string;
-  readonly #listener: LogListener;
+  readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
   /** Those not met yet. */
   readonly #vouched: Map<VouchedCommit, true>;
   readonly #diverged: VouchedCommit[] = [];
   /** Undefined at the start and behind a lost segment: the next one's header is believed. */
   #chain: ChainState | undefined;
-  #last: ChainState | null = null;
-  #archiveId: string | null = null;
   #previous = 0;
   #segment = 0;
   #generation = 0;
-  #segments = 0;
-  #records = 0;
-  #messages = 0;
-  #fileBytes = 0;
-  #tail: LogTotals['tail'] = null;
 
-  constructor(dir: string, vouched: readonly VouchedCommit[], listener: LogListener) {
-    this.#dir = dir;
-    this.#listener = listener;
+  constructor(
+    private readonly dir: string,
+    vouched: readonly VouchedCommit[],
+    private readonly listener: LogListener,
+  ) {
     this.#vouched = new Map(vouched.filter(({ number }) => number > 0).map((it) => [it, true]));
   }
 
   begin(segment: number): void {
     for (let lost = this.#previous + 1; lost < segment; lost += 1) {
-      const file = segmentPath(this.#dir, { segment: lost, generation: 1 });
+      const file = segmentPath(this.dir, { segment: lost, generation: 1 });
       const place = { file, segment: lost, generation: 1, offset: 0, end: 0 };
-      this.#listener.damage({ ...place, reason: 'segment-missing' });
+      this.listener.damage({ ...place, reason: 'segment-missing' });
       this.#chain = undefined;
     }
     this.#previous = segment;
     this.#segment = segment;
     this.#generation = 0;
-    this.#segments += 1;
+    this.totals.segments += 1;
   }
 
   take(report: SegmentReport): void {
@@ -145,16 +151,16 @@ class Reading {
       case 'batches': {
         const batches = unpackBatches(report.segment, report.packed);
         for (const { commit } of batches) this.#met(commit);
-        this.#listener.batches(batches);
+        this.listener.batches(batches);
         break;
       }
       case 'damage':
-        this.#listener.damage(report.damage);
+        this.listener.damage(report.damage);
         if (report.damage.reason === 'segment-header') this.#chain = undefined;
         break;
       case 'tail': {
         const { segment, offset, bytes } = report;
-        this.#tail = { segment, offset, bytes };
+        this.totals.tail = { segment, offset, bytes };
         break;
       }
       case 'begin':
@@ -164,7 +170,7 @@ class Reading {
         this.#end(report);
         break;
       default:
-        this.#listener.message(report);
+        this.listener.message(report);
     }
   }
 
@@ -173,7 +179,7 @@ class Reading {
     for (const generation of listing.get(segment) ?? []) {
       if (generation === this.#generation || this.#generation === 0) continue;
       const reports = checker.check({
-        dir: this.#dir,
+        dir: this.dir,
         segment,
         generation,
         last: false,
@@ -185,23 +191,15 @@ class Reading {
   }
 
   finish(): LogTotals {
-    const lastNumber = this.#last?.number ?? 0;
+    const { archiveId, last } = this.totals;
+    const lastNumber = last?.number ?? 0;
     const report = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
-      const other = commit.archiveId !== undefined && commit.archiveId !== this.#archiveId;
-      this.#listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
+      const other = commit.archiveId !== undefined && commit.archiveId !== archiveId;
+      this.listener.vouched(commit, other ? 'other-archive' : reason, lastNumber);
     };
     for (const commit of this.#diverged) report(commit, 'diverged');
     for (const commit of this.#vouched.keys()) report(commit, 'ends-early');
-    return {
-      archiveId: this.#archiveId,
-      last: this.#last,
-      segments: this.#segments,
-      records: this.#records,
-      messages: this.#messages,
-      rawBytes: this.rawBytes,
-      fileBytes: this.#fileBytes,
-      tail: this.#tail,
-    };
+    return this.totals;
   }
 
   #met({ number, hash }: ChainState): void {
@@ -213,8 +211,7 @@ class Reading {
   }
 
   /** Called before any batch of the segment: behind a gap they have to be folded as such. */
-  #begin(report: Extract<SegmentReport, { what: 'begin' }>): void {
-    const { before, generation, archiveId } = report;
+  #begin({ before, generation, archiveId }: Extract<SegmentReport, { what: 'begin' }>): void {
     this.#generation = generation;
     const expected =
       this.#segment === 1
@@ -223,23 +220,21 @@ class Reading {
     const follows =
       expected === undefined ||
       (expected.number === before.number && expected.hash === before.hash);
-    const sameArchive = this.#archiveId === null || this.#archiveId === archiveId;
+    const sameArchive = (this.totals.archiveId ?? archiveId) === archiveId;
     if (!follows || !sameArchive) {
-      const file = segmentPath(this.#dir, { segment: this.#segment, generation });
+      const file = segmentPath(this.dir, { segment: this.#segment, generation });
       const place = { file, segment: this.#segment, generation, offset: 0 };
-      this.#listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
+      this.listener.damage({ ...place, end: SEGMENT_HEADER_BYTES, reason: 'chain' });
     }
-    this.#archiveId ??= archiveId;
+    this.totals.archiveId ??= archiveId;
     this.#met(before);
   }
 
-  #end(report: Extract<SegmentReport, { what: 'end' }>): void {
-    const { after } = report;
+  #end({ after, ...read }: Extract<SegmentReport, { what: 'end' }>): void {
     this.#chain = after;
-    this.#last = after;
-    this.rawBytes += report.rawBytes;
-    this.#records += report.records;
-    this.#messages += report.messages;
-    this.#fileBytes += report.fileBytes;
+    this.totals.last = after;
+    for (const total of ['records', 'messages', 'rawBytes', 'fileBytes'] as const) {
+      this.totals[total] += read[total];
+    }
   }
 }

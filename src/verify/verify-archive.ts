@@ -8,7 +8,13 @@ import { scanLog } from '../archive/read/scan-log.ts';
 import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
-import { concernedIn, type Finding, Findings, messageFinding } from './findings.ts';
+import {
+  concernedIn,
+  type Finding,
+  Findings,
+  type MessageTrouble,
+  messageFinding,
+} from './findings.ts';
 import {
   type CatalogState,
   type CatalogTrouble,
@@ -18,7 +24,13 @@ import {
   troubleOf,
   Witness,
 } from './grown-catalog.ts';
-import { type LogTotals, readLog, type VerifyProgress, type VouchedCommit } from './read-log.ts';
+import {
+  type LogTotals,
+  NOTHING_READ,
+  readLog,
+  type VerifyProgress,
+  type VouchedCommit,
+} from './read-log.ts';
 import type { MessagesJob, SegmentDamage } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
 
@@ -89,7 +101,7 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
     if (!hasCode(error, 'archive-format-unreadable')) throw error;
     const { found } = error.facts;
     findings.add({ what: 'format', found: typeof found === 'string' ? found : null });
-    return nothingRead(findings);
+    return withoutLog(findings);
   }
   const opened = openGrown(dir, findings);
   const implied = await openImplied();
@@ -103,7 +115,7 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
 
 class Verifying {
   readonly #damages: SegmentDamage[] = [];
-  readonly #unsound = new Map<MessageId, Extract<Finding, { what: 'message' }>['reason']>();
+  readonly #unsound = new Map<MessageId, MessageTrouble>();
   /** With the blobs that they need. */
   readonly #deferred = new Map<MessageId, readonly BlobHash[]>();
   /** Positions in batches that the catalog had not reached when reading began: they are compared next time. */
@@ -166,7 +178,7 @@ class Verifying {
     });
     for (const damage of this.#damages) {
       const { file, segment, offset, end, reason } = damage;
-      const messages = this.findings.keeps ? this.#concernedIn(damage) : [];
+      const messages = this.findings.keeps ? concernedIn(this.#concerns(), damage) : [];
       this.findings.add({ what: 'log', file, segment, offset, end, reason, messages });
     }
     // Threads rebuild while this one compares; their findings come first.
@@ -195,13 +207,11 @@ class Verifying {
     for (const batch of batches.slice(known.length)) this.#beyond.note(batch);
   }
 
-  #concernedIn(damage: SegmentDamage) {
-    return concernedIn(this.#concerns(), damage);
-  }
-
   /** Messages that need bytes from elsewhere in the log. */
   async #rebuildDeferred(signal: AbortSignal): Promise<void> {
-    for (const [id, reason] of this.#unsound) this.#reportMessage(id, reason, null);
+    for (const [id, reason] of this.#unsound) {
+      this.findings.add({ what: 'message', message: this.#named(id), reason, blob: null });
+    }
     const failed = await this.#notRebuilt(signal);
     if (failed.length === 0) return;
     const reader = openLogReader({
@@ -217,7 +227,7 @@ class Verifying {
         } catch (error) {
           if (!(error instanceof MailkeepError)) throw error;
           this.#unsound.set(id, 'hash');
-          this.#report(messageFinding(error, id, this.#concerns()));
+          this.findings.add(messageFinding(error, id, this.#concerns()));
         }
       }
     } finally {
@@ -265,19 +275,6 @@ class Verifying {
     return this.#beyond.over(this.implied.locator);
   }
 
-  #reportMessage(
-    id: MessageId,
-    reason: Extract<Finding, { what: 'message' }>['reason'],
-    blob: null,
-  ) {
-    const message = this.#named(id);
-    this.#report({ what: 'message', message, reason, blob });
-  }
-
-  #report(finding: Finding): void {
-    this.findings.add(finding);
-  }
-
   #concerns() {
     return [this.#witness, this.implied];
   }
@@ -294,7 +291,7 @@ class Verifying {
     for (const { kind, hash } of this.implied.withoutBytes()) {
       if (this.#beyond.has(kind, hash)) continue;
       const message = kind === 'message' && this.findings.keeps ? this.#named(hash) : null;
-      this.#report({ what: 'missing', kind, hash, message });
+      this.findings.add({ what: 'missing', kind, hash, message });
     }
   }
 
@@ -333,10 +330,7 @@ class Verifying {
     return 'unreadable';
   }
 
-  /**
-   * What is wrong with the file goes before what its rows say, which may come of it. Judged last: until then the
-   * catalog is asked for names, and whatever is met there counts.
-   */
+  /** Damage of the file goes before what its rows say. Judged last: looking up names until then may meet more. */
   async #judged(
     compared: CatalogState,
     rows: Findings,
@@ -350,7 +344,7 @@ class Verifying {
     const met = this.#witness?.trouble;
     const troubles = damaged || met === undefined ? inFile : [...inFile, met];
     const damage = troubles.filter(({ state }) => state === 'damaged');
-    for (const { detail } of damage) this.#report({ what: 'catalog-file', detail });
+    for (const { detail } of damage) this.findings.add({ what: 'catalog-file', detail });
     if (damage.length > 0) return 'damaged';
     this.findings.take(rows);
     const [unread] = troubles;
@@ -375,16 +369,9 @@ export function readNothing({ findings }: Pick<Verification, 'findings'>): boole
   return findings.some(({ what }) => what === 'format');
 }
 
-function nothingRead({ kept, count }: Findings): Verification {
+function withoutLog({ kept, count }: Findings): Verification {
   return {
-    archiveId: null,
-    last: null,
-    segments: 0,
-    records: 0,
-    messages: 0,
-    rawBytes: 0,
-    fileBytes: 0,
-    tail: null,
+    ...NOTHING_READ,
     catalog: 'missing',
     catalogError: null,
     rebuilt: 0,

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { fileSystemOf } from '../../archive/files/file-system.ts';
 import { formatPath, logFolder } from '../../archive/format/layout.ts';
+import { acquireLock } from '../../archive/write/lock.ts';
 import { networkFileSystem } from '../../errors/archive.ts';
 import { errnoOf } from '../../errors/mailkeep-error.ts';
 import { archiveUnreadable } from '../../errors/system.ts';
@@ -24,6 +25,20 @@ export function refuseNetworkFileSystem(dataDir: string, env: Environment): void
   if (found?.network !== true) return;
   const { type, mountPoint } = found;
   throw networkFileSystem({ dir: dataDir, type, mountPoint });
+}
+
+/**
+ * Holds the one writer's lock of an archive for as long as `act` takes.
+ *
+ * @throws archive-in-use, and what `act` throws
+ */
+export async function withLock<T>(dataDir: string, act: () => Promise<T>): Promise<T> {
+  const lock = acquireLock(dataDir);
+  try {
+    return await act();
+  } finally {
+    lock.release();
+  }
 }
 
 /** Of these the system says that there is nothing at a path, or that there cannot be. */

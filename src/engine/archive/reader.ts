@@ -5,7 +5,7 @@ import { tryLock } from '../../archive/write/lock.ts';
 import { type Catalog, openCatalogReader } from '../../catalog/catalog.ts';
 import { locateDataDir } from '../../config/located-fields.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
-import type { EngineContext } from '../context.ts';
+import type { LocatingContext } from '../context.ts';
 import { requireArchive } from './archive-folder.ts';
 
 /** How far a catalog is behind its log. */
@@ -52,11 +52,7 @@ export interface Reader {
 }
 
 /** @throws usage-no-archive, archive-unreadable, catalog-missing, catalog-version, catalog-damaged */
-export function openReader({
-  globals,
-  surroundings,
-  report,
-}: Pick<EngineContext, 'globals' | 'surroundings' | 'report'>): Reader {
+export function openReader({ globals, surroundings, report }: LocatingContext): Reader {
   const dataDir = locateDataDir(globals, surroundings);
   report({ event: 'archive-located', dataDir });
   const reader = openReaderOf(dataDir);

@@ -7,12 +7,10 @@ type Deps = Omit<ConstructorParameters<typeof Committer>[0], 'onCommitted'>;
  * two of them find is stored once.
  */
 export class SharedCommitter {
-  readonly #deps: Deps;
   readonly #listeners = new Set<() => void>();
   #committer: Committer;
 
-  constructor(deps: Deps) {
-    this.#deps = deps;
+  constructor(private readonly deps: Deps) {
     this.#committer = this.#fresh();
   }
 
@@ -33,7 +31,7 @@ export class SharedCommitter {
 
   #fresh(): Committer {
     return new Committer({
-      ...this.#deps,
+      ...this.deps,
       onCommitted: () => {
         for (const listener of this.#listeners) listener();
       },

@@ -21,19 +21,12 @@ export function archiveFacts(
       learnedPerMinute,
       heldUntil: millisOf(heldUntil),
     })),
-    mailboxes: status.mailboxes.map((mailbox) => ({
-      host: mailbox.host,
-      resourceId: mailbox.resourceId,
-      address: mailbox.address,
-      unwatched: mailbox.unwatched,
+    mailboxes: status.mailboxes.map(({ folders: _folders, quota, suspendedSince, ...mailbox }) => ({
+      ...mailbox,
       provenAt: millisOf(mailbox.provenAt),
-      complete: mailbox.complete,
       certifiedAt: millisOf(mailbox.certifiedAt),
-      messages: mailbox.messages,
-      quarantined: mailbox.quarantined,
-      held: mailbox.held,
-      full: fullnessOf(mailbox.quota?.resources ?? [])?.share ?? null,
-      suspended: mailbox.suspendedSince !== null,
+      full: fullnessOf(quota?.resources ?? [])?.share ?? null,
+      suspended: suspendedSince !== null,
     })),
     verification: recalledVerification(state),
   };

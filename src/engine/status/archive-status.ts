@@ -4,6 +4,7 @@ import { logFolder } from '../../archive/format/layout.ts';
 import type { AttachmentCounts } from '../../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../../catalog/folders.ts';
 import { catalogFile } from '../../catalog/open.ts';
+import type { LimiterFacts, QuotaUse } from '../../health/facts.ts';
 import {
   recalledVerification,
   type VerificationStatus,
@@ -70,20 +71,11 @@ export interface MailboxStatus {
 export interface Quota {
   /** ISO 8601: when the service said so. */
   readonly at: string;
-  /** `STORAGE` is in bytes, `MESSAGE` a count; no limit is null. */
-  readonly resources: readonly {
-    readonly name: string;
-    readonly usage: number;
-    readonly limit: number | null;
-  }[];
+  readonly resources: readonly QuotaUse[];
 }
 
 /** How fast a service was found to let itself be asked. */
-export interface Budget {
-  /** Host and port, and the account's label. */
-  readonly gate: string;
-  /** Requests a minute that refusals have taught; null while none were met: then the configured rate holds. */
-  readonly learnedPerMinute: number | null;
+export interface Budget extends Pick<LimiterFacts, 'gate' | 'learnedPerMinute'> {
   /** Requests a minute that the service announces; null when it does not. */
   readonly announcedPerMinute: number | null;
   /** ISO 8601: until when the service asked to be left alone; null when it does not. */

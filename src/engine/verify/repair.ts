@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/format/layout.ts';
-import { acquireLock } from '../../archive/write/lock.ts';
 import { reachedBy } from '../../catalog/closed-catalog.ts';
 import { openCompared } from '../../catalog/implied.ts';
 import { catalogFile } from '../../catalog/open.ts';
@@ -17,6 +16,7 @@ import {
 } from '../../verify/repair/repair-archive.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import type { Verification } from '../../verify/verify-archive.ts';
+import { withLock } from '../archive/archive-folder.ts';
 import type { EngineContext } from '../context.ts';
 import { AccountOrigins } from '../origins/account-origins.ts';
 import { rebuild } from '../rebuild.ts';
@@ -122,8 +122,7 @@ export async function repairAndVerify(
   show: ShowRepair,
 ): Promise<RepairOutcome> {
   const startedAt = context.now();
-  const lock = acquireLock(dataDir);
-  try {
+  return withLock(dataDir, async () => {
     const repaired = await show('mending', () => mendAll(context, dataDir, copies));
     const catalog = await mendCatalog(context, dataDir, repaired);
     const { signal } = context;
@@ -133,9 +132,7 @@ export async function repairAndVerify(
     const run = { at: startedAt, mode: 'repair', checkpoint: null } as const;
     const remembered = rememberRead(context, dataDir, run, after, true);
     return { repaired, catalog, after, remembered };
-  } finally {
-    lock.release();
-  }
+  });
 }
 
 async function mendAll(

@@ -3,22 +3,18 @@ import { openCompared } from '../../catalog/implied.ts';
 import { recalledVerification } from '../../health/verification.ts';
 import { readState } from '../../state/state-file.ts';
 import type { VerificationFacts } from '../../state/values.ts';
-import type { VerifyProgress, VouchedCommit } from '../../verify/read-log.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
-import { type Verification, verifyArchive } from '../../verify/verify-archive.ts';
+import {
+  type Verification,
+  type VerifyOptions,
+  verifyArchive,
+} from '../../verify/verify-archive.ts';
 import type { EngineContext } from '../context.ts';
 import { knownFindings, noting, remember } from './remember.ts';
 
 /** How reading an archive is done. */
-export interface ReadArchive {
-  /** Rebuilds and hashes every message; otherwise structure and catalog only. */
-  readonly full: boolean;
-  /** Commits that the log has to lead to. */
-  readonly vouched: readonly VouchedCommit[];
-  readonly signal: AbortSignal;
-  readonly progress: (progress: VerifyProgress) => void;
-}
+export type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
 /** Reads an archive from the first byte of its log to the last, on threads of its own. */
 export async function readArchive(dir: string, options: ReadArchive): Promise<Verification> {

@@ -17,17 +17,14 @@ const SEEN = '\\Seen';
  * and a backup must not change what its owner has read.
  */
 export class Canary {
-  readonly #origin: Origin;
-  readonly #memory: Memory;
-  readonly #now: () => number;
   #watching = false;
   #turned = 0;
 
-  constructor(origin: Origin, memory: Memory, now: () => number) {
-    this.#origin = origin;
-    this.#memory = memory;
-    this.#now = now;
-  }
+  constructor(
+    private readonly origin: Origin,
+    private readonly memory: Memory,
+    private readonly now: () => number,
+  ) {}
 
   /**
    * Checks a message again after its source was read. Costs a request only for an unseen message, and only until the
@@ -43,7 +40,7 @@ export class Canary {
       if (now === undefined) return;
       if (!now.flags.includes(SEEN)) {
         this.#turned = 0;
-        this.#memory.set(CANARY, at.host, { provenAt: this.#now() });
+        this.memory.set(CANARY, at.host, { provenAt: this.now() });
         return;
       }
       this.#turned += 1;
@@ -57,7 +54,7 @@ export class Canary {
 
   /** Returns the message as it is listed now; undefined when it is gone, or the origin does not answer. */
   async #listAgain(at: FolderKey, uid: number, signal: AbortSignal): Promise<Listing | undefined> {
-    const deps = { origin: this.#origin, memory: this.#memory, signal };
+    const deps = { origin: this.origin, memory: this.memory, signal };
     try {
       // Newest first: where a host does not search by uid, new mail is on the first page.
       for await (const { items } of walkRange(deps, at, { lo: uid, hi: uid }, 'descending')) {
@@ -73,7 +70,7 @@ export class Canary {
   }
 
   #isProven(): boolean {
-    const proof = this.#memory.get(CANARY, this.#origin.host);
-    return proof !== undefined && isRecent(proof.provenAt, this.#now(), PROOF_HOLDS_MS);
+    const proof = this.memory.get(CANARY, this.origin.host);
+    return proof !== undefined && isRecent(proof.provenAt, this.now(), PROOF_HOLDS_MS);
   }
 }

@@ -11,6 +11,10 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
     const folder = folders.find(at)?.id;
     return folder === undefined ? nothing : read(folder);
   };
+  const inGeneration =
+    <T>(nothing: T, read: (folder: number, generation: number) => T) =>
+    (at: FolderKey, generation: number): T =>
+      inFolder(at, nothing, (folder) => read(folder, generation));
   return {
     mailboxAddress: (at) => folders.mailbox(at)?.address,
     folder: (at) => folders.find(at),
@@ -31,18 +35,15 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
         return place?.state === 'ended' ? place.fingerprint : undefined;
       }),
     isOpenSomewhere: (mailbox, print, before) => relinking.isOpenSomewhere(mailbox, print, before),
-    expectedUids: (at, generation) =>
-      inFolder(at, [], (folder) => relinking.expectedUids(folder, generation)),
-    openUids: (at, generation) =>
-      inFolder(at, [], (folder) => relinking.openUids(folder, generation)),
-    unread: (at, generation) => inFolder(at, 0, (folder) => relinking.unread(folder, generation)),
+    expectedUids: inGeneration([], relinking.expectedUids),
+    openUids: inGeneration([], relinking.openUids),
+    unread: inGeneration(0, relinking.unread),
     uidsFlagged: (at, generation, flag) =>
       inFolder(at, [], (folder) => relinking.uidsFlagged(folder, generation, flag)),
     isAcknowledged: (at, { generation, uid }) =>
       inFolder(at, false, (folder) => quarantine.isAcknowledged(folder, generation, uid)),
     assumed: (mailbox, before, limit) => places.assumed(mailbox, before, limit),
-    heldUids: (at, generation) =>
-      inFolder(at, [], (folder) => relinking.heldUids(folder, generation)),
+    heldUids: inGeneration([], relinking.heldUids),
     olderGenerations(at) {
       const folder = folders.find(at);
       if (folder === undefined) return [];
@@ -54,10 +55,8 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
         const state = places.at(folder, generation, uid)?.state;
         return state === 'open' ? undefined : state;
       }),
-    highestUid: (at, generation) =>
-      inFolder(at, 0, (folder) => folders.highestUid(folder, generation)),
-    quarantined: (at, generation) =>
-      inFolder(at, [], (folder) => relinking.quarantinedUids(folder, generation)),
+    highestUid: inGeneration(0, folders.highestUid),
+    quarantined: inGeneration([], relinking.quarantinedUids),
     sumsOf: (at) =>
       inFolder(at, NO_PLACES, (folder) => {
         const { open, assumed, held, quarantined, forgotten } = folders.counts(folder);
@@ -66,8 +65,7 @@ export function catalogMirror(catalog: WritableCatalog): Mirror {
     message: (id) => messages.find(id),
     hasBlob: (hash) => messages.hasBlob(hash),
     isForgotten: (id) => messages.purgedFor(id) === 'forgotten',
-    forgottenUids: (at, generation) =>
-      inFolder(at, [], (folder) => relinking.forgottenUids(folder, generation)),
+    forgottenUids: inGeneration([], relinking.forgottenUids),
     unplaced: (at, generation, { lo, hi }) =>
       inFolder(at, [], (folder) => {
         const quarantined = relinking.quarantinedUids(folder, generation);

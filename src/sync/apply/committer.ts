@@ -45,7 +45,6 @@ interface CommitterDeps {
  * it, so that nothing is reported as stored after it.
  */
 export class Committer {
-  readonly #deps: CommitterDeps;
   #batch: Batch;
   #callbacks: (() => void)[] = [];
   #messages = new Map<MessageId, { docid: number; size: number }>();
@@ -56,8 +55,7 @@ export class Committer {
   /** Set while a large source is read from its file into the batch: no commit may split it. */
   #large: Promise<void> | undefined;
 
-  constructor(deps: CommitterDeps) {
-    this.#deps = deps;
+  constructor(private readonly deps: CommitterDeps) {
     this.#batch = deps.log.newBatch();
   }
 
@@ -110,11 +108,11 @@ export class Committer {
     const id = source.kind === 'buffer' ? hash('sha256', source.bytes) : source.sha256;
     while (this.#large !== undefined) await this.#large;
     this.#throwIfFailed();
-    let known = this.#deps.mirror.message(id) ?? this.#messages.get(id);
+    let known = this.deps.mirror.message(id) ?? this.#messages.get(id);
     if (known === undefined) {
-      if (this.#deps.mirror.isForgotten(id)) return { is: 'forgotten', id };
+      if (this.deps.mirror.isForgotten(id)) return { is: 'forgotten', id };
       const size = await this.#addBytes(id, source);
-      const docid = this.#deps.mirror.docidFor(docidBase(listing.date, this.#deps.now()));
+      const docid = this.deps.mirror.docidFor(docidBase(listing.date, this.deps.now()));
       known = { docid, size };
       this.#messages.set(id, known);
     }
@@ -140,7 +138,7 @@ export class Committer {
     this.#batch.addFact(fact);
     if (onDurable !== undefined) this.#callbacks.push(onDurable);
     if (this.#isFull()) this.#close();
-    else this.#cancelTimer ??= this.#deps.after(BATCH_LIMITS.ageMs, () => this.#close());
+    else this.#cancelTimer ??= this.deps.after(BATCH_LIMITS.ageMs, () => this.#close());
   }
 
   /** Makes everything that was added durable. Throws what went wrong. */
@@ -152,7 +150,7 @@ export class Committer {
   }
 
   async #addBytes(id: MessageId, source: FetchedSource): Promise<number> {
-    const isStored = (blob: BlobHash): boolean => this.#deps.mirror.hasBlob(blob);
+    const isStored = (blob: BlobHash): boolean => this.deps.mirror.hasBlob(blob);
     if (source.kind === 'buffer') return this.#batch.addSource(source.bytes, id, isStored).size;
     const adding = this.#batch.addSourceFile(source.path, isStored, (blobs) =>
       this.#enqueue(blobs, []),
@@ -181,13 +179,13 @@ export class Committer {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     if (this.#large !== undefined) {
-      this.#cancelTimer = this.#deps.after(BATCH_LIMITS.ageMs, () => this.#close());
+      this.#cancelTimer = this.deps.after(BATCH_LIMITS.ageMs, () => this.#close());
       return;
     }
     if (this.#batch.records === 0 || this.#failure !== undefined) return;
     const batch = this.#batch;
     const callbacks = this.#callbacks;
-    this.#batch = this.#deps.log.newBatch();
+    this.#batch = this.deps.log.newBatch();
     this.#callbacks = [];
     void this.#enqueue(batch, callbacks);
   }
@@ -198,13 +196,13 @@ export class Committer {
     this.#tail = this.#tail
       .then(async () => {
         if (this.#failure !== undefined) return;
-        const committed = await this.#deps.log.commit(batch);
-        this.#deps.mirror.fold(committed);
+        const committed = await this.deps.log.commit(batch);
+        this.deps.mirror.fold(committed);
         for (const record of committed.records) {
           if (record.kind === 'message') this.#messages.delete(record.id);
         }
         for (const callback of callbacks) callback();
-        this.#deps.onCommitted();
+        this.deps.onCommitted();
       })
       .catch((error: unknown) => {
         this.#failure ??= { error };

@@ -35,28 +35,18 @@ interface BacklogOptions {
  * evidence means is decided elsewhere.
  */
 export class FolderPass {
-  readonly at: FolderKey;
-  readonly listed: ListedFolder;
-  readonly address: string;
-  readonly generation: number;
   readonly evidence: FolderEvidence;
-  readonly #ctx: PassContext;
   #head: OriginPage | undefined;
   #failed = false;
 
   constructor(
-    ctx: PassContext,
-    at: FolderKey,
-    listed: ListedFolder,
-    address: string,
-    generation: number,
+    private readonly ctx: PassContext,
+    readonly at: FolderKey,
+    readonly listed: ListedFolder,
+    readonly address: string,
+    readonly generation: number,
     head?: OriginPage,
   ) {
-    this.#ctx = ctx;
-    this.at = at;
-    this.listed = listed;
-    this.address = address;
-    this.generation = generation;
     this.#head = head;
     this.evidence = new FolderEvidence({
       listed: listed.messageCount,
@@ -72,7 +62,7 @@ export class FolderPass {
   }
 
   get sums(): FolderSums {
-    return this.#ctx.mirror.sumsOf(this.at);
+    return this.ctx.mirror.sumsOf(this.at);
   }
 
   /** Messages that the listing counts and the archive does not account for. */
@@ -88,7 +78,7 @@ export class FolderPass {
   /** True when a backlog is walked oldest first: the newest page then waits for its turn. */
   get isBackwards(): boolean {
     const isNew = this.evidence.coverage.durable.length === 0;
-    return this.#ctx.settings.order === 'oldest' && isNew;
+    return this.ctx.settings.order === 'oldest' && isNew;
   }
 
   place(uid: number): Place {
@@ -99,14 +89,14 @@ export class FolderPass {
   async guarded(act: () => Promise<void>): Promise<void> {
     if (this.#failed) return;
     const at = { mailbox: this.address, folder: this.at.folder };
-    this.#failed = !(await guard(this.#ctx, at, act));
+    this.#failed = !(await guard(this.ctx, at, act));
   }
 
   /** Requests the newest page, once a pass. */
   async head(): Promise<OriginPage> {
     if (this.#head === undefined) {
-      this.evidence.requestNewestPage(this.#ctx.now());
-      this.#head = await newestPage(this.#ctx, this.at, this.listed.messageCount);
+      this.evidence.requestNewestPage(this.ctx.now());
+      this.#head = await newestPage(this.ctx, this.at, this.listed.messageCount);
     }
     return this.#head;
   }
@@ -132,7 +122,7 @@ export class FolderPass {
     for (const gap of gaps) {
       if (gap.hi < downTo) continue;
       const order = backwards ? 'ascending' : 'descending';
-      for await (const page of walkRange(this.#ctx, this.at, gap, order)) {
+      for await (const page of walkRange(this.ctx, this.at, gap, order)) {
         this.evidence.sawUids(page.items);
         await this.#read(page.interval, page.items, postpones);
         if (!backwards && page.interval.lo <= downTo) break;
@@ -142,7 +132,7 @@ export class FolderPass {
 
   /** Reads every page below the newest one, so that every uid and every flag is answered for. */
   async sweep(): Promise<void> {
-    const done = recalledSweep(this.#ctx, this.at, this.generation);
+    const done = recalledSweep(this.ctx, this.at, this.generation);
     this.evidence.resumeSweep(done);
     for (const gap of gapsOf(done, this.evidence.belowHead)) await this.#readRange(gap);
     // What an earlier pass of the same sweep read may have changed since. Costs nothing where counts agree.
@@ -150,7 +140,7 @@ export class FolderPass {
   }
 
   async #readRange(range: UidInterval): Promise<void> {
-    for await (const page of walkRange(this.#ctx, this.at, range, 'ascending')) {
+    for await (const page of walkRange(this.ctx, this.at, range, 'ascending')) {
       await this.#read(page.interval, page.items);
     }
   }
@@ -160,7 +150,7 @@ export class FolderPass {
     const head = await this.head();
     const range = this.evidence.belowHead;
     if (range.hi < range.lo || this.evidence.addsUp(this.sums, head.total)) return;
-    const { mirror, memory, origin, signal } = this.#ctx;
+    const { mirror, memory, origin, signal } = this.ctx;
     const known = this.evidence.expectedUids(mirror.expectedUids(this.at, this.generation));
     const below = head.total - head.items.length;
     const steps = bisect(known, range, below, PAGE_SIZE);
@@ -187,14 +177,14 @@ export class FolderPass {
     const left = evidence.accountedFor(this.sums) - gone;
     if (evidence.total <= left) return false;
     // Something may have been deleted since the count was taken. What arrived since is not accounted for.
-    const page = await newestPage(this.#ctx, this.at, 0);
+    const page = await newestPage(this.ctx, this.at, 0);
     const arrived = page.items.filter(({ uid }) => uid > evidence.highestUid).length;
     return page.total - arrived > left;
   }
 
   /** Retries what could not be fetched before. Each is asked for by name, since it may be gone. */
   async retryQuarantined(): Promise<void> {
-    const ctx = this.#ctx;
+    const ctx = this.ctx;
     const due = dueQuarantined(ctx, this.at, this.generation);
     const uids = due.filter((uid) => !this.evidence.isUnderWay(uid));
     const { answered, silent } = await askByName(ctx, this.at, uids);
@@ -231,11 +221,11 @@ export class FolderPass {
   }
 
   async #fetch(listing: Listing, ticket: PageTicket | undefined, again: boolean): Promise<void> {
-    const { queue, signal, stop } = this.#ctx;
+    const { queue, signal, stop } = this.ctx;
     this.evidence.startFetch(listing.uid);
     await queue.onSizeLessThan(QUEUE_AHEAD);
     signal.throwIfAborted();
-    const job = new FetchJob(this.#ctx, {
+    const job = new FetchJob(this.ctx, {
       folder: this,
       listing,
       again,
@@ -250,7 +240,7 @@ export class FolderPass {
 
   /** Remembers what is durably covered: with each page, and when the pass certifies the folder. */
   saveCoverage(): void {
-    rememberCoverage(this.#ctx.memory, this.at, this.generation, this.evidence.coverage);
+    rememberCoverage(this.ctx.memory, this.at, this.generation, this.evidence.coverage);
   }
 
   /** Compares a page with the archive, records what it shows, and queues what is new. */
@@ -259,7 +249,7 @@ export class FolderPass {
     items: readonly Listing[],
     postpones?: (listing: Listing) => boolean,
   ): Promise<void> {
-    const { mirror, committer } = this.#ctx;
+    const { mirror, committer } = this.ctx;
     const open = mirror.openPlaces(this.at, this.generation, interval);
     const seen = observe(items, { open, settled: (uid) => this.#isSettled(uid) }, fingerprint);
     const missing = [...seen.missing, ...mirror.unplaced(this.at, this.generation, interval)];
@@ -274,7 +264,7 @@ export class FolderPass {
     ticket.seal();
     this.saveCoverage();
     if (this.evidence.isExplained(page)) {
-      await rememberSwept(this.#ctx, this.at, this.generation, answered);
+      await rememberSwept(this.ctx, this.at, this.generation, answered);
     }
   }
 
@@ -284,7 +274,7 @@ export class FolderPass {
     ticket: PageTicket,
     postpones: ((listing: Listing) => boolean) | undefined,
   ): Promise<void> {
-    const { startedAtCommit, mirror } = this.#ctx;
+    const { startedAtCommit, mirror } = this.ctx;
     const { evidence } = this;
     // A page may show a uid twice.
     if (evidence.isAwaited(listing.uid)) return;
@@ -306,7 +296,7 @@ export class FolderPass {
   #isSettled(uid: number): boolean {
     if (this.evidence.isAwaited(uid) || this.evidence.isSetAside(uid)) return true;
     if (!this.evidence.mayBeKnown(uid)) return false;
-    const state = this.#ctx.mirror.settledAs(this.at, this.generation, uid);
+    const state = this.ctx.mirror.settledAs(this.at, this.generation, uid);
     return state === 'quarantined' || state === 'forgotten';
   }
 
@@ -314,7 +304,7 @@ export class FolderPass {
   recordFlags(items: readonly Listing[]): void {
     for (const item of items) {
       const range = { lo: item.uid, hi: item.uid };
-      const open = this.#ctx.mirror.openPlaces(this.at, this.generation, range);
+      const open = this.ctx.mirror.openPlaces(this.at, this.generation, range);
       const known = { open, settled: () => true };
       this.#recordChangedFlags(observe([item], known, fingerprint).flagsChanged);
     }
@@ -323,8 +313,8 @@ export class FolderPass {
   #recordChangedFlags(changed: readonly { readonly uid: number; readonly flags: FlagSet }[]): void {
     for (const { uid, flags } of changed) {
       if (!this.evidence.changeFlags(uid, flags)) continue;
-      this.#ctx.committer.addFact({ fact: 'flags', ...this.place(uid), flags });
-      this.#ctx.ledger.count(this.address, 'flagsChanged', 1);
+      this.ctx.committer.addFact({ fact: 'flags', ...this.place(uid), flags });
+      this.ctx.ledger.count(this.address, 'flagsChanged', 1);
     }
   }
 }

@@ -19,14 +19,13 @@ const ODD_IDS = 'odd-ids';
 
 /** Learns, per host, by which rule listed sizes differ from the sources'. */
 export class HostRules {
-  readonly #memory: Memory;
-  readonly #host: string;
   #lessons: SizeLessons;
   #oddIds: number;
 
-  constructor(memory: Memory, host: string) {
-    this.#memory = memory;
-    this.#host = host;
+  constructor(
+    private readonly memory: Memory,
+    private readonly host: string,
+  ) {
     this.#lessons = memory.get(SIZE_LESSONS, host) ?? NO_LESSONS;
     this.#oddIds = memory.get(ODD_IDS, host) ?? 0;
   }
@@ -43,7 +42,7 @@ export class HostRules {
   /** Learns from a source with another Message-ID than listed: is its uid still listed as before? */
   learnIds(listedStill: boolean): void {
     this.#oddIds = listedStill ? this.#oddIds + 1 : 0;
-    this.#memory.set(ODD_IDS, this.#host, this.#oddIds);
+    this.memory.set(ODD_IDS, this.host, this.#oddIds);
   }
 
   /** Learns from one message; `fetched` is undefined when its size was as listed. */
@@ -51,7 +50,7 @@ export class HostRules {
     const lessons = learnSizes(this.#lessons, listing, fetched);
     if (lessons === this.#lessons) return;
     this.#lessons = lessons;
-    this.#memory.set(SIZE_LESSONS, this.#host, lessons);
+    this.memory.set(SIZE_LESSONS, this.host, lessons);
   }
 }
 

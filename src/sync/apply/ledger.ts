@@ -34,13 +34,11 @@ export class Ledger {
   readonly failures: SyncFailure[] = [];
   readonly certificates: FolderCertificate[] = [];
   readonly excluded: ExcludedFolder[] = [];
-  readonly #account: string;
-  readonly #progress: ProgressListener;
 
-  constructor(account: string, progress: ProgressListener) {
-    this.#account = account;
-    this.#progress = progress;
-  }
+  constructor(
+    private readonly account: string,
+    private readonly progress: ProgressListener,
+  ) {}
 
   /** Adds to a mailbox's count; the first call for a mailbox puts it into the result. */
   count(address: string, counter: Counter, by: number): void {
@@ -68,7 +66,7 @@ export class Ledger {
 
   /** Reports progress of this account. */
   report(progress: AccountProgress): void {
-    this.#progress({ ...progress, account: this.#account });
+    this.progress({ ...progress, account: this.account });
   }
 
   /** Reports the counts of each mailbox that has changed; called after a batch became durable. */
@@ -89,7 +87,7 @@ export class Ledger {
   ): void {
     if (!(error instanceof MailkeepError)) throw error;
     this.failures.push({
-      account: this.#account,
+      account: this.account,
       mailbox: at.mailbox ?? null,
       folder: at.folder ?? at.place?.folder ?? null,
       uid: at.place?.uid ?? null,

@@ -165,11 +165,7 @@ export class FolderEvidence {
     return expectedAtOrigin(sums) + this.#waiting - this.#missing.size === total;
   }
 
-  /**
-   * Returns the uids that the origin should answer for, ascending.
-   *
-   * @param known those of the archive, ascending
-   */
+  /** Returns the uids that the origin should answer for, ascending. @param known those of the archive, ascending */
   expectedUids(known: readonly number[]): readonly number[] {
     if (this.#waiting === 0) return known;
     const uids = new Set([...known, ...this.#deferred.keys(), ...this.#reappeared.keys()]);

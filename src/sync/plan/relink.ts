@@ -7,9 +7,7 @@ export interface GonePlace {
 }
 
 /** A new uid whose fingerprint the mailbox has elsewhere. */
-export interface NewPlace {
-  readonly place: Place;
-  readonly fingerprint: string;
+export interface NewPlace extends GonePlace {
   readonly listing: Listing;
   /** Drafts are rewritten in place: an equal listing does not guarantee equal bytes. */
   readonly draft: boolean;

@@ -76,11 +76,9 @@ function recall(ctx: PassContext): Map<string, RememberedMailbox> {
 }
 
 /** A mailbox that a token reached when the account was synced last. */
-export interface ListedMailbox {
+export interface ListedMailbox extends OriginMailbox {
   readonly account: string;
   readonly host: string;
-  readonly resourceId: string;
-  readonly address: string;
 }
 
 /** Returns the mailboxes that the accounts' tokens reach, as their last passes found; none where there is no state. */

@@ -29,34 +29,33 @@ export interface FetchOrder {
 
 /** Fetches one message's raw source and stores it, or records why it could not be stored. */
 export class FetchJob {
-  readonly #ctx: PassContext;
-  readonly #order: FetchOrder;
   readonly #place: Place;
 
-  constructor(ctx: PassContext, order: FetchOrder) {
-    this.#ctx = ctx;
-    this.#order = order;
+  constructor(
+    private readonly ctx: PassContext,
+    private readonly order: FetchOrder,
+  ) {
     this.#place = order.folder.place(order.listing.uid);
   }
 
   /** @throws what concerns more than this message: a refused token, an unreachable host, a full disk */
   async run(): Promise<void> {
     try {
-      this.#ctx.signal.throwIfAborted();
+      this.ctx.signal.throwIfAborted();
       await this.#attempt();
     } catch (error) {
       // At once, so that no fetch begins that waits behind this one.
-      this.#ctx.stop(error);
+      this.ctx.stop(error);
       throw error;
     }
   }
 
   async #attempt(): Promise<void> {
-    const { folder, listing } = this.#order;
-    const { host, signal } = this.#ctx;
+    const { folder, listing } = this.order;
+    const { host, signal } = this.ctx;
     let source: FetchedSource | undefined;
     try {
-      const fetched = await fetchJudged(this.#ctx, folder, listing);
+      const fetched = await fetchJudged(this.ctx, folder, listing);
       source = fetched.source;
       await host.canary.watch(folder.at, listing, signal);
       const { judgement, detail } = fetched;
@@ -73,10 +72,10 @@ export class FetchJob {
   }
 
   async #store(source: FetchedSource, accepted: AcceptedAs): Promise<void> {
-    const { folder, listing, again, onSetAside, onSettled } = this.#order;
-    const { committer, ledger } = this.#ctx;
+    const { folder, listing, again, onSetAside, onSettled } = this.order;
+    const { committer, ledger } = this.ctx;
     const place = this.#place;
-    if (again) forgetTries(this.#ctx, place);
+    if (again) forgetTries(this.ctx, place);
     const bytes = source.kind === 'buffer' ? source.bytes.length : source.size;
     const options = { accepted, wasQuarantined: again };
     const put = await committer.storeSource(place, listing, source, options, (is) => {
@@ -95,16 +94,16 @@ export class FetchJob {
 
   /** Records why a message is not stored; once, even if a retry fails again. */
   #quarantine(reason: QuarantineReason, detail: string, source?: FetchedSource): void {
-    const { folder, listing, again, onSetAside, onSettled } = this.#order;
+    const { folder, listing, again, onSetAside, onSettled } = this.order;
     // A retry writes no fact, so nothing would refer to the bytes it kept.
     const kept = again ? undefined : this.#keepAside(source);
-    if (!this.#isAcknowledgedRetry()) this.#ctx.ledger.count(folder.address, 'quarantined', 1);
+    if (!this.#isAcknowledgedRetry()) this.ctx.ledger.count(folder.address, 'quarantined', 1);
     onSetAside();
     if (again) {
       onSettled();
       return;
     }
-    this.#ctx.committer.addFact(
+    this.ctx.committer.addFact(
       {
         fact: 'quarantined',
         ...this.#place,
@@ -119,13 +118,13 @@ export class FetchJob {
 
   #keepAside(source: FetchedSource | undefined): string | undefined {
     if (source?.kind !== 'buffer' || source.bytes.length > KEEP_ASIDE_BYTES) return undefined;
-    return this.#ctx.committer.keepAside(source.bytes);
+    return this.ctx.committer.keepAside(source.bytes);
   }
 
   /** The user has acknowledged this quarantine: another failed try is nothing to report. */
   #isAcknowledgedRetry(): boolean {
-    const { folder, again } = this.#order;
-    return again && this.#ctx.mirror.isAcknowledged(folder.at, this.#place);
+    const { folder, again } = this.order;
+    return again && this.ctx.mirror.isAcknowledged(folder.at, this.#place);
   }
 
   /** Handles a source that could not be fetched: the message is gone, or the origin refuses it. */
@@ -134,17 +133,17 @@ export class FetchJob {
       this.#recordGone();
       return;
     }
-    this.#ctx.host.trouble.failed(error);
+    this.ctx.host.trouble.failed(error);
     this.#quarantine(error.code === 'origin.not-mail' ? 'not-mail' : 'refused', error.code);
     if (this.#isAcknowledgedRetry()) return;
-    this.#ctx.ledger.fail(error, { mailbox: this.#order.folder.address, place: this.#place });
+    this.ctx.ledger.fail(error, { mailbox: this.order.folder.address, place: this.#place });
   }
 
   /** Asks for the message by name. An origin that refuses that as well has not said that the message is gone. */
   async #isGone(): Promise<boolean> {
-    const { folder, listing } = this.#order;
+    const { folder, listing } = this.order;
     try {
-      return (await askByName(this.#ctx, folder.at, [listing.uid])).silent.length > 0;
+      return (await askByName(this.ctx, folder.at, [listing.uid])).silent.length > 0;
     } catch (error) {
       if (concernsOnly(error)) return false;
       throw error;
@@ -153,10 +152,10 @@ export class FetchJob {
 
   /** Handles a message that left its uid. A message that has the uid now is found by its own listing. */
   #recordGone(): void {
-    const { again, onSettled } = this.#order;
+    const { again, onSettled } = this.order;
     if (again) {
-      this.#ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
-      forgetTries(this.#ctx, this.#place);
+      this.ctx.committer.addFact({ fact: 'released', ...this.#place, reason: 'ended' });
+      forgetTries(this.ctx, this.#place);
     }
     onSettled();
   }

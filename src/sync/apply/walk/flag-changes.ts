@@ -52,18 +52,16 @@ export async function findFlagChanges(ctx: PassContext, pass: FolderPass): Promi
 }
 
 class Comparison {
-  readonly #ctx: PassContext;
-  readonly #pass: FolderPass;
   #left = MOST_REQUESTS;
 
-  constructor(ctx: PassContext, pass: FolderPass) {
-    this.#ctx = ctx;
-    this.#pass = pass;
-  }
+  constructor(
+    private readonly ctx: PassContext,
+    private readonly pass: FolderPass,
+  ) {}
 
   async compare(flag: CountedFlag): Promise<void> {
-    const range = this.#pass.evidence.belowHead;
-    const uids = this.#ctx.mirror.uidsFlagged(this.#pass.at, this.#pass.generation, flag);
+    const range = this.pass.evidence.belowHead;
+    const uids = this.ctx.mirror.uidsFlagged(this.pass.at, this.pass.generation, flag);
     const known = uids.filter((uid) => uid <= range.hi);
     const total = (await this.#ask(range, flag, 1))?.total;
     if (total === undefined) return;
@@ -88,7 +86,7 @@ class Comparison {
     for (let lo = range.lo; lo <= range.hi; ) {
       const page = await this.#ask({ lo, hi: range.hi }, flag, PAGE_SIZE);
       if (page === undefined) return false;
-      this.#pass.recordFlags(page.items);
+      this.pass.recordFlags(page.items);
       for (const { uid } of page.items) carriers.add(uid);
       const last = page.items[page.items.length - 1]?.uid;
       if (page.total <= page.items.length || last === undefined) break;
@@ -97,8 +95,8 @@ class Comparison {
     const lost = known.filter((uid) => uid >= range.lo && uid <= range.hi && !carriers.has(uid));
     const named = lost.slice(0, this.#left * PAGE_SIZE);
     this.#left -= Math.ceil(named.length / PAGE_SIZE);
-    const { answered } = await askByName(this.#ctx, this.#pass.at, named);
-    this.#pass.recordFlags([...answered.values()]);
+    const { answered } = await askByName(this.ctx, this.pass.at, named);
+    this.pass.recordFlags([...answered.values()]);
     return this.#left > 0;
   }
 
@@ -110,18 +108,18 @@ class Comparison {
   ): Promise<OriginPage | undefined> {
     if (this.#left <= 0) return undefined;
     this.#left -= 1;
-    const { at } = this.#pass;
+    const { at } = this.pass;
     const page = { uids: `${range.lo}:${range.hi}`, perPage, order: 'ascending', flag } as const;
     let answer: OriginPage;
     try {
-      answer = await this.#ctx.origin.search(at, page, this.#ctx.signal);
+      answer = await this.ctx.origin.search(at, page, this.ctx.signal);
     } catch (error) {
-      this.#ctx.signal.throwIfAborted();
+      this.ctx.signal.throwIfAborted();
       if (!concernsOnly(error)) throw error;
       return undefined;
     }
     if (answer.items.every((item) => isAsked(item, range, flag))) return answer;
-    this.#ctx.memory.set(FLAGS_UNHEEDED, at.host, true);
+    this.ctx.memory.set(FLAGS_UNHEEDED, at.host, true);
     return undefined;
   }
 }

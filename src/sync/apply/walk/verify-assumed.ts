@@ -126,13 +126,11 @@ function byFolder(places: readonly AssumedPlace[]): Map<FetchingFolder, AssumedP
 
 /** How many fetches remain in this hour; remembered, so that frequent passes and restarts do not add up. */
 class HourlyBudget {
-  readonly #ctx: PassContext;
   readonly #key: string;
   #since: number;
   #count: number;
 
-  constructor(ctx: PassContext) {
-    this.#ctx = ctx;
+  constructor(private readonly ctx: PassContext) {
     this.#key = accountKey(ctx.account, ctx.origin.host);
     const kept = ctx.memory.get(SPENT, this.#key);
     const same = kept !== undefined && isRecent(kept.since, ctx.now(), HOUR_MS);
@@ -141,11 +139,11 @@ class HourlyBudget {
   }
 
   get left(): number {
-    return Math.max(0, this.#ctx.policy.verifyPerHour - this.#count);
+    return Math.max(0, this.ctx.policy.verifyPerHour - this.#count);
   }
 
   spend(): void {
     this.#count += 1;
-    this.#ctx.memory.set(SPENT, this.#key, { since: this.#since, count: this.#count });
+    this.ctx.memory.set(SPENT, this.#key, { since: this.#since, count: this.#count });
   }
 }

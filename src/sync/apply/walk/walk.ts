@@ -243,7 +243,6 @@ export function isRefusal(error: unknown): boolean {
   );
 }
 
-function inconsistent(at: FolderKey, answer: OriginPage): MailkeepError {
-  const { items, total } = answer;
+function inconsistent(at: FolderKey, { items, total }: OriginPage): MailkeepError {
   return syncError('sync.inconsistent-page', { folder: at.folder, items: items.length, total });
 }
