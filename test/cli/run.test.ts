@@ -50,7 +50,7 @@ test('a line without a command asks for one, and shows the help', async () => {
   ] as const) {
     const { code, stdout, stderr } = await ran(args);
     expect([args, code, stdout]).toEqual([args, 2, '']);
-    expect(stderr.startsWith(`mailkeep: Which command?\n${usage}`), stderr).toBe(true);
+    expect(stderr.startsWith(`mailkeep: No command given.\n${usage}`), stderr).toBe(true);
   }
   expect(await ran(['help', 'help'])).toMatchObject({ code: 0, stderr: '' });
 });
