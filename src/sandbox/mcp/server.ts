@@ -144,7 +144,7 @@ const TOOLS: readonly Tool[] = Object.values(MAILBOX_OPERATIONS).map((operation)
   operation,
   title: titleOf(operation.name),
   input: toolInput(operation),
-  output: toolOutput(operation.name),
+  output: toolOutput(operation),
 }));
 
 /** `getMessageSource` is "Get message source". */
