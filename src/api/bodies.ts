@@ -1,6 +1,7 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import { originError } from '../errors/origin.ts';
 
 /** A body that went to a file, which is the receiver's to delete. */
@@ -158,9 +159,5 @@ interface SpoolFile {
 }
 
 function spoolError(dir: string, cause: unknown): Error {
-  const reason =
-    cause instanceof Error && 'code' in cause && typeof cause.code === 'string'
-      ? cause.code
-      : 'unknown';
-  return originError('spool-failed', { dir, reason }, { cause });
+  return originError('spool-failed', { dir, reason: errnoName(cause) }, { cause });
 }

@@ -50,23 +50,22 @@ export function openTransport(options: TransportOptions): Transport {
   });
   let sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
   return {
-    send(request, token) {
+    async send(request, token) {
       if (sent?.token !== token) sent = { token, headers: headerSets(token, options.userAgent) };
       const { headers } = sent;
       const { method, response } = request.operation;
-      return new Promise((resolve, reject) => {
-        const exchange = new Exchange(options, request, resolve, reject);
-        pool.dispatch(
-          {
-            path: request.path,
-            method,
-            headers: response.kind === 'bytes' ? headers.bytes : headers.json,
-            body: request.body,
-          },
-          exchange,
-        );
-        exchange.watchSignal();
-      });
+      const exchange = new Exchange(options, request);
+      pool.dispatch(
+        {
+          path: request.path,
+          method,
+          headers: response.kind === 'bytes' ? headers.bytes : headers.json,
+          body: request.body,
+        },
+        exchange,
+      );
+      exchange.watchSignal();
+      return exchange.answer;
     },
     close: () => pool.destroy(),
   };
@@ -99,8 +98,7 @@ function headerSets(token: string, userAgent: string): HeaderSets {
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #options: TransportOptions;
   readonly #request: Request;
-  readonly #resolve: (reply: Reply) => void;
-  readonly #reject: (error: unknown) => void;
+  readonly #answer = Promise.withResolvers<Reply>();
   readonly #startedAt: number;
   #controller: Dispatcher.DispatchController | undefined;
   #unwatch: (() => void) | undefined;
@@ -113,17 +111,14 @@ class Exchange implements Dispatcher.DispatchHandler {
   #informational = 0;
   #over = false;
 
-  constructor(
-    options: TransportOptions,
-    request: Request,
-    resolve: (reply: Reply) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(options: TransportOptions, request: Request) {
     this.#options = options;
     this.#request = request;
-    this.#resolve = resolve;
-    this.#reject = reject;
     this.#startedAt = options.now();
+  }
+
+  get answer(): Promise<Reply> {
+    return this.#answer.promise;
   }
 
   watchSignal(): void {
@@ -251,7 +246,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.#end();
-    this.#resolve({
+    this.#answer.resolve({
       status: this.#status,
       headers: this.#headers,
       body,
@@ -264,8 +259,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#end();
     this.#controller?.abort(error instanceof Error ? error : new Error('given up'));
     const discarded = this.#taker?.discard();
-    if (discarded === undefined) this.#reject(error);
-    else void discarded.then(() => this.#reject(error));
+    if (discarded === undefined) this.#answer.reject(error);
+    else void discarded.then(() => this.#answer.reject(error));
   }
 
   #end(): void {
