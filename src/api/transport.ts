@@ -96,8 +96,6 @@ function headerSets(token: string, userAgent: string): HeaderSets {
  * ceiling stops a body while it arrives.
  */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #options: TransportOptions;
-  readonly #request: Request;
   readonly #answer = Promise.withResolvers<Reply>();
   readonly #startedAt: number;
   #controller: Dispatcher.DispatchController | undefined;
@@ -111,9 +109,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   #informational = 0;
   #over = false;
 
-  constructor(options: TransportOptions, request: Request) {
-    this.#options = options;
-    this.#request = request;
+  constructor(
+    private readonly options: TransportOptions,
+    private readonly request: Request,
+  ) {
     this.#startedAt = options.now();
   }
 
@@ -122,7 +121,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   watchSignal(): void {
-    const { signal } = this.#request;
+    const { signal } = this.request;
     if (signal === undefined || this.#over) return;
     if (signal.aborted) this.#fail(signal.reason);
     else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
@@ -144,7 +143,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#informational += 1;
       if (this.#informational > MOST_INFORMATIONAL) {
         this.#fail(
-          tooLarge(this.#request.operation, this.#options.base.host, 'headers', MOST_HEADER_BYTES),
+          tooLarge(this.request.operation, this.options.base.host, 'headers', MOST_HEADER_BYTES),
         );
       }
       return;
@@ -152,7 +151,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#status = status;
     this.#headers = headers;
     this.#contentLength = contentLengthOf(headers);
-    const { operation, spool } = this.#request;
+    const { operation, spool } = this.request;
     const success = status < 300;
     const spooled = success && operation.response.kind === 'bytes' ? spool : null;
     this.#ceiling = success ? (spooled?.ceiling ?? MOST_JSON_BYTES) : MOST_ERROR_BYTES;
@@ -183,10 +182,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       } else this.#fail(this.#tooLarge());
       return;
     }
-    const { timeouts, now } = this.#options;
+    const { timeouts, now } = this.options;
     const allowed = timeouts.total + this.#received / SLOWEST_BYTES_PER_MS;
     if (now() - this.#startedAt > allowed) {
-      this.#fail(tooSlow(this.#request.operation, this.#options.base.host, Math.round(allowed)));
+      this.#fail(tooSlow(this.request.operation, this.options.base.host, Math.round(allowed)));
       return;
     }
     if (this.#taker?.take(chunk) === false) controller.pause();
@@ -203,9 +202,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     else {
       this.#fail(
         exchangeError(error, {
-          operation: this.#request.operation,
-          host: this.#options.base.host,
-          timeouts: this.#options.timeouts,
+          operation: this.request.operation,
+          host: this.options.base.host,
+          timeouts: this.options.timeouts,
           sent: this.#controller !== undefined,
           answering: this.#status !== 0,
           received: this.#received,
@@ -216,14 +215,14 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #tooLarge(): Error {
-    const { operation, spool } = this.#request;
+    const { operation, spool } = this.request;
     const what =
       operation.response.kind !== 'bytes' || spool === null
         ? 'json'
         : operation.response.contentType === 'message/rfc822'
           ? 'source'
           : 'attachment';
-    return tooLarge(operation, this.#options.base.host, what, this.#ceiling);
+    return tooLarge(operation, this.options.base.host, what, this.#ceiling);
   }
 
   #finish(): void {
@@ -266,13 +265,13 @@ class Exchange implements Dispatcher.DispatchHandler {
   #end(): void {
     this.#over = true;
     this.#unwatch?.();
-    const { now, base, onRequest } = this.#options;
+    const { now, base, onRequest } = this.options;
     // What never left is no request: the origin did not see it.
     if (this.#controller === undefined) return;
     onRequest?.({
-      operation: this.#request.operation.name,
-      key: this.#request.key,
-      surface: this.#request.operation.surface,
+      operation: this.request.operation.name,
+      key: this.request.key,
+      surface: this.request.operation.surface,
       host: base.host,
       status: this.#status,
       ms: now() - this.#startedAt,

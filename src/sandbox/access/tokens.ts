@@ -33,10 +33,8 @@ const KIND = 'token';
 /** Tokens by the SHA-256 of their secret, so that a state file holds none that works. */
 export class Tokens {
   readonly #byHash = new Map<string, Token>();
-  readonly #store: Store;
 
-  constructor(store: Store) {
-    this.#store = store;
+  constructor(private readonly store: Store) {
     for (const { id, body } of store.documents(KIND)) this.#byHash.set(id, tokenRecord.parse(body));
   }
 
@@ -44,7 +42,7 @@ export class Tokens {
   put(secret: string, token: Token): void {
     const hash = hashOf(secret);
     this.#byHash.set(hash, token);
-    this.#store.putDocument(KIND, hash, token);
+    this.store.putDocument(KIND, hash, token);
   }
 
   has(secret: string): boolean {

@@ -16,14 +16,12 @@ const DEFAULT_CEILING = 64 * 1024 * 1024;
  */
 export class RecordCache {
   readonly #fragments = new Map<number, string>();
-  readonly #sources: RecordSources;
-  readonly #ceiling: number;
   #characters = 0;
 
-  constructor(sources: RecordSources, ceiling: number = DEFAULT_CEILING) {
-    this.#sources = sources;
-    this.#ceiling = ceiling;
-  }
+  constructor(
+    private readonly sources: RecordSources,
+    private readonly ceiling: number = DEFAULT_CEILING,
+  ) {}
 
   /** A message record as JSON text; the costly part of it comes ready from the cache. */
   messageJson(folder: Folder, entry: Entry): string {
@@ -35,15 +33,15 @@ export class RecordCache {
   #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
-    const date = new Date(this.#sources.sourceReceived(source)).toISOString();
+    const date = new Date(this.sources.sourceReceived(source)).toISOString();
     const record: { date: string } & ImmutableRecord = {
       date,
-      ...readListingRecord(this.#sources.readSource(source)),
+      ...readListingRecord(this.sources.readSource(source)),
     };
     const fragment = JSON.stringify(record).slice(1, -1);
     this.#fragments.set(source, fragment);
     this.#characters += fragment.length;
-    if (this.#characters > this.#ceiling) this.#shrink();
+    if (this.#characters > this.ceiling) this.#shrink();
     return fragment;
   }
 
@@ -54,7 +52,7 @@ export class RecordCache {
 
   #shrink(): void {
     for (const source of this.#fragments.keys()) {
-      if (this.#characters <= this.#ceiling * 0.9) return;
+      if (this.#characters <= this.ceiling * 0.9) return;
       this.forget(source);
     }
   }

@@ -51,12 +51,11 @@ const KIND = 'webhook';
 export class Webhooks {
   readonly events = new EventEmitter<WebhookEvents>();
   readonly #byId = new Map<string, Webhook>();
-  readonly #store: Store;
-  readonly #now: () => number;
 
-  constructor(store: Store, now: () => number) {
-    this.#store = store;
-    this.#now = now;
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number,
+  ) {
     for (const { id, body } of store.documents(KIND)) this.#byId.set(id, webhookState.parse(body));
   }
 
@@ -70,7 +69,7 @@ export class Webhooks {
   }
 
   create(mailbox: Mailbox, fields: WebhookFields): Webhook {
-    const now = this.#now();
+    const now = this.now();
     return this.#keep({
       ...fields,
       id: uuidV7(now),
@@ -82,17 +81,17 @@ export class Webhooks {
   }
 
   update(webhook: Webhook, change: Partial<WebhookFields>): Webhook {
-    return this.#change({ ...webhook, ...change, updatedAt: this.#now() });
+    return this.#change({ ...webhook, ...change, updatedAt: this.now() });
   }
 
   /** A new secret; the old one is dead at once. */
   regenerateSecret(webhook: Webhook): Webhook {
-    return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.#now() });
+    return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.now() });
   }
 
   remove(webhook: Webhook): void {
     this.#byId.delete(webhook.id);
-    this.#store.removeDocument(KIND, webhook.id);
+    this.store.removeDocument(KIND, webhook.id);
     this.events.emit('removed', webhook);
   }
 
@@ -104,7 +103,7 @@ export class Webhooks {
 
   #keep(webhook: Webhook): Webhook {
     this.#byId.set(webhook.id, webhook);
-    this.#store.putDocument(KIND, webhook.id, webhook);
+    this.store.putDocument(KIND, webhook.id, webhook);
     return webhook;
   }
 }
