@@ -136,10 +136,8 @@ export class ControlSurface implements Surface {
         ? Buffer.from(mail.source ?? '')
         : Buffer.from(mail.base64, 'base64');
     const received = mail.received === undefined ? this.service.now() : Date.parse(mail.received);
-    return dataReply(
-      { uid: deliver(this.service, mailbox, folder, source, mail.flags, received) },
-      201,
-    );
+    const uid = deliver(this.service, mailbox, folder, source, mail.flags, received);
+    return dataReply({ uid }, 201);
   }
 
   #change(change: z.output<typeof changeBody>): Reply {

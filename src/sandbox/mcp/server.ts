@@ -196,11 +196,8 @@ function serverFor(forward: Forward, authorization: string): McpServer {
       async (args: Readonly<Record<string, unknown>>) => {
         const request = toolRequest(operation, args);
         try {
-          return toolResult(
-            await forward(request, authorization),
-            `mailbox:${request.path}`,
-            output,
-          );
+          const answer = await forward(request, authorization);
+          return toolResult(answer, `mailbox:${request.path}`, output);
         } catch (error) {
           return unanswered(error);
         }

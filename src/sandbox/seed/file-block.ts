@@ -55,11 +55,7 @@ export class FileBlock implements SourceBlock {
   }
 
   #readHead(number: number, ceiling: number): Buffer {
-    return readRange(
-      { path: this.#path(number), start: 0, length: this.size(number) },
-      ceiling,
-      true,
-    );
+    return readRange(this.file(number), ceiling, true);
   }
 }
 

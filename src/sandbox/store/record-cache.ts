@@ -1,11 +1,9 @@
 import { type ImmutableRecord, readListingRecord } from '../message/listing-record.ts';
+import type { StoreBackend } from './backend.ts';
 import type { Entry, Folder } from './folder.ts';
 
 /** What the cache asks of the store. */
-export interface RecordSources {
-  readSource(source: number): Buffer;
-  sourceReceived(source: number): number;
-}
+export type RecordSources = Pick<StoreBackend, 'readSource' | 'sourceReceived'>;
 
 /** Characters of JSON kept at most: 64 M, some 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
