@@ -115,11 +115,8 @@ export class Gate {
     const at = this.tryEnter();
     if (at !== null) return Promise.resolve(at);
     return new Promise((resolve, reject) => {
-      const waiting: Waiting<Waiter> = {
-        lane: turn.lane,
-        key: turn.key,
-        item: { go: resolve, release: () => {} },
-      };
+      const { lane, key } = turn;
+      const waiting: Waiting<Waiter> = { lane, key, item: { go: resolve, release: () => {} } };
       if (signal !== undefined) {
         waiting.item.release = onAbort(signal, () => {
           this.#lines.remove(waiting);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
 
 /**
@@ -71,6 +72,12 @@ export class Tokens {
     if (token.expiresAt !== null && token.expiresAt <= now) return null;
     return token;
   }
+}
+
+/** Returns whether a token reaches a mailbox of its order: any, unless it is narrowed to some. */
+export function reaches({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox): boolean {
+  if (mailbox.orderId !== orderId) return false;
+  return mailboxes === null || mailboxes.includes(mailbox.resourceId);
 }
 
 function isOf<S extends Token['surface']>(
