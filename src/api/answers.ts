@@ -112,7 +112,5 @@ export function bytesOf(operation: Operation, host: string, reply: Reply): Bytes
       { retryable: true },
     );
   }
-  return body.kind === 'buffer'
-    ? { kind: 'buffer', bytes: body.bytes, contentLength, contentType }
-    : { ...body, contentLength, contentType };
+  return { ...body, contentLength, contentType };
 }

@@ -1,6 +1,7 @@
 import { createHash, type Hash, randomUUID } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import { originError } from '../errors/origin.ts';
 
 /** A body that went to a file, which is the receiver's to delete. */
@@ -72,7 +73,6 @@ interface SpoolTakerOptions {
  * little in memory.
  */
 export class SpoolTaker implements BodyTaker {
-  readonly #options: SpoolTakerOptions;
   #chunks: Buffer[] = [];
   #unwritten = 0;
   #size = 0;
@@ -80,15 +80,13 @@ export class SpoolTaker implements BodyTaker {
   #failure: Error | undefined;
   #writing: Promise<void> | undefined;
 
-  constructor(options: SpoolTakerOptions) {
-    this.#options = options;
-  }
+  constructor(private readonly options: SpoolTakerOptions) {}
 
   take(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#unwritten += chunk.length;
     this.#size += chunk.length;
-    if (this.#size <= this.#options.inMemoryLimit) return true;
+    if (this.#size <= this.options.inMemoryLimit) return true;
     this.#writing ??= this.#drain();
     return this.#unwritten < UNWRITTEN_BYTES;
   }
@@ -135,18 +133,18 @@ export class SpoolTaker implements BodyTaker {
         // writeFile on a handle continues where the last call ended, and writes every byte.
         await file.writeFile(bytes);
         this.#unwritten -= bytes.length;
-        this.#options.resume();
+        this.options.resume();
       }
     } catch (cause) {
-      this.#failure = spoolError(this.#options.dir, cause);
-      this.#options.fail(this.#failure);
+      this.#failure = spoolError(this.options.dir, cause);
+      this.options.fail(this.#failure);
     } finally {
       this.#writing = undefined;
     }
   }
 
   #create(): SpoolFile {
-    const path = join(this.#options.dir, `source-${randomUUID()}.tmp`);
+    const path = join(this.options.dir, `source-${randomUUID()}.tmp`);
     return { path, opened: open(path, 'wx', 0o600), hash: createHash('sha256') };
   }
 }
@@ -158,9 +156,5 @@ interface SpoolFile {
 }
 
 function spoolError(dir: string, cause: unknown): Error {
-  const reason =
-    cause instanceof Error && 'code' in cause && typeof cause.code === 'string'
-      ? cause.code
-      : 'unknown';
-  return originError('spool-failed', { dir, reason }, { cause });
+  return originError('spool-failed', { dir, reason: errnoName(cause) }, { cause });
 }

@@ -8,15 +8,13 @@ const USABLE = /^[\x21-\x7e]+$/;
 
 /** The token in use. It is kept until the service refuses it: a file or secret store is not read for each request. */
 export class Credentials {
-  readonly #read: TokenReader;
-  readonly #host: string;
   #token: string | undefined;
   #reading: Promise<string> | undefined;
 
-  constructor(read: TokenReader, host: string) {
-    this.#read = read;
-    this.#host = host;
-  }
+  constructor(
+    private readonly read: TokenReader,
+    private readonly host: string,
+  ) {}
 
   /** @throws what the reader throws; token-malformed */
   token(): string | Promise<string> {
@@ -38,8 +36,8 @@ export class Credentials {
   }
 
   async #readNow(): Promise<string> {
-    const token = (await this.#read()).trim();
-    if (!USABLE.test(token)) throw originError('token-malformed', { host: this.#host });
+    const token = (await this.read()).trim();
+    if (!USABLE.test(token)) throw originError('token-malformed', { host: this.host });
     this.#token = token;
     return token;
   }

@@ -118,23 +118,14 @@ function waitOf(
 
 /** Adds to a rate-limited failure how long the host still has to be left alone, as far as the gate knows. */
 function withHostWait(gate: Gate, error: MailkeepError): Error {
-  if (!(error instanceof OriginRefusal) || error.code !== 'origin.rate-limited') return error;
-  const { operation, host, status, code } = error.facts;
-  const facts = {
-    operation: String(operation),
-    host: String(host),
-    status: Number(status),
-    code: String(code),
-    waitMs: Math.max(error.retryAfterMs ?? 0, gate.heldForMs),
-  };
-  return new OriginRefusal(
-    'origin.rate-limited',
-    facts,
-    error.status,
-    error.answer,
-    error.retryAfterMs,
-    { retryable: true },
-  );
+  if (!isRateLimited(error)) return error;
+  const { code, facts, status, answer, retryAfterMs, retryable } = error;
+  const waitMs = Math.max(retryAfterMs ?? 0, gate.heldForMs);
+  return new OriginRefusal(code, { ...facts, waitMs }, status, answer, retryAfterMs, { retryable });
+}
+
+function isRateLimited(error: MailkeepError): error is OriginRefusal<'origin.rate-limited'> {
+  return error instanceof OriginRefusal && error.code === 'origin.rate-limited';
 }
 
 function sleep(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -1,4 +1,5 @@
 import { errors } from 'undici';
+import { errnoName } from '../errors/mailkeep-error.ts';
 import { originError } from '../errors/origin.ts';
 import type { Operation } from '../wire/operation.ts';
 import { MOST_HEADER_BYTES, type Timeouts } from './limits.ts';
@@ -58,10 +59,7 @@ export function exchangeError(cause: Error, progress: Progress): Error {
 function codeOf(error: unknown): string {
   if (error instanceof errors.HTTPParserError) return 'not-http';
   if (error instanceof AggregateError && error.errors.length > 0) return codeOf(error.errors[0]);
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
-    return error.code;
-  }
-  return 'unknown';
+  return errnoName(error);
 }
 
 export function tooLarge(

@@ -50,23 +50,22 @@ export function openTransport(options: TransportOptions): Transport {
   });
   let sent: { readonly token: string; readonly headers: HeaderSets } | undefined;
   return {
-    send(request, token) {
+    async send(request, token) {
       if (sent?.token !== token) sent = { token, headers: headerSets(token, options.userAgent) };
       const { headers } = sent;
       const { method, response } = request.operation;
-      return new Promise((resolve, reject) => {
-        const exchange = new Exchange(options, request, resolve, reject);
-        pool.dispatch(
-          {
-            path: request.path,
-            method,
-            headers: response.kind === 'bytes' ? headers.bytes : headers.json,
-            body: request.body,
-          },
-          exchange,
-        );
-        exchange.watchSignal();
-      });
+      const exchange = new Exchange(options, request);
+      pool.dispatch(
+        {
+          path: request.path,
+          method,
+          headers: response.kind === 'bytes' ? headers.bytes : headers.json,
+          body: request.body,
+        },
+        exchange,
+      );
+      exchange.watchSignal();
+      return exchange.answer;
     },
     close: () => pool.destroy(),
   };
@@ -97,10 +96,7 @@ function headerSets(token: string, userAgent: string): HeaderSets {
  * ceiling stops a body while it arrives.
  */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #options: TransportOptions;
-  readonly #request: Request;
-  readonly #resolve: (reply: Reply) => void;
-  readonly #reject: (error: unknown) => void;
+  readonly #answer = Promise.withResolvers<Reply>();
   readonly #startedAt: number;
   #controller: Dispatcher.DispatchController | undefined;
   #unwatch: (() => void) | undefined;
@@ -114,20 +110,18 @@ class Exchange implements Dispatcher.DispatchHandler {
   #over = false;
 
   constructor(
-    options: TransportOptions,
-    request: Request,
-    resolve: (reply: Reply) => void,
-    reject: (error: unknown) => void,
+    private readonly options: TransportOptions,
+    private readonly request: Request,
   ) {
-    this.#options = options;
-    this.#request = request;
-    this.#resolve = resolve;
-    this.#reject = reject;
     this.#startedAt = options.now();
   }
 
+  get answer(): Promise<Reply> {
+    return this.#answer.promise;
+  }
+
   watchSignal(): void {
-    const { signal } = this.#request;
+    const { signal } = this.request;
     if (signal === undefined || this.#over) return;
     if (signal.aborted) this.#fail(signal.reason);
     else this.#unwatch = onAbort(signal, () => this.#fail(signal.reason));
@@ -149,7 +143,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#informational += 1;
       if (this.#informational > MOST_INFORMATIONAL) {
         this.#fail(
-          tooLarge(this.#request.operation, this.#options.base.host, 'headers', MOST_HEADER_BYTES),
+          tooLarge(this.request.operation, this.options.base.host, 'headers', MOST_HEADER_BYTES),
         );
       }
       return;
@@ -157,7 +151,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#status = status;
     this.#headers = headers;
     this.#contentLength = contentLengthOf(headers);
-    const { operation, spool } = this.#request;
+    const { operation, spool } = this.request;
     const success = status < 300;
     const spooled = success && operation.response.kind === 'bytes' ? spool : null;
     this.#ceiling = success ? (spooled?.ceiling ?? MOST_JSON_BYTES) : MOST_ERROR_BYTES;
@@ -188,10 +182,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       } else this.#fail(this.#tooLarge());
       return;
     }
-    const { timeouts, now } = this.#options;
+    const { timeouts, now } = this.options;
     const allowed = timeouts.total + this.#received / SLOWEST_BYTES_PER_MS;
     if (now() - this.#startedAt > allowed) {
-      this.#fail(tooSlow(this.#request.operation, this.#options.base.host, Math.round(allowed)));
+      this.#fail(tooSlow(this.request.operation, this.options.base.host, Math.round(allowed)));
       return;
     }
     if (this.#taker?.take(chunk) === false) controller.pause();
@@ -208,9 +202,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     else {
       this.#fail(
         exchangeError(error, {
-          operation: this.#request.operation,
-          host: this.#options.base.host,
-          timeouts: this.#options.timeouts,
+          operation: this.request.operation,
+          host: this.options.base.host,
+          timeouts: this.options.timeouts,
           sent: this.#controller !== undefined,
           answering: this.#status !== 0,
           received: this.#received,
@@ -221,14 +215,14 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #tooLarge(): Error {
-    const { operation, spool } = this.#request;
+    const { operation, spool } = this.request;
     const what =
       operation.response.kind !== 'bytes' || spool === null
         ? 'json'
         : operation.response.contentType === 'message/rfc822'
           ? 'source'
           : 'attachment';
-    return tooLarge(operation, this.#options.base.host, what, this.#ceiling);
+    return tooLarge(operation, this.options.base.host, what, this.#ceiling);
   }
 
   #finish(): void {
@@ -251,7 +245,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.#end();
-    this.#resolve({
+    this.#answer.resolve({
       status: this.#status,
       headers: this.#headers,
       body,
@@ -264,20 +258,20 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#end();
     this.#controller?.abort(error instanceof Error ? error : new Error('given up'));
     const discarded = this.#taker?.discard();
-    if (discarded === undefined) this.#reject(error);
-    else void discarded.then(() => this.#reject(error));
+    if (discarded === undefined) this.#answer.reject(error);
+    else void discarded.then(() => this.#answer.reject(error));
   }
 
   #end(): void {
     this.#over = true;
     this.#unwatch?.();
-    const { now, base, onRequest } = this.#options;
+    const { now, base, onRequest } = this.options;
     // What never left is no request: the origin did not see it.
     if (this.#controller === undefined) return;
     onRequest?.({
-      operation: this.#request.operation.name,
-      key: this.#request.key,
-      surface: this.#request.operation.surface,
+      operation: this.request.operation.name,
+      key: this.request.key,
+      surface: this.request.operation.surface,
       host: base.host,
       status: this.#status,
       ms: now() - this.#startedAt,

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { nearest } from '../names/nearest.ts';
 import { isLoopback, parseListen, withScheme } from './address.ts';
 import { annotatedSchema, knownKeys, schemaAt } from './json-schema.ts';
@@ -48,13 +48,6 @@ function meantValue(typed: string, values: readonly string[], path: Path): strin
   return nearest(typed, values) ?? (field === 'baseUrl' ? withScheme(typed) : null);
 }
 
-const urlText = z.string().refine((text) => URL.canParse(text));
-const addressed = z.looseObject({ insecure: z.literal(true).optional() });
-const withUrl = {
-  baseUrl: z.looseObject({ baseUrl: urlText }),
-  url: z.looseObject({ url: urlText }),
-};
-
 /**
  * Returns problems that no single field shows: http outside this machine, two accounts of one name, webhook and health
  * on one port. Reads the raw file, so that these are reported together with wrong fields.
@@ -64,19 +57,15 @@ export function crossProblems(raw: unknown): ConfigProblem[] {
 }
 
 function plainHttp(raw: unknown): ConfigProblem[] {
-  const everywhere = addressed.safeParse(raw).data?.insecure === true;
+  const everywhere = valueAt(raw, ['insecure']) === true;
   return accountsOf(raw).flatMap((account, i) => {
-    const allowed = everywhere || addressed.safeParse(account).data?.insecure === true;
-    const base = withUrl.baseUrl.safeParse(account).data?.baseUrl;
-    const platform = withUrl.url.safeParse(valueAt(account, ['platform'])).data?.url;
-    const urls: [Path, string | undefined][] = [
-      [['accounts', i, 'baseUrl'], base],
-      [['accounts', i, 'platform', 'url'], platform],
-    ];
-    return urls.flatMap(([path, text]) => {
-      if (text === undefined || allowed) return [];
-      const url = new URL(text);
-      if (url.protocol !== 'http:' || isLoopback(url.hostname)) return [];
+    if (everywhere || valueAt(account, ['insecure']) === true) return [];
+    return [['baseUrl'], ['platform', 'url']].flatMap((field) => {
+      const text = valueAt(account, field);
+      if (typeof text !== 'string' || !URL.canParse(text)) return [];
+      const { protocol, hostname } = new URL(text);
+      if (protocol !== 'http:' || isLoopback(hostname)) return [];
+      const path = ['accounts', i, ...field];
       return {
         path: pathText(path),
         found: describe(text, path),

@@ -67,9 +67,11 @@ const listen = (description: string) =>
     (text) => parseListen(text) !== undefined,
   );
 
+const namePattern = z.string().min(1).meta({ expected: 'a name or a pattern with *' });
+
 const patterns = (what: string, fallback: string[]) =>
   z
-    .array(z.string().min(1).meta({ expected: 'a name or a pattern with *' }))
+    .array(namePattern)
     .default(fallback)
     .meta({ description: what, expected: 'a list of names or patterns with *' });
 
@@ -105,10 +107,10 @@ export const tokenSchema = z
     expected: 'a token, or {"env": NAME}, {"file": PATH} or {"credential": NAME}',
   });
 
-const insecure = z.boolean().default(false).meta({
-  description: 'Allow http to a host that is not this machine',
-  expected: 'true or false',
-});
+const offUnlessSet = (description: string) =>
+  z.boolean().default(false).meta({ description, expected: 'true or false' });
+
+const insecure = offUnlessSet('Allow http to a host that is not this machine');
 
 const wholeNumber = (from: number, to: number, description: string) =>
   z
@@ -116,8 +118,6 @@ const wholeNumber = (from: number, to: number, description: string) =>
     .min(from)
     .max(to)
     .meta({ description, expected: `a whole number from ${from} to ${to}` });
-
-const namePattern = z.string().min(1).meta({ expected: 'a name or a pattern with *' });
 
 const days = (description: string) =>
   wholeNumber(1, 36_500, description)
@@ -172,11 +172,9 @@ export const configSchema = z
           'Compression of closed log segments; zlib keeps an archive readable for mailkeep versions without zstd',
         expected: '"zstd" or "zlib"',
       }),
-      compact: z.boolean().default(false).meta({
-        description:
-          'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
-        expected: 'true or false',
-      }),
+      compact: offUnlessSet(
+        'Lets the daemon rewrite closed segments compressed with another codec, one at a time, while it is idle',
+      ),
     }).prefault({}),
     insecure,
     rateLimit: section({
@@ -243,13 +241,11 @@ export const configSchema = z
       ).default(null),
       rules: z
         .array(
-          z
-            .strictObject({
-              mailbox: namePattern.optional(),
-              folder: namePattern.optional(),
-              endedAfterDays: days('As above, for what this rule selects; null keeps it'),
-            })
-            .meta({ expected: 'an object with mailbox, folder and endedAfterDays' }),
+          section({
+            mailbox: namePattern.optional(),
+            folder: namePattern.optional(),
+            endedAfterDays: days('As above, for what this rule selects; null keeps it'),
+          }),
         )
         .default([])
         .meta({

@@ -65,6 +65,7 @@ export function settle(content: ConfigFile, file: string): Settings {
   const folder = configFolder(file);
   const { accounts, dataDir, brake, webhook, health, notify, retention, minFreeBytes, log } =
     content;
+  const addressOf = (text: string) => validated('listen address', parseListen(text));
   return deepFreeze({
     file,
     dataDir: path.resolve(folder, dataDir),
@@ -95,15 +96,14 @@ export function settle(content: ConfigFile, file: string): Settings {
     brake: {
       maxEndedShare: brake.maxEndedShare,
       minMessages: brake.minMessages,
-      confirmAfterMs: milliseconds(brake.confirmAfter),
+      confirmAfterMs: validated('duration', parseDuration(brake.confirmAfter)),
     },
     retention,
     webhook:
       webhook === undefined || webhook === null
         ? null
-        : { listen: listenAddress(webhook.listen), publicUrl: webhook.publicUrl },
-    health:
-      health === undefined || health === null ? null : { listen: listenAddress(health.listen) },
+        : { listen: addressOf(webhook.listen), publicUrl: webhook.publicUrl },
+    health: health === undefined || health === null ? null : { listen: addressOf(health.listen) },
     notify: {
       command: notify.command,
       url: notify.url === null ? null : new Secret(notify.url),
@@ -125,15 +125,8 @@ function tokenSource(
   return { kind: 'credential', name: token.credential };
 }
 
-function milliseconds(duration: string): number {
-  const parsed = parseDuration(duration);
-  if (parsed === undefined) throw new TypeError('a validated duration does not parse');
-  return parsed;
-}
-
-function listenAddress(text: string): ListenAddress {
-  const parsed = parseListen(text);
-  if (parsed === undefined) throw new TypeError('a validated listen address does not parse');
+function validated<T>(what: string, parsed: T | undefined): T {
+  if (parsed === undefined) throw new TypeError(`a validated ${what} does not parse`);
   return parsed;
 }
 

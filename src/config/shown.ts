@@ -38,13 +38,8 @@ function fieldsBelow(path: Keys, value: unknown, raw: unknown): ShownField[] {
   if (inside.length > 0 && !isToken(path)) {
     return inside.flatMap(([key, part]) => fieldsBelow([...path, key], part, raw));
   }
-  return [
-    {
-      path: pathText(path),
-      value: masked(path, value),
-      isDefault: valueAt(raw, path) === undefined,
-    },
-  ];
+  const isDefault = valueAt(raw, path) === undefined;
+  return [{ path: pathText(path), value: masked(path, value), isDefault }];
 }
 
 /** What is taken apart: objects, and lists of them; a list of texts is shown as one value. */

@@ -65,10 +65,8 @@ export function judgeWebhooks(
       })
       .sort((a, b) => b.at - a.at);
     const lastSuccess = entries.find(({ success }) => success);
-    const failed = entries.slice(
-      0,
-      lastSuccess === undefined ? undefined : entries.indexOf(lastSuccess),
-    );
+    const failed =
+      lastSuccess === undefined ? entries : entries.slice(0, entries.indexOf(lastSuccess));
     const givenUp = failed.some(({ attempts, mostAttempts }) => attempts >= mostAttempts);
     return {
       webhook,

@@ -74,10 +74,8 @@ export async function loggedDeliveries(
   const logged: LoggedDelivery[] = [];
   let read = 0;
   let newestFirst = true;
-  for await (const record of platform.eachDeliveryLog(orderId, {
-    signal,
-    perPage: ENTRIES_A_PAGE,
-  })) {
+  const asked = { signal, perPage: ENTRIES_A_PAGE };
+  for await (const record of platform.eachDeliveryLog(orderId, asked)) {
     read += 1;
     const entry = entryOf(record);
     if (entry !== null) {

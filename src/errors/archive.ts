@@ -17,12 +17,8 @@ export function archiveInUse(dir: string, holder: Holder | null, cause: unknown)
 
 /** The lock file cannot be opened or locked for another reason than that somebody holds it. */
 export function archiveLockFailed(dir: string, cause: unknown) {
-  return new MailkeepError(
-    'disk',
-    'archive-lock-failed',
-    { dir, errno: errnoName(cause) },
-    { cause },
-  );
+  const facts = { dir, errno: errnoName(cause) };
+  return new MailkeepError('disk', 'archive-lock-failed', facts, { cause });
 }
 
 /** The archive's folder is reached over a network, whose locks and promises are often untrue. */
@@ -51,22 +47,14 @@ export function archiveFormatUnreadable(dir: string, found: string | null) {
 
 /** No room (ENOSPC) or no quota (EDQUOT). Nothing of what was being written stays; the writer continues once there is room. */
 export function diskFull(file: string, bytes: number, cause: unknown) {
-  return new MailkeepError(
-    'disk',
-    'disk-full',
-    { file, bytes, errno: errnoName(cause) },
-    { cause },
-  );
+  const facts = { file, bytes, errno: errnoName(cause) };
+  return new MailkeepError('disk', 'disk-full', facts, { cause });
 }
 
 /** Writing failed for another reason than room. Cut back to the last commit. */
 export function logWriteFailed(file: string, cause: unknown) {
-  return new MailkeepError(
-    'disk',
-    'log-write-failed',
-    { file, errno: errnoName(cause) },
-    { cause },
-  );
+  const facts = { file, errno: errnoName(cause) };
+  return new MailkeepError('disk', 'log-write-failed', facts, { cause });
 }
 
 /**

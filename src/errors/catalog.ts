@@ -1,4 +1,4 @@
-import { type ErrorFamily, MailkeepError } from './mailkeep-error.ts';
+import { errorsOf } from './mailkeep-error.ts';
 
 /** Codes of the catalog's room, with the facts that fill their sentences. */
 export interface CatalogFacts {
@@ -33,27 +33,18 @@ export interface CatalogFacts {
 
 export type CatalogCode = keyof CatalogFacts;
 
-const CATALOG_FAMILY: { readonly [C in CatalogCode]: ErrorFamily } = {
-  'catalog-missing': 'usage',
-  'catalog-version': 'usage',
-  'catalog-damaged': 'damage',
-  'catalog-out-of-step': 'damage',
-  'catalog-busy': 'in-use',
-  'catalog-disk-full': 'disk',
-  'catalog-io': 'disk',
-  'catalog-unknown-folder': 'usage',
-};
-
-const RETRYABLE: ReadonlySet<CatalogCode> = new Set(['catalog-busy', 'catalog-disk-full']);
-
 /** An error about the derived database; what the log holds is never in danger by one. */
-export function catalogError<C extends CatalogCode>(
-  code: C,
-  facts: CatalogFacts[C],
-  cause?: unknown,
-): MailkeepError<C, CatalogFacts[C]> {
-  return new MailkeepError(CATALOG_FAMILY[code], code, facts, {
-    retryable: RETRYABLE.has(code),
-    cause,
-  });
-}
+export const catalogError = errorsOf<CatalogFacts>(
+  {
+    'catalog-missing': 'usage',
+    'catalog-version': 'usage',
+    'catalog-damaged': 'damage',
+    'catalog-out-of-step': 'damage',
+    'catalog-busy': 'in-use',
+    'catalog-disk-full': 'disk',
+    'catalog-io': 'disk',
+    'catalog-unknown-folder': 'usage',
+  },
+  {},
+  ['catalog-busy', 'catalog-disk-full'],
+);

@@ -50,10 +50,12 @@ export class MailkeepError<Code extends string = string, F extends Facts = Facts
  *
  * @param families the family of all of them, or of each
  * @param exceptions codes of other families
+ * @param retryable codes of those that may pass without anybody changing anything
  */
 export function errorsOf<Table extends { readonly [Code in keyof Table]: Facts }>(
   families: ErrorFamily | { readonly [Code in keyof Table]: ErrorFamily },
   exceptions: { readonly [Code in keyof Table]?: ErrorFamily } = {},
+  retryable: readonly (keyof Table)[] = [],
 ) {
   return <Code extends keyof Table & string>(
     code: Code,
@@ -61,7 +63,7 @@ export function errorsOf<Table extends { readonly [Code in keyof Table]: Facts }
     cause?: unknown,
   ): MailkeepError<Code, Table[Code]> => {
     const family = exceptions[code] ?? (typeof families === 'string' ? families : families[code]);
-    return new MailkeepError(family, code, facts, { cause });
+    return new MailkeepError(family, code, facts, { cause, retryable: retryable.includes(code) });
   };
 }
 

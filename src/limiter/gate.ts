@@ -61,14 +61,12 @@ export interface GateOptions {
  * once, with the answer or with null where none came.
  */
 export class Gate {
-  readonly #options: GateOptions;
   readonly #lines = new WaitingLines<Waiter>();
   #state: PaceState;
   #inFlight = 0;
   #cancelTimer: (() => void) | undefined;
 
-  constructor(options: GateOptions) {
-    this.#options = options;
+  constructor(private readonly options: GateOptions) {
     this.#state = options.state;
     options.shared.gates.add(this);
   }
@@ -79,7 +77,7 @@ export class Gate {
 
   /** Requests a minute in force now. */
   get rate(): number {
-    return rateOf(this.#state, this.#options.policy);
+    return rateOf(this.#state, this.options.policy);
   }
 
   get inFlight(): number {
@@ -92,9 +90,9 @@ export class Gate {
 
   /** How long the host wants to be left alone; 0 when it does not. Pacing does not count. */
   get heldForMs(): number {
-    const now = this.#options.clock.now();
+    const now = this.options.clock.now();
     return Math.max(
-      leftOf(this.#options.shared.pause.until, now),
+      leftOf(this.options.shared.pause.until, now),
       leftOf(this.#state.holdUntil, now),
     );
   }
@@ -102,7 +100,7 @@ export class Gate {
   /** Passes at once if nothing waits: returns the time of passing, else null (then call `enter`). */
   tryEnter(): number | null {
     if (this.#lines.size > 0) return null;
-    const now = this.#options.clock.now();
+    const now = this.options.clock.now();
     return this.#pass(now) === 0 ? now : null;
   }
 
@@ -117,11 +115,8 @@ export class Gate {
     const at = this.tryEnter();
     if (at !== null) return Promise.resolve(at);
     return new Promise((resolve, reject) => {
-      const waiting: Waiting<Waiter> = {
-        lane: turn.lane,
-        key: turn.key,
-        item: { go: resolve, release: () => {} },
-      };
+      const { lane, key } = turn;
+      const waiting: Waiting<Waiter> = { lane, key, item: { go: resolve, release: () => {} } };
       if (signal !== undefined) {
         waiting.item.release = onAbort(signal, () => {
           this.#lines.remove(waiting);
@@ -142,30 +137,29 @@ export class Gate {
   }
 
   #learn(answer: Answer): void {
-    const now = this.#options.clock.now();
+    const now = this.options.clock.now();
     const before = this.#state;
-    this.#state = learn(before, this.#options.policy, answer, now);
+    this.#state = learn(before, this.options.policy, answer, now);
     const { refusals } = this.#state;
     if (answer.status !== 429) {
-      if (this.#options.shared.pause.pauses > 0)
-        this.#options.shared.pause = { until: 0, pauses: 0 };
+      if (this.options.shared.pause.pauses > 0) this.options.shared.pause = { until: 0, pauses: 0 };
     } else if (refusals > before.refusals && refusals >= REFUSALS_TO_PAUSE) {
-      this.#options.shared.pause = pauseAgain(this.#options.shared.pause, answer.retryAfterMs, now);
+      this.options.shared.pause = pauseAgain(this.options.shared.pause, answer.retryAfterMs, now);
       // Their timers would let them go into the pause.
-      for (const gate of this.#options.shared.gates) if (gate !== this) gate.wake();
+      for (const gate of this.options.shared.gates) if (gate !== this) gate.wake();
     }
-    this.#options.onChange(answer.status === 429);
+    this.options.onChange(answer.status === 429);
   }
 
   /** Lets through whoever may go, and sets the timer for the next. */
   wake(): void {
     this.#stopTimer();
     while (this.#lines.size > 0) {
-      const now = this.#options.clock.now();
+      const now = this.options.clock.now();
       const waitMs = this.#pass(now);
       if (waitMs === null) return;
       if (waitMs > 0) {
-        this.#cancelTimer = this.#options.clock.after(waitMs, () => this.wake());
+        this.#cancelTimer = this.options.clock.after(waitMs, () => this.wake());
         return;
       }
       const next = this.#lines.next();
@@ -177,10 +171,10 @@ export class Gate {
 
   /** 0 when one may pass, and then it has; the milliseconds to wait; null when it is others' leaving that must be awaited. */
   #pass(now: number): number | null {
-    if (this.#inFlight >= widthOf(this.#state, this.#options.policy)) return null;
-    const paused = leftOf(this.#options.shared.pause.until, now);
+    if (this.#inFlight >= widthOf(this.#state, this.options.policy)) return null;
+    const paused = leftOf(this.options.shared.pause.until, now);
     if (paused > 0) return this.#wait(now, paused, 'paused');
-    const decision = ask(this.#state, this.#options.policy, now);
+    const decision = ask(this.#state, this.options.policy, now);
     if (!decision.go) return this.#wait(now, decision.waitMs, decision.reason);
     this.#state = decision.state;
     this.#inFlight += 1;
@@ -189,7 +183,7 @@ export class Gate {
 
   #wait(now: number, ms: number, reason: WaitReason): number {
     if (ms >= REPORT_FROM_MS && (reason !== 'rate' || this.#lines.size > 0)) {
-      this.#options.onWait?.({ host: this.#options.host, until: now + ms, reason });
+      this.options.onWait?.({ host: this.options.host, until: now + ms, reason });
     }
     return Math.max(1, Math.ceil(ms));
   }

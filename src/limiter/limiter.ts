@@ -27,24 +27,22 @@ export interface LimiterOptions {
  */
 export class Limiter {
   readonly clock: Clock;
-  readonly #options: LimiterOptions;
   readonly #gates = new Map<string, Gate>();
   readonly #hosts = new Map<string, SharedPause>();
   readonly #unsaved = new Map<string, { readonly host: string; readonly gate: Gate }>();
   #savedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: LimiterOptions) {
+  constructor(private readonly options: LimiterOptions) {
     const { requestsPerMinute, concurrency } = options.policy;
     if (!(requestsPerMinute > 0)) throw new RangeError('requestsPerMinute must be above 0');
     if (!Number.isInteger(concurrency) || concurrency < 1) {
       throw new RangeError('concurrency must be a whole number above 0');
     }
-    this.#options = options;
     this.clock = options.clock ?? systemClock;
   }
 
   get concurrency(): number {
-    return this.#options.policy.concurrency;
+    return this.options.policy.concurrency;
   }
 
   /** The gate of a token (by its label) to a host (name and port). Asking again gives the same gate. */
@@ -54,16 +52,16 @@ export class Limiter {
     if (known !== undefined) return known;
     const gate: Gate = new Gate({
       host,
-      policy: this.#options.policy,
+      policy: this.options.policy,
       shared: this.#sharedPause(host),
       clock: this.clock,
-      state: readPaceState(this.#options.store?.load(key)) ?? FRESH_PACE,
+      state: readPaceState(this.options.store?.load(key)) ?? FRESH_PACE,
       onChange: (urgent) => {
         this.#unsaved.set(key, { host, gate });
         const now = this.clock.now();
         if (urgent || now - this.#savedAt >= SAVE_EVERY_MS || now < this.#savedAt) this.save();
       },
-      onWait: this.#options.onWait,
+      onWait: this.options.onWait,
     });
     this.#gates.set(key, gate);
     return gate;
@@ -73,8 +71,8 @@ export class Limiter {
   save(): void {
     this.#savedAt = this.clock.now();
     for (const [key, { host, gate }] of this.#unsaved) {
-      this.#options.store?.save(key, gate.state);
-      this.#options.store?.save(hostKey(host), this.#sharedPause(host).pause);
+      this.options.store?.save(key, gate.state);
+      this.options.store?.save(hostKey(host), this.#sharedPause(host).pause);
     }
     this.#unsaved.clear();
   }
@@ -82,7 +80,7 @@ export class Limiter {
   #sharedPause(host: string): SharedPause {
     let shared = this.#hosts.get(host);
     if (shared === undefined) {
-      const pause = readHostPause(this.#options.store?.load(hostKey(host))) ?? NO_PAUSE;
+      const pause = readHostPause(this.options.store?.load(hostKey(host))) ?? NO_PAUSE;
       shared = { pause, gates: new Set() };
       this.#hosts.set(host, shared);
     }

@@ -128,15 +128,8 @@ export function ask(state: PaceState, policy: PacePolicy, now: number): Decision
   if (late >= 0) {
     const caughtUp = interval < SLACK_MS ? Math.min(late, SLACK_MS) : 0;
     const earned = (late - caughtUp) / interval;
-    return {
-      go: true,
-      state: begun(
-        state,
-        now,
-        now - caughtUp + interval,
-        Math.min(most - 1, state.credit + earned),
-      ),
-    };
+    const credit = Math.min(most - 1, state.credit + earned);
+    return { go: true, state: begun(state, now, now - caughtUp + interval, credit) };
   }
   if (state.credit >= 1) {
     return { go: true, state: begun(state, now, due + interval, Math.min(most, state.credit) - 1) };

@@ -17,15 +17,12 @@ export interface ConnectionLimits {
  * one is closed: a stranger's half-sent requests push out each other, and never a client that sends a whole request.
  */
 export class Connections {
-  readonly #limits: ConnectionLimits;
   /** Oldest first. */
   readonly #idle = new Map<Socket, string>();
   readonly #idleOf = new Map<string, number>();
   #open = 0;
 
-  constructor(limits: ConnectionLimits) {
-    this.#limits = limits;
-  }
+  constructor(private readonly limits: ConnectionLimits) {}
 
   watch(server: Server): void {
     server.on('connection', (socket: Socket) => this.#opened(socket));
@@ -44,7 +41,7 @@ export class Connections {
       this.#open -= 1;
       this.#leave(socket);
     });
-    if (this.#open > this.#limits.connections && !this.#closeOldest(() => true)) {
+    if (this.#open > this.limits.connections && !this.#closeOldest(() => true)) {
       // Every connection has a request that is being answered.
       socket.destroy();
       return;
@@ -58,7 +55,7 @@ export class Connections {
     this.#idle.set(socket, address);
     const idle = (this.#idleOf.get(address) ?? 0) + 1;
     this.#idleOf.set(address, idle);
-    if (idle > this.#limits.idlePerAddress) this.#closeOldest((of) => of === address);
+    if (idle > this.limits.idlePerAddress) this.#closeOldest((of) => of === address);
   }
 
   #leave(socket: Socket): void {

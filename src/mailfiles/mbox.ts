@@ -118,15 +118,12 @@ export function unquoted(bytes: Buffer): Buffer {
 
 /** Puts a `>` before, or takes one off, the "From " lines of a message that comes in pieces. */
 export class LineQuotes {
-  readonly #change: 1 | -1;
   /** The end of the last piece that may yet turn out to be in a "From " line: at most a `>` and letters of "From ". */
   #held = Buffer.alloc(0);
   #atLineStart = true;
 
   /** @param change 1 to quote, -1 to unquote */
-  constructor(change: 1 | -1) {
-    this.#change = change;
-  }
+  constructor(private readonly change: 1 | -1) {}
 
   /** The pieces that are settled now. They may be views of `piece`. */
   *take(piece: Buffer): Generator<Buffer, void, undefined> {
@@ -143,12 +140,12 @@ export class LineQuotes {
         if (kind === 'undecided') {
           // It does not matter which `>` is put or taken: all but the one to take are settled, however many come.
           const letters = afterQuotes(bytes, at);
-          const settled = this.#change === 1 ? letters : Math.max(at, letters - 1);
+          const settled = this.change === 1 ? letters : Math.max(at, letters - 1);
           if (settled > yielded) yield bytes.subarray(yielded, settled);
           this.#held = Buffer.from(bytes.subarray(settled));
           return;
         }
-        if (kind === 'from' && this.#change === 1) {
+        if (kind === 'from' && this.change === 1) {
           yield bytes.subarray(yielded, at);
           yield QUOTE;
           yielded = at;

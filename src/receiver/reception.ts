@@ -63,19 +63,20 @@ export interface Rate {
 
 /** Lets so many through, and refills with time. A clock that goes back refills nothing and breaks nothing. */
 export class TokenBucket {
-  readonly #rate: Rate;
   #tokens: number;
   #at: number;
 
-  constructor(rate: Rate, now: number) {
-    this.#rate = rate;
+  constructor(
+    private readonly rate: Rate,
+    now: number,
+  ) {
     this.#tokens = rate.burst;
     this.#at = now;
   }
 
   /** Takes one; the milliseconds until there is one again when there is none, else 0. */
   take(now: number): number {
-    const { burst, perSecond } = this.#rate;
+    const { burst, perSecond } = this.rate;
     const passed = Math.max(0, now - this.#at) / 1_000;
     this.#tokens = Math.min(burst, this.#tokens + passed * perSecond);
     this.#at = now;
@@ -126,19 +127,17 @@ const STATUS: Readonly<Record<RefusalReason, number>> = {
 
 /** Decides about one request after the other. Whoever is not believed learns nothing but a status. */
 export class Reception {
-  readonly #known: KnownSecrets;
-  readonly #limits: ReceptionLimits;
-  readonly #ports: ReceptionPorts;
   readonly #refusals = new RefusalTally();
   readonly #strangers: TokenBucket;
   /** By webhook. */
   readonly #buckets = new Map<string, TokenBucket>();
   #reloadedAt: number;
 
-  constructor(known: KnownSecrets, limits: ReceptionLimits, ports: ReceptionPorts) {
-    this.#known = known;
-    this.#limits = limits;
-    this.#ports = ports;
+  constructor(
+    private readonly known: KnownSecrets,
+    private readonly limits: ReceptionLimits,
+    private readonly ports: ReceptionPorts,
+  ) {
     this.#strangers = new TokenBucket(limits.strangers, ports.now());
     this.#reloadedAt = ports.now();
   }
@@ -149,44 +148,44 @@ export class Reception {
     // What can be no delivery is answered without reading anything, and takes nothing from those that may be one.
     if (request.method === 'POST' && secret !== null && !this.#explains(path, secret)) {
       // Perhaps it was created a moment ago. Reading costs, so strangers may make us do it only so often.
-      const waitMs = this.#strangers.take(this.#ports.now());
+      const waitMs = this.#strangers.take(this.ports.now());
       if (waitMs === 0 || this.#isReloadDue()) await this.reload();
       if (waitMs > 0 && !this.#explains(path, secret)) return this.#refuse('rate', waitMs);
     }
-    if (!this.#known.isPath(path)) return this.#refuse('path');
+    if (!this.known.isPath(path)) return this.#refuse('path');
     if (request.method !== 'POST') return this.#refuse('method');
-    const webhook = secret === null ? undefined : this.#known.match(secret);
+    const webhook = secret === null ? undefined : this.known.match(secret);
     return webhook === undefined ? this.#refuse('secret') : this.#take(request, webhook);
   }
 
   /** Reads the webhooks again; where that fails, those known so far stay. */
   async reload(): Promise<void> {
-    this.#reloadedAt = this.#ports.now();
+    this.#reloadedAt = this.ports.now();
     try {
-      await this.#known.reload();
+      await this.known.reload();
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
-      this.#ports.log({ event: 'secrets-unreadable', code: error.code });
+      this.ports.log({ event: 'secrets-unreadable', code: error.code });
     }
   }
 
   #isReloadDue(): boolean {
-    const passed = this.#ports.now() - this.#reloadedAt;
+    const passed = this.ports.now() - this.#reloadedAt;
     // Below 0 the clock was set back.
     return passed >= RELOAD_MS || passed < 0;
   }
 
   #explains(path: string, secret: string | null): boolean {
-    return secret !== null && this.#known.isPath(path) && this.#known.match(secret) !== undefined;
+    return secret !== null && this.known.isPath(path) && this.known.match(secret) !== undefined;
   }
 
   async #take(request: Request, webhook: KnownWebhook): Promise<Response> {
-    const { onHint, log, now } = this.#ports;
+    const { onHint, log, now } = this.ports;
     const waitMs = this.#bucket(webhook.id).take(now());
     if (waitMs > 0) return this.#refuse('rate', waitMs);
     let body: Buffer | null;
     try {
-      body = await readAtMost(request, this.#limits.bodyBytes);
+      body = await readAtMost(request, this.limits.bodyBytes);
     } catch (error) {
       if (errnoOf(error) === undefined && !request.signal.aborted) throw error;
       return this.#refuse('broken');
@@ -201,14 +200,14 @@ export class Reception {
   #bucket(webhook: string): TokenBucket {
     const known = this.#buckets.get(webhook);
     if (known !== undefined) return known;
-    const bucket = new TokenBucket(this.#limits.deliveries, this.#ports.now());
+    const bucket = new TokenBucket(this.limits.deliveries, this.ports.now());
     this.#buckets.set(webhook, bucket);
     return bucket;
   }
 
   #refuse(reason: RefusalReason, waitMs = 0): Response {
-    const times = this.#refusals.note(reason, this.#ports.now());
-    if (times > 0) this.#ports.log({ event: 'refused', reason, times });
+    const times = this.#refusals.note(reason, this.ports.now());
+    if (times > 0) this.ports.log({ event: 'refused', reason, times });
     return new Response(null, { status: STATUS[reason], headers: headersOf(reason, waitMs) });
   }
 }

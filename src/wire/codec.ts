@@ -40,7 +40,8 @@ export function typeName(value: unknown): string {
   return Array.isArray(value) ? 'array' : typeof value;
 }
 
-function fieldOf(value: unknown, key: PropertyKey): unknown {
+/** Returns a field of an object; undefined where there is no object, or no such field of its own. */
+export function fieldOf(value: unknown, key: PropertyKey): unknown {
   if (typeof value !== 'object' || value === null) return undefined;
   return Object.getOwnPropertyDescriptor(value, key)?.value;
 }

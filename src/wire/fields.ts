@@ -6,42 +6,28 @@ import { z } from 'zod';
  * of each schema is the full record, which is what a service must send.
  */
 
+/** Returns a field that is `empty` where it is missing or null. */
+export function orElse<T extends z.ZodType, E>(field: T, empty: E) {
+  return field.nullish().transform((value) => value ?? empty);
+}
+
 /** A text; missing or null is the empty text. */
-export const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? '');
+export const text = orElse(z.string(), '');
 
 /** A text or null; missing is null. */
-export const textOrNull = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? null);
+export const textOrNull = orElse(z.string(), null);
 
 /** A count of things or bytes, never negative; missing or null is 0. */
-export const count = z
-  .int()
-  .min(0)
-  .nullish()
-  .transform((value) => value ?? 0);
+export const count = orElse(z.int().min(0), 0);
 
 /** Any finite number; missing or null is 0. */
-export const quantity = z
-  .number()
-  .nullish()
-  .transform((value) => value ?? 0);
+export const quantity = orElse(z.number(), 0);
 
 /** A number or null; missing is null. */
-export const quantityOrNull = z
-  .number()
-  .nullish()
-  .transform((value) => value ?? null);
+export const quantityOrNull = orElse(z.number(), null);
 
 /** True or false; missing or null is false. */
-export const flag = z
-  .boolean()
-  .nullish()
-  .transform((value) => value ?? false);
+export const flag = orElse(z.boolean(), false);
 
 /** A list; missing or null is the empty list. */
 export function list<T extends z.ZodType>(item: T) {

@@ -22,7 +22,7 @@ import {
   sendRequest,
   updateWebhookRequest,
 } from './mailbox-requests.ts';
-import type { Operation } from './operation.ts';
+import { operationsOf } from './operation.ts';
 import {
   attachmentId,
   folder,
@@ -40,36 +40,20 @@ const FOLDER = `${MAILBOX}/folders/{folder}`;
 const MESSAGE = `${FOLDER}/messages/{uid}`;
 const WEBHOOK = `${MAILBOX}/webhooks/{webhookId}`;
 
-const defaults = {
-  surface: 'mailbox',
-  body: null,
-  read: false,
-  destructive: false,
-  sideEffect: null,
-  ownLimit: false,
-  success: [200],
-  errors: [401, 403, 422, 500, 502],
-} as const;
-
 /** Answers without a body. */
 const empty = { response: { kind: 'empty' }, success: [204] } as const;
 
 /** The 28 operations of the mailbox surface. */
-export const MAILBOX_OPERATIONS = {
+export const MAILBOX_OPERATIONS = operationsOf('mailbox', [401, 403, 422, 500, 502], {
   getCurrentAccount: {
-    ...defaults,
-    name: 'getCurrentAccount',
     method: 'GET',
     path: '/api/v1/me',
     params: [],
     response: { kind: 'data', record: accountRecord },
     errors: [401, 500, 502],
-    read: true,
     summary: 'The order and the mailboxes the token reaches',
   },
   submitFeedback: {
-    ...defaults,
-    name: 'submitFeedback',
     method: 'POST',
     path: `${MAILBOX}/feedback`,
     params: [mailbox],
@@ -80,29 +64,21 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Send feedback about the interface to the service, at most once in ten seconds',
   },
   getQuota: {
-    ...defaults,
-    name: 'getQuota',
     method: 'GET',
     path: `${MAILBOX}/quota`,
     params: [mailbox],
     response: { kind: 'data', record: quotaRecord },
     errors: [401, 403, 500, 502],
-    read: true,
     summary: 'Storage and messages used and allowed',
   },
   listFolders: {
-    ...defaults,
-    name: 'listFolders',
     method: 'GET',
     path: `${MAILBOX}/folders`,
     params: [mailbox, page, pageSize('perPage', 50, 100)],
     response: { kind: 'page', record: folderRecord },
-    read: true,
     summary: 'Folders with their counts',
   },
   createFolder: {
-    ...defaults,
-    name: 'createFolder',
     method: 'POST',
     path: `${MAILBOX}/folders`,
     params: [mailbox],
@@ -113,8 +89,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Create a folder',
   },
   updateFolder: {
-    ...defaults,
-    name: 'updateFolder',
     method: 'PUT',
     path: FOLDER,
     params: [mailbox, folder],
@@ -124,8 +98,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Rename a folder',
   },
   deleteFolder: {
-    ...defaults,
-    name: 'deleteFolder',
     method: 'DELETE',
     path: FOLDER,
     params: [mailbox, folder],
@@ -135,18 +107,13 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Delete a folder, its subfolders and all their messages for good',
   },
   listMessages: {
-    ...defaults,
-    name: 'listMessages',
     method: 'GET',
     path: `${FOLDER}/messages`,
     params: [mailbox, folder, page, pageSize('perPage', 25, 100), sort],
     response: { kind: 'page', record: messageRecord },
-    read: true,
     summary: 'Messages of a folder',
   },
   deleteAllMessages: {
-    ...defaults,
-    name: 'deleteAllMessages',
     method: 'DELETE',
     path: `${FOLDER}/messages`,
     params: [mailbox, folder],
@@ -156,8 +123,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Empty a folder for good',
   },
   searchMessages: {
-    ...defaults,
-    name: 'searchMessages',
     method: 'POST',
     path: `${FOLDER}/messages/search`,
     params: [mailbox, folder, page, pageSize('perPage', 25, 100), sort],
@@ -167,8 +132,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Messages of a folder that meet criteria',
   },
   updateMessageFlags: {
-    ...defaults,
-    name: 'updateMessageFlags',
     method: 'POST',
     path: `${FOLDER}/messages/flags`,
     params: [mailbox, folder],
@@ -178,8 +141,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Add and remove flags of up to 100 messages',
   },
   moveMessages: {
-    ...defaults,
-    name: 'moveMessages',
     method: 'POST',
     path: `${FOLDER}/messages/move`,
     params: [mailbox, folder],
@@ -188,8 +149,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Move up to 100 messages to another folder',
   },
   deleteMessages: {
-    ...defaults,
-    name: 'deleteMessages',
     method: 'POST',
     path: `${FOLDER}/messages/delete`,
     params: [mailbox, folder],
@@ -199,19 +158,14 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Delete up to 100 messages for good',
   },
   getMessage: {
-    ...defaults,
-    name: 'getMessage',
     method: 'GET',
     path: MESSAGE,
     params: [mailbox, folder, uid],
     response: { kind: 'data', record: messageRecord },
     errors: [401, 403, 404, 422, 500, 502],
-    read: true,
     summary: 'One message as the listing shows it',
   },
   patchMessage: {
-    ...defaults,
-    name: 'patchMessage',
     method: 'PATCH',
     path: MESSAGE,
     params: [mailbox, folder, uid],
@@ -221,8 +175,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Add and remove flags of one message',
   },
   deleteMessage: {
-    ...defaults,
-    name: 'deleteMessage',
     method: 'DELETE',
     path: MESSAGE,
     params: [mailbox, folder, uid],
@@ -231,42 +183,31 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Delete one message for good',
   },
   getMessageSource: {
-    ...defaults,
-    name: 'getMessageSource',
     method: 'GET',
     path: `${MESSAGE}/source`,
     params: [mailbox, folder, uid],
     response: { kind: 'bytes', contentType: 'message/rfc822' },
     errors: [401, 403, 404, 422, 500, 502],
-    read: true,
     summary: 'The raw source of a message, byte for byte',
   },
   getMessageText: {
-    ...defaults,
-    name: 'getMessageText',
     method: 'GET',
     path: `${MESSAGE}/text`,
     params: [mailbox, folder, uid],
     response: { kind: 'data', record: messageTextRecord },
     errors: [401, 403, 404, 422, 500, 502],
-    read: true,
     sideEffect: 'marks-seen',
     summary: 'The text and HTML of a message; marks it as read',
   },
   getMessageAttachment: {
-    ...defaults,
-    name: 'getMessageAttachment',
     method: 'GET',
     path: `${MESSAGE}/attachments/{attachmentId}`,
     params: [mailbox, folder, uid, attachmentId],
     response: { kind: 'bytes', contentType: 'application/octet-stream' },
     errors: [401, 403, 404, 422, 500, 502],
-    read: true,
     summary: 'One attachment, decoded',
   },
   moveMessage: {
-    ...defaults,
-    name: 'moveMessage',
     method: 'POST',
     path: `${MESSAGE}/move`,
     params: [mailbox, folder, uid],
@@ -275,8 +216,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Move one message to another folder',
   },
   sendEmail: {
-    ...defaults,
-    name: 'sendEmail',
     method: 'POST',
     path: `${MAILBOX}/send`,
     params: [mailbox],
@@ -285,18 +224,13 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Send a message, a reply or a forward; a copy goes to INBOX.Sent',
   },
   listWebhooks: {
-    ...defaults,
-    name: 'listWebhooks',
     method: 'GET',
     path: `${MAILBOX}/webhooks`,
     params: [mailbox, status, page, pageSize('perPage', 50, 1000)],
     response: { kind: 'page', record: webhookRecord },
-    read: true,
     summary: 'Webhooks of a mailbox',
   },
   createWebhook: {
-    ...defaults,
-    name: 'createWebhook',
     method: 'POST',
     path: `${MAILBOX}/webhooks`,
     params: [mailbox],
@@ -306,19 +240,14 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Create a webhook; the only answer that shows its secret',
   },
   getWebhook: {
-    ...defaults,
-    name: 'getWebhook',
     method: 'GET',
     path: WEBHOOK,
     params: [mailbox, webhookId],
     response: { kind: 'data', record: webhookRecord },
     errors: [401, 403, 404, 500, 502],
-    read: true,
     summary: 'One webhook',
   },
   updateWebhook: {
-    ...defaults,
-    name: 'updateWebhook',
     method: 'PATCH',
     path: WEBHOOK,
     params: [mailbox, webhookId],
@@ -328,8 +257,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Change a webhook',
   },
   deleteWebhook: {
-    ...defaults,
-    name: 'deleteWebhook',
     method: 'DELETE',
     path: WEBHOOK,
     params: [mailbox, webhookId],
@@ -339,8 +266,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Delete a webhook for good',
   },
   regenerateWebhookSecret: {
-    ...defaults,
-    name: 'regenerateWebhookSecret',
     method: 'POST',
     path: `${WEBHOOK}/regenerate-secret`,
     params: [mailbox, webhookId],
@@ -350,8 +275,6 @@ export const MAILBOX_OPERATIONS = {
     summary: 'Make a new secret; the old one is dead at once',
   },
   testWebhook: {
-    ...defaults,
-    name: 'testWebhook',
     method: 'POST',
     path: `${WEBHOOK}/test`,
     params: [mailbox, webhookId],
@@ -360,4 +283,4 @@ export const MAILBOX_OPERATIONS = {
     ownLimit: true,
     summary: 'Send one test delivery',
   },
-} as const satisfies Record<string, Operation>;
+});

@@ -1,5 +1,15 @@
 import { z } from 'zod';
-import { count, flag, list, quantity, quantityOrNull, text, textOrNull, uid } from './fields.ts';
+import {
+  count,
+  flag,
+  list,
+  orElse,
+  quantity,
+  quantityOrNull,
+  text,
+  textOrNull,
+  uid,
+} from './fields.ts';
 
 /** Records of the mailbox surface, in camelCase. Every success but 204 wraps one, or a list of them, in `data`. */
 
@@ -17,10 +27,7 @@ export const folderRecord = z
   .looseObject({
     path: z.string(),
     name: z.string().nullish(),
-    delimiter: z
-      .string()
-      .nullish()
-      .transform((value) => value ?? '.'),
+    delimiter: orElse(z.string(), '.'),
     specialUse: textOrNull,
     messageCount: z.int().min(0),
     unreadCount: count,
@@ -56,7 +63,7 @@ export const messageRecord = z.looseObject({
   unseen: flag,
   size: count,
   subject: textOrNull,
-  from: addressRecord.nullish().transform((value) => value ?? null),
+  from: orElse(addressRecord, null),
   to: list(addressRecord),
   cc: list(addressRecord),
   bcc: list(addressRecord),
@@ -88,10 +95,7 @@ export const quotaRecord = z.looseObject({
   totalUsage: quantityOrNull,
   totalLimit: quantityOrNull,
   totalPercentage: quantityOrNull,
-  supported: z
-    .boolean()
-    .nullish()
-    .transform((value) => value ?? true),
+  supported: orElse(z.boolean(), true),
 });
 export type QuotaRecord = z.output<typeof quotaRecord>;
 

@@ -64,6 +64,43 @@ export type ResponseShape =
   | { readonly kind: 'bytes'; readonly contentType: string }
   | { readonly kind: 'empty' };
 
+/** An operation as a table writes it: without what its surface and its key decide, and what is the usual case. */
+type OperationEntry = Pick<Operation, 'method' | 'path' | 'params' | 'response' | 'summary'> &
+  Partial<Omit<Operation, 'name' | 'surface'>>;
+
+/**
+ * Returns a table's operations by their keys. The usual one takes no body, answers 200, is not destructive, and only
+ * reads when its method is GET.
+ *
+ * @param errors error statuses of those that name none of their own
+ */
+export function operationsOf<Key extends string>(
+  surface: Surface,
+  errors: readonly number[],
+  table: Readonly<Record<Key, OperationEntry>>,
+): Readonly<Record<Key, Operation>> {
+  const prefix = surface === 'platform' ? 'platform.' : '';
+  const complete = ([key, entry]: [string, OperationEntry]): [string, Operation] => [
+    key,
+    {
+      name: prefix + key,
+      surface,
+      body: null,
+      read: entry.method === 'GET',
+      destructive: false,
+      sideEffect: null,
+      ownLimit: false,
+      success: [200],
+      errors,
+      ...entry,
+    },
+  ];
+  return Object.fromEntries(Object.entries<OperationEntry>(table).map(complete)) as Record<
+    Key,
+    Operation
+  >;
+}
+
 /** A value that fits its parameter, or what was expected instead. */
 export type ParamReading =
   | { readonly ok: true; readonly value: string | number }

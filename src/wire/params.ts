@@ -20,31 +20,15 @@ export const uid: Param = {
 };
 export const attachmentId = pathId('attachmentId', 'id of the attachment, as the message lists it');
 export const webhookId = pathId('webhookId', 'id of the webhook');
-export const page: Param = {
-  name: 'page',
-  in: 'query',
-  type: 'integer',
-  required: false,
-  min: 1,
-  default: 1,
-  help: 'page, from 1',
-};
+export const page: Param = countFromOne('page', 1, 'page, from 1');
 export const sort: Param = {
-  name: 'sort',
-  in: 'query',
-  type: 'string',
-  required: false,
+  ...anyText('sort', 'order; a leading - is descending'),
   values: MESSAGE_SORTS,
   default: '-uid',
-  help: 'order; a leading - is descending',
 };
 export const status: Param = {
-  name: 'status',
-  in: 'query',
-  type: 'string',
-  required: false,
+  ...anyText('status', 'only webhooks of this status'),
   values: WEBHOOK_STATUSES,
-  help: 'only webhooks of this status',
 };
 
 /** Returns a parameter that is a segment of the path, never empty. */
@@ -53,20 +37,19 @@ export function pathId(name: string, help: string): Param {
 }
 
 /** Returns a parameter of the query that may be any text, or be left out. */
-export function anyText(name: string, help: string): Param {
+export function anyText(name: string, help: string): Param & { readonly type: 'string' } {
   return { name, in: 'query', type: 'string', required: false, help };
 }
 
 /** Returns the parameter for the items a page. */
 export function pageSize(name: 'perPage' | 'per_page', byDefault: number, max: number): Param {
-  return {
-    name,
-    in: 'query',
-    type: 'integer',
-    required: false,
-    min: 1,
-    max,
-    default: byDefault,
-    help: 'items a page',
-  };
+  return { ...countFromOne(name, byDefault, 'items a page'), max };
+}
+
+function countFromOne(
+  name: string,
+  byDefault: number,
+  help: string,
+): Param & { readonly type: 'integer' } {
+  return { name, in: 'query', type: 'integer', required: false, min: 1, default: byDefault, help };
 }

@@ -1,5 +1,5 @@
 import { createWebhookRequest, updateWebhookRequest } from './mailbox-requests.ts';
-import type { Operation } from './operation.ts';
+import { operationsOf } from './operation.ts';
 import { anyText, page, pageSize, pathId, status, webhookId } from './params.ts';
 import {
   deliveryLogRecord,
@@ -19,32 +19,16 @@ const ofMailbox = anyText('mailbox_id', 'only those of this mailbox, by its reso
 const search = anyText('search', 'only mailboxes whose address contains this');
 const sort = anyText('sort', 'order; a leading - is descending');
 
-const defaults = {
-  surface: 'platform',
-  body: null,
-  read: false,
-  destructive: false,
-  sideEffect: null,
-  ownLimit: false,
-  success: [200],
-  errors: [401, 404, 422, 500],
-} as const;
-
 /** The 9 operations of the platform surface that concern webhooks of mail orders. */
-export const PLATFORM_OPERATIONS = {
+export const PLATFORM_OPERATIONS = operationsOf('platform', [401, 404, 422, 500], {
   listWebhooks: {
-    ...defaults,
-    name: 'platform.listWebhooks',
     method: 'GET',
     path: `${ORDER}/webhooks`,
     params: [orderId, ofMailbox, status, page, pageSize('per_page', 50, 100)],
     response: { kind: 'page', record: platformWebhookRecord },
-    read: true,
     summary: 'Webhooks of an order',
   },
   createWebhook: {
-    ...defaults,
-    name: 'platform.createWebhook',
     method: 'POST',
     path: '/api/mail/v1/mailboxes/{mailboxId}/webhooks',
     params: [mailboxId],
@@ -54,18 +38,13 @@ export const PLATFORM_OPERATIONS = {
     summary: 'Create a webhook; the only answer that shows its secret',
   },
   getWebhook: {
-    ...defaults,
-    name: 'platform.getWebhook',
     method: 'GET',
     path: WEBHOOK,
     params: [webhookId],
     response: { kind: 'bare', record: platformWebhookRecord },
-    read: true,
     summary: 'One webhook',
   },
   updateWebhook: {
-    ...defaults,
-    name: 'platform.updateWebhook',
     method: 'PATCH',
     path: WEBHOOK,
     params: [webhookId],
@@ -74,8 +53,6 @@ export const PLATFORM_OPERATIONS = {
     summary: 'Change a webhook',
   },
   deleteWebhook: {
-    ...defaults,
-    name: 'platform.deleteWebhook',
     method: 'DELETE',
     path: WEBHOOK,
     params: [webhookId],
@@ -84,8 +61,6 @@ export const PLATFORM_OPERATIONS = {
     summary: 'Delete a webhook for good',
   },
   regenerateWebhookSecret: {
-    ...defaults,
-    name: 'platform.regenerateWebhookSecret',
     method: 'POST',
     path: `${WEBHOOK}/regenerate-secret`,
     params: [webhookId],
@@ -94,8 +69,6 @@ export const PLATFORM_OPERATIONS = {
     summary: 'Make a new secret; the old one is dead at once',
   },
   testWebhook: {
-    ...defaults,
-    name: 'platform.testWebhook',
     method: 'POST',
     path: `${WEBHOOK}/test`,
     params: [webhookId],
@@ -105,23 +78,17 @@ export const PLATFORM_OPERATIONS = {
     summary: 'Send one test delivery; rate limited',
   },
   listDeliveryLogs: {
-    ...defaults,
-    name: 'platform.listDeliveryLogs',
     method: 'GET',
     path: `${ORDER}/webhooks/delivery-logs`,
     params: [orderId, ofMailbox, page, pageSize('per_page', 25, 100)],
     response: { kind: 'page', record: deliveryLogRecord },
-    read: true,
     summary: 'What became of the deliveries of an order',
   },
   listMailboxes: {
-    ...defaults,
-    name: 'platform.listMailboxes',
     method: 'GET',
     path: `${ORDER}/mailboxes`,
     params: [orderId, search, sort, page, pageSize('per_page', 50, 100)],
     response: { kind: 'page', record: platformMailboxRecord },
-    read: true,
     summary: 'Mailboxes of an order, with their usage',
   },
-} as const satisfies Record<string, Operation>;
+});

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, flag, list, quantity, quantityOrNull, text, textOrNull } from './fields.ts';
+import { count, flag, list, orElse, quantity, quantityOrNull, text, textOrNull } from './fields.ts';
 
 /** Records of the platform surface, in snake_case: single resources stand bare, collections have `data` and `meta`. */
 
@@ -7,7 +7,7 @@ const mailboxReference = z.looseObject({ id: textOrNull, address: text });
 
 export const platformWebhookRecord = z.looseObject({
   id: z.string().min(1),
-  mailbox: mailboxReference.nullish().transform((value) => value ?? null),
+  mailbox: orElse(mailboxReference, null),
   name: text,
   description: textOrNull,
   events: list(z.string()),
@@ -26,10 +26,7 @@ export type PlatformWebhookWithSecretRecord = z.output<typeof platformWebhookWit
 /** All three may be missing; a missing outcome is null, not a failure. */
 export const platformWebhookTestRecord = z.looseObject({
   http_status: quantityOrNull,
-  is_successful: z
-    .boolean()
-    .nullish()
-    .transform((value) => value ?? null),
+  is_successful: orElse(z.boolean(), null),
   error: textOrNull,
 });
 export type PlatformWebhookTestRecord = z.output<typeof platformWebhookTestRecord>;
@@ -54,16 +51,16 @@ export const platformMailboxRecord = z.looseObject({
   id: z.string().min(1),
   address: text,
   status: text,
-  usage: z
-    .looseObject({
+  usage: orElse(
+    z.looseObject({
       storage_used: quantityOrNull,
       storage_quota: quantityOrNull,
       messages_used: quantityOrNull,
       messages_quota: quantityOrNull,
       synced_at: textOrNull,
-    })
-    .nullish()
-    .transform((value) => value ?? null),
+    }),
+    null,
+  ),
   created_at: textOrNull,
   updated_at: textOrNull,
 });

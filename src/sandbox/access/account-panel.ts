@@ -8,10 +8,8 @@ export type Order = z.infer<typeof orderRecord>;
 /** Mail orders of the hosting account and the users they belong to. */
 export class Orders {
   readonly #byId = new Map<string, Order>();
-  readonly #store: Store;
 
-  constructor(store: Store) {
-    this.#store = store;
+  constructor(private readonly store: Store) {
     for (const { id, body } of store.documents('order'))
       this.#byId.set(id, orderRecord.parse(body));
   }
@@ -22,18 +20,18 @@ export class Orders {
 
   put(order: Order): void {
     this.#byId.set(order.id, order);
-    this.#store.putDocument('order', order.id, order);
+    this.store.putDocument('order', order.id, order);
   }
 
   /** A mailbox of one of the user's orders; null for one that is not there or belongs to somebody else. */
   mailboxOfUser(resourceId: string, userId: string): Mailbox | null {
-    const mailbox = this.#store.mailboxes.get(resourceId);
+    const mailbox = this.store.mailboxes.get(resourceId);
     if (mailbox === undefined) return null;
     return this.get(mailbox.orderId)?.userId === userId ? mailbox : null;
   }
 
   mailboxesOf(order: Order): Mailbox[] {
-    return [...this.#store.mailboxes.values()].filter((mailbox) => mailbox.orderId === order.id);
+    return [...this.store.mailboxes.values()].filter((mailbox) => mailbox.orderId === order.id);
   }
 }
 
@@ -49,12 +47,11 @@ export type MailboxStatus = Standing['status'];
 /** What the account panel knows about a mailbox besides its mail: when it was created and whether it is suspended. */
 export class Standings {
   readonly #byMailbox = new Map<string, Standing>();
-  readonly #store: Store;
-  readonly #now: () => number;
 
-  constructor(store: Store, now: () => number) {
-    this.#store = store;
-    this.#now = now;
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number,
+  ) {
     for (const { id, body } of store.documents('standing')) {
       this.#byMailbox.set(id, standingRecord.parse(body));
     }
@@ -64,12 +61,12 @@ export class Standings {
   of(mailbox: Mailbox): Standing {
     const known = this.#byMailbox.get(mailbox.resourceId);
     if (known !== undefined) return known;
-    const now = this.#now();
+    const now = this.now();
     return this.#put(mailbox, { status: 'active', createdAt: now, updatedAt: now });
   }
 
   setStatus(mailbox: Mailbox, status: MailboxStatus): void {
-    this.#put(mailbox, { ...this.of(mailbox), status, updatedAt: this.#now() });
+    this.#put(mailbox, { ...this.of(mailbox), status, updatedAt: this.now() });
   }
 
   isSuspended(mailbox: Mailbox): boolean {
@@ -78,7 +75,7 @@ export class Standings {
 
   #put(mailbox: Mailbox, standing: Standing): Standing {
     this.#byMailbox.set(mailbox.resourceId, standing);
-    this.#store.putDocument('standing', mailbox.resourceId, standing);
+    this.store.putDocument('standing', mailbox.resourceId, standing);
     return standing;
   }
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
 
 /**
@@ -33,10 +34,8 @@ const KIND = 'token';
 /** Tokens by the SHA-256 of their secret, so that a state file holds none that works. */
 export class Tokens {
   readonly #byHash = new Map<string, Token>();
-  readonly #store: Store;
 
-  constructor(store: Store) {
-    this.#store = store;
+  constructor(private readonly store: Store) {
     for (const { id, body } of store.documents(KIND)) this.#byHash.set(id, tokenRecord.parse(body));
   }
 
@@ -44,7 +43,7 @@ export class Tokens {
   put(secret: string, token: Token): void {
     const hash = hashOf(secret);
     this.#byHash.set(hash, token);
-    this.#store.putDocument(KIND, hash, token);
+    this.store.putDocument(KIND, hash, token);
   }
 
   has(secret: string): boolean {
@@ -73,6 +72,12 @@ export class Tokens {
     if (token.expiresAt !== null && token.expiresAt <= now) return null;
     return token;
   }
+}
+
+/** Returns whether a token reaches a mailbox of its order: any, unless it is narrowed to some. */
+export function reaches({ orderId, mailboxes }: MailboxToken, mailbox: Mailbox): boolean {
+  if (mailbox.orderId !== orderId) return false;
+  return mailboxes === null || mailboxes.includes(mailbox.resourceId);
 }
 
 function isOf<S extends Token['surface']>(

@@ -66,15 +66,14 @@ const MAX_BODY_BYTES = 256 * 1024 * 1024;
 export class ControlSurface implements Surface {
   readonly prefix = '/control/';
   readonly refusal = envelope;
-  readonly #service: ServiceState;
-  readonly #faults: Faults;
-  readonly #log: RequestLog;
   readonly #token: Buffer;
 
-  constructor(service: ServiceState, faults: Faults, log: RequestLog, token: string) {
-    this.#service = service;
-    this.#faults = faults;
-    this.#log = log;
+  constructor(
+    private readonly service: ServiceState,
+    private readonly faults: Faults,
+    private readonly log: RequestLog,
+    token: string,
+  ) {
     this.#token = Buffer.from(`Bearer ${token}`);
   }
 
@@ -97,16 +96,16 @@ export class ControlSurface implements Surface {
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     switch (`${request.method} ${path}`) {
       case 'GET /control/requests':
-        return dataReply({ ...this.#log.counts(), last: this.#log.last() });
+        return dataReply({ ...this.log.counts(), last: this.log.last() });
       case 'DELETE /control/requests':
-        this.#log.reset();
+        this.log.reset();
         return NO_CONTENT;
       case 'GET /control/faults':
-        return dataReply(this.#faults.list());
+        return dataReply(this.faults.list());
       case 'POST /control/faults':
-        return dataReply({ id: this.#faults.add(await body(request)) }, 201);
+        return dataReply({ id: this.faults.add(await body(request)) }, 201);
       case 'DELETE /control/faults':
-        this.#faults.clear();
+        this.faults.clear();
         return NO_CONTENT;
       case 'POST /control/deliver':
         return this.#deliver(deliverBody.parse(await body(request)));
@@ -115,14 +114,14 @@ export class ControlSurface implements Surface {
       case 'POST /control/standing': {
         const standing = standingBody.parse(await body(request));
         const { mailbox } = this.#place({ mailbox: standing.mailbox, folder: 'INBOX' });
-        this.#service.standings.setStatus(mailbox, standing.status);
+        this.service.standings.setStatus(mailbox, standing.status);
         return NO_CONTENT;
       }
       case 'POST /control/tokens':
         return this.#putToken(tokenBody.parse(await body(request)));
       case 'POST /control/tokens/revoke': {
         const { token } = z.object({ token: z.string() }).parse(await body(request));
-        this.#service.tokens.revoke(token, this.#service.now());
+        this.service.tokens.revoke(token, this.service.now());
         return NO_CONTENT;
       }
       default:
@@ -136,16 +135,14 @@ export class ControlSurface implements Surface {
       mail.base64 === undefined
         ? Buffer.from(mail.source ?? '')
         : Buffer.from(mail.base64, 'base64');
-    const received = mail.received === undefined ? this.#service.now() : Date.parse(mail.received);
-    return dataReply(
-      { uid: deliver(this.#service, mailbox, folder, source, mail.flags, received) },
-      201,
-    );
+    const received = mail.received === undefined ? this.service.now() : Date.parse(mail.received);
+    const uid = deliver(this.service, mailbox, folder, source, mail.flags, received);
+    return dataReply({ uid }, 201);
   }
 
   #change(change: z.output<typeof changeBody>): Reply {
     const { mailbox, folder } = this.#place(change);
-    const { store } = this.#service;
+    const { store } = this.service;
     switch (change.action) {
       case 'delete':
         for (const uid of change.uids) store.remove(folder, uid);
@@ -168,7 +165,7 @@ export class ControlSurface implements Surface {
   #putToken(body: z.output<typeof tokenBody>): Reply {
     const expiresAt = body.expiresAt === null ? null : Date.parse(body.expiresAt);
     const { token, ...reach } = body;
-    this.#service.tokens.put(token, { ...reach, expiresAt, revokedAt: null });
+    this.service.tokens.put(token, { ...reach, expiresAt, revokedAt: null });
     return NO_CONTENT;
   }
 
@@ -176,9 +173,9 @@ export class ControlSurface implements Surface {
     readonly mailbox: Mailbox;
     readonly folder: Folder;
   } {
-    const mailbox = findMailbox(this.#service, at.mailbox);
+    const mailbox = findMailbox(this.service, at.mailbox);
     if (mailbox === null) throw invalid({ mailbox: ['is not known'] });
-    return { mailbox, folder: this.#service.store.folderFor(mailbox, at.folder) };
+    return { mailbox, folder: this.service.store.folderFor(mailbox, at.folder) };
   }
 }
 

@@ -21,6 +21,7 @@ const mailboxChange = {
   mailbox: z.string().optional(),
   /** Folder path; the folder of the request where it is left out. */
   folder: z.string().optional(),
+  ...target,
 };
 
 /**
@@ -63,34 +64,22 @@ export const faultRule = z.discriminatedUnion('kind', [
   /** Every `size` in a listing is off by this. */
   z.object({ kind: z.literal('wrong-size'), by: z.int().default(1), ...target }),
   /** New mail arrives. */
-  z.object({
-    kind: z.literal('arrive'),
-    count: z.int().min(1).default(1),
-    ...mailboxChange,
-    ...target,
-  }),
+  z.object({ kind: z.literal('arrive'), count: z.int().min(1).default(1), ...mailboxChange }),
   /** Messages move away: the newest, or those of `uids`. */
   z.object({
     kind: z.literal('move'),
     uids: z.array(z.int().min(1)).optional(),
     to: z.string(),
     ...mailboxChange,
-    ...target,
   }),
   /** Messages are deleted: the newest, or those of `uids`. */
   z.object({
     kind: z.literal('vanish'),
     uids: z.array(z.int().min(1)).optional(),
     ...mailboxChange,
-    ...target,
   }),
   /** The folder is made again: the same messages under new uids from `firstUid` on. */
-  z.object({
-    kind: z.literal('renumber'),
-    firstUid: z.int().min(1).default(1),
-    ...mailboxChange,
-    ...target,
-  }),
+  z.object({ kind: z.literal('renumber'), firstUid: z.int().min(1).default(1), ...mailboxChange }),
 ]);
 export type FaultRule = z.output<typeof faultRule>;
 export type FaultInput = z.input<typeof faultRule>;

@@ -19,16 +19,14 @@ const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
 export class MailboxSurface implements Surface {
   readonly prefix = '';
   readonly refusal = envelope;
-  readonly #service: ServiceState;
-  readonly #faults: Faults;
-  readonly #log: RequestLog;
   readonly #window: RateWindow | null;
   readonly #blocks: AddressBlocks;
 
-  constructor(service: ServiceState, faults: Faults, log: RequestLog) {
-    this.#service = service;
-    this.#faults = faults;
-    this.#log = log;
+  constructor(
+    private readonly service: ServiceState,
+    private readonly faults: Faults,
+    private readonly log: RequestLog,
+  ) {
     const { requestsPerMinute: limit, block } = service.settings;
     this.#window = limit === null ? null : new RateWindow(limit);
     this.#blocks = new AddressBlocks(limit === null ? null : block);
@@ -40,14 +38,14 @@ export class MailboxSurface implements Surface {
     const method = request.method ?? 'GET';
     const match = ROUTES.match(method, path);
     const operation = match.kind === 'found' ? match.route.id : 'unknown';
-    const finish = this.#log.begin({ operation, method, path }, this.#service.now);
+    const finish = this.log.begin({ operation, method, path }, this.service.now);
     const fail = (error: unknown) => {
       if (response.destroyed) {
         // The client went away, most likely in the middle of its body.
         finish(0);
         return;
       }
-      if (!(error instanceof Refusal)) this.#service.report(error);
+      if (!(error instanceof Refusal)) this.service.report(error);
       this.#send(response, { reply: envelope(error), faults: [] }, finish);
     };
     if (match.kind !== 'found') {
@@ -71,7 +69,7 @@ export class MailboxSurface implements Surface {
     params: Readonly<Record<string, string>>,
     query: URLSearchParams,
   ): Outcome | Promise<Outcome> {
-    const service = this.#service;
+    const service = this.service;
     const { authorization } = request.headers;
     const address = request.socket.remoteAddress ?? '';
     const blocked = this.#blocks.remaining(address, service.now());
@@ -81,7 +79,7 @@ export class MailboxSurface implements Surface {
       throw unauthorized('The token is missing, malformed, expired or revoked');
     }
     this.#limit(authorization ?? '', address);
-    const { ofReply: faults, ofMailbox } = this.#faults.strike(operation.id);
+    const { ofReply: faults, ofMailbox } = this.faults.strike(operation.id);
     const call: Call = { service, operation, token, params, query, body: undefined };
     const done = (reply: Reply): Outcome => {
       const of = { mailbox: params.mailboxResourceId, folder: params.folder };
@@ -99,7 +97,7 @@ export class MailboxSurface implements Surface {
 
   /** Counts a request of a token. @throws Refusal 429 */
   #limit(token: string, address: string): void {
-    const now = this.#service.now();
+    const now = this.service.now();
     const rate = this.#window?.take(token, now);
     if (rate === undefined) return;
     if (rate.allowed) {
@@ -113,7 +111,7 @@ export class MailboxSurface implements Surface {
 
   #send(response: ServerResponse, outcome: Outcome, finish: (status: number) => void): void {
     const { reply, faults } = outcome;
-    const { latencyMs } = this.#service.settings;
+    const { latencyMs } = this.service.settings;
     if (latencyMs === 0 && faults.length === 0 && reply.kind !== 'file') {
       sendReady(response, reply);
       finish(response.statusCode);
@@ -121,7 +119,7 @@ export class MailboxSurface implements Surface {
     }
     sendFaultyReply(response, outcome, latencyMs).then(finish, (error: unknown) => {
       // A client that went away is no failure of ours; a file that vanished while it was streamed is.
-      if (!isPrematureClose(error)) this.#service.report(error);
+      if (!isPrematureClose(error)) this.service.report(error);
       response.destroy();
       finish(0);
     });

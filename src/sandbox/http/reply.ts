@@ -33,6 +33,17 @@ export function pageReply(items: readonly string[], page: Page, total: number): 
   };
 }
 
+/** Returns one page of a collection that is there as a whole. */
+export function pageOfAll<T>(all: readonly T[], page: Page, recordOf: (item: T) => object): Reply {
+  const offset = pageOffset(page);
+  const items = all.slice(offset, offset + page.perPage);
+  return pageReply(
+    items.map((item) => JSON.stringify(recordOf(item))),
+    page,
+    all.length,
+  );
+}
+
 /** Which page was asked for; both are 1-based and within their limits. */
 export interface Page {
   readonly page: number;

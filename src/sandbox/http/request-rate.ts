@@ -7,12 +7,9 @@ interface Offender {
 
 /** Addresses that kept sending requests in spite of a rate limit. Without a block, none is ever blocked. */
 export class AddressBlocks {
-  readonly #block: RateBlock | null;
   readonly #offenders = new Map<string, Offender>();
 
-  constructor(block: RateBlock | null) {
-    this.#block = block;
-  }
+  constructor(private readonly block: RateBlock | null) {}
 
   /** Returns the seconds that a block has left, or 0. Asking does not prolong it. */
   remaining(address: string, now: number): number {
@@ -27,14 +24,14 @@ export class AddressBlocks {
 
   /** Counts a refusal. @returns the seconds of the block that it starts, or 0 */
   refused(address: string, now: number): number {
-    if (this.#block === null) return 0;
+    if (this.block === null) return 0;
     const offender = this.#offenders.get(address) ?? { refusals: 0, blockedUntil: 0 };
     offender.refusals += 1;
     this.#offenders.set(address, offender);
-    if (offender.refusals < this.#block.refusals) return 0;
+    if (offender.refusals < this.block.refusals) return 0;
     offender.refusals = 0;
-    offender.blockedUntil = now + this.#block.forMs;
-    return Math.ceil(this.#block.forMs / 1000);
+    offender.blockedUntil = now + this.block.forMs;
+    return Math.ceil(this.block.forMs / 1000);
   }
 }
 
@@ -44,14 +41,12 @@ export type RateDecision =
 
 /** At most `limit` requests in any 60 seconds, per key (a token, an address): an exact sliding window. */
 export class RateWindow {
-  readonly limit: number;
-  readonly #windowMs: number;
   readonly #rings = new Map<string, { readonly times: Float64Array; next: number }>();
 
-  constructor(limit: number, windowMs = 60_000) {
-    this.limit = limit;
-    this.#windowMs = windowMs;
-  }
+  constructor(
+    readonly limit: number,
+    private readonly windowMs = 60_000,
+  ) {}
 
   /** Counts a request, unless the window is full. */
   take(key: string, now: number): RateDecision {
@@ -72,7 +67,7 @@ export class RateWindow {
     const ring = this.#rings.get(key);
     // The slot to be overwritten next holds the time of the request `limit` requests ago.
     const oldest = ring?.times[ring.next] ?? Number.NEGATIVE_INFINITY;
-    return Math.max(0, Math.ceil((oldest + this.#windowMs - now) / 1000));
+    return Math.max(0, Math.ceil((oldest + this.windowMs - now) / 1000));
   }
 
   /** Requests that would be allowed right now. Looks at the whole window: not for large limits on a hot path. */
@@ -80,7 +75,7 @@ export class RateWindow {
     const times = this.#rings.get(key)?.times;
     if (times === undefined) return this.limit;
     let free = 0;
-    for (const time of times) if (time + this.#windowMs <= now) free += 1;
+    for (const time of times) if (time + this.windowMs <= now) free += 1;
     return free;
   }
 }

@@ -6,8 +6,6 @@ import { readRange } from '../seed/file-block.ts';
 import type { ReplyFault } from './faults.ts';
 import type { ReadyReply, Reply } from './reply.ts';
 
-type Headers = Readonly<Record<string, string | number>>;
-
 /** Sends a complete answer; one from a file is streamed. */
 export async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {
   if (reply.kind !== 'file') return sendReady(response, reply);
@@ -43,15 +41,16 @@ export async function sendFaultyReply(
   if (latencyMs > 0) await delay(latencyMs);
   let bent = reply;
   for (const fault of faults) {
-    const { status, headers, body } = wholeBody(bent);
+    const whole = wholeBody(bent);
+    const { status, body } = whole;
     switch (fault.kind) {
       case 'close':
         response.socket?.destroy();
         return 0;
       case 'cut':
-        return cutBody(response, status, headers, body, fault);
+        return cutBody(response, whole, fault);
       case 'slow':
-        await slowBody(response, status, headers, body, fault.overMs);
+        await slowBody(response, whole, fault.overMs);
         return status;
       case 'broken-json':
         bent = { kind: 'text', status, text: brokenJson(body) };
@@ -86,11 +85,13 @@ const MAINTENANCE: ReadyReply = {
   ),
 };
 
-function wholeBody(reply: Reply): {
+interface WholeReply {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-} {
+}
+
+function wholeBody(reply: Reply): WholeReply {
   switch (reply.kind) {
     case 'empty':
       return { status: reply.status, headers: {}, body: Buffer.alloc(0) };
@@ -113,9 +114,7 @@ function wholeBody(reply: Reply): {
 
 function cutBody(
   response: ServerResponse,
-  status: number,
-  headers: Headers,
-  body: Buffer,
+  { status, headers, body }: WholeReply,
   fault: ReplyFault & { kind: 'cut' },
 ): number {
   const kept = body.subarray(0, Math.min(body.length, Math.floor(body.length * fault.keep)));
@@ -139,9 +138,7 @@ const SLOW_PIECES = 10;
 
 async function slowBody(
   response: ServerResponse,
-  status: number,
-  headers: Headers,
-  body: Buffer,
+  { status, headers, body }: WholeReply,
   overMs: number,
 ): Promise<void> {
   response.writeHead(status, { ...headers, 'content-length': body.length });

@@ -16,19 +16,17 @@ interface Opened {
 export class McpEndpoint implements Surface {
   readonly prefix = '/mcp';
   readonly refusal = envelope;
-  readonly #service: ServiceState;
-  readonly #baseUrl: () => string;
   #opened: Promise<Opened> | null = null;
 
   /** @param baseUrl of the mailbox surface, known once the service listens */
-  constructor(service: ServiceState, baseUrl: () => string) {
-    this.#service = service;
-    this.#baseUrl = baseUrl;
-  }
+  constructor(
+    private readonly service: ServiceState,
+    private readonly baseUrl: () => string,
+  ) {}
 
   handle(request: IncomingMessage, response: ServerResponse): void {
     this.#answer(request, response).catch((error: unknown) => {
-      if (!(error instanceof Refusal)) this.#service.report(error);
+      if (!(error instanceof Refusal)) this.service.report(error);
       if (response.headersSent) response.destroy();
       else sendReady(response, envelope(error));
     });
@@ -39,13 +37,13 @@ export class McpEndpoint implements Surface {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const service = this.#service;
+    const service = this.service;
     const path = (request.url ?? '').split('?', 1)[0] ?? '';
     if (path !== '/mcp' && path !== '/mcp/') {
       throw new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
     }
     const { origin } = request.headers;
-    if (origin !== undefined && !isOwn(origin, this.#baseUrl())) {
+    if (origin !== undefined && !isOwn(origin, this.baseUrl())) {
       throw new Refusal(
         403,
         'ERR_FORBIDDEN_ORIGIN',
@@ -57,7 +55,7 @@ export class McpEndpoint implements Surface {
     ) {
       throw unauthorized('The token is missing, malformed, expired or revoked');
     }
-    this.#opened ??= open(this.#baseUrl(), service);
+    this.#opened ??= open(this.baseUrl(), service);
     await (await this.#opened).handle(request, response);
   }
 }

@@ -144,7 +144,7 @@ const TOOLS: readonly Tool[] = Object.values(MAILBOX_OPERATIONS).map((operation)
   operation,
   title: titleOf(operation.name),
   input: toolInput(operation),
-  output: toolOutput(operation.name),
+  output: toolOutput(operation),
 }));
 
 /** `getMessageSource` is "Get message source". */
@@ -196,11 +196,8 @@ function serverFor(forward: Forward, authorization: string): McpServer {
       async (args: Readonly<Record<string, unknown>>) => {
         const request = toolRequest(operation, args);
         try {
-          return toolResult(
-            await forward(request, authorization),
-            `mailbox:${request.path}`,
-            output,
-          );
+          const answer = await forward(request, authorization);
+          return toolResult(answer, `mailbox:${request.path}`, output);
         } catch (error) {
           return unanswered(error);
         }

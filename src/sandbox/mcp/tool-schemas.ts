@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { MAILBOX_OPERATIONS } from '../../wire/mailbox-operations.ts';
 import { type Operation, type Param, readParam } from '../../wire/operation.ts';
 import type { MailboxOperationName } from '../../wire/operations.ts';
 
@@ -155,7 +154,7 @@ const page = (record: z.ZodType) =>
   });
 const nothing = z.object({ data: z.null() });
 
-const OUTPUT: Readonly<Partial<Record<MailboxOperationName, z.ZodObject>>> = {
+const OUTPUT: Readonly<Record<string, z.ZodObject>> = {
   getCurrentAccount: one(account),
   getQuota: one(quota),
   listFolders: page(folder),
@@ -173,10 +172,9 @@ const OUTPUT: Readonly<Partial<Record<MailboxOperationName, z.ZodObject>>> = {
   updateWebhook: one(webhook),
   regenerateWebhookSecret: one(webhookWithSecret),
   testWebhook: one(webhookTest),
-};
+} satisfies Partial<Record<MailboxOperationName, z.ZodObject>>;
 
 /** What a tool answers; null where the answer is bytes, which are an embedded resource. */
-export function toolOutput(name: MailboxOperationName): z.ZodObject | null {
-  if (MAILBOX_OPERATIONS[name].response.kind === 'bytes') return null;
-  return OUTPUT[name] ?? nothing;
+export function toolOutput({ name, response }: Operation): z.ZodObject | null {
+  return response.kind === 'bytes' ? null : (OUTPUT[name] ?? nothing);
 }

@@ -5,6 +5,7 @@ import {
   isPlainBody,
   PART_FIELDS,
   type Part,
+  type PartHeaders,
   partHeaders,
   partsOf,
   readParts,
@@ -44,7 +45,7 @@ export function readListingRecord(source: Buffer): ImmutableRecord {
 
 function listAttachments(
   source: Buffer,
-  headers: ReturnType<typeof partHeaders>,
+  headers: PartHeaders,
   bodyStart: number,
 ): ListedAttachment[] {
   if (isPlainBody(headers)) return [];

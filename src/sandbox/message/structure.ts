@@ -32,15 +32,10 @@ export const PART_FIELDS: ReadonlySet<string> = new Set([
   'content-id',
 ]);
 
-/** The four values that say what a part is, raw. */
-export interface PartHeaders {
-  readonly type: string | undefined;
-  readonly encoding: string | undefined;
-  readonly disposition: string | undefined;
-  readonly id: string | undefined;
-}
+export type PartHeaders = Readonly<ReturnType<typeof partHeaders>>;
 
-export function partHeaders(fields: ReadonlyMap<string, readonly string[]>): PartHeaders {
+/** Returns the four values that say what a part is, raw. */
+export function partHeaders(fields: ReadonlyMap<string, readonly string[]>) {
   return {
     type: fields.get('content-type')?.[0],
     encoding: fields.get('content-transfer-encoding')?.[0],

@@ -1,4 +1,5 @@
 import { feedbackRequest } from '../../wire/mailbox-requests.ts';
+import { reaches } from '../access/tokens.ts';
 import { tooSoon } from '../http/refusal.ts';
 import { dataReply, NO_CONTENT, type Reply } from '../http/reply.ts';
 import { bodyOf, type Call, mailboxOf } from './call.ts';
@@ -6,11 +7,7 @@ import { bodyOf, type Call, mailboxOf } from './call.ts';
 /** The order of the token and the mailboxes it reaches. */
 export function getCurrentAccount({ service, token }: Call): Reply {
   const mailboxes = [...service.store.mailboxes.values()]
-    .filter(
-      (mailbox) =>
-        mailbox.orderId === token.orderId &&
-        (token.mailboxes === null || token.mailboxes.includes(mailbox.resourceId)),
-    )
+    .filter((mailbox) => reaches(token, mailbox))
     .map(({ resourceId, address }) => ({ resourceId, address }));
   return dataReply({ orderResourceId: token.orderId, mailboxes });
 }

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { MailboxToken } from '../access/tokens.ts';
+import { type MailboxToken, reaches } from '../access/tokens.ts';
 import { invalid, problemsByField, Refusal } from '../http/refusal.ts';
 import type { Page, Reply } from '../http/reply.ts';
 import type { Routed } from '../http/route.ts';
@@ -42,8 +42,7 @@ export function mailboxOf(call: Call): Mailbox {
     const status = call.operation.declared.includes(404) ? 404 : 403;
     throw new Refusal(status, 'ERR_MAILBOX_NOT_FOUND', 'The mailbox does not exist', params);
   }
-  const { orderId, mailboxes } = call.token;
-  if (mailbox.orderId !== orderId || (mailboxes !== null && !mailboxes.includes(resourceId))) {
+  if (!reaches(call.token, mailbox)) {
     throw new Refusal(403, 'ERR_FORBIDDEN', 'The token does not reach this mailbox', params);
   }
   if (call.service.standings.isSuspended(mailbox)) {

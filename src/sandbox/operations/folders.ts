@@ -1,7 +1,7 @@
 import type { FolderRecord } from '../../wire/mailbox-records.ts';
 import { folderRequest } from '../../wire/mailbox-requests.ts';
 import { invalid, Refusal } from '../http/refusal.ts';
-import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import { dataReply, NO_CONTENT, pageOfAll, type Reply } from '../http/reply.ts';
 import type { Folder } from '../store/folder.ts';
 import { DELIMITER, STANDING_FOLDERS, withSubfolders } from '../store/mailbox.ts';
 import { bodyOf, type Call, folderOf, mailboxOf, pageOf } from './call.ts';
@@ -11,13 +11,7 @@ export function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
   const page = pageOf(call, 50, 100);
   const folders = [...mailbox.folders.values()].sort(byPath);
-  const offset = pageOffset(page);
-  const items = folders.slice(offset, offset + page.perPage);
-  return pageReply(
-    items.map((folder) => JSON.stringify(folderRecordOf(folder))),
-    page,
-    folders.length,
-  );
+  return pageOfAll(folders, page, folderRecordOf);
 }
 
 function byPath(a: Folder, b: Folder): number {

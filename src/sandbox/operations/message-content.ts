@@ -29,14 +29,11 @@ export function getMessageAttachment(call: Call): Reply {
 /** Sources larger than this are cut before they are rendered, so that one request cannot stop the service. */
 const RENDER_CEILING = 16 * 1024 * 1024;
 
-/** A message as a reader is shown it. Both are texts, as the interface declares them; empty where there is nothing. */
-interface RenderedText {
-  readonly text: string;
-  readonly html: string;
-}
-
-/** Renders plain text and HTML, each made from the other where a message has only one of them. */
-async function renderText(source: Buffer): Promise<RenderedText> {
+/**
+ * Renders plain text and HTML, each made from the other where a message has only one of them. Both are texts, as the
+ * interface declares them; empty where there is nothing.
+ */
+async function renderText(source: Buffer): Promise<{ text: string; html: string }> {
   const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
     skipImageLinks: true,
     skipTextLinks: true,

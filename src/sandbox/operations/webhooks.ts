@@ -4,7 +4,7 @@ import {
   type WebhookTestRecord,
 } from '../../wire/mailbox-records.ts';
 import { invalid, Refusal } from '../http/refusal.ts';
-import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
+import { dataReply, NO_CONTENT, pageOfAll, type Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import { webhookOperations } from '../webhooks/manage.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';
@@ -20,14 +20,7 @@ export function listWebhooks(call: Call): Reply {
   const all = call.service.webhooks
     .of(new Set([mailbox.resourceId]))
     .filter((webhook) => status === null || webhook.status === status);
-  const offset = pageOffset(page);
-  return pageReply(
-    all
-      .slice(offset, offset + page.perPage)
-      .map((webhook) => JSON.stringify(webhookRecordOf(mailbox, webhook))),
-    page,
-    all.length,
-  );
+  return pageOfAll(all, page, (webhook) => webhookRecordOf(mailbox, webhook));
 }
 
 export const { createWebhook, getWebhook, updateWebhook, regenerateWebhookSecret } =

@@ -48,15 +48,13 @@ const ROUTES = new RouteTable(PLATFORM_ROUTES);
 /** Serves the platform surface: webhook management for mail orders. */
 export class PlatformSurface implements Surface {
   readonly prefix = '/api/mail/';
-  readonly #service: ServiceState;
-  readonly #faults: Faults;
-  readonly #log: RequestLog;
   readonly #rate: RequestRate | null;
 
-  constructor(service: ServiceState, faults: Faults, log: RequestLog) {
-    this.#service = service;
-    this.#faults = faults;
-    this.#log = log;
+  constructor(
+    private readonly service: ServiceState,
+    private readonly faults: Faults,
+    private readonly log: RequestLog,
+  ) {
     const { platformRequestsPerMinute, platformBlock } = service.settings;
     this.#rate =
       platformRequestsPerMinute === null
@@ -70,18 +68,18 @@ export class PlatformSurface implements Surface {
     const method = request.method ?? 'GET';
     const match = ROUTES.match(method, path);
     const operation = match.kind === 'found' ? match.route.operation.name : 'unknown';
-    const finish = this.#log.begin({ operation, method, path }, this.#service.now);
+    const finish = this.log.begin({ operation, method, path }, this.service.now);
     const correlationId = randomUUID();
     response.setHeader('x-correlation-id', correlationId);
     this.#outcome(request, response, match, query)
       .catch((error: unknown): Outcome => {
         // A client that went away in the middle of its body is no failure of the service.
-        if (!(error instanceof Refusal) && !response.destroyed) this.#service.report(error);
+        if (!(error instanceof Refusal) && !response.destroyed) this.service.report(error);
         return { reply: platformEnvelope(error, correlationId), faults: [] };
       })
-      .then((outcome) => sendFaultyReply(response, outcome, this.#service.settings.latencyMs))
+      .then((outcome) => sendFaultyReply(response, outcome, this.service.settings.latencyMs))
       .then(finish, (error: unknown) => {
-        this.#service.report(error);
+        this.service.report(error);
         response.destroy();
         finish(0);
       });
@@ -90,7 +88,7 @@ export class PlatformSurface implements Surface {
   /** Answers a request that could not be read and so has no route. It counts, and shows the limit, like any other. */
   refusal(refusal: Refusal, address: string): Reply {
     const correlationId = randomUUID();
-    const rate = this.#rate?.take(address, this.#service.now());
+    const rate = this.#rate?.take(address, this.service.now());
     const { status, code, message, params } =
       rate === undefined || rate.allowed ? refusal : tooMany(rate);
     const headers = { ...limitHeaders(rate), 'x-correlation-id': correlationId };
@@ -122,7 +120,7 @@ export class PlatformSurface implements Surface {
 
   /** Counts the request, and adds the limit to any answer. @throws Refusal 429 */
   #limit(address: string, response: ServerResponse): void {
-    const rate = this.#rate?.take(address, this.#service.now());
+    const rate = this.#rate?.take(address, this.service.now());
     if (rate === undefined) return;
     for (const [name, value] of Object.entries(limitHeaders(rate))) response.setHeader(name, value);
     if (!rate.allowed) throw tooMany(rate);
@@ -134,7 +132,7 @@ export class PlatformSurface implements Surface {
     params: Readonly<Record<string, string>>,
     given: URLSearchParams,
   ): Promise<Outcome> {
-    const service = this.#service;
+    const service = this.service;
     const token = service.tokens.authorize(
       request.headers.authorization,
       'platform',
@@ -143,7 +141,7 @@ export class PlatformSurface implements Surface {
     if (token === null) {
       throw unauthorized('The token is missing, malformed, expired or revoked.');
     }
-    const { ofReply: faults, ofMailbox } = this.#faults.strike(operation.name);
+    const { ofReply: faults, ofMailbox } = this.faults.strike(operation.name);
     const query = readQuery(operation, params, given);
     const body =
       operation.body === null

@@ -132,6 +132,6 @@ export const PLATFORM_ROUTES: readonly PlatformRoute[] = [
 ];
 
 function route(name: PlatformOperationName, handle: PlatformHandler): PlatformRoute {
-  const operation: Operation = PLATFORM_OPERATIONS[name];
+  const operation = PLATFORM_OPERATIONS[name];
   return { method: operation.method, path: routePath(operation.path), operation, handle };
 }

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { fieldOf } from '../../wire/codec.ts';
 import type { PlatformWebhookRecord } from '../../wire/platform-records.ts';
 import { problemsByField, Refusal, tooSoon } from '../http/refusal.ts';
 import type { Reply } from '../http/reply.ts';
@@ -20,7 +21,8 @@ export function readBody<T extends z.ZodType>(call: PlatformCall, schema: T): z.
   const result = schema.safeParse(call.body);
   if (result.success) return result.data;
   const problems = problemsByField(result.error.issues, (issue, field) => {
-    const missing = issue.code === 'invalid_type' && valueAt(call.body, issue.path) === undefined;
+    const missing =
+      issue.code === 'invalid_type' && issue.path.reduce(fieldOf, call.body) === undefined;
     return `The ${field} ${missing ? 'is required' : problemOf(issue)}.`;
   });
   throw refused(problems);
@@ -45,16 +47,6 @@ function problemOf(issue: z.core.$ZodIssue): string {
 
 function unitOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'entries';
-}
-
-function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>(
-    (value, key) =>
-      typeof value === 'object' && value !== null
-        ? Object.getOwnPropertyDescriptor(value, key)?.value
-        : undefined,
-    body,
-  );
 }
 
 /** In order of creation. */

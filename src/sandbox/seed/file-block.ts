@@ -11,20 +11,21 @@ const HEAD_BYTES = 65_536;
  * a Buffer.
  */
 export class FileBlock implements SourceBlock {
-  readonly #paths: readonly (string | Buffer)[];
   readonly #sizes: Float64Array;
   /** NaN until somebody asks. */
   readonly #received: Float64Array;
 
   /** @param received dates that are known without reading (from Maildir names), NaN elsewhere */
-  constructor(paths: readonly (string | Buffer)[], received?: Float64Array) {
-    this.#paths = paths;
+  constructor(
+    private readonly paths: readonly (string | Buffer)[],
+    received?: Float64Array,
+  ) {
     this.#sizes = Float64Array.from(paths, (path) => statSync(path).size);
     this.#received = received ?? new Float64Array(paths.length).fill(Number.NaN);
   }
 
   get count(): number {
-    return this.#paths.length;
+    return this.paths.length;
   }
 
   size(number: number): number {
@@ -48,17 +49,13 @@ export class FileBlock implements SourceBlock {
   }
 
   #path(number: number): string | Buffer {
-    const path = this.#paths[number];
+    const path = this.paths[number];
     if (path === undefined) throw new RangeError(`no source ${number} in this block`);
     return path;
   }
 
   #readHead(number: number, ceiling: number): Buffer {
-    return readRange(
-      { path: this.#path(number), start: 0, length: this.size(number) },
-      ceiling,
-      true,
-    );
+    return readRange(this.file(number), ceiling, true);
   }
 }
 

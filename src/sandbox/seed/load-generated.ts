@@ -6,17 +6,15 @@ import { type MailSeed, planAt, receivedAt } from './generated/plan.ts';
 
 /** Generated mail, generated again for each read: a million messages take no more room than their sizes. */
 export class GeneratedBlock implements SourceBlock {
-  readonly #mail: MailSeed;
   /** 0 until the message was written once. */
   readonly #sizes: Uint32Array;
 
-  constructor(mail: MailSeed) {
-    this.#mail = mail;
+  constructor(private readonly mail: MailSeed) {
     this.#sizes = new Uint32Array(mail.count);
   }
 
   get count(): number {
-    return this.#mail.count;
+    return this.mail.count;
   }
 
   size(number: number): number {
@@ -25,13 +23,13 @@ export class GeneratedBlock implements SourceBlock {
   }
 
   read(number: number): Buffer {
-    const source = writeMessage(this.#mail, number);
+    const source = writeMessage(this.mail, number);
     this.#sizes[number] = source.length;
     return source;
   }
 
   received(number: number): number {
-    return receivedAt(this.#mail, number);
+    return receivedAt(this.mail, number);
   }
 
   file(): null {
@@ -40,7 +38,7 @@ export class GeneratedBlock implements SourceBlock {
 
   /** Folder path and flags of a message. */
   place(number: number): { readonly folder: string; readonly flags: readonly string[] } {
-    return planAt(this.#mail, number);
+    return planAt(this.mail, number);
   }
 }
 

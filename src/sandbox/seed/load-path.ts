@@ -63,7 +63,6 @@ function readFolder(root: string, path: string): MaildirFolder {
 
 /** The messages of an mbox file, read as mboxrd. Only where they lie is held. */
 export class MboxBlock implements SourceBlock {
-  readonly #path: string;
   readonly #starts: Float64Array;
   readonly #ends: Float64Array;
   readonly #quotedLines: Float64Array;
@@ -71,8 +70,7 @@ export class MboxBlock implements SourceBlock {
   readonly #received: Float64Array;
 
   /** @throws the system's error where the file cannot be read */
-  constructor(path: string) {
-    this.#path = path;
+  constructor(private readonly path: string) {
     const ranges: MboxRange[] = [...mboxRanges(path)];
     this.#starts = Float64Array.from(ranges, ({ start }) => start);
     this.#ends = Float64Array.from(ranges, ({ end }) => end);
@@ -112,7 +110,7 @@ export class MboxBlock implements SourceBlock {
     const start = this.#starts[number];
     const end = this.#ends[number];
     if (start === undefined || end === undefined) throw new RangeError(`no source ${number}`);
-    return { path: this.#path, start, length: end - start };
+    return { path: this.path, start, length: end - start };
   }
 }
 

@@ -46,9 +46,6 @@ const SEEN = '\\Seen';
  * deletion leaves a hole: every look-up by uid or by offset stays O(log n) whatever was deleted before.
  */
 export class Folder {
-  readonly id: number;
-  path: string;
-  specialUse: string | null;
   #nextUid = 1;
   #uids = new Float64Array(16);
   #sources = new Float64Array(16);
@@ -57,20 +54,15 @@ export class Folder {
   #unread = 0;
   #living = new LivingCount();
   readonly #sorted = new Map<SortField, Uint32Array>();
-  readonly #flagTable: FlagTable;
 
   constructor(
-    id: number,
-    path: string,
-    specialUse: string | null,
+    readonly id: number,
+    public path: string,
+    public specialUse: string | null,
     nextUid: number,
-    flagTable: FlagTable,
+    private readonly flagTable: FlagTable,
   ) {
-    this.id = id;
-    this.path = path;
-    this.specialUse = specialUse;
     this.#nextUid = nextUid;
-    this.#flagTable = flagTable;
   }
 
   get count(): number {
@@ -96,14 +88,14 @@ export class Folder {
     if (uid < this.#nextUid) throw new RangeError(`uid ${uid} was handed out before`);
     const position = this.#living.length;
     if (position === this.#uids.length) this.#grow();
-    const flagId = this.#flagTable.idOf(flags);
+    const flagId = this.flagTable.idOf(flags);
     this.#uids[position] = uid;
     this.#sources[position] = source;
     this.#flags[position] = flagId;
     this.#alive[position] = 1;
     this.#living.append();
     this.#nextUid = uid + 1;
-    if (!this.#flagTable.get(flagId).includes(SEEN)) this.#unread += 1;
+    if (!this.flagTable.get(flagId).includes(SEEN)) this.#unread += 1;
     this.#sorted.clear();
   }
 
@@ -135,7 +127,7 @@ export class Folder {
     const position = this.#positionOf(uid);
     if (position < 0) return false;
     const wasSeen = this.#isSeen(position);
-    this.#flags[position] = this.#flagTable.idOf(flags);
+    this.#flags[position] = this.flagTable.idOf(flags);
     const seen = this.#isSeen(position);
     if (wasSeen && !seen) this.#unread += 1;
     if (!wasSeen && seen) this.#unread -= 1;
@@ -201,12 +193,12 @@ export class Folder {
     return {
       uid: this.#uids[position] ?? 0,
       source: this.#sources[position] ?? 0,
-      flags: this.#flagTable.get(this.#flags[position] ?? 0),
+      flags: this.flagTable.get(this.#flags[position] ?? 0),
     };
   }
 
   #isSeen(position: number): boolean {
-    return this.#flagTable.get(this.#flags[position] ?? 0).includes(SEEN);
+    return this.flagTable.get(this.#flags[position] ?? 0).includes(SEEN);
   }
 
   /** First position whose uid is at least `uid`, holes included. */

@@ -1,11 +1,9 @@
 import { type ImmutableRecord, readListingRecord } from '../message/listing-record.ts';
+import type { StoreBackend } from './backend.ts';
 import type { Entry, Folder } from './folder.ts';
 
 /** What the cache asks of the store. */
-export interface RecordSources {
-  readSource(source: number): Buffer;
-  sourceReceived(source: number): number;
-}
+export type RecordSources = Pick<StoreBackend, 'readSource' | 'sourceReceived'>;
 
 /** Characters of JSON kept at most: 64 M, some 100,000 records. */
 const DEFAULT_CEILING = 64 * 1024 * 1024;
@@ -16,14 +14,12 @@ const DEFAULT_CEILING = 64 * 1024 * 1024;
  */
 export class RecordCache {
   readonly #fragments = new Map<number, string>();
-  readonly #sources: RecordSources;
-  readonly #ceiling: number;
   #characters = 0;
 
-  constructor(sources: RecordSources, ceiling: number = DEFAULT_CEILING) {
-    this.#sources = sources;
-    this.#ceiling = ceiling;
-  }
+  constructor(
+    private readonly sources: RecordSources,
+    private readonly ceiling: number = DEFAULT_CEILING,
+  ) {}
 
   /** A message record as JSON text; the costly part of it comes ready from the cache. */
   messageJson(folder: Folder, entry: Entry): string {
@@ -35,15 +31,15 @@ export class RecordCache {
   #fragment(source: number): string {
     const known = this.#fragments.get(source);
     if (known !== undefined) return known;
-    const date = new Date(this.#sources.sourceReceived(source)).toISOString();
+    const date = new Date(this.sources.sourceReceived(source)).toISOString();
     const record: { date: string } & ImmutableRecord = {
       date,
-      ...readListingRecord(this.#sources.readSource(source)),
+      ...readListingRecord(this.sources.readSource(source)),
     };
     const fragment = JSON.stringify(record).slice(1, -1);
     this.#fragments.set(source, fragment);
     this.#characters += fragment.length;
-    if (this.#characters > this.#ceiling) this.#shrink();
+    if (this.#characters > this.ceiling) this.#shrink();
     return fragment;
   }
 
@@ -54,7 +50,7 @@ export class RecordCache {
 
   #shrink(): void {
     for (const source of this.#fragments.keys()) {
-      if (this.#characters <= this.#ceiling * 0.9) return;
+      if (this.#characters <= this.ceiling * 0.9) return;
       this.forget(source);
     }
   }

@@ -38,14 +38,12 @@ export class Store implements SourceFacts {
   readonly events = new EventEmitter<StoreEvents>();
   readonly mailboxes = new Map<string, Mailbox>();
   readonly records: RecordCache;
-  readonly #backend: StoreBackend;
   readonly #flagTable = new FlagTable();
   /** How many places a source has, where it is more than one. */
   readonly #shared = new Map<number, number>();
   #nextFolder = 1;
 
-  constructor(backend: StoreBackend) {
-    this.#backend = backend;
+  constructor(private readonly backend: StoreBackend) {
     this.records = new RecordCache(backend);
     this.#open();
   }
@@ -55,7 +53,7 @@ export class Store implements SourceFacts {
     const resourceId = resourceIdOf('AC', `${seed}/${orderId}/${address}`);
     const mailbox: Mailbox = { resourceId, address, orderId, folders: new Map() };
     this.atomically(() => {
-      this.#backend.addMailbox({ resourceId, address, orderId });
+      this.backend.addMailbox({ resourceId, address, orderId });
       this.mailboxes.set(resourceId, mailbox);
       for (const path of STANDING_FOLDERS.keys()) this.createFolder(mailbox, path);
     });
@@ -74,7 +72,7 @@ export class Store implements SourceFacts {
   createFolder(mailbox: Mailbox, path: string): Folder {
     const folder = new Folder(this.#nextFolder, path, specialUseOf(path), 1, this.#flagTable);
     this.#nextFolder += 1;
-    this.#backend.addFolder(folderRow(mailbox, folder));
+    this.backend.addFolder(folderRow(mailbox, folder));
     mailbox.folders.set(path, folder);
     return folder;
   }
@@ -99,7 +97,7 @@ export class Store implements SourceFacts {
         mailbox.folders.delete(folder.path);
         folder.path = to + folder.path.slice(from.length);
         mailbox.folders.set(folder.path, folder);
-        this.#backend.changeFolder(folderRow(mailbox, folder));
+        this.backend.changeFolder(folderRow(mailbox, folder));
       }
     });
   }
@@ -110,7 +108,7 @@ export class Store implements SourceFacts {
       for (const folder of withSubfolders(mailbox, path)) {
         for (const entry of folder.entries()) this.#release(entry.source);
         mailbox.folders.delete(folder.path);
-        this.#backend.removeFolder(folder.id);
+        this.backend.removeFolder(folder.id);
       }
     });
   }
@@ -118,7 +116,7 @@ export class Store implements SourceFacts {
   /** Places messages of a block under the next uids, in the order given. @returns the first source number */
   place(block: SourceBlock, placements: Iterable<Placement & { readonly folder: Folder }>): number {
     return this.atomically(() => {
-      const first = this.#backend.addSources(block);
+      const first = this.backend.addSources(block);
       for (const { folder, number, flags } of placements) {
         this.#append(folder, first + number, flags);
       }
@@ -138,7 +136,7 @@ export class Store implements SourceFacts {
     received: number,
   ): number[] {
     return this.atomically(() => {
-      const number = this.#backend.addSources(new MemoryBlock([source], [received]));
+      const number = this.backend.addSources(new MemoryBlock([source], [received]));
       if (places.length > 1) this.#shared.set(number, places.length);
       return places.map(({ folder, flags }) => this.#append(folder, number, flags));
     });
@@ -160,7 +158,7 @@ export class Store implements SourceFacts {
     if (entry === null) return null;
     const kept = entry.flags.filter((flag) => !hasFlag(remove, flag));
     const flags = flagSet([...kept, ...add.filter((flag) => !hasFlag(kept, flag))]);
-    this.#backend.setFlags(folder.id, uid, flags);
+    this.backend.setFlags(folder.id, uid, flags);
     folder.setFlags(uid, flags);
     return flags;
   }
@@ -169,7 +167,7 @@ export class Store implements SourceFacts {
   remove(folder: Folder, uid: number): boolean {
     const entry = folder.get(uid);
     if (entry === null) return false;
-    this.#backend.removeMessage(folder.id, uid);
+    this.backend.removeMessage(folder.id, uid);
     folder.remove(uid);
     this.#release(entry.source);
     return true;
@@ -187,7 +185,7 @@ export class Store implements SourceFacts {
     if (entry === null) return null;
     return this.atomically(() => {
       from.remove(uid);
-      this.#backend.removeMessage(from.id, uid);
+      this.backend.removeMessage(from.id, uid);
       return this.#append(to, entry.source, entry.flags);
     });
   }
@@ -207,7 +205,7 @@ export class Store implements SourceFacts {
   renumber(folder: Folder, firstUid: number): void {
     this.atomically(() => {
       const entries = folder.renumber(firstUid);
-      for (const entry of entries) this.#backend.removeMessage(folder.id, entry.uid);
+      for (const entry of entries) this.backend.removeMessage(folder.id, entry.uid);
       for (const entry of entries) this.#append(folder, entry.source, entry.flags);
     });
   }
@@ -218,54 +216,54 @@ export class Store implements SourceFacts {
     let messages = 0;
     for (const folder of mailbox.folders.values()) {
       messages += folder.count;
-      for (const entry of folder.entries()) bytes += this.#backend.sourceSize(entry.source);
+      for (const entry of folder.entries()) bytes += this.backend.sourceSize(entry.source);
     }
     return { bytes, messages };
   }
 
   /** Bytes of a raw source. */
   size(source: number): number {
-    return this.#backend.sourceSize(source);
+    return this.backend.sourceSize(source);
   }
 
   received(source: number): number {
-    return this.#backend.sourceReceived(source);
+    return this.backend.sourceReceived(source);
   }
 
   read(source: number): Buffer {
-    return this.#backend.readSource(source);
+    return this.backend.readSource(source);
   }
 
   file(source: number): ReturnType<StoreBackend['sourceFile']> {
-    return this.#backend.sourceFile(source);
+    return this.backend.sourceFile(source);
   }
 
   documents(kind: string): ReturnType<StoreBackend['documents']> {
-    return this.#backend.documents(kind);
+    return this.backend.documents(kind);
   }
 
   putDocument(kind: string, id: string, body: unknown): void {
-    this.#backend.putDocument(kind, id, body);
+    this.backend.putDocument(kind, id, body);
   }
 
   removeDocument(kind: string, id: string): void {
-    this.#backend.removeDocument(kind, id);
+    this.backend.removeDocument(kind, id);
   }
 
   /** All of `act` is kept by the backend, or nothing. `act` must not fail half way for reasons of its own. */
   atomically<T>(act: () => T): T {
-    return this.#backend.atomically(act);
+    return this.backend.atomically(act);
   }
 
   close(): void {
     this.events.removeAllListeners();
-    this.#backend.close();
+    this.backend.close();
   }
 
   #append(folder: Folder, source: number, flags: Iterable<string>): number {
     const uid = folder.nextUid;
     const set = flagSet(flags);
-    this.#backend.addMessage(folder.id, { uid, source, flags: set });
+    this.backend.addMessage(folder.id, { uid, source, flags: set });
     folder.append(uid, source, set);
     return uid;
   }
@@ -276,20 +274,20 @@ export class Store implements SourceFacts {
     else if (places === 2) this.#shared.delete(source);
     else {
       this.records.forget(source);
-      this.#backend.releaseSource(source);
+      this.backend.releaseSource(source);
     }
   }
 
   #open(): void {
-    for (const row of this.#backend.mailboxes()) {
+    for (const row of this.backend.mailboxes()) {
       this.mailboxes.set(row.resourceId, { ...row, folders: new Map() });
     }
     const seen = new Set<number>();
-    for (const row of this.#backend.folders()) {
+    for (const row of this.backend.folders()) {
       const mailbox = this.mailboxes.get(row.mailbox);
       if (mailbox === undefined) continue;
       const folder = new Folder(row.id, row.path, row.specialUse, 1, this.#flagTable);
-      for (const message of this.#backend.messages(row.id)) {
+      for (const message of this.backend.messages(row.id)) {
         folder.append(message.uid, message.source, message.flags);
         if (seen.has(message.source)) {
           this.#shared.set(message.source, (this.#shared.get(message.source) ?? 1) + 1);

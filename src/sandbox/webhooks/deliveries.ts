@@ -48,7 +48,6 @@ type Phase =
  * the webhook has by then.
  */
 export class Deliveries {
-  readonly #ports: DeliveryPorts;
   readonly #log: DeliveryLog;
   readonly #phases = new Map<string, Phase>();
   /** By webhook: deliveries that are due, and how many are being sent. */
@@ -58,8 +57,7 @@ export class Deliveries {
   readonly #tests = new Map<AbortController, string>();
   #closed = false;
 
-  constructor(ports: DeliveryPorts) {
-    this.#ports = ports;
+  constructor(private readonly ports: DeliveryPorts) {
     this.#log = new DeliveryLog(ports.store);
     ports.webhooks.events.on('changed', (webhook) => this.#changed(webhook));
     ports.webhooks.events.on('removed', (webhook) => this.#removed(webhook));
@@ -69,7 +67,7 @@ export class Deliveries {
   /** Takes up what was queued when the service stopped. */
   start(): void {
     for (const delivery of this.#log.queued()) {
-      if (this.#ports.webhooks.get(delivery.webhook) === null) this.#giveUp(delivery);
+      if (this.ports.webhooks.get(delivery.webhook) === null) this.#giveUp(delivery);
       else this.#schedule(delivery);
     }
   }
@@ -85,7 +83,7 @@ export class Deliveries {
 
   /** One delivery of a sample, now, whatever the webhook's status. It is not retried; the log records it. */
   async test(mailbox: Mailbox, webhook: Webhook): Promise<DeliveryOutcome> {
-    const { send, now } = this.#ports;
+    const { send, now } = this.ports;
     const createdAt = now();
     const abort = new AbortController();
     const body = JSON.stringify(testPayload(mailbox, createdAt));
@@ -124,7 +122,7 @@ export class Deliveries {
   }
 
   #arrived(arrival: Arrival): void {
-    const { webhooks, store, settings, report } = this.#ports;
+    const { webhooks, store, settings, report } = this.ports;
     const { resourceId } = arrival.mailbox;
     const targets = webhooks
       .of(new Set([resourceId]))
@@ -133,7 +131,7 @@ export class Deliveries {
     // Nothing that goes wrong here may reach whoever brought the mail.
     try {
       const body = JSON.stringify(arrivalPayload(store, arrival));
-      const createdAt = this.#ports.now();
+      const createdAt = this.ports.now();
       for (const { id, url } of targets) {
         const full = this.#log.queuedCount >= MOST_QUEUED;
         const delivery: Delivery = {
@@ -158,12 +156,12 @@ export class Deliveries {
   }
 
   #schedule(delivery: Delivery): void {
-    const wait = (delivery.nextAt ?? 0) - this.#ports.now();
+    const wait = (delivery.nextAt ?? 0) - this.ports.now();
     if (wait <= 0) {
       this.#line(delivery);
       return;
     }
-    const cancel = this.#ports.timer(wait, () => this.#line(delivery));
+    const cancel = this.ports.timer(wait, () => this.#line(delivery));
     this.#phases.set(delivery.id, { kind: 'timed', cancel });
   }
 
@@ -190,7 +188,7 @@ export class Deliveries {
   }
 
   #begin(delivery: Delivery, lane: { sending: number }): void {
-    const webhook = this.#ports.webhooks.get(delivery.webhook);
+    const webhook = this.ports.webhooks.get(delivery.webhook);
     if (webhook === null || webhook.status === 'disabled' || delivery.body === null) {
       this.#giveUp(delivery);
       return;
@@ -202,10 +200,10 @@ export class Deliveries {
     const abort = new AbortController();
     this.#phases.set(delivery.id, { kind: 'sending', abort });
     lane.sending += 1;
-    const run = this.#ports
+    const run = this.ports
       .send(webhook, delivery.body, abort.signal)
       .then((outcome) => this.#attempted(delivery, webhook, outcome))
-      .catch((error: unknown) => this.#ports.report(error))
+      .catch((error: unknown) => this.ports.report(error))
       .finally(() => {
         this.#running.delete(run);
         lane.sending -= 1;
@@ -216,7 +214,7 @@ export class Deliveries {
 
   #attempted(before: Delivery, webhook: Webhook, outcome: DeliveryOutcome): void {
     if (this.#closed) return;
-    const { now, settings, webhooks } = this.#ports;
+    const { now, settings, webhooks } = this.ports;
     const attempts = before.attempts + 1;
     const done = {
       ...before,

@@ -41,15 +41,14 @@ const KIND = 'delivery';
 
 /** Deliveries as the store keeps them: the ones under way, which a restart takes up again, and the finished ones. */
 export class DeliveryLog {
-  readonly #store: Store;
-  readonly #kept: number;
   readonly #queued = new Map<string, Delivery>();
   /** In the order in which they ended. */
   readonly #finished = new Map<string, Delivery>();
 
-  constructor(store: Store, kept = DEFAULT_KEPT) {
-    this.#store = store;
-    this.#kept = kept;
+  constructor(
+    private readonly store: Store,
+    private readonly kept = DEFAULT_KEPT,
+  ) {
     for (const { body } of store.documents(KIND)) this.#hold(deliveryState.parse(body));
   }
 
@@ -71,16 +70,16 @@ export class DeliveryLog {
   }
 
   put(delivery: Delivery): void {
-    this.#store.putDocument(KIND, delivery.id, delivery);
+    this.store.putDocument(KIND, delivery.id, delivery);
     this.#hold(delivery);
     for (const oldest of this.#finished.keys()) {
-      if (this.#finished.size <= this.#kept) break;
+      if (this.#finished.size <= this.kept) break;
       this.remove(oldest);
     }
   }
 
   remove(id: string): void {
-    this.#store.removeDocument(KIND, id);
+    this.store.removeDocument(KIND, id);
     this.#queued.delete(id);
     this.#finished.delete(id);
   }

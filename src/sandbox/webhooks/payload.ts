@@ -8,13 +8,8 @@ export function arrivalPayload(
   { mailbox, folder, uid }: Arrival,
 ): Record<keyof DeliveryBody, unknown> {
   const entry = folder.get(uid);
-  const message: unknown =
-    entry === null ? {} : JSON.parse(store.records.messageJson(folder, entry));
-  return {
-    event: 'message.received',
-    mailbox: mailbox.address,
-    data: message,
-  };
+  const data: unknown = entry === null ? {} : JSON.parse(store.records.messageJson(folder, entry));
+  return { event: 'message.received', mailbox: mailbox.address, data };
 }
 
 /** The body of a test delivery: the same shape about a message that is nowhere. */

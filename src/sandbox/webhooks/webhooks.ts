@@ -10,14 +10,7 @@ export function uuidV7(nowMs: number): string {
   bytes.writeUIntBE(Math.floor(nowMs), 0, 6);
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6);
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
-  const hex = bytes.toString('hex');
-  return [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    hex.slice(12, 16),
-    hex.slice(16, 20),
-    hex.slice(20),
-  ].join('-');
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
 const webhookState = z.object({
@@ -51,12 +44,11 @@ const KIND = 'webhook';
 export class Webhooks {
   readonly events = new EventEmitter<WebhookEvents>();
   readonly #byId = new Map<string, Webhook>();
-  readonly #store: Store;
-  readonly #now: () => number;
 
-  constructor(store: Store, now: () => number) {
-    this.#store = store;
-    this.#now = now;
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number,
+  ) {
     for (const { id, body } of store.documents(KIND)) this.#byId.set(id, webhookState.parse(body));
   }
 
@@ -70,7 +62,7 @@ export class Webhooks {
   }
 
   create(mailbox: Mailbox, fields: WebhookFields): Webhook {
-    const now = this.#now();
+    const now = this.now();
     return this.#keep({
       ...fields,
       id: uuidV7(now),
@@ -82,17 +74,17 @@ export class Webhooks {
   }
 
   update(webhook: Webhook, change: Partial<WebhookFields>): Webhook {
-    return this.#change({ ...webhook, ...change, updatedAt: this.#now() });
+    return this.#change({ ...webhook, ...change, updatedAt: this.now() });
   }
 
   /** A new secret; the old one is dead at once. */
   regenerateSecret(webhook: Webhook): Webhook {
-    return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.#now() });
+    return this.#change({ ...webhook, secret: newSecret(), updatedAt: this.now() });
   }
 
   remove(webhook: Webhook): void {
     this.#byId.delete(webhook.id);
-    this.#store.removeDocument(KIND, webhook.id);
+    this.store.removeDocument(KIND, webhook.id);
     this.events.emit('removed', webhook);
   }
 
@@ -104,7 +96,7 @@ export class Webhooks {
 
   #keep(webhook: Webhook): Webhook {
     this.#byId.set(webhook.id, webhook);
-    this.#store.putDocument(KIND, webhook.id, webhook);
+    this.store.putDocument(KIND, webhook.id, webhook);
     return webhook;
   }
 }

@@ -151,10 +151,6 @@ export function personAt(seed: number, number: number): Person {
   const language = random.pick(LANGUAGES);
   const company = random.below(COMPANIES);
   const name = `${random.pick(language.first)} ${random.pick(language.last)}`;
-  return {
-    name,
-    address: `person${number}@company${company}.example`,
-    company,
-    language,
-  };
+  const address = `person${number}@company${company}.example`;
+  return { name, address, company, language };
 }
