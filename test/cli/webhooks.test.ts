@@ -339,7 +339,7 @@ test('webhooks are named without guessing', async () => {
       /cannot reach ben@example\.org; it reaches ada@example\.org/,
     ],
     [['lst'], /Unknown command 'lst'\. Did you mean list\?/],
-    [[], /^mailkeep: Which command\?\nUsage: mailkeep webhooks <list\|create\|/],
+    [[], /^mailkeep: No command given\.\nUsage: mailkeep webhooks <list\|create\|/],
     [['list', '--nonsense'], /unknown option '--nonsense'\.\n"mailkeep webhooks --help"/i],
     [['create', '--mailbox', ADA], /an address is missing: give --url/i],
     [['create', '--mailbox', ADA, '--url', 'ftp://x'], /does not take this as "url"/],
