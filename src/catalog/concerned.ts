@@ -26,8 +26,7 @@ const DOCID = query<{ hash: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
     .select('docid')
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
 );
 const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
   db

@@ -57,8 +57,7 @@ const MAILBOX = query<MailboxKey>()((db, p) =>
   db
     .selectFrom('mailboxes')
     .select(['id', 'host', 'mailbox', 'address'])
-    .where('host', '=', p.host)
-    .where('mailbox', '=', p.mailbox),
+    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
 );
 const SHOWN = [
   'f.id',
@@ -86,8 +85,7 @@ const FOLDERS_OF = query<MailboxKey>()((db, p) =>
     .selectFrom('mailboxes as m')
     .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
     .select(SHOWN)
-    .where('m.host', '=', p.host)
-    .where('m.mailbox', '=', p.mailbox)
+    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox }))
     .orderBy('f.path')
     .orderBy('f.id'),
 );
@@ -96,17 +94,14 @@ const FIND = query<{ host: string; mailbox: string; path: string }>()((db, p) =>
     .selectFrom('mailboxes as m')
     .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
     .select(SHOWN)
-    .where('m.host', '=', p.host)
-    .where('m.mailbox', '=', p.mailbox)
-    .where('f.path', '=', p.path)
+    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox, 'f.path': p.path }))
     .where('f.gone_commit', 'is', null),
 );
 const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
   db
     .selectFrom('generations')
     .select('highest_uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation),
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 const HIGHEST_GENERATION = query<{ folder: number }>()((db, p) =>
   db

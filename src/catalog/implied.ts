@@ -46,8 +46,7 @@ const MESSAGES_IN = query<{ segment: number; from: number }>()((db, p) =>
   db
     .selectFrom('records')
     .select(['hash', 'ordinal'])
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('segment', '=', p.segment)
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, segment: p.segment }))
     .where('ordinal', '>=', p.from)
     .orderBy('ordinal'),
 );

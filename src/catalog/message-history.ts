@@ -48,18 +48,14 @@ const EVENTS = query<{ folder: number; generation: number; uid: number }>()((db,
   db
     .selectFrom('events')
     .select(['commit_number', 'event', 'detail'])
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id'),
 );
 const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db
     .selectFrom('quarantine')
     .select(['from_commit', 'to_commit', 'reason', 'detail'])
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id'),
 );
 const TIME = query<{ number: number }>()((db, p) =>

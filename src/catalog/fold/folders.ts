@@ -12,8 +12,7 @@ const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
   db
     .selectFrom('mailboxes')
     .select('id')
-    .where('host', '=', p.host)
-    .where('mailbox', '=', p.mailbox),
+    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
 );
 const ADD_MAILBOX = query<Omit<Row<'mailboxes'>, 'id'>>()((db, p) =>
   db.insertInto('mailboxes').values(named(p, 'host', 'mailbox', 'address', 'from_commit')),
@@ -25,8 +24,7 @@ const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
   db
     .selectFrom('folders')
     .select(['id', 'mailbox_id', 'delimiter', 'special_use', 'generation', 'gone_commit'])
-    .where('mailbox_id', '=', p.mailbox)
-    .where('path', '=', p.path)
+    .where((eb) => eb.and({ mailbox_id: p.mailbox, path: p.path }))
     // The live one first, else the one that went last.
     .orderBy((eb) => eb('gone_commit', 'is', null), 'desc')
     .orderBy('gone_commit', 'desc')
@@ -81,8 +79,7 @@ const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>
   db
     .updateTable('generations')
     .set({ highest_uid: p.uid })
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('highest_uid', '<', p.uid),
 );
 
@@ -90,8 +87,7 @@ const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
   db
     .selectFrom('generations')
     .select('highest_uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation),
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 
 type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number };

@@ -8,15 +8,13 @@ const FIND = query<{ hash: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
     .select(['docid', 'size'])
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
 );
 const KNOWN = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
     .select(['docid', 'size'])
-    .where('kind', '=', p.kind)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: p.kind, hash: p.hash })),
 );
 const PUT_RECORD = query<Row<'records'>>()((db, p) =>
   db
@@ -42,8 +40,7 @@ const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
   db
     .updateTable('records')
     .set({ docid: p.docid })
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
 );
 const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),

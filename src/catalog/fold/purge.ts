@@ -25,8 +25,7 @@ const FIND = query<{ id: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
     .select('docid')
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.id),
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.id })),
 );
 const PLACES = query<{ docid: number }>()((db, p) =>
   db
@@ -43,18 +42,10 @@ const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
     ),
 );
 const DROP_EVENTS = query<Uid>()((db, p) =>
-  db
-    .deleteFrom('events')
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid),
+  db.deleteFrom('events').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
 );
 const DROP_QUARANTINE = query<Uid>()((db, p) =>
-  db
-    .deleteFrom('quarantine')
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid),
+  db.deleteFrom('quarantine').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
 );
 const DROP_SPANS_OF_PLACE = query<{ place: number }>()((db, p) =>
   db.deleteFrom('spans').where('place_id', '=', p.place),
