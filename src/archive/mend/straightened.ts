@@ -82,12 +82,9 @@ export function openStraightened(
 
 /** A file with some bytes read otherwise than they are. */
 class PatchedFile implements LogFile {
-  readonly #file: LogFile;
   readonly #patches = new Map<number, number>();
 
-  constructor(file: LogFile) {
-    this.#file = file;
-  }
+  constructor(private readonly file: LogFile) {}
 
   /** Turns bits of the byte at `at`. */
   turn(at: number, mask: number): void {
@@ -95,7 +92,7 @@ class PatchedFile implements LogFile {
   }
 
   read(target: Uint8Array, position: number): number {
-    const got = this.#file.read(target, position);
+    const got = this.file.read(target, position);
     for (const [at, mask] of this.#patches) {
       if (at >= position && at < position + got) {
         target[at - position] = (target[at - position] ?? 0) ^ mask;
@@ -105,7 +102,7 @@ class PatchedFile implements LogFile {
   }
 
   size(): number {
-    return this.#file.size();
+    return this.file.size();
   }
 
   write(): Promise<number> {
@@ -121,7 +118,7 @@ class PatchedFile implements LogFile {
   }
 
   close(): void {
-    this.#file.close();
+    this.file.close();
   }
 }
 

@@ -134,16 +134,14 @@ export function openAgain(
 
 /** Carries the chain from segment to segment, and knows whether the commit to begin behind was met. */
 class LogScan {
-  readonly #after: ExpectedCommit | undefined;
   /** Undefined at the start and behind a lost segment: the next one's header is believed. */
   #chain: ChainState | undefined;
   reached: boolean;
 
   constructor(
-    after: ExpectedCommit | undefined,
+    private readonly after: ExpectedCommit | undefined,
     private readonly seen: number,
   ) {
-    this.#after = after;
     this.reached = after === undefined;
   }
 
@@ -186,9 +184,9 @@ class LogScan {
     ) {
       yield damage(opened, { reason: 'chain', ...span });
     }
-    if (!this.reached && previousNumber === this.#after?.number) {
+    if (!this.reached && previousNumber === this.after?.number) {
       this.reached = true;
-      if (previousHash !== this.#after.hash) yield damage(opened, { reason: 'diverged', ...span });
+      if (previousHash !== this.after.hash) yield damage(opened, { reason: 'diverged', ...span });
     }
   }
 
@@ -198,10 +196,10 @@ class LogScan {
   ): Generator<ScanEvent, void, undefined> {
     const { number, time, hash, previous } = commit;
     this.#chain = { number, hash };
-    if (this.#after !== undefined && number <= this.#after.number) {
-      if (number < this.#after.number) return;
+    if (this.after !== undefined && number <= this.after.number) {
+      if (number < this.after.number) return;
       this.reached = true;
-      if (hash !== this.#after.hash) {
+      if (hash !== this.after.hash) {
         yield damage(opened, { reason: 'diverged', offset: end, end });
       }
       return;
