@@ -20,6 +20,7 @@ import {
 } from '../archive/read/format-file.ts';
 import { type ChainState, provenEnd, segmentBatches } from '../archive/read/segment-batches.ts';
 import {
+  damageIn,
   listSegments,
   type OpenSegment,
   openInForce,
@@ -282,8 +283,8 @@ async function dropReplaced(files: FileLayer, to: string, segment: number): Prom
   return dropped;
 }
 
-function unsound({ path, name }: OpenSegment) {
-  return logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
+function unsound(segment: OpenSegment) {
+  return damageIn(segment, 0, 'bytes');
 }
 
 function damagedHere(

@@ -80,8 +80,13 @@ export function openStraightened(
   return { file: patched, name, path, header, sealed: undefined };
 }
 
+const refuseToWrite = () => Promise.reject(new Error('read only'));
+
 /** A file with some bytes read otherwise than they are. */
 class PatchedFile implements LogFile {
+  readonly write = refuseToWrite;
+  readonly datasync = refuseToWrite;
+  readonly truncate = refuseToWrite;
   readonly #patches = new Map<number, number>();
 
   constructor(private readonly file: LogFile) {}
@@ -103,18 +108,6 @@ class PatchedFile implements LogFile {
 
   size(): number {
     return this.file.size();
-  }
-
-  write(): Promise<number> {
-    return Promise.reject(new Error('read only'));
-  }
-
-  datasync(): Promise<void> {
-    return Promise.reject(new Error('read only'));
-  }
-
-  truncate(): Promise<void> {
-    return Promise.reject(new Error('read only'));
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
-import { logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
+import { logSyncFailed } from '../../errors/archive.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, openIfFile, readWhole } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
@@ -19,6 +19,7 @@ import {
   type ExpectedCommit,
   findEnd,
   putTailAside,
+  refuseEarlyEnd,
   type SegmentEnd,
   type TornTail,
 } from '../read/recovery.ts';
@@ -122,14 +123,7 @@ async function beginLog(
   expected: ExpectedCommit | undefined,
 ): Promise<LogWriter> {
   const { dir, files } = settings;
-  if (expected !== undefined && expected.number > 0) {
-    throw logEndsEarly({
-      file: logFolder(dir),
-      expectedNumber: expected.number,
-      expectedHash: expected.hash,
-      lastNumber: 0,
-    });
-  }
+  refuseEarlyEnd(logFolder(dir), expected, 0);
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);
