@@ -1,6 +1,6 @@
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { type Builder, query } from './query.ts';
+import { type Builder, query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 
 /** A message by what people know it by. */
@@ -107,6 +107,14 @@ export interface Concerns {
   openPlaces(id: MessageId): Place[];
 }
 
+/** Returns a row of `records` as others know it. */
+export function spanned(
+  connection: Connection,
+  { kind, hash, docid }: Pick<Row<'records'>, 'kind' | 'hash' | 'docid'>,
+): SpannedRecord {
+  return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
+}
+
 export function concerns(connection: Connection): Concerns {
   const byDocid = (docid: number): ConcernedMessage | undefined => {
     const row = connection.get(MESSAGE, { docid });
@@ -129,11 +137,7 @@ export function concerns(connection: Connection): Concerns {
         'first' in span
           ? connection.all(BETWEEN_ORDINALS, { ...span, limit })
           : connection.all(BETWEEN_OFFSETS, { ...span, limit });
-      return found.map(({ kind, hash, docid }) => ({
-        kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
-        hash: connection.hex(hash),
-        docid,
-      }));
+      return found.map((row) => spanned(connection, row));
     },
     openPlaces: (id) => connection.all(OPEN_PLACES, { id: Buffer.from(id, 'hex') }),
   };

@@ -1,3 +1,4 @@
+import type { Fact } from '../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { MARK } from './flag-sets.ts';
@@ -34,20 +35,13 @@ export interface FolderCounts {
   readonly forgotten: number;
 }
 
-export interface StoredCertificate {
+type Certificate = Extract<Fact, { fact: 'certificate' }>;
+
+export interface StoredCertificate extends Omit<Certificate, 'fact' | keyof FolderKey> {
   readonly folder: number;
   readonly commit: number;
   /** Milliseconds since the epoch: the time of its commit. */
   readonly time: number;
-  readonly generation: number;
-  readonly originTotal: number;
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
-  readonly complete: boolean;
-  readonly since: string;
 }
 
 const MAILBOXES = query()((db) =>
@@ -213,14 +207,18 @@ export function folderQueries(connection: Connection): FolderQueries {
       };
     },
     unread: (folder) => connection.get(UNREAD, { folder })?.n ?? 0,
-    highestUid: (folder, generation) =>
-      connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0,
+    highestUid: (folder, generation) => highestUid(connection, folder, generation),
     highestGeneration: (folder) => connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
     latestCertificate(folder) {
       const row = connection.get(CERTIFICATE, { folder });
       return row && { ...row, complete: row.complete === 1 };
     },
   };
+}
+
+/** Returns the highest uid that any fact of a generation named; 0 for none. */
+export function highestUid(connection: Connection, folder: number, generation: number): number {
+  return connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0;
 }
 
 function known({

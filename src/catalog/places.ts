@@ -19,14 +19,10 @@ export interface OpenPlace {
 /** What the archive knows about one uid. */
 export type PlaceState =
   | ({ readonly state: 'open' } & OpenPlace)
-  | {
-      readonly state: 'ended';
-      readonly uid: number;
-      readonly docid: number;
-      readonly fingerprint: string;
-      readonly flags: FlagSet;
-      readonly endedCommit: number;
-    }
+  | ({ readonly state: 'ended'; readonly endedCommit: number } & Pick<
+      OpenPlace,
+      'uid' | 'docid' | 'fingerprint' | 'flags'
+    >)
   | { readonly state: 'quarantined'; readonly uid: number; readonly fingerprint: string }
   | { readonly state: 'forgotten'; readonly uid: number };
 

@@ -1,6 +1,7 @@
 import type { Fact } from '../../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
+import { highestUid } from '../folders.ts';
 import { named, query, type Row } from '../query.ts';
 
 export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
@@ -81,13 +82,6 @@ const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>
     .set({ highest_uid: p.uid })
     .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('highest_uid', '<', p.uid),
-);
-
-const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
-  db
-    .selectFrom('generations')
-    .select('highest_uid')
-    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 
 type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number };
@@ -264,7 +258,6 @@ export class FoldedFolders {
   }
 
   #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
-    const key = { folder: folder.id, generation };
     this.connection.run(ADD_GENERATION, {
       folder_id: folder.id,
       generation,
@@ -272,8 +265,7 @@ export class FoldedFolders {
       reason,
     });
     if (folder.generations.has(generation)) return;
-    const highest = this.connection.get(HIGHEST, key)?.highest_uid ?? 0;
-    folder.generations.set(generation, highest);
+    folder.generations.set(generation, highestUid(this.connection, folder.id, generation));
   }
 
   #gone(id: number, commit: number): void {
