@@ -94,17 +94,8 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
   const { dir, now, segmentBytes } = options;
   const files = filesWithDamage(options.files ?? realFiles);
   const settings: WriterSettings = { dir, now, files, segmentBytes };
-  const folder = logFolder(dir);
-  await writing(folder, 0, async () => files.makeFolder(folder));
-  if (isUnused(files, dir)) await writing(dir, 0, () => writeFormat(files, dir));
-  checkFormat(files, dir);
-  for (const name of files.list(folder).filter(isTemporary)) {
-    await writing(folder, 0, () => files.remove(join(folder, name)));
-  }
-  const format = temporaryPath(formatPath(dir));
-  if (files.list(dir).includes(basename(format))) {
-    await writing(dir, 0, () => files.remove(format));
-  }
+  await layOut(files, dir);
+  await removeUnfinished(files, dir);
   const listing = listSegments(files, dir);
   const last = [...listing].at(-1);
   if (last === undefined) return beginLog(settings, options.expected);
@@ -115,6 +106,34 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
     return await continueLog(settings, options, opened, listing);
   } finally {
     opened.file.close();
+  }
+}
+
+/**
+ * Lays out a new archive in a folder that holds none, and refuses one that this program cannot read.
+ *
+ * @throws `archive-format-newer`, `archive-format-unreadable`; `disk-full`, `log-write-failed`
+ */
+export async function layOut(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  await writing(folder, 0, async () => files.makeFolder(folder));
+  if (isUnused(files, dir)) await writing(dir, 0, () => writeFormat(files, dir));
+  checkFormat(files, dir);
+}
+
+/**
+ * Removes the files that interrupted work left under temporary names.
+ *
+ * @throws `log-write-failed`
+ */
+export async function removeUnfinished(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  for (const name of files.list(folder).filter(isTemporary)) {
+    await writing(folder, 0, () => files.remove(join(folder, name)));
+  }
+  const format = temporaryPath(formatPath(dir));
+  if (files.list(dir).includes(basename(format))) {
+    await writing(dir, 0, () => files.remove(format));
   }
 }
 
