@@ -1,5 +1,6 @@
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import { messageQueries } from './messages.ts';
 import { type Builder, query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 
@@ -21,12 +22,6 @@ const PLACES_SHOWN = 3;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select(['id', 'subject']).where('docid', '=', p.docid),
-);
-const DOCID = query<{ hash: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select('docid')
-    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
 );
 const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -116,6 +111,7 @@ export function spanned(
 }
 
 export function concerns(connection: Connection): Concerns {
+  const { docidOf } = messageQueries(connection);
   const byDocid = (docid: number): ConcernedMessage | undefined => {
     const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
@@ -125,8 +121,8 @@ export function concerns(connection: Connection): Concerns {
   return {
     byDocid,
     byId(id) {
-      const docid = connection.get(DOCID, { hash: Buffer.from(id, 'hex') })?.docid;
-      return docid === undefined || docid === null ? undefined : byDocid(docid);
+      const docid = docidOf(id);
+      return docid === undefined ? undefined : byDocid(docid);
     },
     atPlace(folder, uid) {
       const place = connection.get(PLACE, { folder });

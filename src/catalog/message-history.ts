@@ -22,17 +22,8 @@ export interface HistoryLine {
 const PLACES = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('places')
-    .select([
-      'id',
-      'folder_id',
-      'generation',
-      'uid',
-      'from_commit',
-      'to_commit',
-      'first_commit',
-      'flag_set',
-      'reason',
-    ])
+    .select(['id', 'folder_id', 'generation', 'uid'])
+    .select(['from_commit', 'to_commit', 'flag_set', 'reason'])
     .where('docid', '=', p.docid)
     .orderBy('id'),
 );

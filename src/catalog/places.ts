@@ -107,16 +107,8 @@ const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) 
     .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
     .innerJoin('messages as m', 'm.docid', 'p.docid')
     .innerJoin('commits as t', 't.number', 'p.first_commit')
-    .select([
-      'b.host',
-      'b.mailbox',
-      'f.path as folder',
-      'p.generation',
-      'p.uid',
-      'p.docid',
-      'm.id',
-      't.time',
-    ])
+    .select(['b.host', 'b.mailbox', 'f.path as folder', 'p.generation', 'p.uid'])
+    .select(['p.docid', 'm.id', 't.time'])
     .where('p.assumed', '=', (eb) => eb.lit(1))
     .where('p.to_commit', 'is', null)
     .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
