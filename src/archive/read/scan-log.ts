@@ -4,8 +4,8 @@ import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { segmentPath } from '../format/layout.ts';
-import type { CommittedBatch } from '../format/records.ts';
-import { type FoldedMeaning, foldRecord } from './fold-record.ts';
+import type { CommittedBatch, RecordMeaning } from '../format/records.ts';
+import { foldRecord } from './fold-record.ts';
 import { checkFormat } from './format-file.ts';
 import type { ExpectedCommit } from './recovery.ts';
 import {
@@ -192,7 +192,7 @@ class LogScan {
 
   *#batch(
     opened: OpenSegment,
-    { commit, records, problems, end }: ReadBatch<FoldedMeaning>,
+    { commit, records, problems, end }: ReadBatch<RecordMeaning>,
   ): Generator<ScanEvent, void, undefined> {
     const { number, time, hash, previous } = commit;
     this.#chain = { number, hash };

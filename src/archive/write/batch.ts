@@ -17,18 +17,13 @@ import {
   type FoldedRecord,
   Identities,
   RECORD_KIND,
+  type RecordMeaning,
 } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
 import { splitSource, splitSourceFile } from './split-source.ts';
 
-/** What a record will be to the catalog, position apart. */
-export type PendingMeaning =
-  | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
-  | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
-  | { readonly kind: 'fact'; readonly fact: Fact };
-
 export interface PendingRecord {
-  readonly meaning: PendingMeaning;
+  readonly meaning: RecordMeaning;
   readonly payload: Buffer;
   /** SHA-256 of the payload. */
   readonly hash: Buffer;
