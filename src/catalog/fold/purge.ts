@@ -1,5 +1,6 @@
 import { dropAttachments } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
+import { messageQueries } from '../messages.ts';
 import { named, query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import { leaveThreads } from '../threads.ts';
@@ -20,12 +21,6 @@ const KNOWN_TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
     .insertInto('tombstones')
     .values(named(p, 'id', 'reason', 'commit_number'))
     .onConflict((conflict) => conflict.column('id').doNothing()),
-);
-const FIND = query<{ id: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select('docid')
-    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.id })),
 );
 const PLACES = query<{ docid: number }>()((db, p) =>
   db
@@ -121,8 +116,8 @@ export class FoldedPurges {
   }
 
   #removed(id: Buffer, blobs: readonly string[]): void {
-    const docid = this.connection.get(FIND, { id })?.docid ?? null;
-    if (docid !== null) this.#drop(docid);
+    const docid = messageQueries(this.connection).docidOf(id.toString('hex'));
+    if (docid !== undefined) this.#drop(docid);
     this.connection.run(DROP_RECORD, { kind: RECORD_MESSAGE, hash: id });
     for (const blob of blobs) {
       const hash = Buffer.from(blob, 'hex');
