@@ -71,14 +71,14 @@ interface Running {
 /** One worker thread, the attachment it is on, and the watch over its memory. */
 class AttachmentThread {
   readonly #thread: WorkerThread<ToWorker, FromWorker>;
-  readonly #limits: AttachmentLimits;
-  readonly #memory: () => number;
   #running: Running | null = null;
   #watch: NodeJS.Timeout | null = null;
 
-  constructor(file: URL, limits: AttachmentLimits, memory: () => number) {
-    this.#limits = limits;
-    this.#memory = memory;
+  constructor(
+    file: URL,
+    private readonly limits: AttachmentLimits,
+    private readonly memory: () => number,
+  ) {
     const data: AttachmentWorkerData = { limits };
     this.#thread = new WorkerThread(
       // Whatever a parser prints is no business of anybody's terminal.
@@ -154,12 +154,12 @@ class AttachmentThread {
   #guard(): void {
     this.#unguard();
     if (this.#running === null) return;
-    this.#thread.setDeadline(this.#limits.attachmentMs);
+    this.#thread.setDeadline(this.limits.attachmentMs);
     // A thread that is ended while it loads looks like one that cannot start.
     if (!this.#thread.started) return;
-    const ground = this.#memory();
+    const ground = this.memory();
     this.#watch = setInterval(() => {
-      if (this.#memory() - ground <= this.#limits.growthBytes) return;
+      if (this.memory() - ground <= this.limits.growthBytes) return;
       this.#unguard();
       this.#thread.stop('memory');
     }, WATCH_MS);

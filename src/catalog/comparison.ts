@@ -39,73 +39,42 @@ interface Compared {
  * `contradictions`.
  */
 const COMPARED: readonly Compared[] = [
-  select('commits', ['number', 'time'], 1),
-  select('mailboxes', ['id', 'host', 'mailbox', 'address', 'from_commit'], 1),
+  select('commits', 'number, time', 1),
+  select('mailboxes', 'id, host, mailbox, address, from_commit', 1),
   select(
     'folders',
-    ['id', 'mailbox_id', 'path', 'name', 'delimiter', 'special_use', 'generation', 'gone_commit'],
+    'id, mailbox_id, path, name, delimiter, special_use, generation, gone_commit',
     1,
   ),
-  select('folder_spans', ['folder_id', 'from_commit', 'to_commit', 'path', 'special_use'], 2),
-  select('generations', ['folder_id', 'generation', 'from_commit', 'highest_uid', 'reason'], 2),
+  select('folder_spans', 'folder_id, from_commit, to_commit, path, special_use', 2),
+  select('generations', 'folder_id, generation, from_commit, highest_uid, reason', 2),
   select(
     'messages',
-    [
-      'docid',
-      bytes('id'),
-      'size',
-      'date',
-      'subject',
-      'sender_name',
-      'sender_address',
-      'message_id',
-      'first_commit',
-      'open_places',
-    ],
+    `docid, hex(id), size, date, subject, sender_name, sender_address, message_id, first_commit,
+     open_places`,
     1,
   ),
   select(
     'places',
-    [
-      'folder_id',
-      'generation',
-      'uid',
-      'docid',
-      'from_commit',
-      'to_commit',
-      'first_commit',
-      '(SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags',
-      'marks',
-      bytes('fingerprint'),
-      'date',
-      'assumed',
-      'held',
-      'reason',
-    ],
+    `folder_id, generation, uid, docid, from_commit, to_commit, first_commit,
+     (SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags,
+     marks, hex(fingerprint), date, assumed, held, reason`,
     3,
     'id',
   ),
   select(
     'spans',
-    [
-      'spans.folder_id AS folder_id',
-      'places.generation AS generation',
-      'places.uid AS uid',
-      'spans.from_commit AS from_commit',
-      'spans.to_commit AS to_commit',
-      'spans.docid AS docid',
-      '(SELECT flags FROM flag_sets WHERE flag_sets.id = spans.flag_set) AS flags',
-      'spans.date AS date',
-      'resumed',
-      'spans.reason AS reason',
-    ],
+    `spans.folder_id AS folder_id, places.generation AS generation, places.uid AS uid,
+     spans.from_commit AS from_commit, spans.to_commit AS to_commit, spans.docid AS docid,
+     (SELECT flags FROM flag_sets WHERE flag_sets.id = spans.flag_set) AS flags,
+     spans.date AS date, resumed, spans.reason AS reason`,
     4,
     'spans.id',
     'spans JOIN places ON places.id = place_id',
   ),
   select(
     'records',
-    ['kind', bytes('hash'), 'size', 'segment', 'ordinal', 'offset', 'docid'],
+    'kind, hex(hash), size, segment, ordinal, offset, docid',
     2,
     undefined,
     'records',
@@ -113,86 +82,53 @@ const COMPARED: readonly Compared[] = [
   ),
   select(
     'quarantine',
-    [
-      'folder_id',
-      'generation',
-      'uid',
-      'from_commit',
-      'to_commit',
-      'first_commit',
-      'position',
-      '(SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags',
-      'date',
-      'size',
-      'subject',
-      'sender_name',
-      'sender_address',
-      'message_id',
-      bytes('fingerprint'),
-      'reason',
-      'detail',
-      bytes('kept'),
-      'acknowledged',
-    ],
+    `folder_id, generation, uid, from_commit, to_commit, first_commit, position,
+     (SELECT flags FROM flag_sets WHERE flag_sets.id = flag_set) AS flags,
+     date, size, subject, sender_name, sender_address, message_id, hex(fingerprint), reason,
+     detail, hex(kept), acknowledged`,
     4,
     'id',
   ),
   select(
     'certificates',
-    [
-      'folder_id',
-      'commit_number',
-      'generation',
-      'origin_total',
-      'stored',
-      'assumed',
-      'quarantined',
-      'held',
-      'forgotten',
-      'complete',
-      'since',
-    ],
+    `folder_id, commit_number, generation, origin_total, stored, assumed, quarantined, held,
+     forgotten, complete, since`,
     2,
   ),
   select(
     'tombstones',
-    [bytes('id'), 'reason', 'commit_number'],
+    'hex(id), reason, commit_number',
     1,
     undefined,
     'tombstones',
     'tombstones.id',
   ),
-  select('forgotten', ['folder_id', 'generation', 'uid', bytes('id')], 3),
-  select('events', ['commit_number', 'folder_id', 'generation', 'uid', 'event', 'detail'], 4, 'id'),
+  select('forgotten', 'folder_id, generation, uid, hex(id)', 3),
+  select('events', 'commit_number, folder_id, generation, uid, event, detail', 4, 'id'),
   select(
     'meta',
-    [
-      'id',
-      'commit_number',
-      bytes('commit_hash'),
-      'commit_time',
-      'orphans',
-      'messages',
-      'message_bytes',
-    ],
+    'id, commit_number, hex(commit_hash), commit_time, orphans, messages, message_bytes',
     1,
   ),
 ];
 
+/** @param list of columns, as SQL; `hex(…)` for one of bytes */
 function select(
   table: string,
-  fields: readonly string[],
+  list: string,
   keys: number,
   tieBreak?: string,
   from = table,
-  order = fields.slice(0, keys).map(expressionOf).join(', '),
+  order?: string,
 ): Compared {
-  const orderBy = tieBreak === undefined ? order : `${order}, ${tieBreak}`;
+  const fields = list.split(/,\s+/).map((field) => field.replace(/^hex\((\w+)\)$/, bytes));
+  const expressions = fields.map(expressionOf);
+  const orderBy = [order ?? expressions.slice(0, keys), tieBreak ?? []].flat().join(', ');
   return {
     table,
     columns: fields.map(nameOf),
     keys,
-    sql: `SELECT json_array(${fields.map(expressionOf).join(', ')}) FROM ${from} ORDER BY ${orderBy}`,
+    sql: `SELECT json_array(${expressions.join(', ')}) FROM ${from} ORDER BY ${orderBy}`,
   };
 }
 
@@ -200,7 +136,7 @@ function select(
  * Returns SQL for a column of bytes in hex. SQLite keeps text in it as well: one flipped bit turns bytes into text, and
  * a lookup by bytes then misses the row. The same hex would hide that.
  */
-function bytes(column: string): string {
+function bytes(_: string, column: string): string {
   return `iif(typeof(${column}) = 'text', hex(${column}) || ' as text', hex(${column})) AS ${column}`;
 }
 

@@ -1,6 +1,7 @@
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { type Builder, query } from './query.ts';
+import { messageQueries } from './messages.ts';
+import { type Builder, query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 
 /** A message by what people know it by. */
@@ -21,13 +22,6 @@ const PLACES_SHOWN = 3;
 
 const MESSAGE = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select(['id', 'subject']).where('docid', '=', p.docid),
-);
-const DOCID = query<{ hash: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select('docid')
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.hash),
 );
 const PLACES = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -108,7 +102,16 @@ export interface Concerns {
   openPlaces(id: MessageId): Place[];
 }
 
+/** Returns a row of `records` as others know it. */
+export function spanned(
+  connection: Connection,
+  { kind, hash, docid }: Pick<Row<'records'>, 'kind' | 'hash' | 'docid'>,
+): SpannedRecord {
+  return { kind: kind === RECORD_MESSAGE ? 'message' : 'blob', hash: connection.hex(hash), docid };
+}
+
 export function concerns(connection: Connection): Concerns {
+  const { docidOf } = messageQueries(connection);
   const byDocid = (docid: number): ConcernedMessage | undefined => {
     const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
@@ -118,8 +121,8 @@ export function concerns(connection: Connection): Concerns {
   return {
     byDocid,
     byId(id) {
-      const docid = connection.get(DOCID, { hash: Buffer.from(id, 'hex') })?.docid;
-      return docid === undefined || docid === null ? undefined : byDocid(docid);
+      const docid = docidOf(id);
+      return docid === undefined ? undefined : byDocid(docid);
     },
     atPlace(folder, uid) {
       const place = connection.get(PLACE, { folder });
@@ -130,11 +133,7 @@ export function concerns(connection: Connection): Concerns {
         'first' in span
           ? connection.all(BETWEEN_ORDINALS, { ...span, limit })
           : connection.all(BETWEEN_OFFSETS, { ...span, limit });
-      return found.map(({ kind, hash, docid }) => ({
-        kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
-        hash: connection.hex(hash),
-        docid,
-      }));
+      return found.map((row) => spanned(connection, row));
     },
     openPlaces: (id) => connection.all(OPEN_PLACES, { id: Buffer.from(id, 'hex') }),
   };

@@ -57,10 +57,7 @@ const ADD = query<Omit<Row<'flag_sets'>, 'id'>>()((db, p) =>
   db.insertInto('flag_sets').values(named(p, 'flags', 'marks')),
 );
 
-export interface StoredFlagSet {
-  readonly id: number;
-  readonly marks: number;
-}
+export type StoredFlagSet = Pick<FlagSetRow, 'id' | 'marks'>;
 
 /** Flag sets get numbers in the order in which the log first shows them, so that a rebuild gives the same. */
 export class FlagSets {
@@ -75,10 +72,7 @@ export class FlagSets {
       stored = this.connection.get(FIND, { flags: text });
       if (stored === undefined) {
         const marks = flagMarks(flags);
-        stored = {
-          id: this.connection.run(ADD, { flags: text, marks }).lastInsertRowid,
-          marks,
-        };
+        stored = { id: this.connection.run(ADD, { flags: text, marks }).lastInsertRowid, marks };
       }
       this.#known.set(text, stored);
     }

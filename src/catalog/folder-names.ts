@@ -44,14 +44,8 @@ const EVER = query()((db) =>
     .selectFrom('folder_spans as s')
     .innerJoin('folders as f', 'f.id', 's.folder_id')
     .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .select([
-      'b.host',
-      'b.mailbox',
-      'b.address',
-      's.path',
-      's.special_use as specialUse',
-      'f.delimiter',
-    ])
+    .select(['b.host', 'b.mailbox', 'b.address', 's.path'])
+    .select(['s.special_use as specialUse', 'f.delimiter'])
     .distinct()
     .orderBy('s.path'),
 );

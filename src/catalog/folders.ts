@@ -1,3 +1,4 @@
+import type { Fact } from '../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { MARK } from './flag-sets.ts';
@@ -34,20 +35,13 @@ export interface FolderCounts {
   readonly forgotten: number;
 }
 
-export interface StoredCertificate {
+type Certificate = Extract<Fact, { fact: 'certificate' }>;
+
+export interface StoredCertificate extends Omit<Certificate, 'fact' | keyof FolderKey> {
   readonly folder: number;
   readonly commit: number;
   /** Milliseconds since the epoch: the time of its commit. */
   readonly time: number;
-  readonly generation: number;
-  readonly originTotal: number;
-  readonly stored: number;
-  readonly assumed: number;
-  readonly quarantined: number;
-  readonly held: number;
-  readonly forgotten: number;
-  readonly complete: boolean;
-  readonly since: string;
 }
 
 const MAILBOXES = query()((db) =>
@@ -57,8 +51,7 @@ const MAILBOX = query<MailboxKey>()((db, p) =>
   db
     .selectFrom('mailboxes')
     .select(['id', 'host', 'mailbox', 'address'])
-    .where('host', '=', p.host)
-    .where('mailbox', '=', p.mailbox),
+    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
 );
 const SHOWN = [
   'f.id',
@@ -86,8 +79,7 @@ const FOLDERS_OF = query<MailboxKey>()((db, p) =>
     .selectFrom('mailboxes as m')
     .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
     .select(SHOWN)
-    .where('m.host', '=', p.host)
-    .where('m.mailbox', '=', p.mailbox)
+    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox }))
     .orderBy('f.path')
     .orderBy('f.id'),
 );
@@ -96,17 +88,14 @@ const FIND = query<{ host: string; mailbox: string; path: string }>()((db, p) =>
     .selectFrom('mailboxes as m')
     .innerJoin('folders as f', 'f.mailbox_id', 'm.id')
     .select(SHOWN)
-    .where('m.host', '=', p.host)
-    .where('m.mailbox', '=', p.mailbox)
-    .where('f.path', '=', p.path)
+    .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox, 'f.path': p.path }))
     .where('f.gone_commit', 'is', null),
 );
 const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
   db
     .selectFrom('generations')
     .select('highest_uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation),
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 const HIGHEST_GENERATION = query<{ folder: number }>()((db, p) =>
   db
@@ -218,14 +207,18 @@ export function folderQueries(connection: Connection): FolderQueries {
       };
     },
     unread: (folder) => connection.get(UNREAD, { folder })?.n ?? 0,
-    highestUid: (folder, generation) =>
-      connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0,
+    highestUid: (folder, generation) => highestUid(connection, folder, generation),
     highestGeneration: (folder) => connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
     latestCertificate(folder) {
       const row = connection.get(CERTIFICATE, { folder });
       return row && { ...row, complete: row.complete === 1 };
     },
   };
+}
+
+/** Returns the highest uid that any fact of a generation named; 0 for none. */
+export function highestUid(connection: Connection, folder: number, generation: number): number {
+  return connection.get(HIGHEST, { folder, generation })?.highest_uid ?? 0;
 }
 
 function known({

@@ -1,6 +1,6 @@
 import type { CommittedBatch, Locator } from '../archive/format/records.ts';
 import { compareRows, type RowDifference, type Turn } from './comparison.ts';
-import { type Concerns, concerns, type SpannedRecord } from './concerned.ts';
+import { type Concerns, concerns, type SpannedRecord, spanned } from './concerned.ts';
 import type { Connection } from './connection.ts';
 import { Fold, type Reached, reached } from './fold/batch.ts';
 import { contradictions } from './indexed-rows.ts';
@@ -46,8 +46,7 @@ const MESSAGES_IN = query<{ segment: number; from: number }>()((db, p) =>
   db
     .selectFrom('records')
     .select(['hash', 'ordinal'])
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('segment', '=', p.segment)
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, segment: p.segment }))
     .where('ordinal', '>=', p.from)
     .orderBy('ordinal'),
 );
@@ -122,12 +121,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     reached: () => reached(connection),
     fold: (batches, acrossGap) => connection.guard(() => fold.within(batches, acrossGap)),
     *withoutBytes() {
-      for (const { kind, hash, docid } of connection.rows(WITHOUT_BYTES, {}))
-        yield {
-          kind: kind === RECORD_MESSAGE ? 'message' : 'blob',
-          hash: hash.toString('hex'),
-          docid,
-        };
+      for (const row of connection.rows(WITHOUT_BYTES, {})) yield spanned(connection, row);
     },
     *differences(grown) {
       yield* compareRows(connection, grown.connection);

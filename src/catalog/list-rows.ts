@@ -1,21 +1,14 @@
 import { sql } from 'kysely';
-import { type Builder, query } from './query.ts';
+import type { Envelope } from './fold/messages.ts';
+import { type Builder, query, type Row } from './query.ts';
 
 /** A place as the list queries give it; all views have the same columns. */
-export interface ListRow {
-  readonly docid: number;
-  readonly folder_id: number;
-  readonly generation: number;
-  readonly uid: number;
-  readonly flag_set: number;
-  readonly place_date: number | null;
+export interface ListRow
+  extends Envelope,
+    Pick<Row<'places'>, 'docid' | 'folder_id' | 'generation' | 'uid' | 'flag_set'> {
   readonly id: Buffer | null;
   readonly size: number;
-  readonly date: number | null;
-  readonly subject: string | null;
-  readonly sender_name: string | null;
-  readonly sender_address: string | null;
-  readonly message_id: string | null;
+  readonly place_date: number | null;
   readonly first_seen: number;
   readonly ended_at: number | null;
 }

@@ -1,7 +1,7 @@
 import type { FlagSet, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { folderNames } from './folder-names.ts';
-import { isoTime } from './moments.ts';
+import { isoTime, timeOf } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
 import { query } from './query.ts';
 
@@ -22,17 +22,8 @@ export interface HistoryLine {
 const PLACES = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('places')
-    .select([
-      'id',
-      'folder_id',
-      'generation',
-      'uid',
-      'from_commit',
-      'to_commit',
-      'first_commit',
-      'flag_set',
-      'reason',
-    ])
+    .select(['id', 'folder_id', 'generation', 'uid'])
+    .select(['from_commit', 'to_commit', 'flag_set', 'reason'])
     .where('docid', '=', p.docid)
     .orderBy('id'),
 );
@@ -48,30 +39,18 @@ const EVENTS = query<{ folder: number; generation: number; uid: number }>()((db,
   db
     .selectFrom('events')
     .select(['commit_number', 'event', 'detail'])
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id'),
 );
 const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db
     .selectFrom('quarantine')
     .select(['from_commit', 'to_commit', 'reason', 'detail'])
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id'),
 );
-const TIME = query<{ number: number }>()((db, p) =>
-  db.selectFrom('commits').select('time').where('number', '=', p.number),
-);
 
-interface Step {
-  readonly commit: number;
-  readonly event: string;
-  readonly flags?: FlagSet;
-  readonly detail?: Readonly<Record<string, unknown>>;
-}
+type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
 
 /** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. */
 export function history(
@@ -108,18 +87,17 @@ export function history(
         detail: { reason, detail },
       })),
     ];
-    for (const step of steps)
+    for (const { commit, event, ...more } of steps)
       lines.push({
-        time: isoTime(connection.get(TIME, { number: step.commit })?.time ?? null),
-        commit: step.commit,
-        event: step.event,
+        time: isoTime(timeOf(connection, commit) ?? null),
+        commit,
+        event,
         id,
         mailbox: name?.address ?? '',
         folder: name?.path ?? '',
         generation: place.generation,
         uid: place.uid,
-        ...(step.flags === undefined ? {} : { flags: step.flags }),
-        ...(step.detail === undefined ? {} : { detail: step.detail }),
+        ...more,
       });
   }
   return lines.sort((a, b) => a.commit - b.commit);

@@ -40,8 +40,7 @@ const RECORD = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
     .select(['docid', 'size', 'segment', 'ordinal', 'offset'])
-    .where('kind', '=', p.kind)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: p.kind, hash: p.hash })),
 );
 const SUMMARY = query<{ docid: number }>()((db, p) =>
   db

@@ -19,14 +19,10 @@ export interface OpenPlace {
 /** What the archive knows about one uid. */
 export type PlaceState =
   | ({ readonly state: 'open' } & OpenPlace)
-  | {
-      readonly state: 'ended';
-      readonly uid: number;
-      readonly docid: number;
-      readonly fingerprint: string;
-      readonly flags: FlagSet;
-      readonly endedCommit: number;
-    }
+  | ({ readonly state: 'ended'; readonly endedCommit: number } & Pick<
+      OpenPlace,
+      'uid' | 'docid' | 'fingerprint' | 'flags'
+    >)
   | { readonly state: 'quarantined'; readonly uid: number; readonly fingerprint: string }
   | { readonly state: 'forgotten'; readonly uid: number };
 
@@ -60,8 +56,7 @@ const OPEN = query<{
   db
     .selectFrom('places')
     .select(OPENED)
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('uid', '>', p.after)
     .where('uid', '<=', p.last)
     .where('to_commit', 'is', null)
@@ -72,9 +67,7 @@ const AT = query<{ folder: number; generation: number; uid: number }>()((db, p) 
   db
     .selectFrom('places')
     .select([...OPENED, 'to_commit'])
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .orderBy('id', 'desc')
     .limit((eb) => eb.lit(1)),
 );
@@ -82,25 +75,20 @@ const QUARANTINED_AT = query<{ folder: number; generation: number; uid: number }
   db
     .selectFrom('quarantine')
     .select(['fingerprint'])
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .where('to_commit', 'is', null),
 );
 const FORGOTTEN_AT = query<{ folder: number; generation: number; uid: number }>()((db, p) =>
   db
     .selectFrom('forgotten')
     .select('uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid),
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid })),
 );
 const IN_FOLDER = query<{ folder: number; docid: number }>()((db, p) =>
   db
     .selectFrom('places')
     .select('id')
-    .where('docid', '=', p.docid)
-    .where('folder_id', '=', p.folder)
+    .where((eb) => eb.and({ docid: p.docid, folder_id: p.folder }))
     .limit((eb) => eb.lit(1)),
 );
 const GENERATIONS_OPEN = query<{ folder: number }>()((db, p) =>
@@ -119,20 +107,11 @@ const ASSUMED = query<MailboxKey & { before: number; limit: number }>()((db, p) 
     .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
     .innerJoin('messages as m', 'm.docid', 'p.docid')
     .innerJoin('commits as t', 't.number', 'p.first_commit')
-    .select([
-      'b.host',
-      'b.mailbox',
-      'f.path as folder',
-      'p.generation',
-      'p.uid',
-      'p.docid',
-      'm.id',
-      't.time',
-    ])
+    .select(['b.host', 'b.mailbox', 'f.path as folder', 'p.generation', 'p.uid'])
+    .select(['p.docid', 'm.id', 't.time'])
     .where('p.assumed', '=', (eb) => eb.lit(1))
     .where('p.to_commit', 'is', null)
-    .where('b.host', '=', p.host)
-    .where('b.mailbox', '=', p.mailbox)
+    .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
     .where('p.first_commit', '<=', p.before)
     .orderBy('p.from_commit')
     .orderBy('p.id')

@@ -37,9 +37,7 @@ const ACKNOWLEDGED = query<{ folder: number; generation: number; uid: number }>(
   db
     .selectFrom('quarantine')
     .select('acknowledged')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation, uid: p.uid }))
     .where('to_commit', 'is', null),
 );
 

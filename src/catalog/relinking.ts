@@ -31,9 +31,9 @@ const PLACED = query<{ folder: number; generation: number; uid: number }>()((db,
       // A place keeps a date of its own only where it differs from the message's.
       eb.fn.coalesce('p.date', 'm.date').as('date'),
     ])
-    .where('p.folder_id', '=', p.folder)
-    .where('p.generation', '=', p.generation)
-    .where('p.uid', '=', p.uid)
+    .where((eb) =>
+      eb.and({ 'p.folder_id': p.folder, 'p.generation': p.generation, 'p.uid': p.uid }),
+    )
     .where('p.to_commit', 'is', null)
     .limit((eb) => eb.lit(1)),
 );
@@ -46,8 +46,7 @@ const OPEN_ALIKE = query<{ fingerprint: Buffer; host: string; mailbox: string; b
       .select('p.id')
       .where('p.fingerprint', '=', p.fingerprint)
       .where('p.to_commit', 'is', null)
-      .where('b.host', '=', p.host)
-      .where('b.mailbox', '=', p.mailbox)
+      .where((eb) => eb.and({ 'b.host': p.host, 'b.mailbox': p.mailbox }))
       .where('p.first_commit', '<=', p.before)
       .limit((eb) => eb.lit(1)),
 );
@@ -63,8 +62,7 @@ const OPEN_UIDS = query<Stretch>()((db, p) =>
   db
     .selectFrom('places')
     .select('uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('uid', '>', p.after)
     .where('to_commit', 'is', null)
     .orderBy('uid')
@@ -74,8 +72,7 @@ const UNREAD = query<InGeneration>()((db, p) =>
   db
     .selectFrom('places')
     .select((eb) => eb.fn.countAll<number>().as('n'))
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('to_commit', 'is', null)
     .where((eb) => eb(eb('marks', '&', eb.lit(MARK.seen)), '=', eb.lit(0))),
 );
@@ -83,8 +80,7 @@ const MARKED_UIDS = query<Stretch & { mark: number }>()((db, p) =>
   db
     .selectFrom('places')
     .select('uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('uid', '>', p.after)
     .where('to_commit', 'is', null)
     .where((eb) => eb(eb('marks', '&', p.mark), '<>', eb.lit(0)))
@@ -95,16 +91,14 @@ const HELD_UIDS = query<InGeneration>()((db, p) =>
   db
     .selectFrom('places')
     .select('uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('held', '=', (eb) => eb.lit(1)),
 );
 const QUARANTINED_UIDS = query<InGeneration>()((db, p) =>
   db
     .selectFrom('quarantine')
     .select('uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('to_commit', 'is', null)
     .orderBy('uid'),
 );
@@ -112,8 +106,7 @@ const FORGOTTEN_UIDS = query<InGeneration>()((db, p) =>
   db
     .selectFrom('forgotten')
     .select('uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation),
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation })),
 );
 
 export interface RelinkQueries {

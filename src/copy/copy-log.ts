@@ -1,13 +1,6 @@
-import { basename } from 'node:path';
 import { type FileLayer, readFully, writeAll } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
-import {
-  formatPath,
-  isTemporary,
-  logFolder,
-  segmentPath,
-  temporaryPath,
-} from '../archive/format/layout.ts';
+import { formatPath, segmentPath } from '../archive/format/layout.ts';
 import { filesWithDamage } from '../archive/mend/bad-sectors.ts';
 import { mendSegment } from '../archive/mend/mend-segment.ts';
 import {
@@ -15,18 +8,19 @@ import {
   allowZstd,
   checkFormat,
   isSealedWithZstd,
-  isUnused,
-  writeFormat,
 } from '../archive/read/format-file.ts';
 import { type ChainState, provenEnd, segmentBatches } from '../archive/read/segment-batches.ts';
 import {
+  damageIn,
   listSegments,
   type OpenSegment,
   openInForce,
   type SegmentListing,
   withSegment,
 } from '../archive/read/segment-files.ts';
-import { publish, syncing, writing } from '../archive/write/hot-segment.ts';
+import { removeGenerations } from '../archive/write/compact-segments.ts';
+import { publish, writing } from '../archive/write/hot-segment.ts';
+import { layOut, removeUnfinished } from '../archive/write/open-log-writer.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { copyError } from '../errors/small-families.ts';
 import { type SegmentState, segmentState } from './segment-state.ts';
@@ -75,7 +69,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
   const files = filesWithDamage(options.files ?? realFiles);
   checkFormat(files, from);
   const ours = listSegments(files, from);
-  await prepare(files, to);
+  await layOut(files, to);
   const states = new Map<number, SegmentState>();
   for (const segment of ours.keys()) {
     const state = segmentState(files, from, segment, ours);
@@ -85,7 +79,7 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
   // Listed once: folders of many segments are long. Every write lists again.
   const theirs = listSegments(files, to);
   refuseStrangers(files, to, theirs, from, states);
-  await tidy(files, to);
+  await removeUnfinished(files, to);
   const dropped: string[] = [];
   let [written, bytes, purged, done] = [0, 0, 0, 0];
   for (const [segment, here] of states) {
@@ -115,25 +109,6 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
     purged,
     dropped,
   };
-}
-
-async function prepare(files: FileLayer, to: string): Promise<void> {
-  const folder = logFolder(to);
-  await writing(folder, 0, async () => files.makeFolder(folder));
-  if (isUnused(files, to)) await writing(to, 0, () => writeFormat(files, to));
-  checkFormat(files, to);
-}
-
-/** What an interrupted copy left. */
-async function tidy(files: FileLayer, to: string): Promise<void> {
-  const folder = logFolder(to);
-  for (const name of files.list(folder).filter(isTemporary)) {
-    await writing(folder, 0, () => files.remove(`${folder}/${name}`));
-  }
-  const format = temporaryPath(formatPath(to));
-  if (files.list(to).includes(basename(format))) {
-    await writing(format, 0, () => files.remove(format));
-  }
 }
 
 /** Checks everything there before anything is changed. */
@@ -271,19 +246,11 @@ async function dropReplaced(files: FileLayer, to: string, segment: number): Prom
   if (generations.length < 2) return [];
   const { sealed, name } = withSegment(files, to, segment, generations, (opened) => opened);
   if (sealed === undefined) return [];
-  const dropped: string[] = [];
-  for (const generation of generations) {
-    if (generation >= name.generation) continue;
-    const path = segmentPath(to, { segment, generation });
-    await writing(path, 0, () => files.remove(path));
-    dropped.push(path);
-  }
-  if (dropped.length > 0) await syncing(to, () => files.syncFolder(logFolder(to)));
-  return dropped;
+  return await removeGenerations(files, to, segment, name.generation);
 }
 
-function unsound({ path, name }: OpenSegment) {
-  return logDamaged({ file: path, segment: name.segment, offset: 0, reason: 'bytes' });
+function unsound(segment: OpenSegment) {
+  return damageIn(segment, 0, 'bytes');
 }
 
 function damagedHere(

@@ -55,18 +55,12 @@ function problemOf(stats: Stats): string | undefined {
 
 /** Returns the system's error for a file that is larger than it may be. */
 export function tooLarge(file: string): Error {
-  return Object.assign(new Error(`${file} is too large`), {
-    code: 'EFBIG',
-    syscall: 'read',
-    path: file,
-  });
+  const facts = { code: 'EFBIG', syscall: 'read', path: file };
+  return Object.assign(new Error(`${file} is too large`), facts);
 }
 
 function notRegular(file: FilePath, code: string): Error {
   const shown = shownPath(file);
-  return Object.assign(new Error(`${shown} is not a regular file`), {
-    code,
-    syscall: 'open',
-    path: shown,
-  });
+  const facts = { code, syscall: 'open', path: shown };
+  return Object.assign(new Error(`${shown} is not a regular file`), facts);
 }

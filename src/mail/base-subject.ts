@@ -9,40 +9,11 @@ export interface BaseSubject {
 /** Blobs such as `[list]`, and the words for reply and forward: those of RFC 5256 and of widely used translations. */
 const BLOB = String.raw`\[[^[\]]{0,200}\]\s*`;
 const WORDS = [
-  ...[
-    're',
-    'fwd?',
-    'aw',
-    'wg',
-    'sv',
-    'vs',
-    'vb',
-    'antw',
-    'doorst',
-    'tr',
-    'rif',
-    'rv',
-    'enc',
-    'odp',
-    'pd',
-  ],
-  ...[
-    'ynt',
-    'ilt',
-    'отв',
-    'на',
-    'пересл',
-    '回复',
-    '答复',
-    '转发',
-    '回覆',
-    '轉寄',
-    '返信',
-    '転送',
-    '답장',
-    '전달',
-  ],
-].join('|');
+  're fwd? aw wg sv vs vb antw doorst tr rif rv enc odp pd',
+  'ynt ilt отв на пересл 回复 答复 转发 回覆 轉寄 返信 転送 답장 전달',
+]
+  .join(' ')
+  .replaceAll(' ', '|');
 const REPLY = new RegExp(
   String.raw`^(?:${BLOB})*(?:${WORDS})\s*(?:${BLOB})?(?:[\[(^]?\d{1,4}[\])]?\s*)?[:：]\s*`,
   'iu',

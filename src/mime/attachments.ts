@@ -16,6 +16,11 @@ export function* leavesOf<T>(
   else for (const child of part.children) yield* leavesOf(child, depth + 1);
 }
 
+/** Returns all leaves of a message in the order of the source; none where it has no root. */
+export function leavesIn<T>(root: Part<T> | null): Leaf<T>[] {
+  return root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
+}
+
 /** A leaf as the attachment of this number. */
 export function attachmentOf(
   { info, content }: Leaf<{ readonly size: number }>,

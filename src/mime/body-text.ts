@@ -73,6 +73,13 @@ export function bodyText(root: Part<LeafContent>, links: LinkStyle, limits: Body
   return { text: texts.join('\n\n'), cut, tags };
 }
 
+/** Returns the HTML of each body that is HTML, at most `maxChars` of each. */
+export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: number): string[] {
+  return leaves
+    .filter(({ info }) => info.contentType === 'text/html' && isBodyText(info))
+    .map(({ info, content }) => leafText(info, content, maxChars));
+}
+
 function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
   if (!isBodyText(leaf.info)) return null;
   return { html: leaf.info.contentType === 'text/html', leaf };

@@ -1,6 +1,7 @@
 import { domainToUnicode } from 'node:url';
 import addressparser from 'nodemailer/lib/addressparser';
 import { cutText } from './charsets.ts';
+import type { Extraction } from './extraction.ts';
 import { charsetHint, decodeWords, fieldText, type RawField, rawText } from './header-block.ts';
 import type { MimeLimits } from './limits.ts';
 
@@ -50,17 +51,10 @@ function withUnicodeDomain(address: string): string {
 }
 
 /** What a header block says that can be searched. */
-export interface HeaderFacts {
-  readonly subject: string;
-  readonly from: string;
-  readonly to: string;
-  readonly cc: string;
-  readonly bcc: string;
-  readonly deliveredTo: string;
-  readonly listId: string | null;
-  readonly messageId: string | null;
-  readonly references: readonly string[];
-}
+export type HeaderFacts = Pick<
+  Extraction,
+  'subject' | 'from' | 'to' | 'cc' | 'bcc' | 'deliveredTo' | 'listId' | 'messageId' | 'references'
+>;
 
 /** References beyond these are the oldest of a very long thread. */
 const MAX_REFERENCES = 200;

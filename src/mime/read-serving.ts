@@ -1,11 +1,11 @@
 import { openThreadPort } from '../threads/in-thread.ts';
 import { PieceIntake } from '../threads/source-pieces.ts';
-import { attachmentOf, leavesOf } from './attachments.ts';
-import { bodyText } from './body-text.ts';
+import { attachmentOf, leavesIn } from './attachments.ts';
+import { bodyText, htmlBodies } from './body-text.ts';
 import type { UnparsedReason } from './extraction.ts';
 import { charsetHint, fieldText, type HeaderBlock, readHeaderBlock } from './header-block.ts';
 import { headerFacts } from './header-facts.ts';
-import { collectText, isBodyText, isListed, type LeafContent, leafText } from './leaf-content.ts';
+import { collectText, isListed, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
 import { type ParsedTree, parseTree, type TakeLeaf } from './part-tree.ts';
@@ -81,26 +81,19 @@ function reading(
   reason: UnparsedReason | null,
   limits: MimeLimits,
 ): MessageReading {
-  const facts = headerFacts(block.fields, limits);
+  const { subject, from, to, cc, bcc, messageId } = headerFacts(block.fields, limits);
   const hint = charsetHint(block.fields);
   const root = tree?.root ?? null;
   const body = root === null ? { text: '', cut: false } : bodyText(root, 'full', limits);
-  const leaves = root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
-  const html = leaves
-    .filter(({ info }) => info.contentType === 'text/html' && isBodyText(info))
-    .map(({ info, content }) => leafText(info, content, limits.textPartBytes));
+  const leaves = leavesIn(root);
+  const html = htmlBodies(leaves, limits.textPartBytes);
   return {
     reason,
     headers: block.fields.map(({ label, value }) => ({
       name: label,
       value: fieldText(value, limits.fieldChars, hint),
     })),
-    subject: facts.subject,
-    from: facts.from,
-    to: facts.to,
-    cc: facts.cc,
-    bcc: facts.bcc,
-    messageId: facts.messageId,
+    ...{ subject, from, to, cc, bcc, messageId },
     text: body.text,
     html: html.length === 0 ? null : html.join('\n'),
     attachments: leaves

@@ -1,8 +1,9 @@
 import { Parser } from 'htmlparser2';
 import sanitize from 'sanitize-html';
-import { leavesOf } from './attachments.ts';
+import { leavesIn } from './attachments.ts';
+import { htmlBodies } from './body-text.ts';
 import { htmlText } from './html-text.ts';
-import { bytesOf, collectText, isBodyText, type LeafContent, leafText } from './leaf-content.ts';
+import { bytesOf, collectText, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, parseTree, type TakeLeaf } from './part-tree.ts';
 
@@ -143,10 +144,8 @@ export async function safePage(
   limits: MimeLimits,
 ): Promise<{ readonly page: string | null; readonly reason: Breach | null }> {
   const { root, breach } = await parseTree(source, keepingPictures(collectText(limits)), limits);
-  const leaves = root === null ? [] : [...leavesOf(root, 1)].map(({ leaf }) => leaf);
-  const html = leaves
-    .filter(({ info }) => info.contentType === 'text/html' && isBodyText(info))
-    .map(({ info, content }) => leafText(info, content, limits.textPartBytes));
+  const leaves = leavesIn(root);
+  const html = htmlBodies(leaves, limits.textPartBytes);
   if (html.length === 0) return { page: null, reason: breach };
   const pictures = new Map<string, string>();
   for (const { info, content } of leaves) {

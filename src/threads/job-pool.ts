@@ -14,16 +14,14 @@ interface Running<Result, Report> {
  * for a thread in the order in which they came. Their other side is `serveJobs`.
  */
 export class JobPool<Job, Result, Report = never> {
-  readonly #most: number;
-  readonly #settings: ThreadSettings;
   readonly #threads = new Set<JobThread<Job, Result, Report>>();
   readonly #idle: JobThread<Job, Result, Report>[] = [];
   readonly #waiting: ((thread: JobThread<Job, Result, Report>) => void)[] = [];
 
-  constructor(most: number, settings: ThreadSettings) {
-    this.#most = most;
-    this.#settings = settings;
-  }
+  constructor(
+    private readonly most: number,
+    private readonly settings: ThreadSettings,
+  ) {}
 
   /**
    * Does a job on a thread and hands its reports to `take` as they come.
@@ -53,7 +51,7 @@ export class JobPool<Job, Result, Report = never> {
   async #free(): Promise<JobThread<Job, Result, Report>> {
     const ready = this.#idle.pop();
     if (ready !== undefined) return this.#unlessEnded(ready);
-    if (this.#threads.size < this.#most) return this.#start();
+    if (this.#threads.size < this.most) return this.#start();
     return await new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -73,7 +71,7 @@ export class JobPool<Job, Result, Report = never> {
   }
 
   #start(): JobThread<Job, Result, Report> {
-    const started = new JobThread<Job, Result, Report>(this.#settings);
+    const started = new JobThread<Job, Result, Report>(this.settings);
     this.#threads.add(started);
     return started;
   }

@@ -39,12 +39,9 @@ export function postPiece(
 
 /** The thread's side: asks for the pieces of a source one at a time. */
 export class PieceIntake {
-  readonly #ask: () => void;
   #awaited: ((message: PieceMessage) => void) | null = null;
 
-  constructor(ask: () => void) {
-    this.#ask = ask;
-  }
+  constructor(private readonly ask: () => void) {}
 
   take(message: PieceMessage): void {
     this.#awaited?.(message);
@@ -54,7 +51,7 @@ export class PieceIntake {
     for (;;) {
       const message = await new Promise<PieceMessage>((resolve) => {
         this.#awaited = resolve;
-        this.#ask();
+        this.ask();
       });
       if (message.kind === 'end') return;
       yield Buffer.from(message.bytes.buffer, message.bytes.byteOffset, message.bytes.byteLength);

@@ -35,16 +35,17 @@ export interface ThreadEvents<Out> {
  * `openThreadPort`. Keeps the process alive until `unref`.
  */
 export class WorkerThread<In, Out extends object> {
-  readonly #settings: ThreadSettings;
   readonly #worker: Worker;
   #started = false;
   #reason: ThreadEndCause | null = null;
   #thrown: unknown;
   #deadline: NodeJS.Timeout | null = null;
 
-  constructor(settings: ThreadSettings, events: ThreadEvents<Out>) {
+  constructor(
+    private readonly settings: ThreadSettings,
+    events: ThreadEvents<Out>,
+  ) {
     const { name, file, data, heap, silent = false } = settings;
-    this.#settings = settings;
     this.#worker = new Worker(file, {
       name,
       workerData: data,
@@ -136,7 +137,7 @@ export class WorkerThread<In, Out extends object> {
   }
 
   #ended(code: number): ThreadEnded {
-    const { name, file } = this.#settings;
+    const { name, file } = this.settings;
     this.#reason ??= 'exited';
     const facts = {
       thread: name,

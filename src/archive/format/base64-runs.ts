@@ -31,7 +31,6 @@ export const UNPROBED_BYTES = 2048;
  * so a source that is made to look like base64 costs no more than its length.
  */
 export class RunFinder {
-  readonly #window: Buffer;
   #probe = 0;
   /** Empty lines before this are known. */
   #searched = 0;
@@ -39,14 +38,16 @@ export class RunFinder {
   #start: number;
 
   /** @param startsHere whether the window begins behind an empty line, or the source with it */
-  constructor(window: Buffer, startsHere: boolean) {
-    this.#window = window;
+  constructor(
+    private readonly window: Buffer,
+    startsHere: boolean,
+  ) {
     this.#start = startsHere ? behindEmptyLines(window) : -1;
   }
 
   /** The next possible start at or after `from`, which lies behind those handed out before; -1 when there is none. */
   next(from: number): number {
-    const window = this.#window;
+    const window = this.window;
     for (
       let at = Math.max(this.#probe, from);
       at + PROBE_BYTES <= window.length;
@@ -65,7 +66,7 @@ export class RunFinder {
 
   #search(from: number, to: number): void {
     if (to <= this.#searched) return;
-    const stretch = this.#window.subarray(from, to);
+    const stretch = this.window.subarray(from, to);
     const lf = stretch.lastIndexOf('\n\n', undefined, 'latin1');
     const crlf = stretch.lastIndexOf('\n\r\n', undefined, 'latin1');
     this.#searched = to;

@@ -25,21 +25,14 @@ export interface Commit {
   readonly hash: string;
 }
 
-/** One record as the catalog's fold wants it: bytes stay in the log, facts come parsed. */
-export type FoldedRecord =
-  | {
-      readonly kind: 'blob';
-      readonly hash: BlobHash;
-      readonly size: number;
-      readonly position: Position;
-    }
-  | {
-      readonly kind: 'message';
-      readonly id: MessageId;
-      readonly size: number;
-      readonly position: Position;
-    }
-  | { readonly kind: 'fact'; readonly fact: Fact; readonly position: Position };
+/** What a record means to the catalog: bytes stay in the log, facts come parsed. */
+export type RecordMeaning =
+  | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
+  | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
+  | { readonly kind: 'fact'; readonly fact: Fact };
+
+/** One record as the catalog's fold wants it. */
+export type FoldedRecord = RecordMeaning & { readonly position: Position };
 
 /** A closed batch: what the writer hands to the fold live, and what a scan of the log yields for a rebuild. */
 export interface CommittedBatch {

@@ -136,14 +136,12 @@ export function encodeTrailer(space: RecordSpace, offset: number, length: number
 export class SealedIndex {
   readonly records: number;
   readonly containers: readonly Container[];
-  readonly #columns: FooterColumns;
   /** For each record, the index of its container. */
   readonly #containerOf: Uint32Array;
   /** For each record, where it begins within its inflated block; 0 where it stands alone. */
   readonly #inner: Uint32Array;
 
-  constructor(columns: FooterColumns) {
-    this.#columns = columns;
+  constructor(private readonly columns: FooterColumns) {
     this.containers = columns.containers;
     this.records = columns.kinds.length;
     this.#containerOf = new Uint32Array(this.records);
@@ -160,7 +158,7 @@ export class SealedIndex {
   }
 
   isPurged(ordinal: number): boolean {
-    return ((this.#columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
+    return ((this.columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
   }
 
   /** The container of a record, and where the record begins within it; undefined when there is no such record. */

@@ -80,14 +80,16 @@ export function openStraightened(
   return { file: patched, name, path, header, sealed: undefined };
 }
 
+const refuseToWrite = () => Promise.reject(new Error('read only'));
+
 /** A file with some bytes read otherwise than they are. */
 class PatchedFile implements LogFile {
-  readonly #file: LogFile;
+  readonly write = refuseToWrite;
+  readonly datasync = refuseToWrite;
+  readonly truncate = refuseToWrite;
   readonly #patches = new Map<number, number>();
 
-  constructor(file: LogFile) {
-    this.#file = file;
-  }
+  constructor(private readonly file: LogFile) {}
 
   /** Turns bits of the byte at `at`. */
   turn(at: number, mask: number): void {
@@ -95,7 +97,7 @@ class PatchedFile implements LogFile {
   }
 
   read(target: Uint8Array, position: number): number {
-    const got = this.#file.read(target, position);
+    const got = this.file.read(target, position);
     for (const [at, mask] of this.#patches) {
       if (at >= position && at < position + got) {
         target[at - position] = (target[at - position] ?? 0) ^ mask;
@@ -105,23 +107,11 @@ class PatchedFile implements LogFile {
   }
 
   size(): number {
-    return this.#file.size();
-  }
-
-  write(): Promise<number> {
-    return Promise.reject(new Error('read only'));
-  }
-
-  datasync(): Promise<void> {
-    return Promise.reject(new Error('read only'));
-  }
-
-  truncate(): Promise<void> {
-    return Promise.reject(new Error('read only'));
+    return this.file.size();
   }
 
   close(): void {
-    this.#file.close();
+    this.file.close();
   }
 }
 

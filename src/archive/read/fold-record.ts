@@ -1,20 +1,14 @@
 import { type Fact, isFact } from '../format/facts.ts';
 import { parseJson } from '../format/json-shape.ts';
 import { readMessagePayload } from '../format/recipe.ts';
-import { RECORD_KIND } from '../format/records.ts';
+import { RECORD_KIND, type RecordMeaning } from '../format/records.ts';
 import type { Visited } from './segment-batches.ts';
 import type { LogicalRecord } from './segment-records.ts';
-
-/** A record as the catalog's fold wants it, but for its position. */
-export type FoldedMeaning =
-  | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
-  | { readonly kind: 'message'; readonly id: string; readonly size: number }
-  | { readonly kind: 'fact'; readonly fact: Fact };
 
 /** Reads what a record means: a blob by its header, a message by its recipe, a fact by its JSON. */
 export function foldRecord(
   record: LogicalRecord & { readonly payload: Buffer },
-): Visited<FoldedMeaning> {
+): Visited<RecordMeaning> {
   switch (record.kind) {
     case RECORD_KIND.blob:
       return {

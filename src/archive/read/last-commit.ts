@@ -1,4 +1,4 @@
-import { logDamaged, logEndsEarly } from '../../errors/archive.ts';
+import { logDamaged } from '../../errors/archive.ts';
 import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, readFully } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
@@ -13,9 +13,9 @@ import { type CommitRecord, decodeCommit } from '../format/records.ts';
 import { decodeInner, type SealedIndex } from '../format/sealed-footer.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
 import { checkFormat } from './format-file.ts';
-import type { ExpectedCommit } from './recovery.ts';
+import { type ExpectedCommit, refuseEarlyEnd } from './recovery.ts';
 import { segmentBatches } from './segment-batches.ts';
-import { listSegments, type OpenSegment, withSegment } from './segment-files.ts';
+import { damageIn, listSegments, type OpenSegment, withSegment } from './segment-files.ts';
 
 /** The last commit of a log, and whose it is. */
 export interface LogHead {
@@ -39,21 +39,15 @@ export function logHead(dir: string, expected?: ExpectedCommit): LogHead {
   const nothing = { file: logFolder(dir), segment: 1, offset: 0 };
   if (last === undefined) throw logDamaged({ ...nothing, reason: 'segment-missing' });
   return withSegment(files, dir, ...last, (opened) => {
-    const { path: file, header, name } = opened;
+    const { path, header } = opened;
     let [number, hash] = [header.previousNumber, header.previousHash];
     for (const item of segmentBatches(opened, { digest: true }, () => undefined)) {
       if (item.what === 'remainder') break;
       const [problem] = item.problems;
-      if (problem !== undefined) {
-        const { offset, reason } = problem;
-        throw logDamaged({ file, segment: name.segment, offset, reason });
-      }
+      if (problem !== undefined) throw damageIn(opened, problem.offset, problem.reason);
       ({ number, hash } = item.commit);
     }
-    if (expected !== undefined && expected.number > number) {
-      const { number: expectedNumber, hash: expectedHash } = expected;
-      throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber: number });
-    }
+    refuseEarlyEnd(path, expected, number);
     return { archiveId: header.archiveId.toString('hex'), number, hash };
   });
 }

@@ -55,13 +55,10 @@ export function openLogReader({ dir, locator, files = realFiles }: LogReaderOpti
 }
 
 class CachedReader implements LogReader {
-  readonly #segments: SegmentCache;
-  readonly #locator: Locator;
-
-  constructor(segments: SegmentCache, locator: Locator) {
-    this.#segments = segments;
-    this.#locator = locator;
-  }
+  constructor(
+    private readonly segments: SegmentCache,
+    private readonly locator: Locator,
+  ) {}
 
   readMessage(id: MessageId): Buffer {
     return this.#twice(() => {
@@ -101,7 +98,7 @@ class CachedReader implements LogReader {
   }
 
   readBlob(hash: BlobHash): Buffer {
-    const position = this.#locator.blob(hash);
+    const position = this.locator.blob(hash);
     if (position === undefined) throw bytesUnknown(hash);
     return this.#twice(() => {
       const bytes = this.#present(position, hash, RECORD_KIND.blob);
@@ -116,21 +113,21 @@ class CachedReader implements LogReader {
   }
 
   refresh(): void {
-    this.#segments.forget();
+    this.segments.forget();
   }
 
   close(): void {
-    this.#segments.forget();
+    this.segments.forget();
   }
 
   /** A blob that a recipe needs: the log holds it, so a locator without it is damage of what was derived, or worse. */
   readonly #blobSource = (hash: BlobHash): Buffer => {
-    if (this.#locator.blob(hash) === undefined) throw blobDamaged(hash, 'absent');
+    if (this.locator.blob(hash) === undefined) throw blobDamaged(hash, 'absent');
     return this.readBlob(hash);
   };
 
   #message(id: MessageId): MessagePayload {
-    const position = this.#locator.message(id);
+    const position = this.locator.message(id);
     if (position === undefined) throw bytesUnknown(id);
     const bytes = this.#present(position, id, RECORD_KIND.message);
     if (bytes === undefined) throw messageDamaged(id, 'bytes');
@@ -140,7 +137,7 @@ class CachedReader implements LogReader {
   }
 
   #present(position: Position, hash: string, kind: number): Buffer | undefined {
-    const record = this.#segments.fetch(position);
+    const record = this.segments.fetch(position);
     if (record.state === 'purged') throw bytesPurged(hash);
     return record.state === 'present' && record.kind === kind ? record.payload : undefined;
   }
@@ -162,7 +159,7 @@ class CachedReader implements LogReader {
         errnoName(error) === 'ENOENT' ||
         (error instanceof MailkeepError && error.family === 'damage');
       if (!stale) throw error;
-      this.#segments.forget();
+      this.segments.forget();
       return act();
     }
   }

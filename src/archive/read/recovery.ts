@@ -1,10 +1,10 @@
-import { logDamaged, logDiverged, logEndsEarly } from '../../errors/archive.ts';
+import { logDiverged, logEndsEarly } from '../../errors/archive.ts';
 import { type FileLayer, type LogFile, readFully, writeAll } from '../files/file-layer.ts';
 import { SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { logFolder, parseTailName, tailPath } from '../format/layout.ts';
 import type { Commit } from '../format/records.ts';
 import type { ChainState } from './segment-batches.ts';
-import type { OpenSegment } from './segment-files.ts';
+import { damageIn, type OpenSegment } from './segment-files.ts';
 import { batchesToTheEnd } from './torn-batch.ts';
 
 /** The commit up to which the catalog knows the log; number 0 when it knows nothing. */
@@ -42,7 +42,7 @@ const PIECE_BYTES = 4 * 1024 * 1024;
  * @throws `log-damaged`, `log-ends-early`, `log-diverged`; nothing is changed
  */
 export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefined): SegmentEnd {
-  const { header, path, name } = segment;
+  const { header, path } = segment;
   let end: SegmentEnd = {
     chain: { number: header.previousNumber, hash: header.previousHash },
     time: 0,
@@ -54,23 +54,28 @@ export function findEnd(segment: OpenSegment, expected: ExpectedCommit | undefin
   for (const item of batchesToTheEnd(segment, seen, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;
     const [problem] = item.problems;
-    if (problem !== undefined) {
-      const { offset, reason } = problem;
-      throw logDamaged({ file: path, segment: name.segment, offset, reason });
-    }
+    if (problem !== undefined) throw damageIn(segment, problem.offset, problem.reason);
     const { number, hash, time, ordinal } = item.commit;
     end = { chain: { number, hash }, time, ordinal: ordinal + 1, offset: item.end };
     checkExpected(end.chain, expected, path);
   }
-  if (expected !== undefined && expected.number > end.chain.number) {
-    throw logEndsEarly({
-      file: path,
-      expectedNumber: expected.number,
-      expectedHash: expected.hash,
-      lastNumber: end.chain.number,
-    });
-  }
+  refuseEarlyEnd(path, expected, end.chain.number);
   return end;
+}
+
+/**
+ * Returns where a log reaches the commit that is expected.
+ *
+ * @throws `log-ends-early`
+ */
+export function refuseEarlyEnd(
+  file: string,
+  expected: ExpectedCommit | undefined,
+  lastNumber: number,
+): void {
+  if (expected === undefined || expected.number <= lastNumber) return;
+  const { number: expectedNumber, hash: expectedHash } = expected;
+  throw logEndsEarly({ file, expectedNumber, expectedHash, lastNumber });
 }
 
 function checkExpected(

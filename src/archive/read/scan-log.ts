@@ -4,8 +4,8 @@ import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { segmentPath } from '../format/layout.ts';
-import type { CommittedBatch } from '../format/records.ts';
-import { type FoldedMeaning, foldRecord } from './fold-record.ts';
+import type { CommittedBatch, RecordMeaning } from '../format/records.ts';
+import { foldRecord } from './fold-record.ts';
 import { checkFormat } from './format-file.ts';
 import type { ExpectedCommit } from './recovery.ts';
 import {
@@ -134,16 +134,14 @@ export function openAgain(
 
 /** Carries the chain from segment to segment, and knows whether the commit to begin behind was met. */
 class LogScan {
-  readonly #after: ExpectedCommit | undefined;
   /** Undefined at the start and behind a lost segment: the next one's header is believed. */
   #chain: ChainState | undefined;
   reached: boolean;
 
   constructor(
-    after: ExpectedCommit | undefined,
+    private readonly after: ExpectedCommit | undefined,
     private readonly seen: number,
   ) {
-    this.#after = after;
     this.reached = after === undefined;
   }
 
@@ -186,22 +184,22 @@ class LogScan {
     ) {
       yield damage(opened, { reason: 'chain', ...span });
     }
-    if (!this.reached && previousNumber === this.#after?.number) {
+    if (!this.reached && previousNumber === this.after?.number) {
       this.reached = true;
-      if (previousHash !== this.#after.hash) yield damage(opened, { reason: 'diverged', ...span });
+      if (previousHash !== this.after.hash) yield damage(opened, { reason: 'diverged', ...span });
     }
   }
 
   *#batch(
     opened: OpenSegment,
-    { commit, records, problems, end }: ReadBatch<FoldedMeaning>,
+    { commit, records, problems, end }: ReadBatch<RecordMeaning>,
   ): Generator<ScanEvent, void, undefined> {
     const { number, time, hash, previous } = commit;
     this.#chain = { number, hash };
-    if (this.#after !== undefined && number <= this.#after.number) {
-      if (number < this.#after.number) return;
+    if (this.after !== undefined && number <= this.after.number) {
+      if (number < this.after.number) return;
       this.reached = true;
-      if (hash !== this.#after.hash) {
+      if (hash !== this.after.hash) {
         yield damage(opened, { reason: 'diverged', offset: end, end });
       }
       return;

@@ -37,8 +37,6 @@ export type FetchedRecord =
  * stay in memory, within limits; `forget` lets go of both, and of what is known of the folder.
  */
 export class SegmentCache {
-  readonly #files: FileLayer;
-  readonly #dir: string;
   #listing: SegmentListing | undefined;
   readonly #open = new Recent<number, OpenSegment>(
     OPEN_SEGMENTS,
@@ -52,9 +50,11 @@ export class SegmentCache {
   );
 
   /** @param listing what the folder is known to hold, if the caller has just listed it */
-  constructor(files: FileLayer, dir: string, listing?: SegmentListing) {
-    this.#files = files;
-    this.#dir = dir;
+  constructor(
+    private readonly files: FileLayer,
+    private readonly dir: string,
+    listing?: SegmentListing,
+  ) {
     this.#listing = listing;
   }
 
@@ -81,8 +81,8 @@ export class SegmentCache {
   #segment(segment: number): OpenSegment {
     const open = this.#open.get(segment);
     if (open !== undefined) return open;
-    if (!this.#listing?.has(segment)) this.#listing = listSegments(this.#files, this.#dir);
-    const opened = openInForce(this.#files, this.#dir, segment, this.#listing.get(segment) ?? []);
+    if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
+    const opened = openInForce(this.files, this.dir, segment, this.#listing.get(segment) ?? []);
     this.#open.set(segment, opened);
     return opened;
   }

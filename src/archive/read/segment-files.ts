@@ -1,4 +1,4 @@
-import { logDamaged } from '../../errors/archive.ts';
+import { type DamageReason, logDamaged } from '../../errors/archive.ts';
 import { type FileLayer, type LogFile, openIfFile, readFully } from '../files/file-layer.ts';
 import {
   decodeSegmentHeader,
@@ -33,6 +33,11 @@ export interface OpenSegment {
   readonly header: SegmentHeader;
   /** Present when the file is sealed: records are then found by ordinal. */
   readonly sealed: { readonly index: SealedIndex; readonly offset: number } | undefined;
+}
+
+/** Returns the error for bytes of a segment that are not as they were written. */
+export function damageIn({ path, name }: OpenSegment, offset: number, reason: DamageReason) {
+  return logDamaged({ file: path, segment: name.segment, offset, reason });
 }
 
 /**

@@ -20,14 +20,12 @@ const WINDOW_BYTES = 4 * 1024 * 1024;
 
 /** Sequential reading of a file through one window of memory that is used again and again. */
 export class FileWindow {
-  readonly #file: LogFile;
   readonly length: number;
   #memory: Buffer;
   #start = 0;
   #filled = 0;
 
-  constructor(file: LogFile) {
-    this.#file = file;
+  constructor(private readonly file: LogFile) {
     this.length = file.size();
     this.#memory = Buffer.allocUnsafe(Math.min(WINDOW_BYTES, this.length));
   }
@@ -50,7 +48,7 @@ export class FileWindow {
     if (keep > 0) before.copy(this.#memory, 0, offset - this.#start, this.#filled);
     this.#start = offset;
     const room = this.#memory.subarray(keep, Math.min(this.#memory.length, this.length - offset));
-    this.#filled = keep + readFully(this.#file, room, offset + keep);
+    this.#filled = keep + readFully(this.file, room, offset + keep);
   }
 }
 

@@ -17,18 +17,13 @@ import {
   type FoldedRecord,
   Identities,
   RECORD_KIND,
+  type RecordMeaning,
 } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
 import { splitSource, splitSourceFile } from './split-source.ts';
 
-/** What a record will be to the catalog, position apart. */
-export type PendingMeaning =
-  | { readonly kind: 'blob'; readonly hash: BlobHash; readonly size: number }
-  | { readonly kind: 'message'; readonly id: MessageId; readonly size: number }
-  | { readonly kind: 'fact'; readonly fact: Fact };
-
 export interface PendingRecord {
-  readonly meaning: PendingMeaning;
+  readonly meaning: RecordMeaning;
   readonly payload: Buffer;
   /** SHA-256 of the payload. */
   readonly hash: Buffer;
@@ -59,7 +54,6 @@ export class Batch {
   records = 0;
   /** Bytes it will take in the log. */
   bytes = 0;
-  readonly #files: FileLayer;
   readonly #held = new Set<string>();
   readonly #largeBlobs: PendingRecord[] = [];
   readonly #smallBlobs: PendingRecord[] = [];
@@ -67,9 +61,7 @@ export class Batch {
   readonly #facts: PendingRecord[] = [];
   #state: 'open' | 'committing' | 'committed' = 'open';
 
-  constructor(files: FileLayer) {
-    this.#files = files;
-  }
+  constructor(private readonly files: FileLayer) {}
 
   /**
    * Adds a raw source that lies in memory (up to about 8 MiB), unless this batch has it. A blob is added once, and only
@@ -99,15 +91,15 @@ export class Batch {
     isBlobStored: IsStored,
     commitBlobs: (blobs: Batch) => Promise<unknown>,
   ): Promise<AddedSource> {
-    let side = new Batch(this.#files);
+    let side = new Batch(this.files);
     const flush = async (atLeast: number) => {
       if (side.records === 0 || side.bytes < atLeast) return;
       const full = side;
-      side = new Batch(this.#files);
+      side = new Batch(this.files);
       await commitBlobs(full);
     };
     const sent = new Set<BlobHash>();
-    const { id, size, payload } = await splitSourceFile(this.#files, path, {
+    const { id, size, payload } = await splitSourceFile(this.files, path, {
       blob: (hash, bytes) => {
         if (sent.has(hash) || isBlobStored(hash)) return;
         sent.add(hash);

@@ -113,13 +113,30 @@ export async function compactSegment(
   const sealed = await sealer.seal(job);
   const { dir, segment } = job;
   // One segment at a time: the room that all old files together take may not be there twice.
+  await removeGenerations(files, dir, segment, sealed.generation);
+  return sealed;
+}
+
+/**
+ * Removes the generations of a segment before `kept`, durably, and returns their paths.
+ *
+ * @throws `log-write-failed`, `log-sync-failed`
+ */
+export async function removeGenerations(
+  files: FileLayer,
+  dir: string,
+  segment: number,
+  kept: number,
+): Promise<string[]> {
+  const removed: string[] = [];
   for (const generation of listSegments(files, dir).get(segment) ?? []) {
-    if (generation >= sealed.generation) continue;
+    if (generation >= kept) continue;
     const path = segmentPath(dir, { segment, generation });
     await writing(path, 0, () => files.remove(path));
+    removed.push(path);
   }
-  await syncing(logFolder(dir), () => files.syncFolder(logFolder(dir)));
-  return sealed;
+  if (removed.length > 0) await syncing(logFolder(dir), () => files.syncFolder(logFolder(dir)));
+  return removed;
 }
 
 /** Unsealed segments are not compressed at all: sealing them is the writer's matter. */

@@ -28,7 +28,6 @@ export interface WriterSettings {
 /** The one writer of an archive's log; `openLogWriter` makes it. */
 export class LogWriter {
   readonly archiveId: Buffer;
-  readonly #settings: WriterSettings;
   #hot: HotSegment;
   #chain: ChainState;
   #time: number;
@@ -42,8 +41,10 @@ export class LogWriter {
   #failures = 0;
   #failure: unknown;
 
-  constructor(settings: WriterSettings, start: WriterStart) {
-    this.#settings = settings;
+  constructor(
+    private readonly settings: WriterSettings,
+    start: WriterStart,
+  ) {
     this.archiveId = start.archiveId;
     this.#hot = start.hot;
     this.#chain = start.chain;
@@ -61,7 +62,7 @@ export class LogWriter {
   }
 
   newBatch(): Batch {
-    return new Batch(this.#settings.files);
+    return new Batch(this.settings.files);
   }
 
   /**
@@ -123,7 +124,7 @@ export class LogWriter {
   }
 
   async #append(batch: Batch): Promise<CommittedBatch> {
-    const limit = this.#settings.segmentBytes ?? SEGMENT_BYTES;
+    const limit = this.settings.segmentBytes ?? SEGMENT_BYTES;
     if (this.#hot.offset >= limit && this.#hot.ordinal > 0) await this.#roll();
     await this.#cut();
     const hot = this.#hot;
@@ -132,7 +133,7 @@ export class LogWriter {
       {
         space: { archiveId: this.archiveId, segment: hot.segment },
         chain: this.#chain,
-        time: Math.max(this.#time, Math.floor(this.#settings.now())),
+        time: Math.max(this.#time, Math.floor(this.settings.now())),
         offset: hot.offset,
         ordinal: hot.ordinal,
       },
@@ -164,7 +165,7 @@ export class LogWriter {
 
   async #roll(): Promise<void> {
     await this.#cut();
-    const { dir, files } = this.#settings;
+    const { dir, files } = this.settings;
     const next = this.#hot.segment + 1;
     const fresh = await createSegment(files, dir, this.archiveId, next, this.#chain);
     this.#hot.file.close();

@@ -1,6 +1,6 @@
 import { hash as digest, randomBytes } from 'node:crypto';
 import { basename, dirname, join } from 'node:path';
-import { logEndsEarly, logSyncFailed } from '../../errors/archive.ts';
+import { logSyncFailed } from '../../errors/archive.ts';
 import { errnoName } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, openIfFile, readWhole } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
@@ -19,6 +19,7 @@ import {
   type ExpectedCommit,
   findEnd,
   putTailAside,
+  refuseEarlyEnd,
   type SegmentEnd,
   type TornTail,
 } from '../read/recovery.ts';
@@ -93,17 +94,8 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
   const { dir, now, segmentBytes } = options;
   const files = filesWithDamage(options.files ?? realFiles);
   const settings: WriterSettings = { dir, now, files, segmentBytes };
-  const folder = logFolder(dir);
-  await writing(folder, 0, async () => files.makeFolder(folder));
-  if (isUnused(files, dir)) await writing(dir, 0, () => writeFormat(files, dir));
-  checkFormat(files, dir);
-  for (const name of files.list(folder).filter(isTemporary)) {
-    await writing(folder, 0, () => files.remove(join(folder, name)));
-  }
-  const format = temporaryPath(formatPath(dir));
-  if (files.list(dir).includes(basename(format))) {
-    await writing(dir, 0, () => files.remove(format));
-  }
+  await layOut(files, dir);
+  await removeUnfinished(files, dir);
   const listing = listSegments(files, dir);
   const last = [...listing].at(-1);
   if (last === undefined) return beginLog(settings, options.expected);
@@ -117,19 +109,40 @@ export async function openLogWriter(options: LogWriterOptions): Promise<LogWrite
   }
 }
 
+/**
+ * Lays out a new archive in a folder that holds none, and refuses one that this program cannot read.
+ *
+ * @throws `archive-format-newer`, `archive-format-unreadable`; `disk-full`, `log-write-failed`
+ */
+export async function layOut(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  await writing(folder, 0, async () => files.makeFolder(folder));
+  if (isUnused(files, dir)) await writing(dir, 0, () => writeFormat(files, dir));
+  checkFormat(files, dir);
+}
+
+/**
+ * Removes the files that interrupted work left under temporary names.
+ *
+ * @throws `log-write-failed`
+ */
+export async function removeUnfinished(files: FileLayer, dir: string): Promise<void> {
+  const folder = logFolder(dir);
+  for (const name of files.list(folder).filter(isTemporary)) {
+    await writing(folder, 0, () => files.remove(join(folder, name)));
+  }
+  const format = temporaryPath(formatPath(dir));
+  if (files.list(dir).includes(basename(format))) {
+    await writing(dir, 0, () => files.remove(format));
+  }
+}
+
 async function beginLog(
   settings: WriterSettings,
   expected: ExpectedCommit | undefined,
 ): Promise<LogWriter> {
   const { dir, files } = settings;
-  if (expected !== undefined && expected.number > 0) {
-    throw logEndsEarly({
-      file: logFolder(dir),
-      expectedNumber: expected.number,
-      expectedHash: expected.hash,
-      lastNumber: 0,
-    });
-  }
+  refuseEarlyEnd(logFolder(dir), expected, 0);
   const archiveId = randomBytes(ARCHIVE_ID_BYTES);
   const chain = { number: 0, hash: genesisHash(archiveId) };
   const hot = await createSegment(files, dir, archiveId, 1, chain);

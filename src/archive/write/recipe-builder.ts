@@ -18,7 +18,6 @@ export interface RecipeSink {
  * part they belong to ends.
  */
 export class RecipeBuilder {
-  readonly #sink: RecipeSink;
   readonly #parts: RecipePart[] = [];
   readonly #inline: Buffer[] = [];
   #inlineBytes = 0;
@@ -27,9 +26,7 @@ export class RecipeBuilder {
   #literalChunks: Chunker | undefined;
   #run: { readonly shape: LineShape; readonly chunks: Chunker } | undefined;
 
-  constructor(sink: RecipeSink) {
-    this.#sink = sink;
-  }
+  constructor(private readonly sink: RecipeSink) {}
 
   literal(bytes: Buffer): void {
     if (bytes.length === 0) return;
@@ -37,7 +34,7 @@ export class RecipeBuilder {
       this.#literal.push(bytes);
       this.#literalBytes += bytes.length;
       if (this.#inlineBytes + this.#literalBytes <= INLINE_LITERAL_BYTES) return;
-      this.#literalChunks = new Chunker(BLOB_BYTES, this.#sink, (chunk) => [chunk]);
+      this.#literalChunks = new Chunker(BLOB_BYTES, this.sink, (chunk) => [chunk]);
       for (const piece of this.#literal) this.#literalChunks.push(piece);
       this.#literal = [];
       return;
@@ -50,7 +47,7 @@ export class RecipeBuilder {
     this.#endLiteral();
     const encoder = new LineEncoder(shape);
     const encode = (chunk: Buffer) => encoder.pieces(chunk);
-    this.#run = { shape, chunks: new Chunker(DECODED_CHUNK_BYTES, this.#sink, encode) };
+    this.#run = { shape, chunks: new Chunker(DECODED_CHUNK_BYTES, this.sink, encode) };
   }
 
   /** Decoded bytes of the run begun. */
@@ -82,7 +79,7 @@ export class RecipeBuilder {
       this.#parts.push(['raw', this.#literalBytes]);
       for (const piece of this.#literal) {
         this.#inline.push(piece);
-        this.#sink.rebuilt?.(piece);
+        this.sink.rebuilt?.(piece);
       }
       this.#inlineBytes += this.#literalBytes;
       this.#literal = [];
@@ -97,9 +94,6 @@ export class RecipeBuilder {
 
 /** Cuts a stream of bytes into blobs of one size. */
 class Chunker {
-  readonly #size: number;
-  readonly #sink: RecipeSink;
-  readonly #asSource: (chunk: Buffer) => Iterable<Buffer>;
   readonly #names: BlobHash[] = [];
   #pieces: Buffer[] = [];
   #have = 0;
@@ -107,20 +101,20 @@ class Chunker {
   #first: Buffer | undefined;
   #whole: Hash | undefined;
 
-  constructor(size: number, sink: RecipeSink, asSource: (chunk: Buffer) => Iterable<Buffer>) {
-    this.#size = size;
-    this.#sink = sink;
-    this.#asSource = asSource;
-  }
+  constructor(
+    private readonly size: number,
+    private readonly sink: RecipeSink,
+    private readonly asSource: (chunk: Buffer) => Iterable<Buffer>,
+  ) {}
 
   push(bytes: Buffer): void {
     let from = 0;
     while (from < bytes.length) {
-      const to = Math.min(bytes.length, from + this.#size - this.#have);
+      const to = Math.min(bytes.length, from + this.size - this.#have);
       this.#pieces.push(bytes.subarray(from, to));
       this.#have += to - from;
       from = to;
-      if (this.#have === this.#size) this.#emit();
+      if (this.#have === this.size) this.#emit();
     }
   }
 
@@ -150,8 +144,8 @@ class Chunker {
       this.#whole ??= createHash('sha256').update(this.#first);
       this.#whole.update(chunk);
     }
-    this.#sink.blob(name, chunk);
-    if (this.#sink.rebuilt === undefined) return;
-    for (const piece of this.#asSource(chunk)) this.#sink.rebuilt(piece);
+    this.sink.blob(name, chunk);
+    if (this.sink.rebuilt === undefined) return;
+    for (const piece of this.asSource(chunk)) this.sink.rebuilt(piece);
   }
 }

@@ -1,13 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { logDamaged } from '../../errors/archive.ts';
-import type { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, type LogFile, writeAll } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES } from '../format/headers.ts';
 import { formatPath, type SegmentFile, segmentPath } from '../format/layout.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../format/stored-payload.ts';
 import { allowZstd } from '../read/format-file.ts';
-import { listSegments, type OpenSegment, openInForce, openSegment } from '../read/segment-files.ts';
+import {
+  damageIn,
+  listSegments,
+  type OpenSegment,
+  openInForce,
+  openSegment,
+} from '../read/segment-files.ts';
 import { type LogicalRecord, type LostBytes, segmentRecords } from '../read/segment-records.ts';
 import { publish, writing } from './hot-segment.ts';
 import { SealedFileWriter } from './sealed-file.ts';
@@ -114,7 +119,7 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
         copy.rawLength === wanted.rawLength &&
         copy.hash.equals(wanted.hash) &&
         copy.state === (purge(wanted, records) ? 'purged' : wanted.state);
-      if (!same) throw differs(written, copy?.offset ?? 0);
+      if (!same) throw damageIn(written, copy?.offset ?? 0, 'bytes');
       records += 1;
       bytes += wanted.rawLength;
       if (bytes >= TURN_BYTES) {
@@ -122,19 +127,14 @@ async function compare(source: OpenSegment, written: OpenSegment, purge: Purge):
         await nextTurn();
       }
     }
-    if (copies.next().done !== true) throw differs(written, written.file.size());
+    if (copies.next().done !== true) throw damageIn(written, written.file.size(), 'bytes');
     return records;
   } finally {
     written.file.close();
   }
 }
 
-function differs({ path, name }: OpenSegment, offset: number): MailkeepError {
-  return logDamaged({ file: path, segment: name.segment, offset, reason: 'bytes' });
-}
-
-function sound({ path, name }: OpenSegment, record: LogicalRecord | LostBytes): LogicalRecord {
+function sound(segment: OpenSegment, record: LogicalRecord | LostBytes): LogicalRecord {
   if (record.what === 'record' && record.state !== 'damaged') return record;
-  const reason = record.what === 'lost' ? record.reason : 'payload';
-  throw logDamaged({ file: path, segment: name.segment, offset: record.offset, reason });
+  throw damageIn(segment, record.offset, record.what === 'lost' ? record.reason : 'payload');
 }

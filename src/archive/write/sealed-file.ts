@@ -57,9 +57,6 @@ interface StoredRecord {
 
 /** Writes the records of a sealed file behind its header, in order: blocks, standalone records, footer and trailer. */
 export class SealedFileWriter {
-  readonly #file: LogFile;
-  readonly #space: RecordSpace;
-  readonly #codec: ArchiveCodec;
   readonly #kinds: number[] = [];
   readonly #rawLengths: number[] = [];
   readonly #containers: Container[] = [];
@@ -74,10 +71,12 @@ export class SealedFileWriter {
   #written: number;
 
   /** @param codec what records are compressed with; zstd only where FORMAT allows it (see `allowZstd`) */
-  constructor(file: LogFile, space: RecordSpace, offset: number, codec: ArchiveCodec) {
-    this.#file = file;
-    this.#space = space;
-    this.#codec = codec;
+  constructor(
+    private readonly file: LogFile,
+    private readonly space: RecordSpace,
+    offset: number,
+    private readonly codec: ArchiveCodec,
+  ) {
     this.#offset = offset;
     this.#written = offset;
   }
@@ -87,7 +86,7 @@ export class SealedFileWriter {
     const { kind, rawLength, payload, hash } = record;
     this.#kinds.push(payload === undefined ? kind | PURGED_BIT : kind);
     this.#rawLengths.push(rawLength);
-    if (payload !== undefined && rawLength >= LAYOUTS[this.#codec].standaloneBytes) {
+    if (payload !== undefined && rawLength >= LAYOUTS[this.codec].standaloneBytes) {
       await this.#endBlock();
       // A copy, since compression is still running when the caller reads the next payload.
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
@@ -97,7 +96,7 @@ export class SealedFileWriter {
     this.#block.push(head, Buffer.from(body));
     this.#blockBytes += innerLength(rawLength, payload === undefined);
     this.#blockRecords += 1;
-    if (this.#blockBytes >= LAYOUTS[this.#codec].blockBytes) await this.#endBlock();
+    if (this.#blockBytes >= LAYOUTS[this.codec].blockBytes) await this.#endBlock();
   }
 
   /** Writes everything out, footer and trailer included; returns the file's length. */
@@ -112,7 +111,7 @@ export class SealedFileWriter {
     const offset = this.#offset;
     const hash = digest('sha256', footer, 'buffer');
     this.#put(await this.#compressed(STORED_KIND.footer, footer, hash));
-    this.#push(encodeTrailer(this.#space, offset, this.#offset - offset));
+    this.#push(encodeTrailer(this.space, offset, this.#offset - offset));
     await this.#write();
     return this.#offset;
   }
@@ -152,7 +151,7 @@ export class SealedFileWriter {
     const header = Buffer.allocUnsafe(RECORD_HEADER_BYTES);
     const storedLength = stored.length;
     const fields = { kind, codec, flags, rawLength, storedLength, hash, crc: crc32(stored) };
-    writeRecordHeader(header, 0, fields, this.#space, this.#offset);
+    writeRecordHeader(header, 0, fields, this.space, this.#offset);
     this.#push(header);
     this.#push(stored);
   }
@@ -167,11 +166,11 @@ export class SealedFileWriter {
     const bytes = Buffer.concat(this.#output);
     this.#output = [];
     this.#outputBytes = 0;
-    await writeAll(this.#file, bytes, this.#written);
+    await writeAll(this.file, bytes, this.#written);
     this.#written += bytes.length;
   }
   async #compressed(kind: number, raw: Buffer, hash: Buffer): Promise<StoredRecord> {
-    const { codec, stored } = await compressPayload(this.#codec, raw);
+    const { codec, stored } = await compressPayload(this.codec, raw);
     return { kind, flags: 0, rawLength: raw.length, hash, codec, stored };
   }
 }

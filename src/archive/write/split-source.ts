@@ -152,18 +152,16 @@ async function split(
 
 /** Passes a source that comes in windows to a builder; what a window leaves undecided comes again with the next. */
 class WindowSplitter {
-  readonly #builder: RecipeBuilder;
-  /** Undefined when nothing is to be decoded. */
-  readonly #judged: number | undefined;
   /** The shape of a run that continues into the next window, which then begins at a line end. */
   #open: LineShape | undefined;
   /** True when a run may start at the first byte of the window. */
   #startsHere = true;
 
-  constructor(builder: RecipeBuilder, judged: number | undefined) {
-    this.#builder = builder;
-    this.#judged = judged;
-  }
+  constructor(
+    private readonly builder: RecipeBuilder,
+    /** Undefined when nothing is to be decoded. */
+    private readonly judged: number | undefined,
+  ) {}
 
   /** Returns how many bytes of the window are settled: all of them when it is the final one. */
   take(window: Buffer, final: boolean): number {
@@ -177,15 +175,15 @@ class WindowSplitter {
     }
     const finder = new RunFinder(window, this.#startsHere);
     this.#startsHere = false;
-    while (this.#judged !== undefined) {
+    while (this.judged !== undefined) {
       const start = finder.next(added);
       if (start === -1) break;
-      if (!final && window.length - start < this.#judged) {
+      if (!final && window.length - start < this.judged) {
         this.#literal(window, added, start);
         this.#startsHere = true;
         return start;
       }
-      added = this.#tryRun(window, added, start, this.#judged, final);
+      added = this.#tryRun(window, added, start, this.judged, final);
       if (this.#open !== undefined) return added;
     }
     const settled = final ? window.length : Math.max(added, window.length - UNPROBED_BYTES);
@@ -200,19 +198,19 @@ class WindowSplitter {
     const run = readRun(window, start, first, final);
     if (run.length < MIN_DECODED_BYTES) return added;
     this.#literal(window, added, start);
-    this.#builder.beginRun(first);
+    this.builder.beginRun(first);
     this.#addRun(first, run);
     return run.end;
   }
 
   #addRun(shape: LineShape, { pieces, closed }: ReadRun): void {
-    for (const piece of pieces) this.#builder.run(piece);
+    for (const piece of pieces) this.builder.run(piece);
     this.#open = closed ? undefined : shape;
-    if (closed) this.#builder.endRun();
+    if (closed) this.builder.endRun();
   }
 
   #literal(window: Buffer, from: number, to: number): void {
     // A copy: the window's memory is used again.
-    if (to > from) this.#builder.literal(Buffer.from(window.subarray(from, to)));
+    if (to > from) this.builder.literal(Buffer.from(window.subarray(from, to)));
   }
 }

@@ -13,14 +13,9 @@ import { FoldedQuarantine } from './quarantine.ts';
 const REACHED = query()((db) =>
   db.selectFrom('meta').select(['commit_number', 'commit_hash', 'commit_time', 'orphans']),
 );
-const REACH = query<{
-  number: number;
-  hash: Buffer;
-  time: number;
-  orphans: number;
-  messages: number;
-  bytes: number;
-}>()((db, p) =>
+const REACH = query<
+  Omit<Reached, 'hash'> & { hash: Buffer } & ReturnType<FoldedMessages['grown']>
+>()((db, p) =>
   db.updateTable('meta').set((eb) => ({
     commit_number: p.number,
     commit_hash: p.hash,

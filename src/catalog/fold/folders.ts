@@ -1,6 +1,7 @@
 import type { Fact } from '../../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
+import { highestUid } from '../folders.ts';
 import { named, query, type Row } from '../query.ts';
 
 export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
@@ -12,8 +13,7 @@ const FIND_MAILBOX = query<{ host: string; mailbox: string }>()((db, p) =>
   db
     .selectFrom('mailboxes')
     .select('id')
-    .where('host', '=', p.host)
-    .where('mailbox', '=', p.mailbox),
+    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
 );
 const ADD_MAILBOX = query<Omit<Row<'mailboxes'>, 'id'>>()((db, p) =>
   db.insertInto('mailboxes').values(named(p, 'host', 'mailbox', 'address', 'from_commit')),
@@ -25,8 +25,7 @@ const FIND_FOLDER = query<{ mailbox: number; path: string }>()((db, p) =>
   db
     .selectFrom('folders')
     .select(['id', 'mailbox_id', 'delimiter', 'special_use', 'generation', 'gone_commit'])
-    .where('mailbox_id', '=', p.mailbox)
-    .where('path', '=', p.path)
+    .where((eb) => eb.and({ mailbox_id: p.mailbox, path: p.path }))
     // The live one first, else the one that went last.
     .orderBy((eb) => eb('gone_commit', 'is', null), 'desc')
     .orderBy('gone_commit', 'desc')
@@ -81,17 +80,8 @@ const RAISE_HIGHEST = query<{ folder: number; generation: number; uid: number }>
   db
     .updateTable('generations')
     .set({ highest_uid: p.uid })
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation)
+    .where((eb) => eb.and({ folder_id: p.folder, generation: p.generation }))
     .where('highest_uid', '<', p.uid),
-);
-
-const HIGHEST = query<{ folder: number; generation: number }>()((db, p) =>
-  db
-    .selectFrom('generations')
-    .select('highest_uid')
-    .where('folder_id', '=', p.folder)
-    .where('generation', '=', p.generation),
 );
 
 type PlaceKey = FolderKey & { readonly generation: number; readonly uid: number };
@@ -268,7 +258,6 @@ export class FoldedFolders {
   }
 
   #generation(folder: KnownFolder, generation: number, commit: number, reason: string | null) {
-    const key = { folder: folder.id, generation };
     this.connection.run(ADD_GENERATION, {
       folder_id: folder.id,
       generation,
@@ -276,8 +265,7 @@ export class FoldedFolders {
       reason,
     });
     if (folder.generations.has(generation)) return;
-    const highest = this.connection.get(HIGHEST, key)?.highest_uid ?? 0;
-    folder.generations.set(generation, highest);
+    folder.generations.set(generation, highestUid(this.connection, folder.id, generation));
   }
 
   #gone(id: number, commit: number): void {

@@ -4,19 +4,11 @@ import type { Connection } from '../connection.ts';
 import { named, query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 
-const FIND = query<{ hash: Buffer }>()((db, p) =>
+const FIND = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
     .selectFrom('records')
     .select(['docid', 'size'])
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.hash),
-);
-const KNOWN = query<{ kind: number; hash: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select(['docid', 'size'])
-    .where('kind', '=', p.kind)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: p.kind, hash: p.hash })),
 );
 const PUT_RECORD = query<Row<'records'>>()((db, p) =>
   db
@@ -42,8 +34,7 @@ const SET_DOCID = query<{ hash: Buffer; docid: number }>()((db, p) =>
   db
     .updateTable('records')
     .set({ docid: p.docid })
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.hash),
+    .where((eb) => eb.and({ kind: RECORD_MESSAGE, hash: p.hash })),
 );
 const TAKEN_FROM = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('docid').where('docid', '>=', p.docid).orderBy('docid'),
@@ -148,7 +139,7 @@ export class FoldedMessages {
     // Nearly always the fact brings a new message, with its bytes: then one statement looks for the record and adds it.
     if (arrived !== undefined && this.#added(hash, size, docid, arrived)) this.#arrived.delete(id);
     else {
-      const known = this.connection.get(FIND, { hash });
+      const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
       if (known !== undefined && known.docid !== null)
         return { docid: known.docid, date: this.#dateOf(known.docid), added: false };
       if (known !== undefined) this.connection.run(SET_DOCID, { hash, docid });
@@ -196,7 +187,8 @@ export class FoldedMessages {
   /** Writes the records that no fact of the batch used; one of a known message repairs it. */
   finish(): void {
     for (const [id, { size, position }] of this.#arrived) {
-      const known = this.connection.get(FIND, { hash: Buffer.from(id, 'hex') });
+      const hash = Buffer.from(id, 'hex');
+      const known = this.connection.get(FIND, { kind: RECORD_MESSAGE, hash });
       this.#put(RECORD_MESSAGE, id, size, position, null);
       if (known !== undefined && known.docid !== null) this.dueAgain(known.docid);
     }
@@ -211,10 +203,9 @@ export class FoldedMessages {
 
   /** No record has these bytes any more: whoever looks for them does not find them, and sync stores them again. */
   missing(kind: 'message' | 'blob', hash: string, size: number): void {
-    const key = { kind: kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB };
-    const bytes = Buffer.from(hash, 'hex');
-    const known = this.connection.get(KNOWN, { ...key, hash: bytes });
-    this.#put(key.kind, hash, known?.size ?? size, undefined, known?.docid ?? null);
+    const record = kind === 'message' ? RECORD_MESSAGE : RECORD_BLOB;
+    const known = this.connection.get(FIND, { kind: record, hash: Buffer.from(hash, 'hex') });
+    this.#put(record, hash, known?.size ?? size, undefined, known?.docid ?? null);
   }
 
   /** By how many rows and raw bytes the messages have grown since last asked. */

@@ -23,9 +23,7 @@ const FIND = query<Uid>()((db, p) =>
   db
     .selectFrom('places')
     .select(FOUND)
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid')))
     // A uid whose message was replaced has several rows; the last is the one that facts speak of.
     .orderBy('id', 'desc')
     .limit((eb) => eb.lit(1)),
@@ -87,24 +85,18 @@ const CORRECT_SPANS = query<{ id: number; wrong: number; docid: number }>()((db,
   db
     .updateTable('spans')
     .set({ docid: p.docid })
-    .where('place_id', '=', p.id)
-    .where('docid', '=', p.wrong),
+    .where((eb) => eb.and({ place_id: p.id, docid: p.wrong })),
 );
 const IN_MAILBOX = query<{ docid: number; mailbox: number }>()((db, p) =>
   db
     .selectFrom('places')
     .innerJoin('folders', 'folders.id', 'places.folder_id')
     .select('places.id')
-    .where('places.docid', '=', p.docid)
-    .where('folders.mailbox_id', '=', p.mailbox)
+    .where((eb) => eb.and({ 'places.docid': p.docid, 'folders.mailbox_id': p.mailbox }))
     .limit((eb) => eb.lit(1)),
 );
 const UNFORGET = query<Uid>()((db, p) =>
-  db
-    .deleteFrom('forgotten')
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid),
+  db.deleteFrom('forgotten').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
 );
 const ADD_EVENT = query<Omit<Row<'events'>, 'id'>>()((db, p) =>
   db

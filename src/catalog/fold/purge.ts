@@ -1,5 +1,6 @@
 import { dropAttachments } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
+import { messageQueries } from '../messages.ts';
 import { named, query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import { leaveThreads } from '../threads.ts';
@@ -21,13 +22,6 @@ const KNOWN_TOMBSTONE = query<Row<'tombstones'>>()((db, p) =>
     .values(named(p, 'id', 'reason', 'commit_number'))
     .onConflict((conflict) => conflict.column('id').doNothing()),
 );
-const FIND = query<{ id: Buffer }>()((db, p) =>
-  db
-    .selectFrom('records')
-    .select('docid')
-    .where('kind', '=', RECORD_MESSAGE)
-    .where('hash', '=', p.id),
-);
 const PLACES = query<{ docid: number }>()((db, p) =>
   db
     .selectFrom('places')
@@ -43,18 +37,10 @@ const FORGET_PLACE = query<Uid & { id: Buffer }>()((db, p) =>
     ),
 );
 const DROP_EVENTS = query<Uid>()((db, p) =>
-  db
-    .deleteFrom('events')
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid),
+  db.deleteFrom('events').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
 );
 const DROP_QUARANTINE = query<Uid>()((db, p) =>
-  db
-    .deleteFrom('quarantine')
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid),
+  db.deleteFrom('quarantine').where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid'))),
 );
 const DROP_SPANS_OF_PLACE = query<{ place: number }>()((db, p) =>
   db.deleteFrom('spans').where('place_id', '=', p.place),
@@ -130,8 +116,8 @@ export class FoldedPurges {
   }
 
   #removed(id: Buffer, blobs: readonly string[]): void {
-    const docid = this.connection.get(FIND, { id })?.docid ?? null;
-    if (docid !== null) this.#drop(docid);
+    const docid = messageQueries(this.connection).docidOf(id.toString('hex'));
+    if (docid !== undefined) this.#drop(docid);
     this.connection.run(DROP_RECORD, { kind: RECORD_MESSAGE, hash: id });
     for (const blob of blobs) {
       const hash = Buffer.from(blob, 'hex');

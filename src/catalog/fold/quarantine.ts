@@ -10,9 +10,7 @@ const FIND = query<Uid>()((db, p) =>
   db
     .selectFrom('quarantine')
     .select(['id', 'from_commit', 'first_commit', 'acknowledged'])
-    .where('folder_id', '=', p.folder_id)
-    .where('generation', '=', p.generation)
-    .where('uid', '=', p.uid)
+    .where((eb) => eb.and(named(p, 'folder_id', 'generation', 'uid')))
     .where('to_commit', 'is', null),
 );
 const ADD = query<Omit<Row<'quarantine'>, 'id' | 'to_commit'>>()((db, p) =>

@@ -64,17 +64,14 @@ export class Stretch {
 
 /** A set of messages of one stretch. Only sets of the same stretch go together. */
 export class DocidSet {
-  readonly #docids: Float64Array;
-  readonly #bits: Uint32Array;
-
-  constructor(docids: Float64Array, bits: Uint32Array) {
-    this.#docids = docids;
-    this.#bits = bits;
-  }
+  constructor(
+    private readonly docids: Float64Array,
+    private readonly bits: Uint32Array,
+  ) {}
 
   mark(position: number): void {
     const word = position >>> 5;
-    this.#bits[word] = (this.#bits[word] ?? 0) | (1 << (position & 31));
+    this.bits[word] = (this.bits[word] ?? 0) | (1 << (position & 31));
   }
 
   and(other: DocidSet): DocidSet {
@@ -90,40 +87,40 @@ export class DocidSet {
   }
 
   flipped(): DocidSet {
-    const bits = this.#bits.map((word) => ~word);
+    const bits = this.bits.map((word) => ~word);
     // What lies behind the last message belongs to no set.
-    const used = this.#docids.length & 31;
+    const used = this.docids.length & 31;
     if (used > 0) bits[bits.length - 1] = (bits[bits.length - 1] ?? 0) & ((1 << used) - 1);
-    return new DocidSet(this.#docids, bits);
+    return new DocidSet(this.docids, bits);
   }
 
   isEmpty(): boolean {
-    return this.#bits.every((word) => word === 0);
+    return this.bits.every((word) => word === 0);
   }
 
   count(): number {
     let count = 0;
-    for (const word of this.#bits) for (let rest = word; rest !== 0; rest &= rest - 1) count += 1;
+    for (const word of this.bits) for (let rest = word; rest !== 0; rest &= rest - 1) count += 1;
     return count;
   }
 
   *ascending(): Generator<number, void, undefined> {
-    for (let position = 0; position < this.#docids.length; position += 1)
-      if (this.#has(position)) yield this.#docids[position] ?? 0;
+    for (let position = 0; position < this.docids.length; position += 1)
+      if (this.#has(position)) yield this.docids[position] ?? 0;
   }
 
   *descending(): Generator<number, void, undefined> {
-    for (let position = this.#docids.length - 1; position >= 0; position -= 1)
-      if (this.#has(position)) yield this.#docids[position] ?? 0;
+    for (let position = this.docids.length - 1; position >= 0; position -= 1)
+      if (this.#has(position)) yield this.docids[position] ?? 0;
   }
 
   #has(position: number): boolean {
-    return (((this.#bits[position >>> 5] ?? 0) >>> (position & 31)) & 1) === 1;
+    return (((this.bits[position >>> 5] ?? 0) >>> (position & 31)) & 1) === 1;
   }
 
   #combined(other: DocidSet, act: (a: number, b: number) => number): DocidSet {
-    const bits = new Uint32Array(this.#bits.length);
-    for (let i = 0; i < bits.length; i += 1) bits[i] = act(this.#bits[i] ?? 0, other.#bits[i] ?? 0);
-    return new DocidSet(this.#docids, bits);
+    const bits = new Uint32Array(this.bits.length);
+    for (let i = 0; i < bits.length; i += 1) bits[i] = act(this.bits[i] ?? 0, other.bits[i] ?? 0);
+    return new DocidSet(this.docids, bits);
   }
 }

@@ -10,13 +10,14 @@ import {
 import {
   type AsOf,
   atPlace,
-  bounds,
   type Direction,
   isCurrent,
   lastPlaceIs,
   type Range,
   type Sql,
   together,
+  unionOf,
+  within,
 } from './sql.ts';
 
 /*
@@ -26,54 +27,37 @@ import {
 
 /** Messages of a range from one end of it, each once and in that order. */
 export function listMessages(range: Range, direction: 'ASC' | 'DESC', limit: number): Sql {
-  const { where, params } = bounds('m.docid', range);
-  return {
-    sql: `SELECT m.docid FROM messages m WHERE ${where.join(' AND ') || '1'} ORDER BY m.docid ${direction} LIMIT ${limit}`,
-    params,
-  };
+  const { sql, params } = within('SELECT m.docid FROM messages m', 'm.docid', range);
+  return { sql: `${sql} ORDER BY m.docid ${direction} LIMIT ${limit}`, params };
 }
 
 /** The size of each message of a range, in order of their docids. */
 export function listSizes(range: Range): Sql {
-  const { where, params } = bounds('m.docid', range);
-  return {
-    sql: `SELECT m.size FROM messages m WHERE ${where.join(' AND ') || '1'} ORDER BY m.docid`,
-    params,
-  };
+  const { sql, params } = within('SELECT m.size FROM messages m', 'm.docid', range);
+  return { sql: `${sql} ORDER BY m.docid`, params };
 }
 
 export function listText(expression: string, range: Range): Sql {
-  const { where, params } = bounds('rowid', range);
-  return {
-    sql: `SELECT rowid FROM msg_fts WHERE ${['msg_fts MATCH ?', ...where].join(' AND ')}`,
-    params: [expression, ...params],
-  };
+  return within('SELECT rowid FROM msg_fts', 'rowid', range, ['msg_fts MATCH ?'], [expression]);
 }
 
 export function listPlace(place: PlaceCondition, range: Range, asOf: AsOf): Sql {
   if (asOf !== null) return listAsked(atPlace(place, asOf), range);
   const { folders, flagSets } = place;
-  const within = bounds('p.docid', range);
-  const where = [
+  const current = within('SELECT p.docid FROM places p', 'p.docid', range, [
     'p.to_commit IS NULL',
     ...(folders === null ? [] : [`p.folder_id IN (${folders.join(', ')})`]),
     ...(flagSets === null ? [] : [`p.flag_set IN (${flagSets.join(', ')})`]),
-    ...within.where,
-  ];
+  ]);
   // What has no current place counts by its last one.
   const ended = listAsked(`m.open_places = 0 AND ${lastPlaceIs(place)}`, range);
-  return {
-    sql: `SELECT p.docid FROM places p WHERE ${where.join(' AND ')} UNION ALL ${ended.sql}`,
-    params: [...within.params, ...ended.params],
-  };
+  return unionOf([current, ended]);
 }
 
 export function listMembers({ column, values }: Members, range: Range): Sql {
-  const { where, params } = bounds('t.docid', range);
-  return {
-    sql: `SELECT t.docid FROM thread_members t WHERE ${[`t.${column} IN (${values.join(', ')})`, ...where].join(' AND ')}`,
-    params,
-  };
+  return within('SELECT t.docid FROM thread_members t', 't.docid', range, [
+    `t.${column} IN (${values.join(', ')})`,
+  ]);
 }
 
 export function listDeleted(range: Range, asOf: AsOf): Sql {
@@ -87,11 +71,7 @@ export function listSeen(range: Range, commit: number): Sql {
 
 /** Asks each message of the range. */
 function listAsked(condition: string, range: Range): Sql {
-  const { where, params } = bounds('m.docid', range);
-  return {
-    sql: `SELECT m.docid FROM messages m WHERE ${[condition, ...where].join(' AND ')}`,
-    params,
-  };
+  return within('SELECT m.docid FROM messages m', 'm.docid', range, [condition]);
 }
 
 /** Messages of the first stretch: as many as fill a page where one of fifty is found. */
@@ -230,18 +210,24 @@ type Condition = { readonly key: string; readonly holds: boolean } & (
 /** From cheap to dear, since nothing more is asked once nothing is left. */
 function conditionsOf(conjunct: Conjunct, asOf: AsOf): Condition[] {
   const { low, high, sizeLow, sizeHigh, deleted, has, lacks } = conjunct;
-  const where = (holds: boolean) => (place: Conjunct['places'][number]) => ({
-    key: `place ${place.folders?.join() ?? 'any'} ${place.flagSets?.join() ?? 'any'}`,
+  const between = (of: 'docids' | 'sizes', from: number, to: number): Condition[] =>
+    from > 0 || to < Number.MAX_SAFE_INTEGER
+      ? [{ key: `${of} ${from} ${to}`, holds: true, of, low: from, high: to }]
+      : [];
+  const listing = (key: string, holds: boolean, list: (range: Range) => Sql): Condition => ({
+    key,
     holds,
-    of: 'list' as const,
-    list: (range: Range) => listPlace(place, range, asOf),
+    of: 'list',
+    list,
   });
-  const who = (holds: boolean) => (members: Conjunct['members'][number]) => ({
-    key: `${members.column} ${members.values.join()}`,
-    holds,
-    of: 'list' as const,
-    list: (range: Range) => listMembers(members, range),
-  });
+  const where = (holds: boolean) => (place: PlaceCondition) => {
+    const key = `place ${place.folders?.join() ?? 'any'} ${place.flagSets?.join() ?? 'any'}`;
+    return listing(key, holds, (range) => listPlace(place, range, asOf));
+  };
+  const who = (holds: boolean) => (members: Members) => {
+    const key = `${members.column} ${members.values.join()}`;
+    return listing(key, holds, (range) => listMembers(members, range));
+  };
   const says = (holds: boolean) => (expression: string) => ({
     key: `text ${expression}`,
     holds,
@@ -249,48 +235,18 @@ function conditionsOf(conjunct: Conjunct, asOf: AsOf): Condition[] {
     list: (range: Range) => listText(expression, range),
   });
   return [
-    ...(low > 0 || high < WHOLE.high
-      ? [{ key: `docid ${low} ${high}`, holds: true, of: 'docids' as const, low, high }]
-      : []),
+    ...between('docids', low, high),
     ...conjunct.members.map(who(true)),
     ...together(conjunct.places).map(where(true)),
-    ...(deleted === null
-      ? []
-      : [
-          {
-            key: 'deleted',
-            holds: deleted,
-            of: 'list' as const,
-            list: (range: Range) => listDeleted(range, asOf),
-          },
-        ]),
+    ...(deleted === null ? [] : [listing('deleted', deleted, (range) => listDeleted(range, asOf))]),
     ...has.map(says(true)),
     // What is not indexed yet is neither found by its text nor by lacking one.
     ...(has.length === 0 && lacks.length > 0 ? [says(true)(EVERYTHING)] : []),
     ...lacks.map(says(false)),
     ...conjunct.noPlaces.map(where(false)),
     ...conjunct.noMembers.map(who(false)),
-    ...(sizeLow > 0 || sizeHigh < Number.MAX_SAFE_INTEGER
-      ? [
-          {
-            key: `size ${sizeLow} ${sizeHigh}`,
-            holds: true,
-            of: 'sizes' as const,
-            low: sizeLow,
-            high: sizeHigh,
-          },
-        ]
-      : []),
-    ...(asOf === null
-      ? []
-      : [
-          {
-            key: 'seen',
-            holds: true,
-            of: 'list' as const,
-            list: (range: Range) => listSeen(range, asOf),
-          },
-        ]),
+    ...between('sizes', sizeLow, sizeHigh),
+    ...(asOf === null ? [] : [listing('seen', true, (range) => listSeen(range, asOf))]),
   ];
 }
 

@@ -71,11 +71,7 @@ export function counted(conjunct: Conjunct, asOf: AsOf): Sql | undefined {
     const { from, where, params } = matched(conjunct, { by: 'match' }, asOf);
     return { sql: `SELECT count(*) AS n FROM ${from} WHERE ${where}`, params };
   }
-  const { where, params } = bounds('m.docid', conjunct);
-  return {
-    sql: `SELECT count(*) AS n FROM messages m WHERE ${where.join(' AND ') || '1'}`,
-    params,
-  };
+  return within('SELECT count(*) AS n FROM messages m', 'm.docid', conjunct);
 }
 
 /** Hits of the full-text index, in the order of its rows, with everything else that is asked of them. */
@@ -108,13 +104,15 @@ function matched(
 
 /** All candidates of a side within the bounds of a conjunct. */
 function candidates(side: Side, conjunct: Conjunct): Sql {
-  const parts = sources(side, false).map(({ docid, from, where }) => {
-    const within = bounds(docid, conjunct);
-    return {
-      sql: `SELECT ${docid} FROM ${from} WHERE ${[...where, ...within.where].join(' AND ') || '1'}`,
-      params: within.params,
-    };
-  });
+  return unionOf(
+    sources(side, false).map(({ docid, from, where }) =>
+      within(`SELECT ${docid} FROM ${from}`, docid, conjunct, where),
+    ),
+  );
+}
+
+/** Returns one statement for the rows of several. */
+export function unionOf(parts: readonly Sql[]): Sql {
   return {
     sql: parts.map(({ sql }) => sql).join(' UNION ALL '),
     params: parts.flatMap(({ params }) => params),
@@ -130,21 +128,16 @@ export function newestOf(
 ): Sql {
   const order = direction === 'newest' ? 'DESC' : 'ASC';
   const firstOf = (docid: string, from: string, where: readonly string[]): Sql => {
-    const within = bounds(docid, conjunct);
-    return {
-      sql: `SELECT docid FROM (SELECT ${docid} AS docid FROM ${from} WHERE ${[...where, ...within.where].join(' AND ') || '1'} ORDER BY ${docid} ${order} LIMIT ${limit})`,
-      params: within.params,
-    };
+    const { sql, params } = within(`SELECT ${docid} AS docid FROM ${from}`, docid, conjunct, where);
+    return { sql: `SELECT docid FROM (${sql} ORDER BY ${docid} ${order} LIMIT ${limit})`, params };
   };
   if (driver.by === 'match') {
     const { sql, params } = firstOf('rowid', 'msg_fts', ['msg_fts MATCH ?']);
     return { sql, params: [matchOf(conjunct.has, conjunct.lacks), ...params] };
   }
-  const parts = sources(driver, false).map(({ docid, from, where }) => firstOf(docid, from, where));
-  return {
-    sql: parts.map(({ sql }) => sql).join(' UNION ALL '),
-    params: parts.flatMap(({ params }) => params),
-  };
+  return unionOf(
+    sources(driver, false).map(({ docid, from, where }) => firstOf(docid, from, where)),
+  );
 }
 
 /**
@@ -235,7 +228,7 @@ export interface Range {
   readonly high: number;
 }
 
-export function bounds(
+function bounds(
   docid: string,
   { low, high }: Range,
 ): { readonly where: readonly string[]; readonly params: readonly bigint[] } {
@@ -244,6 +237,26 @@ export function bounds(
   return {
     where: [...(from ? [`${docid} >= ?`] : []), ...(to ? [`${docid} < ?`] : [])],
     params: [...(from ? [BigInt(low)] : []), ...(to ? [BigInt(high)] : [])],
+  };
+}
+
+/**
+ * Narrows a SELECT to the docids of a range.
+ *
+ * @param docid the expression that gives the docid
+ * @param conditions that must hold as well; `params` are theirs
+ */
+export function within(
+  select: string,
+  docid: string,
+  range: Range,
+  conditions: readonly string[] = [],
+  params: Sql['params'] = [],
+): Sql {
+  const ofRange = bounds(docid, range);
+  return {
+    sql: `${select} WHERE ${[...conditions, ...ofRange.where].join(' AND ') || '1'}`,
+    params: [...params, ...ofRange.params],
   };
 }
 
