@@ -207,10 +207,7 @@ function newAmong(
   known: readonly KnownFinding[],
 ): FoundFinding[] {
   const unmatched = new Map<string, number>();
-  for (const finding of known) {
-    const key = keyOf(finding);
-    unmatched.set(key, (unmatched.get(key) ?? 0) + 1);
-  }
+  for (const finding of known) raise(unmatched, keyOf(finding), 1);
   return findings.filter((finding) => {
     const key = keyOf(finding);
     const left = unmatched.get(key) ?? 0;

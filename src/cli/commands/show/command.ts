@@ -7,7 +7,7 @@ import { readMessage, readPage } from '../../../mime/reading.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { oneMessage } from '../../one-message.ts';
-import { messageJson, messageText, printPaged, showThread } from './show-thread.ts';
+import { messageJson, messageText, printPaged, showThread } from './print-messages.ts';
 
 interface ShowLine {
   readonly raw?: boolean;

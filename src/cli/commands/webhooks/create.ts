@@ -22,20 +22,11 @@ import {
 import type { CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
 import { testText } from './act.ts';
-import { type TestOutcome, testDelivery } from './surface.ts';
+import { type Hook, type TestOutcome, testDelivery } from './surface.ts';
 
 /** A webhook that was created now, without its secret. */
 export interface NewWebhook {
-  readonly hook: {
-    readonly id: string;
-    readonly mailbox: string;
-    readonly mailboxId: string;
-    readonly account: string;
-    readonly name: string;
-    readonly events: readonly string[];
-    readonly status: string;
-    readonly url: string;
-  };
+  readonly hook: Omit<Hook, 'description' | 'createdAt' | 'updatedAt'>;
   /** The file that holds its secret. */
   readonly secretFile: string;
 }
