@@ -34,9 +34,6 @@ export type {
   Archive,
   ArchivedFolder,
   ArchivedMailbox,
-  FoundMessage,
-  FoundPlace,
-  ListedPlace,
   ListOptions,
   Problem,
   SearchOptions,
@@ -44,6 +41,7 @@ export type {
   VerifyReport,
 } from './library/archive.ts';
 export { openArchive } from './library/open-archive.ts';
+export type { AttachmentLine, HitPlace, PlaceLine, SearchLine } from './mail/lines.ts';
 export type { Address, ListedAttachment, Listing } from './mail/words.ts';
 export { type DeliveryHint, readDelivery } from './wire/delivery.ts';
 export type {

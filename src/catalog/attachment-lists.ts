@@ -1,11 +1,6 @@
 import { catalogError } from '../errors/catalog.ts';
+import type { AttachmentLine } from '../mail/lines.ts';
 import type { ExtractedAttachment } from '../mime/extraction.ts';
-
-/** An attachment of a message as search results list it: as `mailkeep attachments` numbers and names it. */
-export type ListedAttachment = Pick<
-  ExtractedAttachment,
-  'number' | 'filename' | 'contentType' | 'size' | 'inline'
->;
 
 /** Returns the list as the catalog keeps it: JSON, an array each; null for none. */
 export function packList(attachments: readonly ExtractedAttachment[]): Buffer | null {
@@ -29,7 +24,7 @@ export function packList(attachments: readonly ExtractedAttachment[]): Buffer | 
  * @param file of the catalog, for the error
  * @throws catalog-damaged for what is no such list; a rebuild lists them again
  */
-export function unpackList(packed: Buffer | null, file: string): ListedAttachment[] {
+export function unpackList(packed: Buffer | null, file: string): AttachmentLine[] {
   if (packed === null) return [];
   try {
     const list: unknown = JSON.parse(packed.toString('utf8'));
@@ -40,7 +35,7 @@ export function unpackList(packed: Buffer | null, file: string): ListedAttachmen
   throw catalogError('catalog-damaged', { file, reason: 'list of attachments' });
 }
 
-function listed(entry: unknown): ListedAttachment {
+function listed(entry: unknown): AttachmentLine {
   const [number, filename, contentType, size, inline]: unknown[] = Array.isArray(entry)
     ? entry
     : [];

@@ -1,4 +1,5 @@
 import type { CommittedBatch, Locator } from '../archive/format/records.ts';
+import type { PlaceLine } from '../mail/lines.ts';
 import type { MessageId } from '../mail/words.ts';
 import {
   type AttachmentQueries,
@@ -18,7 +19,7 @@ import {
   indexWriter,
   noticeExtractor,
 } from './indexing.ts';
-import { type ListedPlace, type ListFilter, list, listPlaces, type PlaceLine } from './list.ts';
+import { type ListedPlace, type ListFilter, list, listPlaces } from './list.ts';
 import { type HistoryLine, history } from './message-history.ts';
 import { locator, type MessageQueries, messageQueries } from './messages.ts';
 import { commitAt, timeOf } from './moments.ts';

@@ -1,3 +1,4 @@
+import type { PlaceLine } from '../mail/lines.ts';
 import type { MessageId, Place } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { messageQueries } from './messages.ts';
@@ -10,11 +11,7 @@ export interface ConcernedMessage {
   readonly id: MessageId | null;
   readonly subject: string | null;
   /** At most a few of its places, current ones first. */
-  readonly places: readonly {
-    readonly mailbox: string;
-    readonly folder: string;
-    readonly uid: number;
-  }[];
+  readonly places: readonly Pick<PlaceLine, 'mailbox' | 'folder' | 'uid'>[];
 }
 
 /** Nobody needs to read more places of one message. */

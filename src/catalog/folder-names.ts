@@ -95,9 +95,9 @@ function lastPart({ path, delimiter }: Pick<FolderName, 'path' | 'delimiter'>): 
 /** Which folders a filter means. Absent fields mean all. */
 export interface FolderFilter {
   /** An address or a resource id, in any case. */
-  readonly mailbox?: string;
+  readonly mailbox?: string | undefined;
   /** A path, a pattern or a special use: see `foldersMeant`, which each mailbox is asked for itself. */
-  readonly folder?: string;
+  readonly folder?: string | undefined;
 }
 
 /** Returns the folders that a filter means, by the mailboxes that they are in. */

@@ -1,5 +1,6 @@
 import { docidAt } from '../mail/docid.ts';
-import type { Address, FlagSet, MessageId } from '../mail/words.ts';
+import type { PlaceLine } from '../mail/lines.ts';
+import type { FlagSet } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import {
   type FolderFilter,
@@ -14,40 +15,19 @@ import type { PlaceQueries } from './places.ts';
 
 export interface ListFilter extends FolderFilter {
   /** Ended places instead of current ones. */
-  readonly deleted?: boolean;
+  readonly deleted?: boolean | undefined;
   /** Only current places that the brake keeps current although the origin no longer shows them. */
-  readonly held?: boolean;
+  readonly held?: boolean | undefined;
   /** What the archive had observed at this time, milliseconds since the epoch. */
-  readonly asOf?: number;
+  readonly asOf?: number | undefined;
   /** Only messages received at this time or later, and before that; milliseconds since the epoch. */
-  readonly from?: number;
-  readonly to?: number;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
   /** Newest first where it is not given. */
-  readonly sort?: ListOrder;
+  readonly sort?: ListOrder | undefined;
 }
 
 export type ListOrder = 'newest' | 'oldest';
-
-/** One place, with the fields of the contract's `list` lines. */
-export interface PlaceLine {
-  /** Null while quarantined. */
-  readonly id: MessageId | null;
-  /** The mailbox's address. */
-  readonly mailbox: string;
-  /** The full path; as of a time, the path it had then. */
-  readonly folder: string;
-  readonly uid: number;
-  readonly flags: FlagSet;
-  /** Bytes of the raw source; of a quarantined message, what the origin lists. */
-  readonly size: number;
-  /** Received date of the listing, ISO 8601 in UTC; null where the origin gave none that parses. */
-  readonly date: string | null;
-  readonly subject: string | null;
-  readonly from: Address | null;
-  readonly messageId: string | null;
-  readonly firstSeen: string | null;
-  readonly endedAt: string | null;
-}
 
 /** A place with what names it in facts. */
 export interface ListedPlace {

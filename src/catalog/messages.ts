@@ -1,4 +1,5 @@
 import type { Locator, Position } from '../archive/format/records.ts';
+import type { PlaceLine } from '../mail/lines.ts';
 import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { isoTime } from './moments.ts';
@@ -12,13 +13,7 @@ export interface FoundMessage {
 }
 
 /** The listing's fields of a message, spelled as `list` and `search` spell them. */
-export interface MessageSummary {
-  readonly size: number;
-  readonly date: string | null;
-  readonly subject: string | null;
-  readonly from: Address | null;
-  readonly messageId: string | null;
-}
+export type MessageSummary = Pick<PlaceLine, 'size' | 'date' | 'subject' | 'from' | 'messageId'>;
 
 /** What a prefix of an id stands for. Candidates are sorted, and at most ten are named. */
 export type IdMatch =

@@ -94,15 +94,19 @@ interface FlagSetsTable {
   marks: number;
 }
 
-interface MessagesTable {
-  docid: number;
-  id: Buffer;
+/** What the origin lists of a message. */
+interface Listed {
   size: number;
   date: number | null;
   subject: string | null;
   sender_name: string | null;
   sender_address: string | null;
   message_id: string | null;
+}
+
+interface MessagesTable extends Listed {
+  docid: number;
+  id: Buffer;
   first_commit: number;
   open_places: number;
   /** 0: not indexed yet; negative: indexed, but due again; positive: the extractor version of the index row. */
@@ -154,7 +158,7 @@ interface RecordsTable {
   docid: number | null;
 }
 
-interface QuarantineTable {
+interface QuarantineTable extends Listed {
   id: Generated<number>;
   folder_id: number;
   generation: number;
@@ -165,12 +169,6 @@ interface QuarantineTable {
   to_commit: number | null;
   first_commit: number;
   flag_set: number;
-  date: number | null;
-  size: number;
-  subject: string | null;
-  sender_name: string | null;
-  sender_address: string | null;
-  message_id: string | null;
   fingerprint: Buffer;
   reason: string;
   detail: string;

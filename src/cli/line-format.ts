@@ -1,7 +1,6 @@
 import { Option } from 'commander';
-import type { PlaceLine } from '../catalog/list.ts';
-import type { SearchLine } from '../catalog/search/hit.ts';
 import { usageError } from '../errors/usage.ts';
+import type { PlaceLine, SearchLine } from '../mail/lines.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import type { MessageId } from '../mail/words.ts';
 import type { Output } from './output.ts';

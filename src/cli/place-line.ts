@@ -1,5 +1,5 @@
-import type { PlaceLine } from '../catalog/list.ts';
 import type { HitCount } from '../catalog/search/search.ts';
+import type { PlaceLine } from '../mail/lines.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../mail/terminal-safe.ts';
 import { count, counted, localTime } from '../wording/amounts.ts';
 import type { Output } from './output.ts';

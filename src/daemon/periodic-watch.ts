@@ -9,18 +9,16 @@ export interface WatchTiming {
 export abstract class PeriodicWatch {
   /** Aborts what is being asked once the watch is closed. */
   protected readonly stopping: AbortSignal;
-  readonly #timing: WatchTiming;
-  readonly #everyMs: number;
-  readonly #failed: string;
   readonly #controller = new AbortController();
   #looking: Promise<void> = Promise.resolve();
   #cancel: () => void = () => {};
 
   /** @param failed what the log says of a round that fails unexpectedly */
-  constructor(timing: WatchTiming, everyMs: number, failed: string) {
-    this.#timing = timing;
-    this.#everyMs = everyMs;
-    this.#failed = failed;
+  constructor(
+    private readonly timing: WatchTiming,
+    private readonly everyMs: number,
+    private readonly failed: string,
+  ) {
     this.stopping = this.#controller.signal;
   }
 
@@ -29,12 +27,12 @@ export abstract class PeriodicWatch {
   /** Looks now, and from now on after every interval. */
   look(): void {
     if (this.stopping.aborted) return;
-    const { after, log } = this.#timing;
+    const { after, log } = this.timing;
     this.#cancel();
-    this.#cancel = after(this.#everyMs, () => this.look());
+    this.#cancel = after(this.everyMs, () => this.look());
     this.#looking = this.#looking
       .then(() => this.round())
-      .catch((error: unknown) => log.fail('error', this.#failed, error));
+      .catch((error: unknown) => log.fail('error', this.failed, error));
   }
 
   /** Resolves when nothing is being asked. */

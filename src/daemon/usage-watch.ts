@@ -52,16 +52,14 @@ const REFUSED: ReadonlySet<string> = new Set([
  * rests on none of it.
  */
 export class UsageWatch extends PeriodicWatch {
-  readonly #options: UsageWatchOptions;
   /** By account and mailbox: what the last listing of this process said. */
   readonly #held = new Map<string, HeldAmounts>();
   /** Accounts with a mailbox that could not be reached since the last listing. */
   readonly #refused = new Set<string>();
   readonly #suspended = new Set<string>();
 
-  constructor(options: UsageWatchOptions) {
+  constructor(private readonly options: UsageWatchOptions) {
     super(options, CHECK_MS, 'mailboxes could not be listed');
-    this.#options = options;
   }
 
   onEvent(event: DaemonEvent): void {
@@ -74,7 +72,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 
   protected override async round(): Promise<void> {
-    for (const account of this.#options.accounts()) {
+    for (const account of this.options.accounts()) {
       if (this.stopping.aborted) return;
       const { mailboxes: selection } = account.settings;
       const wanted = (account.listing?.mailboxes ?? []).filter(({ address }) =>
@@ -85,7 +83,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 
   async #account(account: AccountOrigin, mailboxes: readonly OriginMailbox[]): Promise<void> {
-    const { memory, now, log } = this.#options;
+    const { memory, now, log } = this.options;
     const { platform, host } = account;
     const { name } = account.settings;
     if (platform === null) return;
@@ -120,7 +118,7 @@ export class UsageWatch extends PeriodicWatch {
   }
 
   #noteSuspended(account: string, said: ReadonlyMap<string, ListedUsage>): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     for (const [mailbox, { suspended }] of said) {
       const key = keyOf(account, mailbox);
       if (suspended === this.#suspended.has(key)) continue;
@@ -140,7 +138,7 @@ export class UsageWatch extends PeriodicWatch {
     mailboxes: readonly OriginMailbox[],
     said: ReadonlyMap<string, ListedUsage>,
   ): void {
-    const { lastCompared, checkSooner, log } = this.#options;
+    const { lastCompared, checkSooner, log } = this.options;
     const { name } = settings;
     const compared = (resourceId: string) => lastCompared({ host, mailbox: resourceId });
     const moved: { readonly resourceId: string; readonly at: number }[] = [];

@@ -40,7 +40,6 @@ const MOST_PENDING = 1_000;
  * on it: the schedule finds mail that no webhook announces.
  */
 export class WebhookWatch extends PeriodicWatch {
-  readonly #options: WebhookWatchOptions;
   /** What was said last, by webhook, and by account where it could not be asked for. */
   readonly #said = new Map<string, string>();
   /** By account and service. */
@@ -48,15 +47,14 @@ export class WebhookWatch extends PeriodicWatch {
   /** By account: deliveries that the log showed before it was known which mailboxes there are. */
   readonly #pending = new Map<string, readonly LoggedDelivery[]>();
 
-  constructor(options: WebhookWatchOptions) {
+  constructor(private readonly options: WebhookWatchOptions) {
     super(options, EVERY_MS, FAILED);
-    this.#options = options;
   }
 
   onEvent(event: DaemonEvent): void {
     if (event.event !== 'run-started' || this.#pending.size === 0) return;
     // The run queues its passes first: what is wanted sooner is moved, not made twice.
-    const { accounts, after, log } = this.#options;
+    const { accounts, after, log } = this.options;
     after(0, () => {
       if (this.stopping.aborted) return;
       try {
@@ -68,7 +66,7 @@ export class WebhookWatch extends PeriodicWatch {
   }
 
   protected override async round(): Promise<void> {
-    const { accounts, stored } = this.#options;
+    const { accounts, stored } = this.options;
     const all = await stored();
     for (const account of accounts()) {
       const { name } = account.settings;
@@ -78,7 +76,7 @@ export class WebhookWatch extends PeriodicWatch {
   }
 
   async #account(account: AccountOrigin, own: readonly StoredWebhook[]): Promise<void> {
-    const { memory, now, log, observe } = this.#options;
+    const { memory, now, log, observe } = this.options;
     const signal = this.stopping;
     const { name } = account.settings;
     const { platform } = account;
@@ -122,7 +120,7 @@ export class WebhookWatch extends PeriodicWatch {
 
   /** Has the mailboxes checked that no pass compared since a delivery, or an attempt at one. */
   #catchUp(account: AccountOrigin, deliveries: readonly LoggedDelivery[]): void {
-    const { lastCompared, checkSooner, log } = this.#options;
+    const { lastCompared, checkSooner, log } = this.options;
     const { settings, host, listing } = account;
     const { name } = settings;
     const all = [...(this.#pending.get(name) ?? []), ...deliveries];
@@ -155,7 +153,7 @@ export class WebhookWatch extends PeriodicWatch {
   }
 
   #report(account: string, { webhook, state, status, failures }: WebhookFinding): void {
-    const { log } = this.#options;
+    const { log } = this.options;
     const line = { account, webhook: webhook.id, mailbox: webhook.mailboxId, state };
     const before = this.#said.get(webhook.id);
     this.#change(webhook.id, state, () => {

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import type { PlaceLine } from '../catalog/list.ts';
+import type { PlaceLine } from '../mail/lines.ts';
 import type { InMbox, ManifestEntry, ManifestFile, MissingPlace } from './manifest.ts';
 
 /** A place that an export is to have. */

@@ -1,4 +1,5 @@
-import type { Address, FlagSet, MessageId } from '../mail/words.ts';
+import type { PlaceLine, SearchLine } from '../mail/lines.ts';
+import type { MessageId } from '../mail/words.ts';
 
 /** A folder that the archive has seen. */
 export interface ArchivedFolder {
@@ -16,59 +17,6 @@ export interface ArchivedMailbox {
   readonly host: string;
   readonly resourceId: string;
   readonly folders: readonly ArchivedFolder[];
-}
-
-/** One place of a message: the fields of `mailkeep list --json`. */
-export interface ListedPlace {
-  /** Null while the message is quarantined. */
-  readonly id: MessageId | null;
-  /** The mailbox's address. */
-  readonly mailbox: string;
-  /** The full path; as of a time, the path it had then. */
-  readonly folder: string;
-  readonly uid: number;
-  readonly flags: FlagSet;
-  /** Bytes of the raw source; of a quarantined message, what the service lists. */
-  readonly size: number;
-  /** When it was received, ISO 8601 in UTC; null if the service gave no date that parses. */
-  readonly date: string | null;
-  readonly subject: string | null;
-  readonly from: Address | null;
-  readonly messageId: string | null;
-  readonly firstSeen: string | null;
-  readonly endedAt: string | null;
-}
-
-/** One place of a found message. */
-export interface FoundPlace {
-  readonly mailbox: string;
-  readonly folder: string;
-  readonly uid: number;
-  readonly flags: FlagSet;
-  readonly date: string | null;
-  readonly firstSeen: string | null;
-  readonly endedAt: string | null;
-}
-
-/** A message with its first current place, or its last one, and all its places: the fields of `search --json`. */
-export interface FoundMessage extends FoundPlace {
-  readonly id: MessageId;
-  readonly size: number;
-  readonly subject: string | null;
-  readonly from: Address | null;
-  readonly messageId: string | null;
-  readonly places: readonly FoundPlace[];
-  /** A piece of the text around what matched, or its beginning, on one line. A stranger wrote it. */
-  readonly snippet: string;
-  /** All attachments; null for a message that is not indexed yet. */
-  readonly attachments:
-    | readonly {
-        readonly filename: string | null;
-        readonly contentType: string;
-        readonly sizeBytes: number;
-        readonly inline: boolean;
-      }[]
-    | null;
 }
 
 export interface ListOptions {
@@ -150,7 +98,7 @@ export interface Archive {
    *
    * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-folder-gone
    */
-  list(options?: ListOptions): IterableIterator<ListedPlace>;
+  list(options?: ListOptions): IterableIterator<PlaceLine>;
   /**
    * Finds messages.
    *
@@ -158,7 +106,7 @@ export interface Archive {
    * @throws MailkeepError: argument-invalid, usage-unknown-name, usage-unknown-message, and those of a query that
    *   cannot be parsed (`search-…`)
    */
-  search(query: string, options?: SearchOptions): readonly FoundMessage[];
+  search(query: string, options?: SearchOptions): readonly SearchLine[];
   /**
    * Reads the raw source of a message. Its SHA-256 is compared with its id at the end: the bytes are proven once the
    * iteration has ended.

@@ -6,6 +6,7 @@ import { readArchive } from '../engine/verify/verify.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { retentionError } from '../errors/retention.ts';
 import { usageError } from '../errors/usage.ts';
+import type { PlaceLine, SearchLine } from '../mail/lines.ts';
 import type { MessageId } from '../mail/words.ts';
 import { parseQuery } from '../search/parse.ts';
 import type { Finding } from '../verify/findings.ts';
@@ -14,8 +15,6 @@ import { sentenceOf } from '../wording/sentence-of.ts';
 import type {
   Archive,
   ArchivedMailbox,
-  FoundMessage,
-  ListedPlace,
   ListOptions,
   Problem,
   SearchOptions,
@@ -49,11 +48,7 @@ const VERIFY = z.strictObject({
 
 /** See `Archive`. */
 export class ReadOnlyArchive implements Archive {
-  readonly #reader: Reader;
-
-  private constructor(reader: Reader) {
-    this.#reader = reader;
-  }
+  private constructor(private readonly reader: Reader) {}
 
   static open(dataDir: string): ReadOnlyArchive {
     return worded(() => {
@@ -63,18 +58,18 @@ export class ReadOnlyArchive implements Archive {
   }
 
   get dataDir(): string {
-    return this.#reader.dataDir;
+    return this.reader.dataDir;
   }
 
   commitsBehind(): number {
     return worded(() => {
-      const behind = staleCatalog(this.dataDir, () => this.#reader.catalog.reached().number);
+      const behind = staleCatalog(this.dataDir, () => this.reader.catalog.reached().number);
       return behind === null ? 0 : behind.last - behind.reached;
     });
   }
 
   mailboxes(): ArchivedMailbox[] {
-    const { catalog } = this.#reader;
+    const { catalog } = this.reader;
     const { folders } = catalog;
     return worded(() =>
       catalog.snapshot(() =>
@@ -93,50 +88,34 @@ export class ReadOnlyArchive implements Archive {
     );
   }
 
-  list(options: ListOptions = {}): IterableIterator<ListedPlace> {
+  list(options: ListOptions = {}): IterableIterator<PlaceLine> {
     const places = worded(() => {
       const { after: from, before: to, ...others } = checked(LIST, 'options', options);
-      const filter = present({ ...others, from, to });
-      refuseUnknownChoice(this.#reader, filter);
-      return this.#reader.catalog.list(filter);
+      const filter = { ...others, from, to };
+      refuseUnknownChoice(this.reader, filter);
+      return this.reader.catalog.list(filter);
     });
     return wordedEach(places);
   }
 
-  search(query: string, options: SearchOptions = {}): FoundMessage[] {
+  search(query: string, options: SearchOptions = {}): SearchLine[] {
     return worded(() => {
-      const { limit, sort, asOf, after } = checked(SEARCH, 'options', options);
-      const { node, ...parsed } = parseQuery(checked(z.string(), 'query', query), {
-        now: Date.now(),
-      });
-      if (after !== undefined && sort === 'relevance')
+      const { limit, sort, asOf: at, after: last } = checked(SEARCH, 'options', options);
+      const parsed = parseQuery(checked(z.string(), 'query', query), { now: Date.now() });
+      if (last !== undefined && sort === 'relevance')
         throw invalid('options.after', 'an order by date');
-      const { hits, unknown } = this.#reader.catalog.search({
-        node,
-        limit,
-        sort,
-        ...present({
-          asOf: asOf ?? parsed.asOf ?? undefined,
-          after: after === undefined ? undefined : this.#docidOf(after),
-        }),
-      });
+      const { catalog } = this.reader;
+      const after = last === undefined ? last : catalog.messages.docidOf(this.#idOf(last));
+      const asOf = at ?? parsed.asOf ?? undefined;
+      const { hits, unknown } = catalog.search({ node: parsed.node, limit, sort, asOf, after });
       refuseNeverNamed(unknown);
-      return hits.map(({ line }) => ({
-        ...line,
-        attachments:
-          line.attachments?.map(({ filename, contentType, size, inline }) => ({
-            filename,
-            contentType,
-            sizeBytes: size,
-            inline,
-          })) ?? null,
-      }));
+      return hits.map(({ line }) => line);
     });
   }
 
   async *read(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
     try {
-      yield* this.#reader.sources().streamMessage(this.#idOf(id));
+      yield* this.reader.sources().streamMessage(this.#idOf(id));
     } catch (error) {
       throw withSentence(error);
     }
@@ -163,11 +142,11 @@ export class ReadOnlyArchive implements Archive {
   }
 
   close(): void {
-    this.#reader.close();
+    this.reader.close();
   }
 
   #idOf(id: string): MessageId {
-    const { messages } = this.#reader.catalog;
+    const { messages } = this.reader.catalog;
     const prefix = checked(ID, 'id', id);
     const named = messages.byPrefix(prefix);
     if (named.match === 'unique') return named.id;
@@ -177,10 +156,6 @@ export class ReadOnlyArchive implements Archive {
     if (purged === undefined) throw usageError('usage-unknown-message', { id });
     const time = purged.time === null ? null : new Date(purged.time).toISOString();
     throw retentionError('message-purged', { id: purged.id, reason: purged.reason, time });
-  }
-
-  #docidOf(id: string): number | undefined {
-    return this.#reader.catalog.messages.docidOf(this.#idOf(id));
   }
 }
 
@@ -207,12 +182,6 @@ function checked<T>(shape: z.ZodType<T>, name: string, given: unknown): T {
 
 function invalid(argument: string, problem: string): MailkeepError {
   return usageError('argument-invalid', { argument, problem });
-}
-
-/** Returns an object without its undefined members. */
-function present<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> };
-function present(object: object): object {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }
 
 function worded<T>(act: () => T): T {

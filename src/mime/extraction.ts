@@ -1,4 +1,5 @@
 import type { ThreadEnded } from '../errors/threads.ts';
+import type { AttachmentLine } from '../mail/lines.ts';
 import type { MessageId } from '../mail/words.ts';
 
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
@@ -24,14 +25,7 @@ export function reasonOfEnd({
   return reason === 'timeout' || reason === 'memory' ? reason : 'malformed';
 }
 
-export interface ExtractedAttachment {
-  /** Position among the message's attachments, from 1, in the order of the source. */
-  readonly number: number;
-  readonly filename: string | null;
-  readonly contentType: string;
-  /** Decoded bytes. */
-  readonly size: number;
-  readonly inline: boolean;
+export interface ExtractedAttachment extends AttachmentLine {
   readonly contentId: string | null;
 }
 

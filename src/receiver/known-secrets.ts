@@ -24,7 +24,6 @@ const PLAIN_PATHS = ['/', '/webhook'];
 
 /** The webhooks whose deliveries are believed. Read again when one comes that none of them explains. */
 export class KnownSecrets {
-  readonly #read: () => Promise<readonly KnownWebhook[]>;
   readonly #morePaths: readonly string[];
   /** Secrets are compared by their keyed hashes: of one length, and of no use to whoever could time them. */
   readonly #key = randomBytes(32);
@@ -34,8 +33,10 @@ export class KnownSecrets {
   #next: Promise<void> | null = null;
 
   /** @param urls other addresses of the receiver, such as the configuration's `webhook.publicUrl` */
-  constructor(read: () => Promise<readonly KnownWebhook[]>, urls: readonly string[]) {
-    this.#read = read;
+  constructor(
+    private readonly read: () => Promise<readonly KnownWebhook[]>,
+    urls: readonly string[],
+  ) {
     this.#morePaths = urls.flatMap(pathOf);
   }
 
@@ -74,7 +75,7 @@ export class KnownSecrets {
   }
 
   async #load(): Promise<void> {
-    const webhooks = await this.#read();
+    const webhooks = await this.read();
     this.#entries = webhooks.map((webhook) => ({
       webhook,
       digest: this.#digest(webhook.secret.reveal()),

@@ -64,26 +64,23 @@ const TIMEOUT_MS = 10_000;
 
 /** One message after the other, in the order in which they were given. */
 class Messages {
-  readonly #socket: string;
-  readonly #path: string | undefined;
-  readonly #onError: (reason: string) => void;
   /** Of these kinds one is waiting already: a second would say the same. */
   readonly #waiting = new Set<string>();
   #last: Promise<void> = Promise.resolve();
 
-  constructor(socket: string, path: string | undefined, onError: (reason: string) => void) {
-    this.#socket = socket;
-    this.#path = path;
-    this.#onError = onError;
-  }
+  constructor(
+    private readonly socket: string,
+    private readonly path: string | undefined,
+    private readonly onError: (reason: string) => void,
+  ) {}
 
   send(args: readonly string[], kind?: string): void {
-    if (this.#socket === '' || (kind !== undefined && this.#waiting.has(kind))) return;
+    if (this.socket === '' || (kind !== undefined && this.#waiting.has(kind))) return;
     if (kind !== undefined) this.#waiting.add(kind);
     this.#last = this.#last.then(async () => {
       if (kind !== undefined) this.#waiting.delete(kind);
       const reason = await this.#spawn(args);
-      if (reason !== null) this.#onError(reason);
+      if (reason !== null) this.onError(reason);
     });
   }
 
@@ -94,7 +91,7 @@ class Messages {
   /** Why it failed, or null. */
   #spawn(args: readonly string[]): Promise<string | null> {
     // Nothing else of our environment is its business.
-    const env = { NOTIFY_SOCKET: this.#socket, PATH: this.#path ?? '/usr/bin:/bin' };
+    const env = { NOTIFY_SOCKET: this.socket, PATH: this.path ?? '/usr/bin:/bin' };
     const child = spawn('systemd-notify', [...args], {
       env,
       stdio: 'ignore',

@@ -1,6 +1,6 @@
 import type { CatalogFacts } from '../errors/catalog.ts';
 import { counted } from './amounts.ts';
-import { reasonText, type Sentences, say } from './sentence.ts';
+import { capital, reasonText, type Sentences, say } from './sentence.ts';
 
 const REBUILD = '"mailkeep rebuild" rebuilds it from the log, which is not affected.';
 /** A new state remembers no damage: only what reads every byte may clear what the old one knew. */
@@ -51,8 +51,4 @@ function nameOf(file: string): string {
 
 function isState(file: string): boolean {
   return file.endsWith('state.sqlite');
-}
-
-function capital(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

@@ -94,3 +94,8 @@ export function reasonText(errno: string): string {
   const known = words[errno] ?? sqliteText(errno);
   return known === undefined ? errno : `${known} (${errno})`;
 }
+
+/** Returns a text that begins with a capital letter. */
+export function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}

@@ -1,7 +1,7 @@
 import type { ConfigFacts } from '../errors/config.ts';
 import type { OperationFacts } from '../errors/operations.ts';
 import type { UsageFacts } from '../errors/usage.ts';
-import { didYouMean, reasonText, type Sentences, say, some } from './sentence.ts';
+import { capital, didYouMean, reasonText, type Sentences, say, some } from './sentence.ts';
 
 /** How a token source reads in a sentence. */
 function sourceText(source: string, name: string): string {
@@ -72,10 +72,6 @@ export const CONFIG_SENTENCES: Sentences<ConfigFacts> = {
 /** `token` of `accounts[0].token`. */
 function lastPart(path: string): string {
   return path.slice(path.lastIndexOf('.') + 1);
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export const OPERATION_SENTENCES: Sentences<OperationFacts> = {
@@ -179,7 +175,7 @@ function either(names: readonly string[]): string {
 export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-invalid': ({ command, problem }) =>
     say(
-      `${problem.charAt(0).toUpperCase()}${problem.slice(1)}`,
+      capital(problem),
       `"mailkeep${command === '' ? '' : ` ${command}`} --help" shows the usage.`,
     ),
   'argument-invalid': ({ argument, problem }) => say(`${argument}: ${problem}.`),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Fact } from '../../src/archive/format/facts.ts';
-import type { PlaceLine } from '../../src/catalog/list.ts';
+import type { PlaceLine } from '../../src/mail/lines.ts';
 import { type FlagSet, type FolderKey, flagSet, type Place } from '../../src/mail/words.ts';
 import { appeared, folder, History, HOST, listing, mailbox, place, sha256 } from './history.ts';
 

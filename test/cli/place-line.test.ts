@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import pc from 'picocolors';
 import { expect, test } from 'vitest';
-import type { PlaceLine } from '../../src/catalog/list.ts';
 import type { Output } from '../../src/cli/output.ts';
 import { placeText } from '../../src/cli/place-line.ts';
+import type { PlaceLine } from '../../src/mail/lines.ts';
 import { displayWidth } from '../../src/mail/terminal-safe.ts';
 
 const place: PlaceLine = {

@@ -1,13 +1,12 @@
-import type { MessageId } from '../../mail/words.ts';
+import type { HitPlace, SearchLine } from '../../mail/lines.ts';
 import type { SearchNode, TextNode } from '../../search/ast.ts';
 import { ftsString } from '../../search/fts-text.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
-import { type ListedAttachment, unpackList } from '../attachment-lists.ts';
+import { unpackList } from '../attachment-lists.ts';
 import { attachmentTexts } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
 import type { FolderName } from '../folder-names.ts';
-import type { PlaceLine } from '../list.ts';
-import { type MessageSummary, senderOf } from '../messages.ts';
+import { senderOf } from '../messages.ts';
 import { isoTime } from '../moments.ts';
 import { unpackText } from '../packed-text.ts';
 import type { PlaceQueries } from '../places.ts';
@@ -82,24 +81,6 @@ function soughtTexts(node: SearchNode): TextNode[] {
     default:
       return [];
   }
-}
-
-/** A place of a hit. */
-export type HitPlace = Pick<
-  PlaceLine,
-  'mailbox' | 'folder' | 'uid' | 'flags' | 'date' | 'firstSeen' | 'endedAt'
->;
-
-/** A line of `search`: the message with its first current place, else its last, and all its places. */
-export interface SearchLine extends HitPlace, Omit<MessageSummary, 'date'> {
-  readonly id: MessageId;
-  readonly places: readonly HitPlace[];
-  /** A piece of the text around what matched, else its beginning. On one line, and not made safe for terminals. */
-  readonly snippet: string;
-  /** All attachments, inline ones too; null for a message that is not indexed yet. */
-  readonly attachments: readonly ListedAttachment[] | null;
-  /** The attachments in whose text something sought stands, with a piece of it. */
-  readonly matchedAttachments: readonly Omit<MatchedAttachment, 'matches'>[];
 }
 
 export interface SearchHit {

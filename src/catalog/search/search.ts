@@ -22,11 +22,11 @@ export interface SearchRequest {
   readonly limit: number;
   readonly sort: 'newest' | 'oldest' | 'relevance';
   /** Searches what the archive had observed at this time, milliseconds since the epoch. */
-  readonly asOf?: number;
+  readonly asOf?: number | undefined;
   /** Hosts of the configured accounts by their names in lower case, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
   /** Continues after the hit with this docid; not with relevance, whose order has no such position. */
-  readonly after?: number;
+  readonly after?: number | undefined;
 }
 
 export interface SearchResult {

@@ -18,7 +18,7 @@ export function refuseNeverNamed(unknown: readonly UnknownName[]): void {
 
 /** A mailbox and a folder to read, and whether only what is at the service now counts. */
 interface Choice extends FolderFilter {
-  readonly deleted?: boolean;
+  readonly deleted?: boolean | undefined;
   readonly asOf?: unknown;
 }
 

@@ -59,13 +59,9 @@ export interface AccountOriginsOptions<A extends ReachableAccount> {
 export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   readonly #accounts = new Map<string, AccountOrigin<A>>();
   readonly #limiter: Limiter;
-  readonly #env: Readonly<Record<string, string | undefined>>;
-  readonly #spoolDir: string;
 
-  constructor(options: AccountOriginsOptions<A>) {
+  constructor(private readonly options: AccountOriginsOptions<A>) {
     const { accounts, rateLimit, env, spoolDir, clock, store, onRequest, onWait } = options;
-    this.#env = env;
-    this.#spoolDir = spoolDir;
     this.#limiter = new Limiter({
       policy: rateLimit,
       ...(clock === undefined ? {} : { clock }),
@@ -137,7 +133,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
-    return apiOrigin(account.mailbox, this.#spoolDir, lane, (id) => {
+    return apiOrigin(account.mailbox, this.options.spoolDir, lane, (id) => {
       account.order ??= id || null;
     });
   }
@@ -146,7 +142,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   tokenMark(name: string): string | null {
     const source = this.#accounts.get(name)?.settings.token;
     if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
-    const folder = this.#env.CREDENTIALS_DIRECTORY ?? '';
+    const folder = this.options.env.CREDENTIALS_DIRECTORY ?? '';
     const file = source.kind === 'file' ? source.name : path.join(folder, source.name);
     const stat = statSync(file, { throwIfNoEntry: false });
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
