@@ -63,15 +63,15 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
 }
 
 class IndexingRound {
-  private documents: IndexedDocument[] = [];
-  private chars = 0;
-  private indexed = 0;
-  private unparsed = 0;
-  private readonly damaged: MessageId[] = [];
-  private flying = 0;
-  private flyingBytes = 0;
-  private failure: { readonly error: unknown } | null = null;
-  private wake: (() => void) | null = null;
+  #documents: IndexedDocument[] = [];
+  #chars = 0;
+  #indexed = 0;
+  #unparsed = 0;
+  readonly #damaged: MessageId[] = [];
+  #flying = 0;
+  #flyingBytes = 0;
+  #failure: { readonly error: unknown } | null = null;
+  #wake: (() => void) | null = null;
 
   constructor(
     private readonly options: IndexPendingOptions,
@@ -80,36 +80,36 @@ class IndexingRound {
 
   async run(): Promise<void> {
     const { signal, extractor } = this.options;
-    const stop = () => this.wake?.();
+    const stop = () => this.#wake?.();
     signal.addEventListener('abort', stop);
     try {
-      for (const message of this.walk()) {
+      for (const message of this.#walk()) {
         const full = () =>
-          this.flying > 0 &&
-          (this.flying >= extractor.width || this.flyingBytes + message.size > MAX_SOURCE_BYTES);
-        while (full() && !this.stopped()) await this.landing();
-        if (this.stopped()) break;
-        this.start(message);
+          this.#flying > 0 &&
+          (this.#flying >= extractor.width || this.#flyingBytes + message.size > MAX_SOURCE_BYTES);
+        while (full() && !this.#stopped()) await this.#landing();
+        if (this.#stopped()) break;
+        this.#start(message);
       }
-      while (this.flying > 0 && !this.stopped()) await this.landing();
+      while (this.#flying > 0 && !this.#stopped()) await this.#landing();
     } finally {
       signal.removeEventListener('abort', stop);
     }
-    if (this.failure !== null) throw this.failure.error;
-    this.flush();
+    if (this.#failure !== null) throw this.#failure.error;
+    this.#flush();
   }
 
   result(): IndexingResult {
     return {
-      indexed: this.indexed,
-      unparsed: this.unparsed,
+      indexed: this.#indexed,
+      unparsed: this.#unparsed,
       remaining: this.options.store.pendingCount(),
-      damaged: this.damaged,
+      damaged: this.#damaged,
     };
   }
 
   /** PendingMessage messages, newest first, each once. */
-  private *walk(): Iterable<PendingMessage> {
+  *#walk(): Iterable<PendingMessage> {
     let left = this.options.limit ?? Number.POSITIVE_INFINITY;
     let before = Number.MAX_SAFE_INTEGER;
     while (left > 0) {
@@ -124,38 +124,38 @@ class IndexingRound {
     }
   }
 
-  private stopped(): boolean {
-    return this.failure !== null || this.options.signal.aborted;
+  #stopped(): boolean {
+    return this.#failure !== null || this.options.signal.aborted;
   }
 
   /** Resolves when a message has landed or the round is to stop. */
-  private landing(): Promise<void> {
+  #landing(): Promise<void> {
     return new Promise((resolve) => {
-      this.wake = () => {
-        this.wake = null;
+      this.#wake = () => {
+        this.#wake = null;
         resolve();
       };
     });
   }
 
-  private start(message: PendingMessage): void {
+  #start(message: PendingMessage): void {
     const bytes = Math.min(message.size, DEFAULT_LIMITS.sourceBytes);
-    this.flying++;
-    this.flyingBytes += bytes;
-    this.extracted(message)
-      .then((extraction) => this.land(message, extraction))
+    this.#flying++;
+    this.#flyingBytes += bytes;
+    this.#extracted(message)
+      .then((extraction) => this.#land(message, extraction))
       .catch((error: unknown) => {
-        this.failure ??= { error };
+        this.#failure ??= { error };
       })
       .finally(() => {
-        this.flying--;
-        this.flyingBytes -= bytes;
-        this.wake?.();
+        this.#flying--;
+        this.#flyingBytes -= bytes;
+        this.#wake?.();
       });
   }
 
   /** Null for a message that is none any more. */
-  private async extracted({ id }: PendingMessage): Promise<Extraction | null> {
+  async #extracted({ id }: PendingMessage): Promise<Extraction | null> {
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
       read = this.options.sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
@@ -167,33 +167,33 @@ class IndexingRound {
         (error instanceof MailkeepError && error.family === 'damage');
       if (!damage) throw error;
       // Listed, found by its listing and reported; one bad sector must not keep the rest from being found.
-      this.damaged.push(id);
+      this.#damaged.push(id);
       return emptyExtraction('damaged');
     }
     return this.options.extractor.extract({ id, source: read.bytes, cut: read.cut });
   }
 
-  private land({ docid }: PendingMessage, extraction: Extraction | null): void {
+  #land({ docid }: PendingMessage, extraction: Extraction | null): void {
     // After an abort the round may be over, and its store closed.
-    if (extraction === null || this.stopped()) return;
-    this.documents.push({ docid, extraction });
-    this.chars += extraction.body.length;
-    if (this.documents.length >= MAX_DOCUMENTS || this.chars >= MAX_CHARS) this.flush();
+    if (extraction === null || this.#stopped()) return;
+    this.#documents.push({ docid, extraction });
+    this.#chars += extraction.body.length;
+    if (this.#documents.length >= MAX_DOCUMENTS || this.#chars >= MAX_CHARS) this.#flush();
   }
 
-  private flush(): void {
-    if (this.documents.length === 0) return;
+  #flush(): void {
+    if (this.#documents.length === 0) return;
     // Ascending, because FTS5 writes out its buffer whenever a rowid is lower than the one before.
-    const documents = this.documents.sort((a, b) => a.docid - b.docid);
-    this.documents = [];
-    this.chars = 0;
+    const documents = this.#documents.sort((a, b) => a.docid - b.docid);
+    this.#documents = [];
+    this.#chars = 0;
     this.options.store.index(documents);
-    this.indexed += documents.length;
-    for (const { extraction } of documents) if (extraction.status === 'unparsed') this.unparsed++;
+    this.#indexed += documents.length;
+    for (const { extraction } of documents) if (extraction.status === 'unparsed') this.#unparsed++;
     this.options.progress?.({
-      indexed: this.indexed,
-      unparsed: this.unparsed,
-      remaining: Math.max(0, this.due - this.indexed),
+      indexed: this.#indexed,
+      unparsed: this.#unparsed,
+      remaining: Math.max(0, this.due - this.#indexed),
     });
   }
 }

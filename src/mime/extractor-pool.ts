@@ -42,146 +42,146 @@ export function openExtractorPool(options: ExtractorPoolOptions = {}): Extractor
 
 class ExtractorPool implements Extractor {
   readonly width: number;
-  private readonly limits: MimeLimits;
-  private readonly workers: number;
-  private readonly workerFile: URL;
-  private readonly threads = new Set<ExtractorThread>();
-  private readonly queue: PendingJob[] = [];
-  private readonly idle: (() => void)[] = [];
-  private watch: NodeJS.Timeout | null = null;
-  private nextSeq = 1;
-  private unsettled = 0;
-  private failedStarts = 0;
-  private pumping = false;
-  private closed = false;
-  private closing: Promise<void> | null = null;
+  readonly #limits: MimeLimits;
+  readonly #workers: number;
+  readonly #workerFile: URL;
+  readonly #threads = new Set<ExtractorThread>();
+  readonly #queue: PendingJob[] = [];
+  readonly #idle: (() => void)[] = [];
+  #watch: NodeJS.Timeout | null = null;
+  #nextSeq = 1;
+  #unsettled = 0;
+  #failedStarts = 0;
+  #pumping = false;
+  #closed = false;
+  #closing: Promise<void> | null = null;
 
   constructor(options: ExtractorPoolOptions) {
-    this.limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
-    this.workerFile = options.workerFile ?? builtWorker('mime-worker');
-    this.width = this.workers * 2 * GROUP_JOBS;
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
+    this.#workerFile = options.workerFile ?? builtWorker('mime-worker');
+    this.width = this.#workers * 2 * GROUP_JOBS;
   }
 
   extract(job: ExtractionJob): Promise<Extraction> {
-    if (this.closed) return Promise.reject(extractorClosed());
+    if (this.#closed) return Promise.reject(extractorClosed());
     return new Promise<Extraction>((resolve, reject) => {
-      const long = job.source.byteLength > this.limits.sourceBytes;
-      this.queue.push({
-        seq: this.nextSeq,
-        source: long ? job.source.subarray(0, this.limits.sourceBytes) : job.source,
+      const long = job.source.byteLength > this.#limits.sourceBytes;
+      this.#queue.push({
+        seq: this.#nextSeq,
+        source: long ? job.source.subarray(0, this.#limits.sourceBytes) : job.source,
         cut: job.cut || long,
         unparsed: null,
         alone: false,
         resolve,
         reject,
       });
-      this.nextSeq = this.nextSeq === MAX_SEQ ? 1 : this.nextSeq + 1;
-      this.unsettled++;
-      this.pumpSoon();
+      this.#nextSeq = this.#nextSeq === MAX_SEQ ? 1 : this.#nextSeq + 1;
+      this.#unsettled++;
+      this.#pumpSoon();
     });
   }
 
   async rest(): Promise<void> {
-    const idle = [...this.threads].filter(({ outstandingJobs }) => outstandingJobs === 0);
+    const idle = [...this.#threads].filter(({ outstandingJobs }) => outstandingJobs === 0);
     await Promise.all(idle.map((thread) => thread.retire()));
   }
 
   close(): Promise<void> {
-    this.closed = true;
-    this.closing ??= this.drain();
-    return this.closing;
+    this.#closed = true;
+    this.#closing ??= this.#drain();
+    return this.#closing;
   }
 
-  private async drain(): Promise<void> {
-    if (this.unsettled > 0) await new Promise<void>((resolve) => this.idle.push(resolve));
-    if (this.watch !== null) clearInterval(this.watch);
-    await Promise.all([...this.threads].map((thread) => thread.end()));
+  async #drain(): Promise<void> {
+    if (this.#unsettled > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#watch !== null) clearInterval(this.#watch);
+    await Promise.all([...this.#threads].map((thread) => thread.end()));
   }
 
   /** Once a turn of the event loop, so that calls made together travel together. */
-  private pumpSoon(): void {
-    if (this.pumping) return;
-    this.pumping = true;
+  #pumpSoon(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
     queueMicrotask(() => {
-      this.pumping = false;
-      this.pump();
+      this.#pumping = false;
+      this.#pump();
     });
   }
 
-  private pump(): void {
-    while (this.queue.length > 0) {
-      const thread = this.threadWithRoom();
+  #pump(): void {
+    while (this.#queue.length > 0) {
+      const thread = this.#threadWithRoom();
       if (thread === null) break;
-      const share = Math.ceil(this.queue.length / this.workers);
-      const taken = thread.take(this.queue, share);
-      this.queue.splice(0, taken);
+      const share = Math.ceil(this.#queue.length / this.#workers);
+      const taken = thread.take(this.#queue, share);
+      this.#queue.splice(0, taken);
     }
-    this.watchThreads();
+    this.#watchThreads();
   }
 
   /** The least busy thread that takes more; a new one while all are busy and there may be more. */
-  private threadWithRoom(): ExtractorThread | null {
+  #threadWithRoom(): ExtractorThread | null {
     let best: ExtractorThread | null = null;
-    for (const thread of this.threads) {
+    for (const thread of this.#threads) {
       if (best === null || thread.outstandingJobs < best.outstandingJobs) best = thread;
     }
-    if ((best === null || best.outstandingJobs > 0) && this.threads.size < this.workers) {
-      return this.startThread();
+    if ((best === null || best.outstandingJobs > 0) && this.#threads.size < this.#workers) {
+      return this.#startThread();
     }
-    const next = this.queue[0];
+    const next = this.#queue[0];
     return best !== null && next !== undefined && best.hasRoomFor(next) ? best : null;
   }
 
-  private startThread(): ExtractorThread {
-    const thread = new ExtractorThread(this.workerFile, this.limits, {
+  #startThread(): ExtractorThread {
+    const thread = new ExtractorThread(this.#workerFile, this.#limits, {
       done: (job, extraction) => {
-        this.failedStarts = 0;
-        this.settle(() => job.resolve(extraction));
+        this.#failedStarts = 0;
+        this.#settle(() => job.resolve(extraction));
       },
-      ready: () => this.pumpSoon(),
-      ended: (end) => this.threadEnded(thread, end),
+      ready: () => this.#pumpSoon(),
+      ended: (end) => this.#threadEnded(thread, end),
     });
-    this.threads.add(thread);
+    this.#threads.add(thread);
     return thread;
   }
 
-  private threadEnded(thread: ExtractorThread, { left, culprit, end }: ThreadEnd): void {
-    this.threads.delete(thread);
+  #threadEnded(thread: ExtractorThread, { left, culprit, end }: ThreadEnd): void {
+    this.#threads.delete(thread);
     const again = [...left];
     if (culprit !== null) {
       const { job, reason } = culprit;
       // Headers are asked for once; a message whose headers end a worker too has nothing more to give.
       if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
-      else this.settle(() => job.resolve(emptyExtraction(job.unparsed ?? reason)));
+      else this.#settle(() => job.resolve(emptyExtraction(job.unparsed ?? reason)));
     }
-    this.queue.unshift(...again);
-    if (!end.facts.started) this.failedStarts++;
-    if (this.failedStarts >= MAX_FAILED_STARTS) this.giveUp(end.cause);
-    else this.pumpSoon();
+    this.#queue.unshift(...again);
+    if (!end.facts.started) this.#failedStarts++;
+    if (this.#failedStarts >= MAX_FAILED_STARTS) this.#giveUp(end.cause);
+    else this.#pumpSoon();
   }
 
-  private giveUp(cause: unknown): void {
-    const error = mimeWorkerFailed(fileURLToPath(this.workerFile), cause);
-    for (const job of this.queue.splice(0)) this.settle(() => job.reject(error));
-    this.failedStarts = 0;
+  #giveUp(cause: unknown): void {
+    const error = mimeWorkerFailed(fileURLToPath(this.#workerFile), cause);
+    for (const job of this.#queue.splice(0)) this.#settle(() => job.reject(error));
+    this.#failedStarts = 0;
   }
 
-  private settle(settle: () => void): void {
-    this.unsettled--;
+  #settle(settle: () => void): void {
+    this.#unsettled--;
     settle();
-    if (this.unsettled === 0) for (const resolve of this.idle.splice(0)) resolve();
+    if (this.#unsettled === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   /** Looks at the threads a few times within the time a message may take, while any has work. */
-  private watchThreads(): void {
-    if (this.watch !== null || this.unsettled === 0) return;
-    const interval = Math.min(500, Math.max(10, this.limits.messageMs / 8));
-    this.watch = setInterval(() => {
-      for (const thread of this.threads) thread.check(performance.now());
-      if (this.unsettled > 0 || this.watch === null) return;
-      clearInterval(this.watch);
-      this.watch = null;
+  #watchThreads(): void {
+    if (this.#watch !== null || this.#unsettled === 0) return;
+    const interval = Math.min(500, Math.max(10, this.#limits.messageMs / 8));
+    this.#watch = setInterval(() => {
+      for (const thread of this.#threads) thread.check(performance.now());
+      if (this.#unsettled > 0 || this.#watch === null) return;
+      clearInterval(this.#watch);
+      this.#watch = null;
     }, interval);
   }
 }

@@ -42,14 +42,14 @@ const GROUPS_AHEAD = 2;
 
 /** One worker thread, the groups it was given, and the watch over the message it is on. */
 export class ExtractorThread {
-  private readonly thread: WorkerThread<JobGroup, GroupResults>;
-  private readonly current: Int32Array;
-  private readonly outstanding = new Map<number, PendingJob>();
-  private groups = 0;
-  private bytes = 0;
-  private watched = { seq: 0, since: 0 };
-  private worn = false;
-  private ending = false;
+  readonly #thread: WorkerThread<JobGroup, GroupResults>;
+  readonly #current: Int32Array;
+  readonly #outstanding = new Map<number, PendingJob>();
+  #groups = 0;
+  #bytes = 0;
+  #watched = { seq: 0, since: 0 };
+  #worn = false;
+  #ending = false;
 
   constructor(
     workerFile: URL,
@@ -57,27 +57,27 @@ export class ExtractorThread {
     private readonly events: ThreadEvents,
   ) {
     const current = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-    this.current = new Int32Array(current);
+    this.#current = new Int32Array(current);
     const data: ExtractWorkerData = { mode: 'extract', limits, current };
-    this.thread = new WorkerThread(
+    this.#thread = new WorkerThread(
       { name: 'mailkeep-mime', file: workerFile, data, heap: limits },
       {
-        message: (message) => this.receive(message),
-        ended: (end) => this.ended(end),
+        message: (message) => this.#receive(message),
+        ended: (end) => this.#ended(end),
       },
     );
-    this.thread.unref();
+    this.#thread.unref();
   }
 
   get outstandingJobs(): number {
-    return this.outstanding.size;
+    return this.#outstanding.size;
   }
 
   hasRoomFor(job: PendingJob): boolean {
-    if (this.thread.ending || this.worn) return false;
-    if (this.groups === 0) return true;
+    if (this.#thread.ending || this.#worn) return false;
+    if (this.#groups === 0) return true;
     // Large messages wait for an idle thread, so that at most one a thread is held in memory twice.
-    return this.groups < GROUPS_AHEAD && this.bytes + job.source.byteLength <= 2 * GROUP_BYTES;
+    return this.#groups < GROUPS_AHEAD && this.#bytes + job.source.byteLength <= 2 * GROUP_BYTES;
   }
 
   /** Sends the first jobs of the queue, `share` of them at most; returns how many. */
@@ -91,32 +91,32 @@ export class ExtractorThread {
       bytes += job.source.byteLength;
       if (job.alone) break;
     }
-    this.send(jobs, bytes);
+    this.#send(jobs, bytes);
     return jobs.length;
   }
 
   /** Ends the thread when it has been on one message for longer than a message may take. */
   check(now: number): void {
-    const seq = Atomics.load(this.current, 0);
-    if (seq <= 0 || seq !== this.watched.seq) {
-      this.watched = { seq, since: now };
-    } else if (now - this.watched.since >= this.limits.messageMs) {
-      this.thread.stop('timeout');
+    const seq = Atomics.load(this.#current, 0);
+    if (seq <= 0 || seq !== this.#watched.seq) {
+      this.#watched = { seq, since: now };
+    } else if (now - this.#watched.since >= this.limits.messageMs) {
+      this.#thread.stop('timeout');
     }
   }
 
   /** Ends an idle thread, because only that gives its memory back; the pool may start another when it is gone. */
   async retire(): Promise<void> {
-    this.worn = true;
-    await this.thread.end();
+    this.#worn = true;
+    await this.#thread.end();
   }
 
   async end(): Promise<void> {
-    this.ending = true;
-    await this.thread.end();
+    this.#ending = true;
+    await this.#thread.end();
   }
 
-  private send(jobs: readonly PendingJob[], bytes: number): void {
+  #send(jobs: readonly PendingJob[], bytes: number): void {
     // The sources stay here until their results came: a thread that ends takes its copy with it.
     const shared = bytes > GROUP_BYTES;
     const buffer = shared ? new SharedArrayBuffer(bytes) : new ArrayBuffer(bytes);
@@ -127,40 +127,40 @@ export class ExtractorThread {
       const length = job.source.byteLength;
       view.set(job.source, offset);
       grouped.push({ seq: job.seq, offset, length, cut: job.cut, unparsed: job.unparsed });
-      this.outstanding.set(job.seq, shared ? { ...job, source: view } : job);
+      this.#outstanding.set(job.seq, shared ? { ...job, source: view } : job);
       offset += length;
     }
-    this.groups++;
-    this.bytes += bytes;
-    this.thread.ref();
+    this.#groups++;
+    this.#bytes += bytes;
+    this.#thread.ref();
     const group: JobGroup = { buffer, jobs: grouped };
-    this.thread.post(group, buffer instanceof ArrayBuffer ? [buffer] : []);
+    this.#thread.post(group, buffer instanceof ArrayBuffer ? [buffer] : []);
   }
 
-  private receive({ results, worn }: GroupResults): void {
-    this.groups--;
-    this.worn ||= worn;
+  #receive({ results, worn }: GroupResults): void {
+    this.#groups--;
+    this.#worn ||= worn;
     for (const { seq, extraction } of results) {
-      const job = this.outstanding.get(seq);
+      const job = this.#outstanding.get(seq);
       if (job === undefined) continue;
-      this.outstanding.delete(seq);
-      this.bytes -= job.source.byteLength;
+      this.#outstanding.delete(seq);
+      this.#bytes -= job.source.byteLength;
       this.events.done(job, extraction);
     }
     // An idle thread does not keep the process alive.
-    if (this.groups === 0) this.thread.unref();
-    if (this.groups === 0 && this.worn) void this.retire();
+    if (this.#groups === 0) this.#thread.unref();
+    if (this.#groups === 0 && this.#worn) void this.retire();
     else this.events.ready();
   }
 
-  private ended(end: ThreadEnded): void {
-    if (this.ending && this.outstanding.size === 0) return;
-    const seq = Atomics.load(this.current, 0);
+  #ended(end: ThreadEnded): void {
+    if (this.#ending && this.#outstanding.size === 0) return;
+    const seq = Atomics.load(this.#current, 0);
     const { started } = end.facts;
-    const jobs = [...this.outstanding.values()];
+    const jobs = [...this.#outstanding.values()];
     // Between two messages, as when the results do not fit into memory, only a message alone is told for certain.
-    const culprit = this.outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
-    this.outstanding.clear();
+    const culprit = this.#outstanding.get(seq) ?? (jobs.length === 1 ? jobs[0] : undefined);
+    this.#outstanding.clear();
     const known = culprit !== undefined && started;
     this.events.ended({
       culprit: known ? { job: culprit, reason: reasonOfEnd(end) } : null,

@@ -96,11 +96,11 @@ async function feed<T>(
 class PartTree<T> extends MailParser {
   breach: Breach | null = null;
   count = 0;
-  private readonly leaves = new Map<TreePart, Leaf<T>>();
-  private readonly depths = new WeakMap<SplitPart, number>();
+  readonly #leaves = new Map<TreePart, Leaf<T>>();
+  readonly #depths = new WeakMap<SplitPart, number>();
   /** What stands before the first part of a multipart: its only text when no part ever comes. */
-  private readonly preambles = new Map<SplitPart, Preamble>();
-  private readonly decoding = new Set<NonNullable<TreePart['decoder']>>();
+  readonly #preambles = new Map<SplitPart, Preamble>();
+  readonly #decoding = new Set<NonNullable<TreePart['decoder']>>();
 
   constructor(
     private readonly takeLeaf: TakeLeaf<T>,
@@ -129,7 +129,7 @@ class PartTree<T> extends MailParser {
     guardHeader(splitter.node);
     // Not `once`: after its first error mailparser may emit more, and one without a listener ends the process.
     this.on('error', (error: unknown) => {
-      this.breach ??= this.breachOf(error);
+      this.breach ??= this.#breachOf(error);
       this.destroy();
     });
   }
@@ -140,27 +140,27 @@ class PartTree<T> extends MailParser {
       split.getDecoder = () => new QuotedPrintableDecoder();
     const made = super.createNode(split);
     this.count++;
-    const depth = split.parentNode === false ? 1 : (this.depths.get(split.parentNode) ?? 0) + 1;
-    this.depths.set(split, depth);
-    if (split.multipart !== false) this.preambles.set(split, { chunks: [], bytes: 0 });
-    if (split.parentNode !== false) this.preambles.delete(split.parentNode);
-    if (depth > this.treeLimits.depth) this.stop('depth');
-    if (this.count > this.treeLimits.parts) this.stop('parts');
+    const depth = split.parentNode === false ? 1 : (this.#depths.get(split.parentNode) ?? 0) + 1;
+    this.#depths.set(split, depth);
+    if (split.multipart !== false) this.#preambles.set(split, { chunks: [], bytes: 0 });
+    if (split.parentNode !== false) this.#preambles.delete(split.parentNode);
+    if (depth > this.treeLimits.depth) this.#stop('depth');
+    if (this.count > this.treeLimits.parts) this.#stop('parts');
     const { decoder } = made;
     if (decoder !== undefined && this.breach === null) {
       const info = leafInfo(made);
       const { content, sink } = this.takeLeaf(info);
-      this.leaves.set(made, { kind: 'leaf', info, content });
-      this.decoding.add(decoder);
+      this.#leaves.set(made, { kind: 'leaf', info, content });
+      this.#decoding.add(decoder);
       decoder.on('data', (chunk: Buffer) => {
         const taken = sink(chunk);
         if (taken === undefined) return;
         decoder.pause();
-        void taken.catch(() => this.stop('malformed')).finally(() => decoder.resume());
+        void taken.catch(() => this.#stop('malformed')).finally(() => decoder.resume());
       });
-      decoder.once('end', () => this.decoding.delete(decoder));
+      decoder.once('end', () => this.#decoding.delete(decoder));
       // A decoder that gives up has handed over what it could.
-      decoder.on('error', () => this.decoding.delete(decoder));
+      decoder.on('error', () => this.#decoding.delete(decoder));
     }
     // Neither text nor attachment to mailparser: so it passes the bytes to the decoder and keeps none.
     made.isAttachment = false;
@@ -170,7 +170,7 @@ class PartTree<T> extends MailParser {
 
   override processChunk(chunk: SplitChunk, done: (error?: Error) => void): void {
     if (chunk.type === 'data' && chunk.value !== undefined) {
-      const preamble = this.preambles.get(chunk.node);
+      const preamble = this.#preambles.get(chunk.node);
       if (preamble !== undefined && preamble.bytes <= this.treeLimits.textPartBytes) {
         preamble.chunks.push(chunk.value);
         preamble.bytes += chunk.value.length;
@@ -193,7 +193,7 @@ class PartTree<T> extends MailParser {
   /** Ends what is still decoding: after a breach nobody else does. */
   async settle(): Promise<void> {
     await Promise.all(
-      [...this.decoding].map(async (decoder) => {
+      [...this.#decoding].map(async (decoder) => {
         const ended = once(decoder, 'end').catch(() => undefined);
         if (!decoder.writableEnded) decoder.end();
         if (!decoder.readableEnded && !decoder.destroyed) await ended;
@@ -204,7 +204,7 @@ class PartTree<T> extends MailParser {
 
   part(made: TreePart | false): Part<T> | null {
     if (made === false) return null;
-    const leaf = this.leaves.get(made);
+    const leaf = this.#leaves.get(made);
     if (leaf !== undefined) return leaf;
     // A leaf behind a breach, which nobody took.
     if (made.node.multipart === false) return null;
@@ -214,26 +214,26 @@ class PartTree<T> extends MailParser {
       const part = this.part(child);
       if (part !== null) children.push(part);
     }
-    const preamble = children.length === 0 ? this.preambles.get(made.node) : undefined;
-    if (preamble !== undefined) children.push(this.preambleLeaf(preamble));
+    const preamble = children.length === 0 ? this.#preambles.get(made.node) : undefined;
+    if (preamble !== undefined) children.push(this.#preambleLeaf(preamble));
     return { kind: 'multipart', subtype: type.replace(/^[^/]*\//, '').toLowerCase(), children };
   }
 
   /** A multipart whose boundary never comes, or that has none, is text: better too much than nothing. */
-  private preambleLeaf({ chunks }: Preamble): Leaf<T> {
+  #preambleLeaf({ chunks }: Preamble): Leaf<T> {
     const info: LeafInfo = { ...PLAIN_TEXT };
     const { content, sink } = this.takeLeaf(info);
     for (const chunk of chunks) void sink(chunk);
     return { kind: 'leaf', info, content };
   }
 
-  private stop(breach: Breach): void {
+  #stop(breach: Breach): void {
     if (this.breach !== null) return;
     this.breach = breach;
     this.splitter.emit('error', new Error(breach));
   }
 
-  private breachOf(error: unknown): Breach {
+  #breachOf(error: unknown): Breach {
     if (error instanceof Error && 'code' in error && error.code === 'EMAXLEN') {
       return 'header';
     }

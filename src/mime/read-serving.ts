@@ -119,26 +119,26 @@ async function sendAttachments(wire: ReaderWire, limits: MimeLimits): Promise<vo
 
 /** Keeps the beginning of a source that passes by, for its header block. */
 class Head {
-  private readonly kept: Buffer[] = [];
-  private bytes = 0;
+  readonly #kept: Buffer[] = [];
+  #bytes = 0;
 
   constructor(private readonly max: number) {}
 
   get full(): boolean {
-    return this.bytes > this.max;
+    return this.#bytes > this.max;
   }
 
   async *passing(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
     for await (const piece of source) {
       if (!this.full) {
-        this.kept.push(Buffer.from(piece));
-        this.bytes += piece.byteLength;
+        this.#kept.push(Buffer.from(piece));
+        this.#bytes += piece.byteLength;
       }
       yield piece;
     }
   }
 
   block(): HeaderBlock {
-    return readHeaderBlock(Buffer.concat(this.kept), this.max);
+    return readHeaderBlock(Buffer.concat(this.#kept), this.max);
   }
 }
