@@ -34,6 +34,8 @@ export interface NotifyingOptions {
 
 /** The daemon's notifications, by the configuration of the moment. */
 export class Notifying {
+  readonly #options: NotifyingOptions;
+  #settings: Settings['notify'];
   /** By account: why its last run failed, which is all that is known while it waits. */
   readonly #why = new Map<string, Failure>();
   /** By mailbox: when the quota that was observed last was said. */
@@ -42,10 +44,9 @@ export class Notifying {
   #notifier: Notifier;
   #closed = false;
 
-  constructor(
-    private settings: Settings['notify'],
-    private readonly options: NotifyingOptions,
-  ) {
+  constructor(settings: Settings['notify'], options: NotifyingOptions) {
+    this.#settings = settings;
+    this.#options = options;
     this.#notifier = this.#open(settings);
     this.#timer = setInterval(() => {
       this.#observeDamage();
@@ -73,7 +74,7 @@ export class Notifying {
 
   /** Only what the service has said since the last look: it is asked once a day or so. */
   #observeQuotas(): void {
-    const { quotas, warnPercent } = this.options;
+    const { quotas, warnPercent } = this.#options;
     const fresh = quotas().filter(
       (known) => this.#quotaAt.get(mailboxKey(known)) !== known.quota.at,
     );
@@ -86,7 +87,7 @@ export class Notifying {
    * are made by other processes as well: the archive's state has what they found.
    */
   #observeDamage(): Failure | null {
-    const damage = recalledVerification(this.options.memory)?.damage ?? null;
+    const damage = recalledVerification(this.#options.memory)?.damage ?? null;
     if (damage === null) {
       this.#notifier.settle(VERIFICATION, DAMAGED);
       return null;
@@ -120,9 +121,9 @@ export class Notifying {
     // The threshold may be another, and so may the channels.
     this.#quotaAt.clear();
     const shown = ({ command, url }: Settings['notify']) => [command, url?.reveal()];
-    if (isDeepStrictEqual(shown(settings), shown(this.settings))) return;
+    if (isDeepStrictEqual(shown(settings), shown(this.#settings))) return;
     await this.#notifier.close();
-    this.settings = settings;
+    this.#settings = settings;
     this.#notifier = this.#open(settings);
   }
 
@@ -133,7 +134,7 @@ export class Notifying {
   }
 
   #open(settings: Settings['notify']): Notifier {
-    const { memory, env, now, log, metrics } = this.options;
+    const { memory, env, now, log, metrics } = this.#options;
     return new Notifier({
       ...settings,
       memory,

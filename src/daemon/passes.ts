@@ -51,6 +51,7 @@ export interface PassesOptions {
 
 /** Makes the daemon's passes: one archive and one index, side by side, over all accounts. */
 export class Passes implements PassRunner {
+  readonly #options: PassesOptions;
   readonly #mirror: Mirror;
   readonly #extractor: Extractor;
   readonly #indexer: Indexer;
@@ -61,7 +62,8 @@ export class Passes implements PassRunner {
   #settings: Settings;
   #origins: AccountOrigins;
 
-  constructor(private readonly options: PassesOptions) {
+  constructor(options: PassesOptions) {
+    this.#options = options;
     const { writer, clock } = options;
     this.#mirror = catalogMirror(writer.catalog);
     this.#extractor = openExtractorPool();
@@ -115,15 +117,15 @@ export class Passes implements PassRunner {
     const { settings } = account;
     const before = account.listing;
     if (fresh) account.listing = undefined;
-    const startedAt = this.options.clock.now();
+    const startedAt = this.#options.clock.now();
     const wanted = { mailboxes: settings.mailboxes, folders: settings.folders };
     try {
       const meter = new Meter();
       const none = await this.#meters.during(name, '', meter, NOBODY, async () => {
-        const origin = this.#origins.recent(account, () => undefined, this.options.clock.now);
+        const origin = this.#origins.recent(account, () => undefined, this.#options.clock.now);
         const listed = await origin.mailboxes(signal);
         if (account.listing !== before) {
-          const noting = { memory: this.options.writer.state, mirror: this.#mirror, origin };
+          const noting = { memory: this.#options.writer.state, mirror: this.#mirror, origin };
           const whole = { mailboxes: true, folders: true };
           noteUnwatchedMailboxes(noting, listed, { ...wanted, whole });
         }
@@ -163,7 +165,7 @@ export class Passes implements PassRunner {
       return emptyResult(0);
     }
     const { folders } = account.settings;
-    const startedAt = this.options.clock.now();
+    const startedAt = this.#options.clock.now();
     const wanted = {
       mailboxes: { include: [mailbox.address], exclude: [] },
       folders: aim.folders.length === 0 ? folders : { ...folders, only: aim.folders },
@@ -190,7 +192,7 @@ export class Passes implements PassRunner {
   /** A failure that ended a pass for its account as a whole, as a result. Throws any other. */
   #failed(account: string, error: unknown, startedAt: number): SyncResult {
     if (!concernsOneAccount(error)) throw error;
-    const result = emptyResult(this.options.clock.now() - startedAt);
+    const result = emptyResult(this.#options.clock.now() - startedAt);
     return { ...result, failures: [failureOfAccount(account, error)] };
   }
 
@@ -209,10 +211,10 @@ export class Passes implements PassRunner {
       accounts: accounts.map((account) => ({
         name: account.settings.name,
         wanted: wanted(account.settings),
-        origin: this.#origins.recent(account, () => undefined, this.options.clock.now),
+        origin: this.#origins.recent(account, () => undefined, this.#options.clock.now),
       })),
       mirror: this.#mirror,
-      memory: this.options.writer.state,
+      memory: this.#options.writer.state,
       requestsPerMinute: this.#settings.rateLimit.requestsPerMinute,
       full,
       signal,
@@ -230,7 +232,7 @@ export class Passes implements PassRunner {
   }
 
   async tidy(signal: AbortSignal): Promise<boolean> {
-    const { writer, clock, onSealed } = this.options;
+    const { writer, clock, onSealed } = this.#options;
     const now = (): number => clock.now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
     // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
@@ -262,7 +264,7 @@ export class Passes implements PassRunner {
       readonly sweptSince: number | null;
     },
   ): Promise<SyncResult> {
-    const { writer, clock } = this.options;
+    const { writer, clock } = this.#options;
     const { meter, aim, sweptSince, lane, progress, signal } = pass;
     let onCommitted: (() => void) | undefined;
     try {
@@ -300,7 +302,7 @@ export class Passes implements PassRunner {
   }
 
   #open(settings: Settings): AccountOrigins {
-    const { writer, env, clock, onRequest, onWait } = this.options;
+    const { writer, env, clock, onRequest, onWait } = this.#options;
     return new AccountOrigins({
       accounts: settings.accounts,
       rateLimit: settings.rateLimit,

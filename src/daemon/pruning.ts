@@ -21,11 +21,14 @@ export interface ScheduledPruningOptions {
 
 /** Lets go by the clock of what `mailkeep prune --apply` would let go of, with the archive as the daemon has it. */
 export class ScheduledPruning {
-  constructor(private readonly options: ScheduledPruningOptions) {}
+  readonly #options: ScheduledPruningOptions;
+  constructor(options: ScheduledPruningOptions) {
+    this.#options = options;
+  }
 
   /** One pruning, while nobody else writes. What keeps it from being made is logged and reported, and not thrown. */
   run = async (signal: AbortSignal): Promise<void> => {
-    const { context, log, onRun } = this.options;
+    const { context, log, onRun } = this.#options;
     const startedAt = context.now();
     let failure: MailkeepError | null = null;
     try {
@@ -42,7 +45,7 @@ export class ScheduledPruning {
   };
 
   async #prune(signal: AbortSignal): Promise<void> {
-    const { context, writer, log, retention } = this.options;
+    const { context, writer, log, retention } = this.#options;
     const startedAt = context.now();
     const before = await this.#finish(signal);
     const plan = plannedPrune(context, writer.catalog, writer.state, retention());
@@ -57,7 +60,7 @@ export class ScheduledPruning {
   }
 
   async #finish(signal: AbortSignal): Promise<Compacted> {
-    const { writer } = this.options;
+    const { writer } = this.#options;
     const { dataDir, sealer, sources } = writer;
     const work = await decidedPurge(realFiles, dataDir);
     if (work === undefined) return { segments: 0, bytesBefore: 0, bytesAfter: 0 };

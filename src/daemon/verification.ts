@@ -54,13 +54,16 @@ const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWOR
  * meanwhile. That process remembers what it found.
  */
 export class ScheduledVerification {
+  readonly #options: ScheduledVerificationOptions;
   #underway = false;
 
-  constructor(private readonly options: ScheduledVerificationOptions) {}
+  constructor(options: ScheduledVerificationOptions) {
+    this.#options = options;
+  }
 
   /** One verification, unless the last one is not over. What it finds is logged and reported, and never thrown. */
   run = async (signal: AbortSignal): Promise<void> => {
-    const { log, now, onRun } = this.options;
+    const { log, now, onRun } = this.#options;
     if (this.#underway) {
       log.say('warn', 'the previous verification is still running; this one is skipped');
       return;
@@ -88,7 +91,7 @@ export class ScheduledVerification {
     shape: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
     finished: string,
   ): Promise<MailkeepError | null> {
-    const { log } = this.options;
+    const { log } = this.#options;
     const { code, stdout, stderr } = await this.#child(signal, args);
     if (signal.aborted) return null;
     const result = shape.safeParse(json(stdout)).data;
@@ -108,7 +111,7 @@ export class ScheduledVerification {
   }
 
   async #child(signal: AbortSignal, args: readonly string[]) {
-    const { program, dataDir, env } = this.options;
+    const { program, dataDir, env } = this.#options;
     const [command = '', ...before] = program;
     const child = spawn(command, [...before, 'verify', ...args, '--json', '--data', dataDir], {
       cwd: '/',

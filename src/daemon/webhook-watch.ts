@@ -6,25 +6,17 @@ import { WebhookListing } from '../delivery-watch/webhook-listing.ts';
 import { type AccountOrigin, orderOf } from '../engine/origins/account-origins.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { selects } from '../mail/name-selection.ts';
-import type { MailboxKey } from '../mail/words.ts';
-import type { LastCompared } from '../sync/apply/memory/proof.ts';
 import { webhookObservations } from './observations.ts';
-import { PeriodicWatch, type WatchTiming } from './periodic-watch.ts';
+import { PeriodicWatch } from './periodic-watch.ts';
 import type { DaemonEvent } from './ports.ts';
+import type { UsageWatchOptions } from './usage-watch.ts';
 
 type Observations = ReturnType<typeof webhookObservations>;
 
-export interface WebhookWatchOptions extends WatchTiming {
-  /** The accounts as the configuration has them now. */
-  readonly accounts: () => readonly AccountOrigin[];
+export interface WebhookWatchOptions extends Omit<UsageWatchOptions, 'memory'> {
   /** Webhooks that were created from here. */
   readonly stored: () => Promise<readonly StoredWebhook[]>;
   readonly memory: LogMemory;
-  readonly lastCompared: (mailbox: MailboxKey) => LastCompared;
-  /** Makes passes over these mailboxes before others that wait. */
-  readonly checkSooner: (account: string, resourceIds: readonly string[]) => void;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
   readonly observe: (observations: Observations) => void;
 }
 

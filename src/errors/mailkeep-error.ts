@@ -1,6 +1,6 @@
 /**
  * What a program may branch on. A family decides the exit code of a command; the code names the one
- * condition; the facts fill the sentence that `cli/` writes. Nothing else writes sentences.
+ * condition; the facts fill the sentence that `wording/` has for it.
  */
 export const ERROR_FAMILIES = [
   'usage',

@@ -36,17 +36,10 @@ export interface Condition {
 
 /** What the daemon reports about itself while it runs. */
 export class DaemonState {
-  readonly #startedAt: number;
   readonly #runs = new Map<string, LastRun>();
   #phase: Phase = 'starting';
 
-  constructor(startedAt: number) {
-    this.#startedAt = startedAt;
-  }
-
-  get startedAt(): number {
-    return this.#startedAt;
-  }
+  constructor(readonly startedAt: number) {}
 
   get phase(): Phase {
     return this.#phase;

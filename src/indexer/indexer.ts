@@ -108,7 +108,7 @@ class IndexingRound {
     };
   }
 
-  /** PendingMessage messages, newest first, each once. */
+  /** Pending messages, newest first, each once. */
   *#walk(): Iterable<PendingMessage> {
     let left = this.options.limit ?? Number.POSITIVE_INFINITY;
     let before = Number.MAX_SAFE_INTEGER;

@@ -217,6 +217,7 @@ export class Notifier {
 
 /** One channel: what was reported to it, and what is being sent. */
 class Sender {
+  readonly #options: NotifierOptions;
   #reported: Reported;
   #aliveAt: number | null = null;
   #aliveDue = false;
@@ -224,14 +225,15 @@ class Sender {
 
   constructor(
     private readonly channel: Channel,
-    private readonly options: NotifierOptions,
+    options: NotifierOptions,
     private readonly send: Send,
   ) {
+    this.#options = options;
     this.#reported = readReported(options.memory.get(SCOPE, channel));
   }
 
   observe(observations: readonly Observation[]): void {
-    this.#keep(observe(this.#reported, observations, this.options.now()));
+    this.#keep(observe(this.#reported, observations, this.#options.now()));
     this.#next();
   }
 
@@ -242,7 +244,7 @@ class Sender {
 
   /** Signs of life are for what waits for them, and not for a person's command. */
   alive(): void {
-    const now = this.options.now();
+    const now = this.#options.now();
     const lately = this.#aliveAt !== null && Math.abs(now - this.#aliveAt) < ALIVE_EVERY_MS;
     if (this.channel !== 'url' || lately || !allWell(this.#reported)) return;
     this.#aliveDue = true;
@@ -256,12 +258,12 @@ class Sender {
   #keep(reported: Reported): void {
     if (JSON.stringify(reported) === JSON.stringify(this.#reported)) return;
     this.#reported = reported;
-    this.options.memory.set(SCOPE, this.channel, reported);
+    this.#options.memory.set(SCOPE, this.channel, reported);
   }
 
   #next(): void {
     if (this.#sending !== null) return;
-    const { now, onError } = this.options;
+    const { now, onError } = this.#options;
     const notice = due(this.#reported, now());
     if (notice === null && !this.#aliveDue) return;
     this.#sending = (notice === null ? this.#sendAlive() : this.#sendNotice(notice))
@@ -273,8 +275,8 @@ class Sender {
   }
 
   async #sendNotice(notice: NonNullable<ReturnType<typeof due>>): Promise<void> {
-    const { now, onSent } = this.options;
-    const message = messageOf(notice, allWell(this.#reported), now(), this.options);
+    const { now, onSent } = this.#options;
+    const message = messageOf(notice, allWell(this.#reported), now(), this.#options);
     // Noted before it is sent: a mistake of ours must not send it for ever.
     this.#keep(tried(this.#reported, notice, false, now()));
     const outcome = await this.send(message);
@@ -283,10 +285,10 @@ class Sender {
   }
 
   async #sendAlive(): Promise<void> {
-    const { now, onSent } = this.options;
+    const { now, onSent } = this.#options;
     this.#aliveDue = false;
     this.#aliveAt = now();
-    const message = messageOf(null, true, now(), this.options);
+    const message = messageOf(null, true, now(), this.#options);
     onSent(this.channel, message.event, await this.send(message));
   }
 }

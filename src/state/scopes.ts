@@ -26,7 +26,7 @@ import {
 export type KeyKind =
   /** One message: a folder's generation and a uid. */
   | 'place'
-  /** A folder and its UIDVALIDITY. */
+  /** A folder's generation. */
   | 'generation'
   | 'folder'
   /** A folder that listings lack; one that was renamed is not missing. */

@@ -135,7 +135,7 @@ test('nothing goes from a mailbox that no account lists, nor by a clock that is 
   const behind = await run(POLICY, '--apply');
   expect([behind.code, behind.stderr]).toMatchObject([
     4,
-    expect.stringContaining('is before the last commit'),
+    expect.stringContaining('before the last commit'),
   ]);
 });
 

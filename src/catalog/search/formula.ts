@@ -28,8 +28,8 @@ export type Formula =
   | { readonly op: 'always' | 'never' };
 
 /**
- * One alternative of a query: everything in it must hold. The index answers `match` and `docids`; the rest is
- * asked of each candidate.
+ * One alternative of a query: everything in it must hold. The index answers the expressions and the bounds of docids;
+ * the rest is asked of each candidate.
  */
 export interface Conjunct {
   /** FTS5 expressions that must hold, and that must not. */

@@ -57,10 +57,12 @@ export interface AccountOriginsOptions<A extends ReachableAccount> {
 
 /** Accounts behind one limiter. Close it. */
 export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
+  readonly #options: AccountOriginsOptions<A>;
   readonly #accounts = new Map<string, AccountOrigin<A>>();
   readonly #limiter: Limiter;
 
-  constructor(private readonly options: AccountOriginsOptions<A>) {
+  constructor(options: AccountOriginsOptions<A>) {
+    this.#options = options;
     const { accounts, rateLimit, env, spoolDir, clock, store, onRequest, onWait } = options;
     this.#limiter = new Limiter({
       policy: rateLimit,
@@ -133,7 +135,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   }
 
   #surface(account: AccountOrigin<A>, lane?: () => Lane | undefined): Origin {
-    return apiOrigin(account.mailbox, this.options.spoolDir, lane, (id) => {
+    return apiOrigin(account.mailbox, this.#options.spoolDir, lane, (id) => {
       account.order ??= id || null;
     });
   }
@@ -142,7 +144,7 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
   tokenMark(name: string): string | null {
     const source = this.#accounts.get(name)?.settings.token;
     if (source?.kind !== 'file' && source?.kind !== 'credential') return null;
-    const folder = this.options.env.CREDENTIALS_DIRECTORY ?? '';
+    const folder = this.#options.env.CREDENTIALS_DIRECTORY ?? '';
     const file = source.kind === 'file' ? source.name : path.join(folder, source.name);
     const stat = statSync(file, { throwIfNoEntry: false });
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;

@@ -17,7 +17,6 @@ import { releaseUnplaced } from './release-unplaced.ts';
 /** A generation that was just declared, and what remains to be checked in it. */
 export interface Renumbered {
   readonly pass: FolderPass;
-  readonly oldGeneration: number;
   /** False when fewer than half of the sampled messages of the old generation appear in the new one. */
   readonly familiar: boolean;
 }
@@ -139,5 +138,5 @@ async function renumber(
   await pass.walkBacklog();
   const reappeared = deferredPrints(pass);
   const known = sampled.filter((print) => reappeared.has(print)).length;
-  return { pass, oldGeneration: old.generation, familiar: known >= sampled.length / 2 };
+  return { pass, familiar: known >= sampled.length / 2 };
 }
