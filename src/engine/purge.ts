@@ -94,10 +94,7 @@ function heldByQueries(
       const request = { node, accounts: accountHosts(node, context) };
       const [unknown] = catalog.explainSearch({ ...request, limit: 1, sort: 'newest' }).unknown;
       if (unknown !== undefined || asOf !== null) {
-        const problem =
-          unknown === undefined
-            ? 'it asks about another moment'
-            : 'it names something the archive does not have';
+        const problem = unknown === undefined ? 'other-moment' : 'unknown-name';
         throw retentionError('retention-bad-hold', { query, problem });
       }
       for (const docid of catalog.foundDocids(request)) held.add(docid);

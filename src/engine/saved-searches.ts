@@ -77,11 +77,7 @@ export function saveSearch(
   movedAside: (file: string) => void,
 ): void {
   if (!NAME.test(name))
-    throw usageError('usage-option', {
-      option: '--save',
-      found: name,
-      expected: 'a name of letters, digits, - and _',
-    });
+    throw usageError('usage-option', { option: '--save', found: name, expected: 'search-name' });
   const state = openState(dataDir, movedAside);
   try {
     state.set(SCOPE, name, query);

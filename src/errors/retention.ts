@@ -11,7 +11,7 @@ export interface RetentionFacts {
   };
   /** A hold asks a query, and not every message can be searched yet. */
   readonly 'retention-not-indexed': { readonly pending: number };
-  /** A hold's query cannot be read. */
+  /** A hold's query cannot be read: `other-moment`, `unknown-name`, or the sentence of the error that says why. */
   readonly 'retention-bad-hold': { readonly query: string; readonly problem: string };
   /** A daemon cannot finish what `forget` has decided: the catalog it works with has to be rebuilt. */
   readonly 'forget-unfinished': Readonly<Record<never, never>>;

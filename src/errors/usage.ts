@@ -65,7 +65,8 @@ export interface UsageFacts {
   readonly 'usage-option': {
     readonly option: string;
     readonly found: string;
-    readonly expected: string;
+    /** A kind of name, or the words of the command line's own parsers. */
+    readonly expected: 'configured-name' | 'search-name' | (string & {});
   };
   /** A question could not be asked because standard input is no terminal. */
   readonly 'usage-not-interactive': {

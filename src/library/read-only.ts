@@ -152,8 +152,9 @@ export class ReadOnlyArchive implements Archive {
     if (named.match === 'unique') return named.id;
     if (named.match === 'ambiguous')
       throw usageError('usage-ambiguous-id', { id, candidates: named.candidates });
-    const [purged] = messages.purgedByPrefix(prefix);
-    if (purged === undefined) throw usageError('usage-unknown-message', { id });
+    const [purged, other] = messages.purgedByPrefix(prefix);
+    if (purged === undefined || other !== undefined)
+      throw usageError('usage-unknown-message', { id });
     const time = purged.time === null ? null : new Date(purged.time).toISOString();
     throw retentionError('message-purged', { id: purged.id, reason: purged.reason, time });
   }

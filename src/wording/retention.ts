@@ -1,6 +1,11 @@
 import type { RetentionFacts } from '../errors/retention.ts';
 import { type Sentences, say } from './sentence.ts';
 
+const HOLD_PROBLEM: Readonly<Record<string, string>> = {
+  'other-moment': 'it asks about another moment',
+  'unknown-name': 'it names something the archive does not have',
+};
+
 export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
   'retention-clock': ({ direction, now, lastCommit }) =>
     say(
@@ -18,7 +23,7 @@ export const RETENTION_SENTENCES: Sentences<RetentionFacts> = {
     ),
   'retention-bad-hold': ({ query, problem }) =>
     say(
-      `The query of a hold cannot be read: ${query}: ${problem}`,
+      `The query of a hold cannot be read: ${query}: ${HOLD_PROBLEM[problem] ?? problem}`,
       'See retention.hold in the configuration.',
     ),
   'forget-unfinished': () =>

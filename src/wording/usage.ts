@@ -172,6 +172,12 @@ function either(names: readonly string[]): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
 }
 
+/** What `usage-option` expected, for the kinds of names that the engine checks. */
+const EXPECTED: Readonly<Record<string, string>> = {
+  'configured-name': 'a name that the configuration includes',
+  'search-name': 'a name of letters, digits, - and _',
+};
+
 export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'usage-invalid': ({ command, problem }) =>
     say(
@@ -181,7 +187,7 @@ export const USAGE_SENTENCES: Sentences<UsageFacts> = {
   'argument-invalid': ({ argument, problem }) => say(`${argument}: ${problem}.`),
   'usage-no-command': ({ help }) => say('No command given.', help),
   'usage-option': ({ option, found, expected }) =>
-    say(`${option}: expected ${expected}, found "${found}".`),
+    say(`${option}: expected ${EXPECTED[expected] ?? expected}, found "${found}".`),
   'usage-not-interactive': ({ command, missing }) =>
     say(
       `Required, because there is no terminal to prompt on: ${missing.join(', ')}.`,

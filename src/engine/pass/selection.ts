@@ -72,11 +72,7 @@ function narrowed(
       !selections.some((selection) => selects(selection, name)),
   );
   if (leftOut !== undefined) {
-    throw usageError('usage-option', {
-      option,
-      found: leftOut,
-      expected: 'a name that the configuration includes',
-    });
+    throw usageError('usage-option', { option, found: leftOut, expected: 'configured-name' });
   }
   return (selection) => (names.length === 0 ? selection : { ...selection, only: names });
 }
