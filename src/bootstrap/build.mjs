@@ -265,7 +265,7 @@ function dropOld(fresh) {
 /** Declares what `src/index.ts` exports: of all that the compiler writes, only the files that lead from there. */
 function declarations() {
   const types = path.join(dist, 'types');
-  rmSync(types, { recursive: true, force: true });
+  const all = path.join(dist, 'types.tmp/src');
   const tsc = spawnSync(
     process.execPath,
     [
@@ -276,12 +276,14 @@ function declarations() {
     { stdio: 'inherit' },
   );
   process.exitCode = tsc.status ?? 1;
-  const needed = new Set([path.join(types, 'src/index.d.ts')]);
-  for (const file of needed)
+  rmSync(types, { recursive: true, force: true });
+  const needed = new Set([path.join(all, 'index.d.ts')]);
+  for (const file of needed) {
     for (const [, to] of readFileSync(file, 'utf8').matchAll(/ from '(\.[^']+)\.(?:js|ts)'/g))
       needed.add(path.resolve(path.dirname(file), `${to}.d.ts`));
-  for (const entry of readdirSync(types, { recursive: true, withFileTypes: true })) {
-    const file = path.join(entry.parentPath, entry.name);
-    if (entry.isFile() && !needed.has(file)) rmSync(file);
+    const copy = path.join(types, path.relative(all, file));
+    mkdirSync(path.dirname(copy), { recursive: true });
+    renameSync(file, copy);
   }
+  rmSync(path.dirname(all), { recursive: true });
 }
