@@ -144,17 +144,12 @@ const READ_AGAIN = query()((db) =>
     .where('version', '>', 0),
 );
 
-/**
- * Puts down which attachments of a message have text of their own, and drops what was put down before. Within a
- * transaction.
- *
- * @returns the text of those that were read already, for the index
- */
+/** Records which attachments of a message have text of their own, instead of those recorded before. Within a transaction. */
 export function putAttachments(
   connection: Connection,
   docid: number,
   documents: readonly AttachedDocument[],
-): string {
+): void {
   const before = connection.all(TEXT_IDS, { docid });
   if (before.length > 0) connection.run(DROP, { docid });
   for (const { number, filename, form, hash } of documents) {
@@ -163,7 +158,6 @@ export function putAttachments(
     connection.run(ADD, { docid, number, filename, text });
   }
   for (const { text_id } of before) dropUnused(connection, text_id);
-  return documents.length === 0 ? '' : textOfAll(connection, docid);
 }
 
 /** Forgets the attachments of a message, and texts that no other message has. Within a transaction. */
@@ -274,7 +268,8 @@ function dropUnused(connection: Connection, text: number): void {
   connection.run(DROP_TEXT, { text });
 }
 
-function textOfAll(connection: Connection, docid: number): string {
+/** The text of those attachments of a message that were read already, for the index. */
+export function attachmentText(connection: Connection, docid: number): string {
   const texts: string[] = [];
   let room = CHARS_PER_MESSAGE;
   for (const { text } of attachmentTexts(connection, docid)) {

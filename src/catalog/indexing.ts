@@ -10,7 +10,7 @@ import {
 } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { packList } from './attachment-lists.ts';
-import { putAttachments } from './attachment-texts.ts';
+import { attachmentText, putAttachments } from './attachment-texts.ts';
 import type { Connection } from './connection.ts';
 import { packText } from './packed-text.ts';
 import { named, query, type Row } from './query.ts';
@@ -145,19 +145,21 @@ export function noticeExtractor(connection: Connection): void {
   });
 }
 
+/**
+ * Terms come last: FTS5 writes out what it has gathered whenever a statement opens a savepoint, as a REPLACE into a
+ * table with further indexes does. Between two messages that would be a segment of the index for each.
+ */
 function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
-  for (const document of documents) {
+  const indexed = documents.flatMap((document) => {
     const { docid, extraction } = document;
     const row = connection.get(ROW, { docid });
-    if (row === undefined) continue;
-    // A contentless table adds what it is given: the old terms must go first.
-    if (row.extractor !== 0) connection.run(DROP_TERMS, { docid });
-    addTerms(connection, document, row);
+    if (row === undefined) return [];
     connection.run(SET_EXTRACTED, { docid, extractor: EXTRACTOR_VERSION });
     const unparsed = extraction.status === 'unparsed' ? (extraction.reason ?? 'unknown') : null;
     const attachments = packList(extraction.attachments);
     const text = packText(extraction.body);
     connection.run(SET_TEXT, { docid, unparsed, text, attachments });
+    putAttachments(connection, docid, extraction.documents);
     joinThread(connection, {
       docid,
       id: row.id.toString('hex'),
@@ -165,6 +167,13 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
       references: extraction.references,
       subject: extraction.subject || (row.subject ?? ''),
     });
+    return [{ document, row }];
+  });
+  for (const { document, row } of indexed) {
+    const { docid } = document;
+    // A contentless table adds what it is given: the old terms must go first.
+    if (row.extractor !== 0) connection.run(DROP_TERMS, { docid });
+    addTerms(connection, document, row);
   }
 }
 
@@ -174,6 +183,7 @@ function addTerms(
   row: MessageRow,
 ): void {
   const listedFrom = `${row.sender_name ?? ''} ${row.sender_address ?? ''}`;
+  const texts = extraction.documents.length === 0 ? '' : attachmentText(connection, docid);
   connection.run(ADD_TERMS, {
     rowid: docid,
     // What will not parse is still found by what the origin listed.
@@ -185,7 +195,7 @@ function addTerms(
     delivered: indexText(extraction.deliveredTo),
     body: indexText(extraction.body),
     att_name: indexText(extraction.attachments.map(({ filename }) => filename ?? '').join('\n')),
-    att_text: indexText(putAttachments(connection, docid, extraction.documents)),
+    att_text: indexText(texts),
     meta: metaTokens(connection, docid, extraction).join(' '),
   });
 }
