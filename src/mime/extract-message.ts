@@ -12,6 +12,7 @@ import { type HeaderFacts, headerFacts } from './header-facts.ts';
 import { bytesOf, collectText, EMBEDDED, isListed, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, type Leaf, parseTree } from './part-tree.ts';
+import { walkParts } from './part-walk.ts';
 
 /**
  * Everything of a message that can be searched. Never rejects because of the message: one that breaks a limit
@@ -105,11 +106,9 @@ async function look(
   const collect = collectText(limits);
   // Only the message's own attachments are read apart; what messages inside have is read with those.
   const finder = level === 0 ? new DocumentFinder() : null;
-  const tree = await parseTree(source, finder?.passing(collect) ?? collect, {
-    ...limits,
-    depth: limits.depth - depth,
-    parts: found.partsLeft,
-  });
+  const take = finder?.passing(collect) ?? collect;
+  const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
+  const tree = walkParts(source, take, left) ?? (await parseTree(source, take, left));
   found.partsLeft -= tree.parts;
   found.breach ??= tree.breach;
   if (tree.root === null) return;

@@ -16,6 +16,13 @@ declare module 'mailparser' {
     readonly multipart: string | false;
     readonly parentNode: SplitPart | false;
     readonly encoding: string | false;
+    /** False before `parseHeaders`. */
+    readonly headers: false | { getList(): { readonly key: string; readonly line: string }[] };
+    /** The delimiter of the parts inside, and that of the part around with the part whose it is. */
+    readonly _boundary: Buffer | false;
+    readonly _parentBoundary: Buffer | false;
+    readonly _parentBoundaryOwner: SplitPart | false;
+    parseHeaders(): void;
     /** Makes the stream that undoes the transfer encoding. */
     getDecoder(): Transform;
     /** Takes a line of the header block, its line end included. */

@@ -12,6 +12,32 @@ const EQUALS = 0x3d;
  * blanks before a line's end are dropped, soft line breaks go, and what is no escape stays as it is.
  */
 export class QuotedPrintableDecoder extends Transform {
+  readonly #decoding = new Decoding();
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    this.#hand(this.#decoding.some(chunk));
+    done();
+  }
+
+  override _flush(done: TransformCallback): void {
+    this.#hand(this.#decoding.rest());
+    done();
+  }
+
+  #hand(bytes: Buffer): void {
+    if (bytes.length > 0) this.push(bytes);
+  }
+}
+
+/** Decodes quoted-printable that is there as a whole. */
+export function decodeQuotedPrintable(text: Buffer): Buffer {
+  const decoding = new Decoding();
+  const bytes = decoding.some(text);
+  const rest = decoding.rest();
+  return rest.length === 0 ? bytes : Buffer.concat([bytes, rest]);
+}
+
+class Decoding {
   /** An equals sign that may begin a soft line break: what comes before the line's end decides. */
   #equals = false;
   /** A carriage return behind that equals sign. */
@@ -23,19 +49,17 @@ export class QuotedPrintableDecoder extends Transform {
   #out = Buffer.alloc(0);
   #length = 0;
 
-  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+  some(chunk: Buffer): Buffer {
     this.#decode(chunk);
-    this.#hand();
-    done();
+    return this.#taken();
   }
 
-  override _flush(done: TransformCallback): void {
+  rest(): Buffer {
     // Behind an equals sign, the end of the text is a soft line break as well.
     this.#room(8);
     this.#keepReturn();
     this.#release();
-    this.#hand();
-    done();
+    return this.#taken();
   }
 
   #decode(chunk: Buffer): void {
@@ -156,10 +180,11 @@ export class QuotedPrintableDecoder extends Transform {
     this.#out = larger;
   }
 
-  #hand(): void {
-    if (this.#length > 0) this.push(this.#out.subarray(0, this.#length));
+  #taken(): Buffer {
+    const taken = this.#out.subarray(0, this.#length);
     this.#out = Buffer.alloc(0);
     this.#length = 0;
+    return taken;
   }
 }
 
