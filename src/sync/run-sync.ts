@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks';
-import PQueue from 'p-queue';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { syncError } from '../errors/sync.ts';
 import { following } from '../limiter/on-abort.ts';
@@ -12,6 +11,8 @@ import { Ledger } from './apply/ledger.ts';
 import type { FirstPart, PassContext, PassPolicy } from './apply/pass-context.ts';
 import type { Log, Memory, Mirror, Origin } from './apply/ports.ts';
 import type { Wanted } from './apply/survey.ts';
+import { FetchQueue } from './apply/walk/fetch-queue.ts';
+import { PAGE_SIZE } from './plan/forecast.ts';
 import type { ProgressListener } from './progress.ts';
 import { failureOfAccount, type SyncResult } from './result.ts';
 
@@ -63,6 +64,8 @@ export interface SyncOptions {
   readonly openCommitter?: (onCommitted: () => void) => Committer;
 }
 
+/** Fetches that may wait before a walk pauses: enough that fetching never waits for a listing. */
+const FETCHES_AHEAD = 2 * PAGE_SIZE;
 /** While the event loop is busy for less than this share, there is time to index. */
 const IDLE_ENOUGH = 0.5;
 /** Messages indexed at a time during fetching: few, so that fetching never waits for long. */
@@ -165,7 +168,7 @@ function openContext(
       rules: new HostRules(options.memory, origin.host),
       trouble: new Trouble(),
     },
-    queue: new PQueue({ concurrency: options.concurrency }),
+    queue: new FetchQueue(options.concurrency, FETCHES_AHEAD),
     now: options.now,
     signal: controller.signal,
     stop: (error) => {

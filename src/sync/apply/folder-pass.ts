@@ -19,9 +19,6 @@ import { askByName } from './walk/ask-by-name.ts';
 import { FetchJob } from './walk/fetch-job.ts';
 import { canSearch, newestPage, walkRange } from './walk/walk.ts';
 
-/** Fetches that may wait in the queue before a walk pauses: enough that fetching never waits for a listing. */
-const QUEUE_AHEAD = 2 * PAGE_SIZE;
-
 /** How a backlog is walked. */
 interface BacklogOptions {
   /** Newest first, the walk ends with the page that reaches this uid; 1 when left out. */
@@ -223,7 +220,7 @@ export class FolderPass {
   async #fetch(listing: Listing, ticket: PageTicket | undefined, again: boolean): Promise<void> {
     const { queue, signal, stop } = this.ctx;
     this.evidence.startFetch(listing.uid);
-    await queue.onSizeLessThan(QUEUE_AHEAD);
+    await queue.room();
     signal.throwIfAborted();
     const job = new FetchJob(this.ctx, {
       folder: this,
@@ -235,7 +232,7 @@ export class FolderPass {
         ticket?.settle();
       },
     });
-    void queue.add(() => job.run()).catch(stop);
+    queue.add(() => job.run().catch(stop));
   }
 
   /** Remembers what is durably covered: with each page, and when the pass certifies the folder. */

@@ -1,4 +1,3 @@
-import type PQueue from 'p-queue';
 import type { BrakePolicy } from '../plan/brake.ts';
 import type { Canary } from './canary.ts';
 import type { Committer } from './committer.ts';
@@ -6,6 +5,7 @@ import { brokeWhileAnswering, concernsOnly } from './failure-scope.ts';
 import type { HostRules, Trouble } from './host-rules.ts';
 import type { Ledger } from './ledger.ts';
 import type { Memory, Mirror, Origin } from './ports.ts';
+import type { FetchQueue } from './walk/fetch-queue.ts';
 
 /** What every step of one account's pass works with. */
 export interface PassContext {
@@ -18,7 +18,7 @@ export interface PassContext {
   /** Counts, failures and progress. */
   readonly ledger: Ledger;
   /** Source fetches; its concurrency is the account's. */
-  readonly queue: PQueue;
+  readonly queue: FetchQueue;
   readonly now: () => number;
   readonly signal: AbortSignal;
   /** Stops the account's pass, which ends with the first error given. */
