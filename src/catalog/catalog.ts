@@ -1,4 +1,4 @@
-import type { CommittedBatch, Locator } from '../archive/format/records.ts';
+import type { CommittedBatch, FoldedRecord, Locator } from '../archive/format/records.ts';
 import type { PlaceLine } from '../mail/lines.ts';
 import type { MessageId } from '../mail/words.ts';
 import {
@@ -19,6 +19,7 @@ import {
   indexWriter,
   noticeExtractor,
 } from './indexing.ts';
+import { KnownHashes } from './known-hashes.ts';
 import { type ListedPlace, type ListFilter, list, listPlaces } from './list.ts';
 import { type HistoryLine, history } from './message-history.ts';
 import { locator, type MessageQueries, messageQueries } from './messages.ts';
@@ -50,12 +51,18 @@ export class Docids {
   readonly #handed = new Set<number>();
   readonly #next = new Map<number, number>();
 
-  constructor(private readonly connection: Connection) {}
+  constructor(
+    private readonly connection: Connection,
+    private readonly known: KnownHashes,
+  ) {}
 
   /** Returns the first docid at or above `base` that no message has and no caller was given. */
   next(base: number): number {
-    let docid = this.#next.get(base) ?? base;
-    docid = this.#firstFree(docid);
+    const next = this.#next.get(base);
+    const docid =
+      next === undefined && !this.#handed.has(base) && this.known.lacksSecond(base)
+        ? base
+        : this.#firstFree(next ?? base);
     this.#handed.add(docid);
     if (this.#next.size >= REMEMBERED) this.#next.clear();
     this.#next.set(base, docid + 1);
@@ -218,8 +225,10 @@ export async function openCatalog(
   noticeExtractor(connection);
   noticeAttachmentVersion(connection);
   const fold = new Fold(connection);
-  const docids = new Docids(connection);
+  const known = new KnownHashes(connection);
+  const docids = new Docids(connection, known);
   const foldAll = (batches: readonly CommittedBatch[], options: FoldOptions = {}) => {
+    for (const { records } of batches) for (const record of records) note(known, record);
     try {
       fold.batches(batches, options.acrossGap ?? false);
     } catch (error) {
@@ -231,7 +240,7 @@ export async function openCatalog(
         if (record.kind === 'fact' && 'docid' in record.fact) docids.settled(record.fact.docid);
   };
   return {
-    ...reading(connection),
+    ...reading(connection, known),
     index: indexWriter(connection),
     attachments: attachmentWriter(connection),
     foldBatch: (batch, options) => foldAll([batch], options),
@@ -246,6 +255,17 @@ export async function openCatalog(
   };
 }
 
+/** Notes the hashes and the docid that a record brings into the catalog. */
+function note(known: KnownHashes, record: FoldedRecord): void {
+  if (record.kind === 'blob') known.add(record.hash);
+  else if (record.kind === 'message') known.add(record.id);
+  else if (record.fact.fact === 'missing') known.add(record.fact.hash);
+  else if ('message' in record.fact) {
+    known.add(record.fact.message);
+    if ('docid' in record.fact) known.addDocid(record.fact.docid);
+  }
+}
+
 /**
  * Opens the catalog for reading only, whether or not a writer has it open.
  *
@@ -255,9 +275,9 @@ export function openCatalogReader(dataDir: string, file: string = catalogFile(da
   return reading(openForReading(file));
 }
 
-function reading(connection: Connection): Catalog {
+function reading(connection: Connection, known?: KnownHashes): Catalog {
   const places = placeQueries(connection);
-  const messages = messageQueries(connection);
+  const messages = messageQueries(connection, known);
   return {
     reached: () => reached(connection),
     orphans: () => reached(connection).orphans,

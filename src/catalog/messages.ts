@@ -2,6 +2,7 @@ import type { Locator, Position } from '../archive/format/records.ts';
 import type { PlaceLine } from '../mail/lines.ts';
 import type { Address, BlobHash, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
+import type { KnownHashes } from './known-hashes.ts';
 import { isoTime } from './moments.ts';
 import { query, type Row } from './query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from './tables.ts';
@@ -101,10 +102,19 @@ export interface MessageQueries {
   docidsByPrefix(prefix: string): number[];
 }
 
-export function messageQueries(connection: Connection): MessageQueries {
+/** @param known spares the writer the queries for what is not there */
+export function messageQueries(connection: Connection, known?: KnownHashes): MessageQueries {
+  /** Looks for a hash, unless it is known to be new. */
+  const unlessNew = <R>(hex: string, find: (hash: Buffer) => R | undefined): R | undefined => {
+    const hash = Buffer.from(hex, 'hex');
+    if (known?.lacks(hash) === true) return undefined;
+    const found = find(hash);
+    if (found === undefined) known?.missed();
+    return found;
+  };
   const record = (kind: number, hex: string) =>
-    connection.get(RECORD, { kind, hash: Buffer.from(hex, 'hex') });
-  const tombstone = (id: MessageId) => connection.get(TOMBSTONE, { id: Buffer.from(id, 'hex') });
+    unlessNew(hex, (hash) => connection.get(RECORD, { kind, hash }));
+  const tombstone = (hex: MessageId) => unlessNew(hex, (id) => connection.get(TOMBSTONE, { id }));
   const between = (prefix: string) => {
     const digits = prefix.toLowerCase();
     if (!/^[0-9a-f]{1,64}$/.test(digits)) return undefined;

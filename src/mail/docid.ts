@@ -22,6 +22,11 @@ export function docidBase(received: string, firstSeenMs: number): number {
   return (odd ? firstSeen : parsed) * DOCIDS_PER_SECOND;
 }
 
+/** Returns the first docid of the second that a docid lies in. */
+export function docidBaseOf(docid: number): number {
+  return Math.floor(docid / DOCIDS_PER_SECOND) * DOCIDS_PER_SECOND;
+}
+
 /** Returns the lowest docid of messages received at a time (milliseconds since the epoch) or later, by the second. */
 export function docidAt(time: number): number {
   // A docid stands for a second: a moment within one belongs to it.
