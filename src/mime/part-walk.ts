@@ -231,14 +231,21 @@ interface Delimiter {
   readonly closes: boolean;
 }
 
-const BASE64 = /^[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*$/;
+const NO_BASE64 = /[^A-Za-z0-9+/\r\n]/;
+const PADDING = /^={1,2}[\r\n]*$/;
+
+/** Lines of base64 and nothing else, padded at their end only. In two steps: one expression for both is quadratic. */
+function isPlainBase64(text: string): boolean {
+  const end = text.search(NO_BASE64);
+  return end === -1 || PADDING.test(text.slice(end));
+}
 
 /** A body with its transfer encoding undone; null for base64 that is odd. */
 function decoded({ encoding }: SplitPart, body: Buffer): Buffer | null {
   if (encoding === 'quoted-printable') return decodeQuotedPrintable(body);
   if (encoding !== 'base64') return body;
   const text = body.toString('latin1');
-  return BASE64.test(text) ? Buffer.from(text, 'base64') : null;
+  return isPlainBase64(text) ? Buffer.from(text, 'base64') : null;
 }
 
 /** What mailparser makes of a part for its tree. */
