@@ -113,6 +113,7 @@ async function modules() {
       'attachment-worker': 'src/attachments/worker.ts',
       'verify-worker': 'src/verify/worker.ts',
       'seal-worker': 'src/archive/write/seal-worker.ts',
+      'log-worker': 'src/archive/write/log-worker.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },

@@ -44,10 +44,13 @@ export function waitAfter(
   return { trouble: { state, code: failure.code, since, retryAt }, tries };
 }
 
-/** True for a disk that may be better in a while; one that could not promise durability is not trusted again. */
+/** True for a disk that may be better in a while; a log whose end is not known to be durable is not written to again. */
 export function isOfTheDisk(error: unknown): error is MailkeepError {
   return (
-    error instanceof MailkeepError && error.family === 'disk' && !hasCode(error, 'log-sync-failed')
+    error instanceof MailkeepError &&
+    error.family === 'disk' &&
+    !hasCode(error, 'log-sync-failed') &&
+    !hasCode(error, 'log-thread-ended')
   );
 }
 

@@ -65,6 +65,16 @@ export function logSyncFailed(file: string, cause: unknown) {
   return new MailkeepError('disk', 'log-sync-failed', { file, errno: errnoName(cause) }, { cause });
 }
 
+/**
+ * The thread that writes to the log ended while it wrote. How much of the batch is in the log is not known, so the
+ * process has to end, as after a failed sync: opening the log again finds the end of it.
+ */
+export function logThreadEnded(file: string, cause: unknown) {
+  const { reason, detail } = cause instanceof MailkeepError ? cause.facts : {};
+  const facts = { file, reason: String(reason), detail: String(detail) };
+  return new MailkeepError('disk', 'log-thread-ended', facts, { cause });
+}
+
 /** What kind of damage a byte range of the log shows; see docs/archive-format.md. */
 export type DamageReason =
   | 'segment-header'

@@ -76,6 +76,11 @@ export const ARCHIVE_SENTENCES: Sentences<FactsOfModule<typeof errors>> = {
       `The system could not guarantee that ${file} is on the disk: ${reasonText(errno)}.`,
       'The disk may be failing (dmesg, smartctl). Run the command again once it is repaired; the log is checked when it is opened.',
     ),
+  'log-thread-ended': ({ file, reason, detail }) =>
+    say(
+      `The thread that writes ${file} ended (${reason}: ${detail}). What was committed before is safe.`,
+      'Run the command again: it checks the end of the log and continues where it stopped.',
+    ),
   'log-damaged': ({ file, offset, reason }) =>
     say(`The log is damaged: ${file} at byte ${offset} (${reason}).`, KEEP),
   'log-ends-early': ({ file, expectedNumber, lastNumber }) =>

@@ -157,11 +157,18 @@ test('a batch is committed once, is not touched meanwhile, and is not empty', as
 });
 
 test('a fact that no rebuild could read is refused before it is written', async () => {
-  const writer = await openOn(new SimulatedDisk().files);
-  const batch = writer.newBatch();
+  const disk = new SimulatedDisk();
+  const writer = await openOn(disk.files);
+  const before = disk.read(hotPath());
   const wrong = { ...appeared(1, sampleMail(1)), docid: Number.NaN };
-  expect(() => batch.addFact(wrong)).toThrow('wrong shape');
-  expect(batch.records).toBe(0);
+  const add = async () => {
+    const batch = writer.newBatch();
+    batch.addFact(wrong);
+    await writer.commit(batch);
+  };
+  await expect(add()).rejects.toThrow('wrong shape');
+  expect(disk.read(hotPath()).equals(before)).toBe(true);
+  expect(writer.last.number).toBe(0);
 });
 
 test('a scan behind a commit reads what follows it, and no older segment', async () => {

@@ -8,6 +8,7 @@ import type { LogWriter } from '../../src/archive/write/log-writer.ts';
 import { type LogWriterOptions, openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { mailWithAttachment, noise } from './generated-mail.ts';
 import type { Positions } from './positions.ts';
+import { threadOn } from './thread-link.ts';
 
 export const DIR = '/archive';
 
@@ -73,11 +74,19 @@ export async function writeBatches(
   return written;
 }
 
+let byThread = false;
+
+/** From here on, logs are written by the code of the log thread; see `threadOn`. */
+export function writeByThread(): void {
+  byThread = true;
+}
+
 export function openOn(
   files: FileLayer,
   options: Partial<LogWriterOptions> = {},
 ): Promise<LogWriter> {
-  return openLogWriter({ dir: DIR, now: () => 1_770_000_000_000, files, ...options });
+  const thread = byThread ? { startThread: () => threadOn(files), threadFrom: 0 } : {};
+  return openLogWriter({ dir: DIR, now: () => 1_770_000_000_000, files, ...thread, ...options });
 }
 
 export async function scanAll(

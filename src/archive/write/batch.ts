@@ -44,42 +44,36 @@ const LARGE_BYTES = 64 * 1024;
 const NOT_STORED: IsStored = () => false;
 
 /**
- * Records that belong together, gathered in memory until the writer commits them. Whoever gathers keeps to the limits of
- * a batch (128 messages, 8 MiB, 1 s) by looking at `messages` and `bytes`.
+ * Records that belong together, gathered until the writer commits them. Whoever gathers keeps to the limits of a batch
+ * (128 messages, 8 MiB, 1 s) by looking at `messages`, `records` and `bytes`, which count what was added: the raw
+ * bytes of sources, whatever they take in the log. So batches are the same wherever they are put together.
  */
-export class Batch {
-  /** Message records in it. */
+export abstract class Batch {
   messages = 0;
-  /** Records in it. */
+  /** Messages, facts, and blobs that were added as such. */
   records = 0;
-  /** Bytes it will take in the log. */
   bytes = 0;
-  readonly #held = new Set<string>();
-  readonly #largeBlobs: PendingRecord[] = [];
-  readonly #smallBlobs: PendingRecord[] = [];
-  readonly #sources: PendingRecord[] = [];
-  readonly #facts: PendingRecord[] = [];
   #state: 'open' | 'committing' | 'committed' = 'open';
 
-  constructor(private readonly files: FileLayer) {}
+  constructor(protected readonly files: FileLayer) {}
 
   /**
-   * Adds a raw source that lies in memory (up to about 8 MiB), unless this batch has it. A blob is added once, and only
-   * if `isBlobStored` does not know it. The buffer is not kept.
+   * Adds a raw source that lies in memory (up to about 8 MiB), unless this batch has it. A blob is written once, and
+   * only if `isBlobStored`, asked when the batch is committed, does not know it. The buffer is not kept.
    *
    * @param id the SHA-256 of `raw`, which the caller has computed already to see whether the message is known. It is not
    *   computed again: a wrong one would make the message unreadable.
    */
-  addSource(raw: Buffer, id: MessageId, isBlobStored: IsStored = NOT_STORED): AddedSource {
-    if (!this.#hasMessage(id)) {
-      const { payload, blobs } = splitSource(raw, id);
-      for (const [hash, bytes] of blobs) {
-        if (!isBlobStored(hash)) this.#addBlob(hash, bytes);
-      }
-      this.#addMessage(id, raw.length, payload);
-    }
-    return { id, size: raw.length };
-  }
+  abstract addSource(raw: Buffer, id: MessageId, isBlobStored?: IsStored): AddedSource;
+
+  /** Adds bytes that are no message's (at most 4 MiB), and returns their hash. */
+  abstract addBlob(bytes: Buffer): BlobHash;
+
+  /** Adds a fact. It must be one that a rebuild will be able to read: anything else is a mistake of the caller. */
+  abstract addFact(fact: Fact): void;
+
+  /** Adds a message whose record was put together elsewhere, unless this batch has it. */
+  protected abstract addMessage(id: MessageId, size: number, payload: Buffer): void;
 
   /**
    * Adds a raw source of any size from a file, without ever holding it whole: its blobs go out in batches of their own,
@@ -91,11 +85,11 @@ export class Batch {
     isBlobStored: IsStored,
     commitBlobs: (blobs: Batch) => Promise<unknown>,
   ): Promise<AddedSource> {
-    let side = new Batch(this.files);
+    let side = new LocalBatch(this.files);
     const flush = async (atLeast: number) => {
       if (side.records === 0 || side.bytes < atLeast) return;
       const full = side;
-      side = new Batch(this.files);
+      side = new LocalBatch(this.files);
       await commitBlobs(full);
     };
     const sent = new Set<BlobHash>();
@@ -103,49 +97,18 @@ export class Batch {
       blob: (hash, bytes) => {
         if (sent.has(hash) || isBlobStored(hash)) return;
         sent.add(hash);
-        side.#addBlob(hash, bytes);
+        side.addNamedBlob(hash, bytes);
       },
       drain: () => flush(BLOB_BYTES),
     });
     await flush(0);
-    if (!this.#hasMessage(id)) this.#addMessage(id, size, payload);
+    this.addMessage(id, size, payload);
     return { id, size };
-  }
-
-  /** Adds bytes that are no message's (at most 4 MiB), and returns their hash. */
-  addBlob(bytes: Buffer): BlobHash {
-    if (bytes.length > BLOB_BYTES) throw new RangeError('a blob holds at most 4 MiB');
-    const hash = digest('sha256', bytes, 'hex');
-    this.#addBlob(hash, bytes);
-    return hash;
-  }
-
-  /** Adds a fact. It must be one that a rebuild will be able to read: anything else is a mistake of the caller. */
-  addFact(fact: Fact): void {
-    this.#requireOpen();
-    if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
-    const payload = Buffer.from(canonicalJson(fact), 'utf8');
-    this.#count(payload);
-    this.#facts.push({
-      meaning: { kind: 'fact', fact },
-      payload,
-      hash: digest('sha256', payload, 'buffer'),
-    });
-  }
-
-  /**
-   * The records in the order of the log: blobs before the messages that need them, messages before the facts that speak
-   * of them. Large blobs come first, the largest of them before others, so that the records that share blocks lie together
-   * when the segment is sealed.
-   */
-  ordered(): PendingRecord[] {
-    const large = this.#largeBlobs.toSorted((a, b) => b.payload.length - a.payload.length);
-    return [...large, ...this.#smallBlobs, ...this.#sources, ...this.#facts];
   }
 
   /** For the writer: nothing can be added while a commit is under way, and nothing more once it is done. */
   beginCommit(): void {
-    this.#requireOpen();
+    this.requireOpen();
     this.#state = 'committing';
   }
 
@@ -153,41 +116,106 @@ export class Batch {
     this.#state = outcome === 'failed' ? 'open' : 'committed';
   }
 
-  #hasMessage(id: MessageId): boolean {
-    return this.#held.has(`message ${id}`);
+  protected count(bytes: number): void {
+    this.records += 1;
+    this.bytes += RECORD_HEADER_BYTES + bytes;
   }
 
-  #addBlob(hash: BlobHash, bytes: Buffer): void {
-    this.#requireOpen();
-    if (this.#held.has(hash)) return;
-    this.#held.add(hash);
-    this.#count(bytes);
-    (bytes.length >= LARGE_BYTES ? this.#largeBlobs : this.#smallBlobs).push({
-      meaning: { kind: 'blob', hash, size: bytes.length },
-      payload: bytes,
-      hash: Buffer.from(hash, 'hex'),
+  protected requireOpen(): void {
+    if (this.#state !== 'open') throw new Error(`this batch is ${this.#state}`);
+  }
+}
+
+interface PendingBlob {
+  readonly bytes: Buffer;
+  /** The message that it is a part of; missing where the bytes were added as such and are written in any case. */
+  readonly of?: { readonly id: MessageId; readonly isBlobStored: IsStored };
+}
+
+/** A batch in the memory of this thread, each source split into its records as it is added. */
+export class LocalBatch extends Batch {
+  readonly #held = new Set<MessageId>();
+  readonly #blobs = new Map<BlobHash, PendingBlob>();
+  readonly #sources: PendingRecord[] = [];
+  readonly #facts: PendingRecord[] = [];
+
+  addSource(raw: Buffer, id: MessageId, isBlobStored: IsStored = NOT_STORED): AddedSource {
+    this.requireOpen();
+    if (!this.#held.has(id)) {
+      const { payload, blobs } = splitSource(raw, id);
+      for (const [hash, bytes] of blobs) {
+        if (!this.#blobs.has(hash)) this.#blobs.set(hash, { bytes, of: { id, isBlobStored } });
+      }
+      this.#message(id, raw.length, payload, raw.length);
+    }
+    return { id, size: raw.length };
+  }
+
+  addBlob(bytes: Buffer): BlobHash {
+    if (bytes.length > BLOB_BYTES) throw new RangeError('a blob holds at most 4 MiB');
+    const hash = digest('sha256', bytes, 'hex');
+    this.addNamedBlob(hash, bytes);
+    return hash;
+  }
+
+  /** Adds a blob whose SHA-256 is known, stored or not. */
+  addNamedBlob(hash: BlobHash, bytes: Buffer): void {
+    this.requireOpen();
+    this.count(bytes.length);
+    this.#blobs.set(hash, { bytes });
+  }
+
+  addFact(fact: Fact): void {
+    this.requireOpen();
+    if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
+    const payload = Buffer.from(canonicalJson(fact), 'utf8');
+    this.count(payload.length);
+    this.#facts.push({
+      meaning: { kind: 'fact', fact },
+      payload,
+      hash: digest('sha256', payload, 'buffer'),
     });
   }
 
-  #addMessage(id: MessageId, size: number, payload: Buffer): void {
-    this.#requireOpen();
-    this.#held.add(`message ${id}`);
-    this.#count(payload);
+  addMessage(id: MessageId, size: number, payload: Buffer): void {
+    this.requireOpen();
+    if (!this.#held.has(id)) this.#message(id, size, payload, payload.length);
+  }
+
+  /** Blobs that are written unless the archive has them, each with a message that has it. */
+  *unsureBlobs(): Iterable<readonly [hash: BlobHash, message: MessageId]> {
+    for (const [hash, { of }] of this.#blobs) if (of !== undefined) yield [hash, of.id];
+  }
+
+  /**
+   * The records in the order of the log: blobs before the messages that need them, messages before the facts that speak
+   * of them. Large blobs come first, the largest of them before others, so that the records that share blocks lie together
+   * when the segment is sealed. Blobs that are stored by now are left out.
+   */
+  ordered(): PendingRecord[] {
+    const large: PendingRecord[] = [];
+    const small: PendingRecord[] = [];
+    for (const [hash, { bytes, of }] of this.#blobs) {
+      if (of?.isBlobStored(hash) === true) continue;
+      (bytes.length >= LARGE_BYTES ? large : small).push({
+        meaning: { kind: 'blob', hash, size: bytes.length },
+        payload: bytes,
+        hash: Buffer.from(hash, 'hex'),
+      });
+    }
+    large.sort((a, b) => b.payload.length - a.payload.length);
+    return [...large, ...small, ...this.#sources, ...this.#facts];
+  }
+
+  #message(id: MessageId, size: number, payload: Buffer, counted: number): void {
+    this.#held.add(id);
+    this.count(counted);
     this.messages += 1;
     this.#sources.push({
       meaning: { kind: 'message', id, size },
       payload,
       hash: digest('sha256', payload, 'buffer'),
     });
-  }
-
-  #count(payload: Buffer): void {
-    this.records += 1;
-    this.bytes += RECORD_HEADER_BYTES + payload.length;
-  }
-
-  #requireOpen(): void {
-    if (this.#state !== 'open') throw new Error(`this batch is ${this.#state}`);
   }
 }
 
@@ -210,9 +238,17 @@ export interface SerializedBatch {
   readonly nextOrdinal: number;
 }
 
+/** Memory for a batch on its way to the disk; a larger batch gets its own, which is let go of afterwards. */
+export const MEMORY_BYTES = 9 * 1024 * 1024;
+
 /** Lays a batch and its commit out as the bytes of the log. */
-export function serializeBatch(batch: Batch, place: BatchPlace, memory: Buffer): SerializedBatch {
+export function serializeBatch(
+  batch: LocalBatch,
+  place: BatchPlace,
+  memory: Buffer,
+): SerializedBatch {
   const pending = batch.ordered();
+  const bytes = pending.reduce((sum, { payload }) => sum + RECORD_HEADER_BYTES + payload.length, 0);
   const identities = new Identities();
   for (const record of pending) {
     identities.add(RECORD_KIND[record.meaning.kind], record.payload.length, record.hash);
@@ -225,9 +261,9 @@ export function serializeBatch(batch: Batch, place: BatchPlace, memory: Buffer):
     previous: place.chain.hash,
     records: pending.length,
     ordinal: place.ordinal + pending.length,
-    offset: place.offset + batch.bytes,
+    offset: place.offset + bytes,
   });
-  const length = batch.bytes + RECORD_HEADER_BYTES + commitPayload.length;
+  const length = bytes + RECORD_HEADER_BYTES + commitPayload.length;
   const target = memory.length >= length ? memory : Buffer.allocUnsafeSlow(length);
 
   const records: FoldedRecord[] = [];

@@ -1,13 +1,13 @@
+import { logThreadEnded } from '../../errors/archive.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import { type FileLayer, writeAll } from '../files/file-layer.ts';
 import { SEGMENT_BYTES } from '../format/layout.ts';
 import type { CommittedBatch } from '../format/records.ts';
 import type { ChainState } from '../read/segment-batches.ts';
-import { Batch, serializeBatch } from './batch.ts';
+import { type Batch, type BatchPlace, LocalBatch, MEMORY_BYTES, serializeBatch } from './batch.ts';
 import { createSegment, type HotSegment, syncing, writing } from './hot-segment.ts';
-
-/** Memory for a batch on its way to the disk; a larger batch gets its own, which is let go of afterwards. */
-const MEMORY_BYTES = 9 * 1024 * 1024;
+import type { LogThread } from './log-thread.ts';
+import { TrayBatch } from './tray-batch.ts';
 
 export interface WriterStart {
   readonly archiveId: Buffer;
@@ -23,7 +23,16 @@ export interface WriterSettings {
   readonly now: () => number;
   /** A batch begins in a new segment once the present one has this many bytes. */
   readonly segmentBytes?: number | undefined;
+  /** Starts a thread for the work of writing; without it, this thread does that itself. */
+  readonly startThread?: (() => LogThread) | undefined;
+  /**
+   * Starts the thread after two batches of at least this many messages, which are the beginning of many: 64 if not said.
+   * With 0 it starts at once.
+   */
+  readonly threadFrom?: number | undefined;
 }
+
+const MANY_MESSAGES = 64;
 
 /** The one writer of an archive's log; `openLogWriter` makes it. */
 export class LogWriter {
@@ -40,6 +49,9 @@ export class LogWriter {
   /** Counts failures: whatever waited when one happened fails with it. */
   #failures = 0;
   #failure: unknown;
+  #thread: LogThread | undefined;
+  /** Messages of the batch before. */
+  #messagesBefore = 0;
 
   constructor(
     private readonly settings: WriterSettings,
@@ -49,6 +61,7 @@ export class LogWriter {
     this.#hot = start.hot;
     this.#chain = start.chain;
     this.#time = start.time;
+    this.#considerThread(0);
   }
 
   /** The last durable commit; number 0 and the genesis hash before the first. */
@@ -62,7 +75,8 @@ export class LogWriter {
   }
 
   newBatch(): Batch {
-    return new Batch(this.settings.files);
+    const { files } = this.settings;
+    return this.#thread?.ready === true ? this.#thread.newBatch(files) : new LocalBatch(files);
   }
 
   /**
@@ -71,7 +85,7 @@ export class LogWriter {
    *
    * @throws `disk-full`, `log-write-failed`: nothing of the batch is in the log; it can be committed again, and so can
    *   others. Commits that were waiting behind it fail with the same error, since they may refer to its bytes.
-   * @throws `log-sync-failed`: now and on every later call. The process has to end.
+   * @throws `log-sync-failed`, `log-thread-ended`: now and on every later call. The process has to end.
    */
   async commit(batch: Batch): Promise<CommittedBatch> {
     if (batch.records === 0) throw new Error('an empty batch has nothing to commit');
@@ -95,12 +109,25 @@ export class LogWriter {
     });
   }
 
+  /** Ends the thread, if there is one, when what is under way is written. Another starts when many messages come again. */
+  async endThread(): Promise<void> {
+    const turn = this.#queue.then(async () => {
+      const thread = this.#thread;
+      this.#thread = undefined;
+      this.#messagesBefore = 0;
+      await thread?.end();
+    });
+    this.#queue = turn.catch(() => undefined);
+    await turn;
+  }
+
   /** Waits for what is under way and lets go of the file. Nothing can be committed afterwards. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     // Whoever waits for a commit hears of its failure; here only its end matters.
     await this.#queue.catch(() => undefined);
+    await this.endThread();
     this.#hot.file.close();
   }
 
@@ -115,7 +142,7 @@ export class LogWriter {
       } catch (error) {
         this.#failures += 1;
         this.#failure = error;
-        if (hasCode(error, 'log-sync-failed')) this.#poison = error;
+        if (isFinal(error)) this.#poison = error;
         throw error;
       }
     });
@@ -128,32 +155,52 @@ export class LogWriter {
     if (this.#hot.offset >= limit && this.#hot.ordinal > 0) await this.#roll();
     await this.#cut();
     const hot = this.#hot;
-    const { bytes, memory, committed, nextOrdinal } = serializeBatch(
-      batch,
-      {
-        space: { archiveId: this.archiveId, segment: hot.segment },
-        chain: this.#chain,
-        time: Math.max(this.#time, Math.floor(this.settings.now())),
-        offset: hot.offset,
-        ordinal: hot.ordinal,
-      },
-      this.#memory,
-    );
-    if (memory.length <= MEMORY_BYTES) this.#memory = memory;
+    const place: BatchPlace = {
+      space: { archiveId: this.archiveId, segment: hot.segment },
+      chain: this.#chain,
+      time: Math.max(this.#time, Math.floor(this.settings.now())),
+      offset: hot.offset,
+      ordinal: hot.ordinal,
+    };
+    this.#uncut = true;
     try {
-      await writing(hot.path, bytes.length, () => writeAll(hot.file, bytes, hot.offset));
+      const thread = this.#thread;
+      const written =
+        batch instanceof TrayBatch && thread !== undefined
+          ? await onThread(thread, batch, hot.path, place)
+          : await this.#here(batch, place);
+      const { committed, bytes, nextOrdinal } = written;
+      this.#uncut = false;
+      this.#hot = { ...hot, offset: hot.offset + bytes, ordinal: nextOrdinal };
+      this.#chain = { number: committed.commit.number, hash: committed.commit.hash };
+      this.#time = committed.commit.time;
+      this.#considerThread(batch.messages);
+      return committed;
     } catch (error) {
-      this.#uncut = true;
       // If the cut fails too, the next commit tries it again before it writes; what the caller needs to hear is why
       // the batch is not in the log.
-      await this.#cut().catch(() => undefined);
+      if (!isFinal(error)) await this.#cut().catch(() => undefined);
       throw error;
     }
-    await syncing(hot.path, () => hot.file.datasync());
-    this.#hot = { ...hot, offset: hot.offset + bytes.length, ordinal: nextOrdinal };
-    this.#chain = { number: committed.commit.number, hash: committed.commit.hash };
-    this.#time = committed.commit.time;
-    return committed;
+  }
+
+  async #here(batch: Batch, place: BatchPlace): Promise<Written> {
+    const local = batch instanceof TrayBatch ? batch.local() : batch;
+    if (!(local instanceof LocalBatch)) throw new TypeError('a batch of another kind of log');
+    const { path, file } = this.#hot;
+    const { bytes, memory, committed, nextOrdinal } = serializeBatch(local, place, this.#memory);
+    if (memory.length <= MEMORY_BYTES) this.#memory = memory;
+    await writing(path, bytes.length, () => writeAll(file, bytes, place.offset));
+    await syncing(path, () => file.datasync());
+    return { committed, bytes: bytes.length, nextOrdinal };
+  }
+
+  /** Starts the thread when many messages come at once; until it has loaded, batches are written here. */
+  #considerThread(messages: number): void {
+    const { threadFrom = MANY_MESSAGES } = this.settings;
+    const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
+    this.#messagesBefore = messages;
+    if (many && !this.#closed) this.#thread ??= this.settings.startThread?.();
   }
 
   async #cut(): Promise<void> {
@@ -169,6 +216,35 @@ export class LogWriter {
     const next = this.#hot.segment + 1;
     const fresh = await createSegment(files, dir, this.archiveId, next, this.#chain);
     this.#hot.file.close();
+    this.#thread?.letGo();
     this.#hot = fresh;
   }
+}
+
+interface Written {
+  readonly committed: CommittedBatch;
+  readonly bytes: number;
+  readonly nextOrdinal: number;
+}
+
+/** Has the thread write a batch. @throws `log-thread-ended`, and what the thread throws */
+async function onThread(
+  thread: LogThread,
+  batch: TrayBatch,
+  path: string,
+  place: BatchPlace,
+): Promise<Written> {
+  try {
+    const appended = await thread.append(batch, path, place);
+    const committed = batch.committed(appended, place);
+    thread.takeBack(batch);
+    return { committed, bytes: appended.bytes, nextOrdinal: appended.nextOrdinal };
+  } catch (error) {
+    throw hasCode(error, 'thread-ended') ? logThreadEnded(path, error) : error;
+  }
+}
+
+/** Whether the log is not to be written again by this process, not even to cut off what a write left. */
+function isFinal(error: unknown): boolean {
+  return hasCode(error, 'log-sync-failed') || hasCode(error, 'log-thread-ended');
 }

@@ -32,6 +32,7 @@ import {
   withSegment,
 } from '../read/segment-files.ts';
 import { createSegment, syncing, writing } from './hot-segment.ts';
+import type { LogThread } from './log-thread.ts';
 import { LogWriter, type WriterSettings } from './log-writer.ts';
 
 const MAGIC = Buffer.from([0x89, 0x4d, 0x4b, 0x52]);
@@ -80,6 +81,10 @@ export interface LogWriterOptions {
   readonly onTail?: (tail: TornTail) => void;
   /** A batch begins in a new segment once the present one has this many bytes; default about 64 MiB. */
   readonly segmentBytes?: number;
+  /** Starts a thread that writes when many messages come; without it, the caller's thread writes. */
+  readonly startThread?: () => LogThread;
+  /** See `WriterSettings`. */
+  readonly threadFrom?: number;
 }
 
 /**
@@ -91,9 +96,16 @@ export interface LogWriterOptions {
  * @throws `archive-format-newer`; `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function openLogWriter(options: LogWriterOptions): Promise<LogWriter> {
-  const { dir, now, segmentBytes } = options;
+  const { dir, now, segmentBytes, startThread, threadFrom } = options;
   const files = filesWithDamage(options.files ?? realFiles);
-  const settings: WriterSettings = { dir, now, files, segmentBytes };
+  const settings: WriterSettings = {
+    dir,
+    now,
+    files,
+    segmentBytes,
+    startThread,
+    threadFrom,
+  };
   await layOut(files, dir);
   await removeUnfinished(files, dir);
   const listing = listSegments(files, dir);

@@ -1,9 +1,11 @@
 import { rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { FOLDER_MODE } from '../../archive/format/layout.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../../archive/format/stored-payload.ts';
 import { type LogReader, openLogReader } from '../../archive/read/log-reader.ts';
 import { acquireLock } from '../../archive/write/lock.ts';
+import { LogThread } from '../../archive/write/log-thread.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
 import { type Sealer, sealerOnThread } from '../../archive/write/sealer.ts';
@@ -62,6 +64,8 @@ export async function openWriter(
       dir: dataDir,
       now: context.now,
       expected: catalog.reached(),
+      // With one core, a thread would only add work.
+      ...(availableParallelism() > 1 && { startThread: () => new LogThread() }),
       onTail: ({ file, bytes }) => report({ event: 'tail-put-aside', file, bytes }),
     });
     closers.push(() => log.close());

@@ -60,6 +60,7 @@ export async function tidy(
   signal: AbortSignal,
 ): Promise<readonly MailkeepError[]> {
   const { dataDir, log, sources, catalog, codec, sealer } = writer;
+  await log.endThread();
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed, damaged } = await sealClosedSegments({
     dir: dataDir,

@@ -14,6 +14,7 @@ import { gapsOf } from '../../../src/sync/plan/coverage.ts';
 import type { SyncResult } from '../../../src/sync/result.ts';
 import { runSync } from '../../../src/sync/run-sync.ts';
 import { Killed, SimulatedDisk } from '../../archive/simulated-disk.ts';
+import { threadOn } from '../../archive/thread-link.ts';
 import { FakeClock, memoryOf } from '../harness.ts';
 import { ModelOrigin, status } from '../model-origin.ts';
 import { Actor, type History, type PassPlan } from './history.ts';
@@ -85,6 +86,7 @@ class World {
   readonly #memory = memoryOf();
   readonly #snapshots: Snapshot[] = [];
   #disk = new SimulatedDisk();
+  #passes = 0;
 
   constructor(catalogDir: string, { host, start }: History) {
     this.#catalogDir = catalogDir;
@@ -105,7 +107,10 @@ class World {
         now: this.clock.now,
         files: disk.files,
         expected: catalog.reached(),
+        // Every other pass writes with the code of the log thread.
+        ...(this.#passes % 2 === 1 && { startThread: () => threadOn(disk.files), threadFrom: 0 }),
       });
+      this.#passes += 1;
       const after = catalog.reached();
       for await (const event of scanLog({ dir: '/archive', files: disk.files, after })) {
         if (event.what === 'damage') throw new Error(`damage: ${JSON.stringify(event.damage)}`);

@@ -1,0 +1,28 @@
+import type { FileLayer } from '../../src/archive/files/file-layer.ts';
+import { logServer } from '../../src/archive/write/log-serving.ts';
+import { LogThread } from '../../src/archive/write/log-thread.ts';
+
+/**
+ * A log thread whose work is done on this thread, on any files. Messages travel as between threads: copied, later, and in
+ * order.
+ */
+export function threadOn(files: FileLayer): LogThread {
+  return new LogThread(({ message: answer }) => {
+    const later = (deliver: () => void): void => void Promise.resolve().then(deliver);
+    const receive = logServer(files, (message) => {
+      const copy = structuredClone(message);
+      later(() => answer(copy));
+    });
+    return {
+      started: true,
+      ending: false,
+      post: (message) => {
+        const copy = structuredClone(message);
+        later(() => receive(copy));
+      },
+      ref: () => {},
+      unref: () => {},
+      end: async () => receive({ letGo: true }),
+    };
+  });
+}
