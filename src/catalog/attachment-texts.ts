@@ -8,8 +8,8 @@ import {
 } from '../attachments/attachment-text.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import type { AttachedDocument } from '../mime/extraction.ts';
+import { packUtf8, unpackUtf8 } from '../search/packed-text.ts';
 import type { Connection } from './connection.ts';
-import { packUtf8, unpackUtf8 } from './packed-text.ts';
 import { type Builder, query } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */

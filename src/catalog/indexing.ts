@@ -1,18 +1,12 @@
+import { sql } from 'kysely';
 import type { MessageId } from '../mail/words.ts';
-import { EXTRACTOR_VERSION, type Extraction } from '../mime/extraction.ts';
-import {
-  listTokens,
-  mailboxToken,
-  mimeTokens,
-  TOKEN_ALL,
-  TOKEN_ATTACHMENT,
-  TOKEN_INLINE,
-} from '../search/fts-text.ts';
+import { EXTRACTOR_VERSION } from '../mime/extraction.ts';
+import type { IndexEntry } from '../mime/index-entry.ts';
+import { mailboxToken, TOKEN_ALL } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
-import { packList } from './attachment-lists.ts';
+import { hash47, subjectLink, threadNode } from '../search/thread-links.ts';
 import { attachmentText, putAttachments } from './attachment-texts.ts';
 import type { Connection } from './connection.ts';
-import { packText } from './packed-text.ts';
 import { named, query, type Row } from './query.ts';
 import { joinThread } from './threads.ts';
 
@@ -26,13 +20,28 @@ export interface PendingMessage {
 
 export interface IndexedDocument {
   readonly docid: number;
-  readonly extraction: Extraction;
+  readonly entry: IndexEntry;
 }
 
-type MessageRow = Pick<
-  Row<'messages'>,
-  'id' | 'extractor' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
->;
+type Terms = Row<'msg_fts'>;
+
+/** What the origin listed of a message: it stands in where the message itself does not say. */
+interface Listed {
+  readonly subject: string;
+  readonly from: string;
+  /** Of its Message-ID, or of its own id. */
+  readonly node: number;
+}
+
+/** A document of a message that the catalog has. */
+interface KnownDocument extends IndexedDocument {
+  /** True for a message that was never indexed: no table but `messages` has a row of it. */
+  readonly fresh: boolean;
+  readonly listed: Listed;
+}
+
+/** The values in a list that is given as JSON. */
+const valuesOf = (json: string) => sql<number>`(SELECT value FROM json_each(${json}))`;
 
 const PENDING = query<{ before: number; limit: number }>()((db, p) =>
   db
@@ -49,35 +58,47 @@ const PENDING_COUNT = query()((db) =>
     .select((eb) => eb.fn.countAll<number>().as('n'))
     .where('extractor', '<=', (eb) => eb.lit(0)),
 );
-const ROW = query<{ docid: number }>()((db, p) =>
+const ROWS = query<{ docids: string }>()((db, p) =>
   db
     .selectFrom('messages')
-    .select(['id', 'extractor', 'subject', 'sender_name', 'sender_address', 'message_id'])
+    .select(['docid', 'extractor'])
+    .where('docid', 'in', valuesOf(p.docids))
+    .orderBy('docid'),
+);
+const LISTED = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('messages')
+    .select(['id', 'subject', 'sender_name', 'sender_address', 'message_id'])
     .where('docid', '=', p.docid),
 );
-const MAILBOXES = query<{ docid: number }>()((db, p) =>
+const MAILBOXES = query<{ docids: string }>()((db, p) =>
   db
     .selectFrom('places')
     .innerJoin('folders', 'folders.id', 'places.folder_id')
-    .select('folders.mailbox_id')
+    .select(['places.docid', 'folders.mailbox_id'])
     .distinct()
-    .where('places.docid', '=', p.docid)
+    .where('places.docid', 'in', valuesOf(p.docids))
+    .orderBy('places.docid')
     .orderBy('folders.mailbox_id'),
 );
 const DROP_TERMS = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('msg_fts').where('rowid', '=', p.docid),
 );
-const ADD_TERMS = query<Row<'msg_fts'>>()((db, p) =>
-  db.insertInto('msg_fts').values({
-    ...named(p, 'rowid', 'subject', 'from_', 'rcpt', 'cc', 'bcc', 'delivered', 'body'),
+const ADD_TERMS = query<Terms>()((db, p) =>
+  db.insertInto('msg_fts').values((eb) => ({
+    ...named(p, 'rowid', 'subject', 'from_', 'rcpt', 'cc', 'bcc', 'delivered'),
+    body: eb.cast<string>(eb.val(p.body), 'text'),
     ...named(p, 'att_name', 'att_text', 'meta'),
-  }),
+  })),
 );
 const SET_TEXT = query<Row<'texts'>>()((db, p) =>
   db.replaceInto('texts').values(named(p, 'docid', 'unparsed', 'text', 'attachments')),
 );
-const SET_EXTRACTED = query<{ docid: number; extractor: number }>()((db, p) =>
-  db.updateTable('messages').set({ extractor: p.extractor }).where('docid', '=', p.docid),
+const SET_EXTRACTED = query<{ docids: string; extractor: number }>()((db, p) =>
+  db
+    .updateTable('messages')
+    .set({ extractor: p.extractor })
+    .where('docid', 'in', valuesOf(p.docids)),
 );
 const EXTRACTOR = query()((db) => db.selectFrom('meta').select('extractor'));
 const SET_EXTRACTOR = query<{ version: number }>()((db, p) =>
@@ -150,65 +171,90 @@ export function noticeExtractor(connection: Connection): void {
  * table with further indexes does. Between two messages that would be a segment of the index for each.
  */
 function indexAll(connection: Connection, documents: readonly IndexedDocument[]): void {
-  const indexed = documents.flatMap((document) => {
-    const { docid, extraction } = document;
-    const row = connection.get(ROW, { docid });
-    if (row === undefined) return [];
-    connection.run(SET_EXTRACTED, { docid, extractor: EXTRACTOR_VERSION });
-    const unparsed = extraction.status === 'unparsed' ? (extraction.reason ?? 'unknown') : null;
-    const attachments = packList(extraction.attachments);
-    const text = packText(extraction.body);
-    connection.run(SET_TEXT, { docid, unparsed, text, attachments });
-    putAttachments(connection, docid, extraction.documents);
-    joinThread(connection, {
-      docid,
-      id: row.id.toString('hex'),
-      messageId: extraction.messageId ?? row.message_id,
-      references: extraction.references,
-      subject: extraction.subject || (row.subject ?? ''),
-    });
-    return [{ document, row }];
-  });
-  for (const { document, row } of indexed) {
-    const { docid } = document;
+  const known = knownOf(connection, documents);
+  const docids = JSON.stringify(known.map(({ docid }) => docid));
+  connection.run(SET_EXTRACTED, { docids, extractor: EXTRACTOR_VERSION });
+  for (const document of known) addRows(connection, document);
+  const mailboxes = mailboxTokens(connection, docids);
+  for (const document of known) {
+    const { docid, fresh } = document;
     // A contentless table adds what it is given: the old terms must go first.
-    if (row.extractor !== 0) connection.run(DROP_TERMS, { docid });
-    addTerms(connection, document, row);
+    if (!fresh) connection.run(DROP_TERMS, { docid });
+    addTerms(connection, document, mailboxes.get(docid) ?? []);
   }
+}
+
+/** The documents whose messages were not purged meanwhile. */
+function knownOf(connection: Connection, documents: readonly IndexedDocument[]): KnownDocument[] {
+  const docids = JSON.stringify(documents.map(({ docid }) => docid));
+  const extractors = new Map(
+    connection.all(ROWS, { docids }).map(({ docid, extractor }) => [docid, extractor]),
+  );
+  return documents.flatMap((document) => {
+    const extractor = extractors.get(document.docid);
+    if (extractor === undefined) return [];
+    return [{ ...document, fresh: extractor === 0, listed: listedOf(connection, document) }];
+  });
+}
+
+/** Read only for messages of which something is missing: most have all. */
+function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Listed {
+  const { subject, from, links } = entry;
+  const complete = subject !== null && from !== null && links.node !== null;
+  const row = complete ? undefined : connection.get(LISTED, { docid });
+  if (row === undefined) return { subject: '', from: '', node: 0 };
+  return {
+    subject: row.subject ?? '',
+    from: `${row.sender_name ?? ''} ${row.sender_address ?? ''}`,
+    // Without a Message-ID no other message can name this one: its own id stands in.
+    node: row.message_id === null ? hash47(row.id.toString('hex')) : threadNode(row.message_id),
+  };
+}
+
+/** Adds all that is kept of a document but its terms. */
+function addRows(connection: Connection, { docid, entry, fresh, listed }: KnownDocument): void {
+  const { unparsed, packedText: text, packedAttachments: attachments, documents, links } = entry;
+  connection.run(SET_TEXT, { docid, unparsed, text, attachments });
+  if (!fresh || documents.length > 0) putAttachments(connection, docid, documents);
+  joinThread(connection, {
+    docid,
+    node: links.node ?? listed.node,
+    ancestors: links.ancestors,
+    subject: entry.subject === null ? subjectLink(listed.subject) : links.subject,
+    fresh,
+  });
 }
 
 function addTerms(
   connection: Connection,
-  { docid, extraction }: IndexedDocument,
-  row: MessageRow,
+  { docid, entry, listed }: KnownDocument,
+  mailboxes: readonly string[],
 ): void {
-  const listedFrom = `${row.sender_name ?? ''} ${row.sender_address ?? ''}`;
-  const texts = extraction.documents.length === 0 ? '' : attachmentText(connection, docid);
+  const texts = entry.documents.length === 0 ? '' : attachmentText(connection, docid);
   connection.run(ADD_TERMS, {
     rowid: docid,
     // What will not parse is still found by what the origin listed.
-    subject: indexText(extraction.subject || (row.subject ?? '')),
-    from_: indexText(extraction.from || listedFrom),
-    rcpt: indexText(extraction.to),
-    cc: indexText(extraction.cc),
-    bcc: indexText(extraction.bcc),
-    delivered: indexText(extraction.deliveredTo),
-    body: indexText(extraction.body),
-    att_name: indexText(extraction.attachments.map(({ filename }) => filename ?? '').join('\n')),
+    subject: entry.subject ?? indexText(listed.subject),
+    from_: entry.from ?? indexText(listed.from),
+    rcpt: entry.to,
+    cc: entry.cc,
+    bcc: entry.bcc,
+    delivered: entry.deliveredTo,
+    body: entry.body,
+    att_name: entry.attachmentNames,
     att_text: indexText(texts),
-    meta: metaTokens(connection, docid, extraction).join(' '),
+    meta: [TOKEN_ALL, ...mailboxes, ...entry.tokens].join(' '),
   });
 }
 
-function metaTokens(connection: Connection, docid: number, extraction: Extraction): string[] {
-  const attached = extraction.attachments.filter((attachment) => !attachment.inline);
-  const tokens = [
-    TOKEN_ALL,
-    ...connection.all(MAILBOXES, { docid }).map((row) => mailboxToken(row.mailbox_id)),
-    ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),
-    ...(attached.length < extraction.attachments.length ? [TOKEN_INLINE] : []),
-    ...extraction.attachments.flatMap((attachment) => mimeTokens(attachment.contentType)),
-  ];
-  // The words of the List-Id stay in order and together: they are sought as a phrase.
-  return [...new Set(tokens), ...(extraction.listId === null ? [] : listTokens(extraction.listId))];
+/** The words of the mailboxes that have, or had, each of these messages, by docid. */
+function mailboxTokens(connection: Connection, docids: string): Map<number, string[]> {
+  const tokens = new Map<number, string[]>();
+  for (const { docid, mailbox_id } of connection.all(MAILBOXES, { docids })) {
+    const token = mailboxToken(mailbox_id);
+    const others = tokens.get(docid);
+    if (others === undefined) tokens.set(docid, [token]);
+    else others.push(token);
+  }
+  return tokens;
 }

@@ -269,7 +269,8 @@ interface AttachmentsTable {
 
 interface FtsTable {
   rowid: number;
-  body: string;
+  /** Text, or its UTF-8, which spares making a string of it. */
+  body: string | Buffer;
   subject: string;
   from_: string;
   rcpt: string;

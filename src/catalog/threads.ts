@@ -1,8 +1,6 @@
-import { createHash } from 'node:crypto';
-import { baseSubject } from '../mail/base-subject.ts';
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import type { MessageId } from '../mail/words.ts';
-import { foldWord } from '../search/normalise.ts';
+import { type SubjectLink, threadNode } from '../search/thread-links.ts';
 import type { Connection } from './connection.ts';
 import { named, query, type Row } from './query.ts';
 
@@ -18,12 +16,12 @@ import { named, query, type Row } from './query.ts';
 /** What threading needs of a message. */
 export interface ThreadedMessage {
   readonly docid: number;
-  readonly id: MessageId;
-  /** With or without angle brackets. */
-  readonly messageId: string | null;
-  /** Without angle brackets, oldest first. */
-  readonly references: readonly string[];
-  readonly subject: string;
+  readonly node: number;
+  /** Nodes of the messages it names, oldest first; its own among them does not count. */
+  readonly ancestors: readonly number[];
+  readonly subject: SubjectLink;
+  /** True for a message that no thread has yet, which spares the search for it. */
+  readonly fresh: boolean;
 }
 
 type MemberRow = Row<'thread_members'>;
@@ -31,8 +29,6 @@ type Member = Omit<MemberRow, 'thread'>;
 
 /** How far back a reply is led by its subject alone: 30 days. */
 const SUBJECT_REACH = 30 * 86_400 * DOCIDS_PER_SECOND;
-/** References that count: the first, which is the thread's, and the last. */
-const ANCESTORS = 20;
 /** 47 bits take 6 bytes in a row. */
 const NODE_BYTES = 6;
 
@@ -68,10 +64,13 @@ const BEHIND = query<{ subject: number; docid: number; reach: number }>()((db, p
     .orderBy('docid')
     .limit((eb) => eb.lit(1)),
 );
-const PUT = query<MemberRow>()((db, p) =>
+const ADD = query<MemberRow>()((db, p) =>
   db
-    .replaceInto('thread_members')
+    .insertInto('thread_members')
     .values(named(p, 'docid', 'thread', 'node', 'subject', 'joins', 'ancestors')),
+);
+const MOVE_MEMBER = query<{ docid: number; thread: number }>()((db, p) =>
+  db.updateTable('thread_members').set({ thread: p.thread }).where('docid', '=', p.docid),
 );
 const DROP = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('thread_members').where('docid', '=', p.docid),
@@ -91,6 +90,9 @@ const MESSAGES = query<{ docid: number }>()((db, p) =>
 const NODE = query<{ node: number }>()((db, p) =>
   db.selectFrom('thread_nodes').select('thread').where('node', '=', p.node),
 );
+const ADD_NODE = query<{ node: number; thread: number }>()((db, p) =>
+  db.insertInto('thread_nodes').values({ node: p.node, thread: p.thread }),
+);
 const PUT_NODE = query<{ node: number; thread: number }>()((db, p) =>
   db.replaceInto('thread_nodes').values({ node: p.node, thread: p.thread }),
 );
@@ -98,26 +100,23 @@ const DROP_NODE = query<{ node: number }>()((db, p) =>
   db.deleteFrom('thread_nodes').where('node', '=', p.node),
 );
 
-/** The node of a Message-ID; angle brackets do not count. */
-export function threadNode(messageId: string): number {
-  return hash47(messageId.trim().replace(/^<|>$/g, ''));
-}
-
 /** Puts an indexed message into its thread, again or for the first time, joining threads that it connects. */
 export function joinThread(connection: Connection, message: ThreadedMessage): void {
   const member = memberOf(message);
-  const known = connection.get(MEMBER, { docid: member.docid });
+  const known = message.fresh ? undefined : connection.get(MEMBER, { docid: member.docid });
   if (known !== undefined) {
     if (isSame(known, member)) return;
     leaveThreads(connection, [member.docid]);
   }
   const joined = new Set(nodesOf(member));
-  const before = neighbour(connection, member, BEFORE);
-  if (before !== undefined && member.joins === 1) joined.add(before.node);
   const behind = neighbour(connection, member, BEHIND);
+  // Only who joins by subject, this message or the one behind it, asks for the one before.
+  const before =
+    member.joins === 1 || behind?.joins === 1 ? neighbour(connection, member, BEFORE) : undefined;
+  if (before !== undefined && member.joins === 1) joined.add(before.node);
   if (behind !== undefined && behind.joins === 1) joined.add(behind.node);
   const thread = merge(connection, joined);
-  connection.run(PUT, { ...member, thread });
+  connection.run(ADD, { ...member, thread });
   // The message behind came to the one before by its subject, and comes to this one from now on.
   const parted = behind?.joins === 1 && member.joins === 0 && before !== undefined;
   if (parted) settle(connection, new Set([thread, threadAt(connection, before.docid)]));
@@ -157,24 +156,17 @@ export function threadNaming(connection: Connection, messageId: string): number 
   return connection.get(NODE, { node: threadNode(messageId) })?.thread;
 }
 
-function memberOf({ docid, id, messageId, references, subject }: ThreadedMessage): Member {
-  // Without a Message-ID no other message can name this one: its own id stands in.
-  const node = messageId === null ? hash47(id) : threadNode(messageId);
-  const { base, reply } = baseSubject(subject);
-  const named =
-    references.length <= ANCESTORS
-      ? references
-      : [...references.slice(0, 1), ...references.slice(1 - ANCESTORS)];
-  const ancestors = [...new Set(named.map(threadNode))].filter((ancestor) => ancestor !== node);
-  const packed = Buffer.alloc(ancestors.length * NODE_BYTES);
-  for (const [i, ancestor] of ancestors.entries())
+function memberOf({ docid, node, ancestors, subject }: ThreadedMessage): Member {
+  const named = ancestors.filter((ancestor) => ancestor !== node);
+  const packed = Buffer.alloc(named.length * NODE_BYTES);
+  for (const [i, ancestor] of named.entries())
     packed.writeUIntBE(ancestor, i * NODE_BYTES, NODE_BYTES);
   return {
     docid,
     node,
-    subject: base === '' ? null : hash47(foldWord(base)),
-    joins: reply && base !== '' && references.length === 0 ? 1 : 0,
-    ancestors: ancestors.length === 0 ? null : packed,
+    subject: subject.base,
+    joins: subject.reply && ancestors.length === 0 ? 1 : 0,
+    ancestors: named.length === 0 ? null : packed,
   };
 }
 
@@ -216,7 +208,7 @@ function merge(connection: Connection, nodes: ReadonlySet<number>): number {
     else threads.add(thread);
   }
   const least = Math.min(...threads, ...fresh);
-  for (const node of fresh) connection.run(PUT_NODE, { node, thread: least });
+  for (const node of fresh) connection.run(ADD_NODE, { node, thread: least });
   for (const thread of threads) {
     if (thread === least) continue;
     for (const member of connection.all(MEMBERS, { thread }))
@@ -244,7 +236,7 @@ function settle(connection: Connection, threads: ReadonlySet<number>): void {
   for (const node of parts.nodes()) connection.run(PUT_NODE, { node, thread: parts.least(node) });
   for (const member of members) {
     const thread = parts.least(member.node);
-    if (thread !== member.thread) connection.run(PUT, { ...member, thread });
+    if (thread !== member.thread) connection.run(MOVE_MEMBER, { docid: member.docid, thread });
   }
 }
 
@@ -275,7 +267,3 @@ class Parts {
 }
 
 const NONE = Buffer.alloc(0);
-
-function hash47(text: string): number {
-  return Math.floor(createHash('sha256').update(text).digest().readUIntBE(0, NODE_BYTES) / 2);
-}

@@ -16,7 +16,7 @@ import type { MailkeepError } from '../errors/mailkeep-error.ts';
 import { createIndexer, type Indexer } from '../indexer/indexer.ts';
 import type { Wait } from '../limiter/gate.ts';
 import { selects } from '../mail/name-selection.ts';
-import type { Extractor } from '../mime/extraction.ts';
+import type { Extractor } from '../mime/extractor.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
 import { concernsOneAccount } from '../sync/apply/failure-scope.ts';

@@ -1,7 +1,7 @@
 import type { AttachmentExtractor } from '../attachments/attachment-text.ts';
 import { openAttachmentExtractor } from '../attachments/extractor.ts';
 import { type RebuildOptions, type RebuildResult, rebuildCatalog } from '../indexer/rebuild.ts';
-import type { Extractor } from '../mime/extraction.ts';
+import type { Extractor } from '../mime/extractor.ts';
 import { openExtractorPool } from '../mime/extractor-pool.ts';
 
 /** Opens extractors of messages and of attachments for as long as `act` takes. */

@@ -2,7 +2,9 @@ import type { LogReader } from '../archive/read/log-reader.ts';
 import type { IndexedDocument, IndexWriter, PendingMessage } from '../catalog/indexing.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
-import { type Extraction, type Extractor, emptyExtraction } from '../mime/extraction.ts';
+import { emptyExtraction } from '../mime/extraction.ts';
+import type { Extractor } from '../mime/extractor.ts';
+import { type IndexEntry, indexEntry } from '../mime/index-entry.ts';
 import { DEFAULT_LIMITS } from '../mime/limits.ts';
 
 /** Where raw sources come from. */
@@ -33,8 +35,8 @@ interface IndexingResult extends IndexingProgress {
 
 /** Documents a transaction, at most. */
 const MAX_DOCUMENTS = 500;
-/** UTF-16 units of text a transaction, about. */
-const MAX_CHARS = 4 * 1024 * 1024;
+/** Bytes of bodies a transaction, about. */
+const MAX_TEXT = 4 * 1024 * 1024;
 /** Bytes of sources that are being extracted at a time, one larger message apart. */
 const MAX_SOURCE_BYTES = 16 * 1024 * 1024;
 const PAGE = 1000;
@@ -64,7 +66,7 @@ export async function indexPending(options: IndexPendingOptions): Promise<Indexi
 
 class IndexingRound {
   #documents: IndexedDocument[] = [];
-  #chars = 0;
+  #textSize = 0;
   #indexed = 0;
   #unparsed = 0;
   readonly #damaged: MessageId[] = [];
@@ -143,7 +145,7 @@ class IndexingRound {
     this.#flying++;
     this.#flyingBytes += bytes;
     this.#extracted(message)
-      .then((extraction) => this.#land(message, extraction))
+      .then((entry) => this.#land(message, entry))
       .catch((error: unknown) => {
         this.#failure ??= { error };
       })
@@ -155,7 +157,7 @@ class IndexingRound {
   }
 
   /** Null for a message that is none any more. */
-  async #extracted({ id }: PendingMessage): Promise<Extraction | null> {
+  async #extracted({ id }: PendingMessage): Promise<IndexEntry | null> {
     let read: { readonly bytes: Uint8Array; readonly cut: boolean };
     try {
       read = this.options.sources.readSource(id, DEFAULT_LIMITS.sourceBytes);
@@ -168,17 +170,17 @@ class IndexingRound {
       if (!damage) throw error;
       // Listed, found by its listing and reported; one bad sector must not keep the rest from being found.
       this.#damaged.push(id);
-      return emptyExtraction('damaged');
+      return indexEntry(emptyExtraction('damaged'));
     }
     return this.options.extractor.extract({ id, source: read.bytes, cut: read.cut });
   }
 
-  #land({ docid }: PendingMessage, extraction: Extraction | null): void {
+  #land({ docid }: PendingMessage, entry: IndexEntry | null): void {
     // After an abort the round may be over, and its store closed.
-    if (extraction === null || this.#stopped()) return;
-    this.#documents.push({ docid, extraction });
-    this.#chars += extraction.body.length;
-    if (this.#documents.length >= MAX_DOCUMENTS || this.#chars >= MAX_CHARS) this.#flush();
+    if (entry === null || this.#stopped()) return;
+    this.#documents.push({ docid, entry });
+    this.#textSize += entry.body.length;
+    if (this.#documents.length >= MAX_DOCUMENTS || this.#textSize >= MAX_TEXT) this.#flush();
   }
 
   #flush(): void {
@@ -186,10 +188,10 @@ class IndexingRound {
     // Ascending, because FTS5 writes out its buffer whenever a rowid is lower than the one before.
     const documents = this.#documents.sort((a, b) => a.docid - b.docid);
     this.#documents = [];
-    this.#chars = 0;
+    this.#textSize = 0;
     this.options.store.index(documents);
     this.#indexed += documents.length;
-    for (const { extraction } of documents) if (extraction.status === 'unparsed') this.#unparsed++;
+    for (const { entry } of documents) if (entry.unparsed !== null) this.#unparsed++;
     this.options.progress?.({
       indexed: this.#indexed,
       unparsed: this.#unparsed,

@@ -19,7 +19,7 @@ import { catalogError } from '../errors/catalog.ts';
 import { rebuildInterrupted } from '../errors/indexer.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
-import type { Extractor } from '../mime/extraction.ts';
+import type { Extractor } from '../mime/extractor.ts';
 import { readAttachments } from './attachment-texts.ts';
 import { type FoldProgress, foldLog } from './fold-log.ts';
 import { createIndexer, type IndexingProgress } from './indexer.ts';

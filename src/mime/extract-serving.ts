@@ -1,7 +1,9 @@
 import { isWorn, openThreadPort } from '../threads/in-thread.ts';
 import { extractHeaders, extractMessage } from './extract-message.ts';
 import { type Extraction, emptyExtraction } from './extraction.ts';
+import { type IndexEntry, indexEntry } from './index-entry.ts';
 import type { MimeLimits } from './limits.ts';
+import { sendEntries } from './sent-entries.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
 
 /** Answers job groups, one message after the other, and shows in `current` which one it is on. */
@@ -10,14 +12,16 @@ export function serveExtraction(data: ExtractWorkerData): void {
   let previous: Promise<void> = Promise.resolve();
   const port = openThreadPort<JobGroup, GroupResults>((group) => {
     previous = previous.then(async () => {
-      const results: { seq: number; extraction: Extraction }[] = [];
+      const results: { seq: number; entry: IndexEntry }[] = [];
       for (const job of group.jobs) {
         Atomics.store(current, 0, job.seq);
-        results.push({ seq: job.seq, extraction: await extractJob(group, job, data.limits) });
+        const extraction = await extractJob(group, job, data.limits);
+        results.push({ seq: job.seq, entry: indexEntry(extraction) });
       }
       Atomics.store(current, 0, 0);
       const worn = isWorn(data.limits.wornBytes);
-      port.send({ results, worn });
+      const sent = sendEntries(results);
+      port.send({ ...sent, worn }, [sent.bytes]);
     });
   });
 }

@@ -1,6 +1,5 @@
 import type { ThreadEnded } from '../errors/threads.ts';
 import type { AttachmentLine } from '../mail/lines.ts';
-import type { MessageId } from '../mail/words.ts';
 
 /** Raised whenever the same source would give other text, so that indexes know what to extract again. */
 export const EXTRACTOR_VERSION = 4;
@@ -70,23 +69,6 @@ export interface Extraction {
   readonly messageId: string | null;
   readonly references: readonly string[];
   readonly truncated: boolean;
-}
-
-export interface ExtractionJob {
-  readonly id: MessageId;
-  /** The raw source, or its first bytes where it is larger than the room's ceiling. The buffer is given away (transferred). */
-  readonly source: Uint8Array;
-  readonly cut: boolean;
-}
-
-export interface Extractor {
-  /** Never rejects because of a message: what will not parse comes back as `unparsed`. Rejects only when closed. */
-  extract(job: ExtractionJob): Promise<Extraction>;
-  /** How many jobs can usefully be in flight. */
-  readonly width: number;
-  /** Gives back the memory of what is idle; the next job may take longer to start. */
-  rest(): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** What is known of a message of which not even the headers could be read. */

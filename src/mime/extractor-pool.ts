@@ -2,18 +2,15 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { extractorClosed, mimeWorkerFailed } from '../errors/mime.ts';
 import { builtWorker } from '../threads/worker-thread.ts';
-import {
-  type Extraction,
-  type ExtractionJob,
-  type Extractor,
-  emptyExtraction,
-} from './extraction.ts';
+import { emptyExtraction } from './extraction.ts';
+import type { ExtractionJob, Extractor } from './extractor.ts';
 import {
   ExtractorThread,
   GROUP_JOBS,
   type PendingJob,
   type ThreadEnd,
 } from './extractor-thread.ts';
+import { type IndexEntry, indexEntry } from './index-entry.ts';
 import { DEFAULT_LIMITS, type MimeLimits } from './limits.ts';
 
 export interface ExtractorPoolOptions {
@@ -63,9 +60,9 @@ class ExtractorPool implements Extractor {
     this.width = this.#workers * 2 * GROUP_JOBS;
   }
 
-  extract(job: ExtractionJob): Promise<Extraction> {
+  extract(job: ExtractionJob): Promise<IndexEntry> {
     if (this.#closed) return Promise.reject(extractorClosed());
-    return new Promise<Extraction>((resolve, reject) => {
+    return new Promise<IndexEntry>((resolve, reject) => {
       const long = job.source.byteLength > this.#limits.sourceBytes;
       this.#queue.push({
         seq: this.#nextSeq,
@@ -135,9 +132,9 @@ class ExtractorPool implements Extractor {
 
   #startThread(): ExtractorThread {
     const thread = new ExtractorThread(this.#workerFile, this.#limits, {
-      done: (job, extraction) => {
+      done: (job, entry) => {
         this.#failedStarts = 0;
-        this.#settle(() => job.resolve(extraction));
+        this.#settle(() => job.resolve(entry));
       },
       ready: () => this.#pumpSoon(),
       ended: (end) => this.#threadEnded(thread, end),
@@ -153,7 +150,10 @@ class ExtractorPool implements Extractor {
       const { job, reason } = culprit;
       // Headers are asked for once; a message whose headers end a worker too has nothing more to give.
       if (job.unparsed === null) again.unshift({ ...job, unparsed: reason, alone: true });
-      else this.#settle(() => job.resolve(emptyExtraction(job.unparsed ?? reason)));
+      else {
+        const nothing = emptyExtraction(job.unparsed ?? reason);
+        this.#settle(() => job.resolve(indexEntry(nothing)));
+      }
     }
     this.#queue.unshift(...again);
     if (!end.facts.started) this.#failedStarts++;

@@ -1,7 +1,9 @@
 import type { ThreadEnded } from '../errors/threads.ts';
 import { WorkerThread } from '../threads/worker-thread.ts';
-import { type Extraction, reasonOfEnd, type UnparsedReason } from './extraction.ts';
+import { reasonOfEnd, type UnparsedReason } from './extraction.ts';
+import type { IndexEntry } from './index-entry.ts';
 import type { MimeLimits } from './limits.ts';
+import { receiveEntries } from './sent-entries.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
 
 /** A message that waits for its extraction. */
@@ -12,13 +14,13 @@ export interface PendingJob {
   readonly unparsed: UnparsedReason | null;
   /** True when it must not share a group: a thread ended and could not say on which message. */
   readonly alone: boolean;
-  readonly resolve: (extraction: Extraction) => void;
+  readonly resolve: (entry: IndexEntry) => void;
   readonly reject: (error: Error) => void;
 }
 
 /** What a thread tells its pool. */
 export interface ThreadEvents {
-  done(job: PendingJob, extraction: Extraction): void;
+  done(job: PendingJob, entry: IndexEntry): void;
   /** A group came back: there is room for another. */
   ready(): void;
   ended(end: ThreadEnd): void;
@@ -137,15 +139,15 @@ export class ExtractorThread {
     this.#thread.post(group, buffer instanceof ArrayBuffer ? [buffer] : []);
   }
 
-  #receive({ results, worn }: GroupResults): void {
+  #receive({ results, bytes, worn }: GroupResults): void {
     this.#groups--;
     this.#worn ||= worn;
-    for (const { seq, extraction } of results) {
+    for (const { seq, entry } of receiveEntries(results, bytes)) {
       const job = this.#outstanding.get(seq);
       if (job === undefined) continue;
       this.#outstanding.delete(seq);
       this.#bytes -= job.source.byteLength;
-      this.events.done(job, extraction);
+      this.events.done(job, entry);
     }
     // An idle thread does not keep the process alive.
     if (this.#groups === 0) this.#thread.unref();

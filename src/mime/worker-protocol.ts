@@ -1,7 +1,8 @@
 import type { PieceMessage } from '../threads/source-pieces.ts';
-import type { ExtractedAttachment, Extraction, UnparsedReason } from './extraction.ts';
+import type { ExtractedAttachment, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
+import type { SentEntry } from './sent-entries.ts';
 
 /** What a worker thread is started with. */
 export interface ExtractWorkerData {
@@ -28,7 +29,9 @@ export interface JobGroup {
 }
 
 export interface GroupResults {
-  readonly results: readonly { readonly seq: number; readonly extraction: Extraction }[];
+  readonly results: readonly { readonly seq: number; readonly entry: SentEntry }[];
+  /** The bytes of all entries, see `sendEntries`. */
+  readonly bytes: ArrayBuffer;
   /** True when the worker holds so much memory that it should be replaced. */
   readonly worn: boolean;
 }

@@ -6,6 +6,7 @@ import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts'
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { FolderKey } from '../../src/mail/words.ts';
 import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';
+import { indexEntry } from '../../src/mime/index-entry.ts';
 import { mergeIndex } from '../catalog/merge-index.ts';
 import { type Seeded, seeded } from './seeded.ts';
 
@@ -135,7 +136,7 @@ export async function makeSyntheticCatalog(
       history.fold(facts);
       const documents = catalog.index.pending({ limit: BATCH }).map(({ docid, id }) => ({
         docid,
-        extraction: extractions.get(id) ?? emptyExtraction('damaged'),
+        entry: indexEntry(extractions.get(id) ?? emptyExtraction('damaged')),
       }));
       catalog.index.index(documents.sort((a, b) => a.docid - b.docid));
       progress(made + documents.length);

@@ -6,7 +6,7 @@ import type { AttachedDocument } from '../../src/mime/extraction.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -48,7 +48,7 @@ describe('texts of attachments in the catalog', () => {
     catalog.index.index(
       catalog.index.pending({ limit: 99 }).map(({ docid, id }) => {
         const at = documents.findIndex((_, i) => sha256(`m${i + 1}`) === id);
-        return { docid, extraction: extraction({ documents: documents[at] ?? [] }) };
+        return { docid, entry: entry({ documents: documents[at] ?? [] }) };
       }),
     );
   const settle = (text: string) => {

@@ -5,7 +5,7 @@ import type { CommittedBatch } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Place } from '../../src/mail/words.ts';
-import { extraction, temporaryDir } from './history.ts';
+import { entry, temporaryDir } from './history.ts';
 import { ACTS, addressOf, FOLDERS, lines, Model, steps } from './model.ts';
 
 /** Every row that the fold makes; what indexing makes is left out. */
@@ -56,7 +56,7 @@ function withoutPurged(batches: readonly CommittedBatch[]): CommittedBatch[] {
 function indexSome(catalog: WritableCatalog): void {
   const documents = catalog.index
     .pending({ limit: 7 })
-    .map(({ docid }) => ({ docid, extraction: extraction({ body: `text of ${docid}` }) }));
+    .map(({ docid }) => ({ docid, entry: entry({ body: `text of ${docid}` }) }));
   catalog.index.index(documents);
 }
 

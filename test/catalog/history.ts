@@ -6,6 +6,7 @@ import type { Fact } from '../../src/archive/format/facts.ts';
 import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import type { FolderKey, Listing, Place } from '../../src/mail/words.ts';
 import type { Extraction } from '../../src/mime/extraction.ts';
+import { type IndexEntry, indexEntry } from '../../src/mime/index-entry.ts';
 
 /** A folder for one test, and how to be rid of it. */
 export function temporaryDir(): { readonly dir: string; remove(): void } {
@@ -116,8 +117,9 @@ export function appeared(
   };
 }
 
-export function extraction(changes: Partial<Extraction> = {}): Extraction {
-  return {
+/** What the index keeps of a message with these texts. */
+export function entry(changes: Partial<Extraction> = {}): IndexEntry {
+  return indexEntry({
     status: 'parsed',
     reason: null,
     subject: '',
@@ -134,5 +136,5 @@ export function extraction(changes: Partial<Extraction> = {}): Extraction {
     documents: [],
     truncated: false,
     ...changes,
-  };
+  });
 }

@@ -4,7 +4,7 @@ import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -28,7 +28,7 @@ test('the documents of one transaction become one segment of the index', async (
   catalog.index.index(
     facts.map(({ docid }, n) => ({
       docid,
-      extraction: extraction({
+      entry: entry({
         body: `word${n} and more`,
         messageId: `${n}@example.org`,
         // Replies join threads, which moves rows of other tables.

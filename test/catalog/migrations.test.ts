@@ -8,7 +8,7 @@ import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -51,7 +51,7 @@ test('a catalog of the first version is migrated: searches find the same, and a 
   const found = (query: string) => catalog.countHits({ node: parseQuery(query, { now: 0 }).node });
   expect(found('"old words"')).toBe(1);
   expect(catalog.index.pending({ limit: 9 })).toEqual([{ docid: DOCID, id: 'ab', size: 9 }]);
-  catalog.index.index([{ docid: DOCID, extraction: extraction({ body: 'new words' }) }]);
+  catalog.index.index([{ docid: DOCID, entry: entry({ body: 'new words' }) }]);
   expect([found('"old words"'), found('"new words"')]).toEqual([0, 1]);
   expect(catalog.index.pendingCount()).toBe(0);
   catalog.close();
@@ -74,7 +74,7 @@ test('a catalog that kept its texts in brotli is read as it is, and stores new o
     catalog.index.index(
       catalog.index
         .pending({ limit: 9 })
-        .map(({ docid }) => ({ docid, extraction: extraction({ body, documents: [document] }) })),
+        .map(({ docid }) => ({ docid, entry: entry({ body, documents: [document] }) })),
     );
   index(before, 'an old plan');
   const [attachment] = before.attachments.pending({ limit: 9 });
@@ -140,7 +140,7 @@ test('messages with attachments are due once to have them listed, others are not
     catalog.index.index(
       pending.map(({ docid, id }) => ({
         docid,
-        extraction: extraction({ body: 'plan', attachments: ids.get(id) === 2 ? [picture] : [] }),
+        entry: entry({ body: 'plan', attachments: ids.get(id) === 2 ? [picture] : [] }),
       })),
     );
     return pending.map(({ id }) => ids.get(id));

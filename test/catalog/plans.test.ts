@@ -6,7 +6,7 @@ import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -53,7 +53,7 @@ describe('query plans', () => {
     catalog.index.index(
       catalog.index.pending({ limit: COUNT }).map(({ docid }, i) => ({
         docid,
-        extraction: extraction({
+        entry: entry({
           body: i === 70 ? 'once' : i % 2 === 0 ? 'common word' : 'other word',
         }),
       })),

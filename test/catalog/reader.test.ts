@@ -9,7 +9,7 @@ import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -143,7 +143,7 @@ describe('opening the catalog', () => {
     writer.index.index(
       writer.index
         .pending({ limit: 10 })
-        .map(({ docid }) => ({ docid, extraction: extraction({ body: 'hello there' }) })),
+        .map(({ docid }) => ({ docid, entry: entry({ body: 'hello there' }) })),
     );
     writer.close();
     // Where it is called to must not matter.

@@ -5,7 +5,7 @@ import { MailkeepError } from '../../src/errors/mailkeep-error.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -69,7 +69,7 @@ describe('hostile queries', () => {
     catalog.index.index(
       catalog.index.pending({ limit: 50 }).map(({ docid }) => ({
         docid,
-        extraction: extraction({ body: 'word 東京 a@b.com foo-bar é NEAR OR' }),
+        entry: entry({ body: 'word 東京 a@b.com foo-bar é NEAR OR' }),
       })),
     );
   });

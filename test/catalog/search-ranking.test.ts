@@ -3,7 +3,7 @@ import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts'
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -33,9 +33,7 @@ beforeAll(async () => {
       LETTERS.map((_, i) => appeared(place(INBOX, i + 1), `m${i}`, { docid: docid(i) })),
     ),
   );
-  catalog.index.index(
-    LETTERS.map((letter, i) => ({ docid: docid(i), extraction: extraction(letter) })),
-  );
+  catalog.index.index(LETTERS.map((letter, i) => ({ docid: docid(i), entry: entry(letter) })));
 });
 afterAll(() => {
   catalog.close();

@@ -7,7 +7,7 @@ import type { SearchNode } from '../../src/search/ast.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -108,7 +108,7 @@ describe('search against a plain scan', () => {
               },
             ]
           : [];
-        return [{ docid, extraction: extraction({ subject, from, to, body, attachments }) }];
+        return [{ docid, entry: entry({ subject, from, to, body, attachments }) }];
       }),
     );
   });

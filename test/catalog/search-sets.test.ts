@@ -17,7 +17,7 @@ import { parseQuery } from '../../src/search/parse.ts';
 import { type Seeded, seeded } from '../bench/seeded.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -164,7 +164,7 @@ describe('sets against walks', () => {
         boxes.kept
           .slice(from)
           .filter((_, i) => i % 6 > 0)
-          .map(({ docid }, i) => ({ docid, extraction: letter(random, from + i) })),
+          .map(({ docid }, i) => ({ docid, entry: letter(random, from + i) })),
       );
       for (const text of remembered) then.set(text, [...(then.get(text) ?? []), walked(text)]);
     }
@@ -231,7 +231,7 @@ describe('sets against walks', () => {
 
 function letter(random: Seeded, number: number) {
   const words = Array.from({ length: 6 }, () => WORDS[random.below(WORDS.length)] ?? '');
-  return extraction({
+  return entry({
     subject: WORDS[random.below(WORDS.length)] ?? '',
     body: words.join(' '),
     messageId: `${number}@example.org`,

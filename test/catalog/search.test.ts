@@ -5,7 +5,7 @@ import type { Extraction } from '../../src/mime/extraction.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -48,7 +48,7 @@ describe('searching', () => {
     catalog.index.index(
       catalog.index
         .pending({ limit: 500 })
-        .map(({ docid, id }) => ({ docid, extraction: extraction(of(docid, id)) })),
+        .map(({ docid, id }) => ({ docid, entry: entry(of(docid, id)) })),
     );
   /** One message for each text, uids from 1. */
   const store = (texts: readonly Partial<Extraction>[]) => {
@@ -332,7 +332,7 @@ describe('searching', () => {
     store([{ body: 'first version' }, { body: 'stays' }]);
     const found = catalog.messages.find(sha256('m1'));
     const docid = found?.docid ?? 0;
-    catalog.index.index([{ docid, extraction: extraction({ body: 'second version' }) }]);
+    catalog.index.index([{ docid, entry: entry({ body: 'second version' }) }]);
     expect(uids('first')).toEqual([]);
     expect(uids('second')).toEqual([1]);
     catalog.foldBatch(

@@ -3,6 +3,7 @@ import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { extractMessage } from '../../src/mime/extract-message.ts';
 import { type Extraction, emptyExtraction } from '../../src/mime/extraction.ts';
+import { indexEntry } from '../../src/mime/index-entry.ts';
 import { DEFAULT_LIMITS } from '../../src/mime/limits.ts';
 import { corpusStock, generatedStock } from '../bench/source-stock.ts';
 import { appeared, folder, History, INBOX, mailbox, place } from './history.ts';
@@ -55,7 +56,7 @@ export async function indexMail(dir: string): Promise<SearchedMail> {
     catalog.index.index(
       pending.map(({ docid, id }) => ({
         docid,
-        extraction: messages.get(id)?.extraction ?? emptyExtraction('damaged'),
+        entry: indexEntry(messages.get(id)?.extraction ?? emptyExtraction('damaged')),
       })),
     );
   };

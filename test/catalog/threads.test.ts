@@ -5,10 +5,10 @@ import { expect, test } from 'vitest';
 import type { Fact } from '../../src/archive/format/facts.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
-import type { Extraction } from '../../src/mime/extraction.ts';
+import type { IndexEntry } from '../../src/mime/index-entry.ts';
 import {
   appeared,
-  extraction,
+  entry,
   folder,
   History,
   INBOX,
@@ -90,8 +90,8 @@ function threadsOf(set: readonly (readonly [Letter, number])[]): Map<number, num
   return new Map(set.map(([letter, i]) => [docidOf(letter, i), least.get(idNode(letter, i)) ?? 0]));
 }
 
-function extracted({ id, references, subject }: Letter): Extraction {
-  return extraction({
+function extracted({ id, references, subject }: Letter): IndexEntry {
+  return entry({
     messageId: id === null ? null : name(id),
     references: references.map(name),
     subject,
@@ -122,7 +122,7 @@ async function rowsAfter(
   );
   const index = (i: number, letter: Letter | undefined) => {
     if (letter === undefined) return;
-    catalog.index.index([{ docid: docidOf(all[i] ?? letter, i), extraction: extracted(letter) }]);
+    catalog.index.index([{ docid: docidOf(all[i] ?? letter, i), entry: extracted(letter) }]);
   };
   for (const i of order) index(i, meanwhile.get(i) ?? all[i]);
   // What an earlier extractor said about them is taken back.

@@ -9,7 +9,7 @@ import { blobDamaged } from '../../src/errors/archive.ts';
 import { readAttachments } from '../../src/indexer/attachment-texts.ts';
 import { createIndexer, type Indexer } from '../../src/indexer/indexer.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extraction.ts';
+import type { Extractor } from '../../src/mime/extractor.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { docx, pdf } from '../attachments/documents.ts';

@@ -9,7 +9,7 @@ import {
   indexPending,
   type SourceStore,
 } from '../../src/indexer/indexer.ts';
-import type { Extractor } from '../../src/mime/extraction.ts';
+import type { Extractor } from '../../src/mime/extractor.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { letter, StoredMail } from './stored-mail.ts';

@@ -6,7 +6,7 @@ import { openCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { indexPending } from '../../src/indexer/indexer.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extraction.ts';
+import type { Extractor } from '../../src/mime/extractor.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { SmallDisk } from '../archive/small-disk.ts';
 import { buildWorker } from '../mime/built-worker.ts';

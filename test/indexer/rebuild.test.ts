@@ -7,7 +7,7 @@ import { catalogFile } from '../../src/catalog/open.ts';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
 import { indexPending } from '../../src/indexer/indexer.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extraction.ts';
+import type { Extractor } from '../../src/mime/extractor.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { buildWorker } from '../mime/built-worker.ts';
 import { letter, StoredMail } from './stored-mail.ts';

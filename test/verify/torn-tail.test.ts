@@ -5,7 +5,7 @@ import type { TornTail } from '../../src/archive/read/recovery.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { reachedBy } from '../../src/catalog/closed-catalog.ts';
 import { rebuildCatalog } from '../../src/indexer/rebuild.ts';
-import type { Extractor } from '../../src/mime/extraction.ts';
+import type { Extractor } from '../../src/mime/extractor.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';

@@ -1,14 +1,14 @@
 import type { HitPlace, SearchLine } from '../../mail/lines.ts';
 import type { SearchNode, TextNode } from '../../search/ast.ts';
+import { unpackList } from '../../search/attachment-lists.ts';
 import { ftsString } from '../../search/fts-text.ts';
+import { unpackText } from '../../search/packed-text.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
-import { unpackList } from '../attachment-lists.ts';
 import { attachmentTexts } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
 import type { FolderName } from '../folder-names.ts';
 import { senderOf } from '../messages.ts';
 import { isoTime } from '../moments.ts';
-import { unpackText } from '../packed-text.ts';
 import type { PlaceQueries } from '../places.ts';
 import { query, type Row } from '../query.ts';
 import type { AsOf } from './sql.ts';

@@ -10,9 +10,9 @@ import {
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from '../../search/fts-text.ts';
+import { threadNode } from '../../search/thread-links.ts';
 import { type FlagSetRow, MARK } from '../flag-sets.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
-import { threadNode } from '../threads.ts';
 import type { Formula, PlaceCondition } from './formula.ts';
 
 /** What names in a query stand for in this archive. */

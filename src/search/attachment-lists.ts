@@ -1,9 +1,8 @@
 import { catalogError } from '../errors/catalog.ts';
 import type { AttachmentLine } from '../mail/lines.ts';
-import type { ExtractedAttachment } from '../mime/extraction.ts';
 
 /** Returns the list as the catalog keeps it: JSON, an array each; null for none. */
-export function packList(attachments: readonly ExtractedAttachment[]): Buffer | null {
+export function packList(attachments: readonly AttachmentLine[]): Buffer | null {
   if (attachments.length === 0) return null;
   return Buffer.from(
     JSON.stringify(

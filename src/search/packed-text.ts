@@ -1,7 +1,5 @@
 import { brotliDecompressSync, constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { catalogError } from '../errors/catalog.ts';
-import type { Connection } from './connection.ts';
-import { query } from './query.ts';
 
 /**
  * Packs text as one zstd frame, without a checksum, whose header states how many bytes it holds.
@@ -102,16 +100,6 @@ export function packText(text: string): Buffer | null {
  * 0.459 at 300 µs.
  */
 const LEVEL = 3;
-
-const GET = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('texts').select('text').where('docid', '=', p.docid),
-);
-
-/** The beginning of a message's text: empty where there is none, or none yet. */
-export function cachedText(connection: Connection, docid: number): string {
-  const packed = connection.get(GET, { docid })?.text ?? null;
-  return unpackText(packed, connection.file);
-}
 
 /**
  * Unpacks what `packText` made.
