@@ -7,7 +7,22 @@ import { cutMarks } from '../mail/marks.ts';
  * which it would make one token a sentence.
  */
 export function indexText(text: string): string {
-  if (isAscii(text)) return text;
+  let written = '';
+  let done = 0;
+  for (;;) {
+    BEYOND_ASCII.lastIndex = done;
+    if (!BEYOND_ASCII.test(text)) break;
+    // With the letter before it, to which marks may belong. No other ASCII character is changed or changes anything.
+    const start = Math.max(done, BEYOND_ASCII.lastIndex - 2);
+    ASCII_STRETCH.lastIndex = BEYOND_ASCII.lastIndex;
+    const end = ASCII_STRETCH.test(text) ? ASCII_STRETCH.lastIndex - STRETCH : text.length;
+    written += text.slice(done, start) + rewritten(text.slice(start, end));
+    done = end;
+  }
+  return done === 0 ? text : written + text.slice(done);
+}
+
+function rewritten(text: string): string {
   const folded = foldLetters(text);
   return RUNS().test(folded)
     ? folded.replaceAll(RUN(), (run) => ` ${bigrams(run).join(' ')} `)
@@ -102,6 +117,11 @@ export function once<T>(make: () => T): () => T {
     return made.value;
   };
 }
+
+/** As many ASCII characters in a row are left out of the rewriting, which costs more than finding them. */
+const STRETCH = 16;
+const ASCII_STRETCH = /[\0-\x7f]{16}/g;
+const BEYOND_ASCII = /[^\0-\x7f]/g;
 
 const LETTERS: Readonly<Record<string, string>> = {
   ß: 'ss',

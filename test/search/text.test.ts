@@ -3,7 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { nearest } from '../../src/names/nearest.ts';
 import { localMoment, wallTime } from '../../src/search/dates.ts';
 import { ftsString } from '../../src/search/fts-text.ts';
-import { foldWord, indexText } from '../../src/search/normalise.ts';
+import {
+  bigrams,
+  foldLetters,
+  foldWord,
+  indexText,
+  splitRuns,
+} from '../../src/search/normalise.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { readSize } from '../../src/search/sizes.ts';
 import { beginning, snippet, soughtWords } from '../../src/search/snippet.ts';
@@ -28,6 +34,43 @@ describe('one form of text', () => {
     ['🎁🛍️Get', ' Get'],
   ])('%s is indexed as «%s»', (text, indexed) => {
     expect(indexText(text)).toBe(indexed);
+  });
+
+  test('ASCII that is left out of the rewriting changes nothing', () => {
+    const whole = (text: string) =>
+      splitRuns(foldLetters(text))
+        .map((part) => (part.unspaced ? ` ${bigrams(part.text).join(' ')} ` : part.text))
+        .join('');
+    const piece = fc.oneof(
+      fc.string({ unit: 'grapheme-ascii', minLength: 12, maxLength: 40 }),
+      fc.constantFrom('e', 'o', ' ', '\n', '\u0301', '\u0327', '\u00ad', '\u200d', '\u0345'),
+      fc.constantFrom(
+        'é',
+        '“',
+        '…',
+        '¨',
+        'ﬁ',
+        '①',
+        'Ａ',
+        'ß',
+        'ς',
+        'ἀ',
+        'ё',
+        '½',
+        '\u212a',
+        '\u0e33',
+      ),
+      fc.constantFrom('東京', '한글', '\u1100\u1161\u11a8', 'ไทย', 'ｱﾞ', '🎁', '\ud800', '\udc00'),
+      fc.constant('\u0301'.repeat(35)),
+      fc.string({ unit: 'binary', maxLength: 4 }),
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+        const text = pieces.join('');
+        expect(indexText(text)).toBe(whole(text));
+      }),
+      { numRuns: 2_000 },
+    );
   });
 
   test('more than 30 marks on a letter are cut, and the letters around them stay', () => {
