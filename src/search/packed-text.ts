@@ -91,7 +91,8 @@ export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
  * goes with its row.
  */
 export function packText(text: string): Buffer | null {
-  const bytes = cut(Buffer.from(text, 'utf8'));
+  // No UTF-16 unit takes less than a byte: those behind need not be encoded.
+  const bytes = cut(Buffer.from(text.slice(0, TEXT_BYTES_PER_MESSAGE), 'utf8'));
   return bytes.length === 0 ? null : packUtf8(bytes, LEVEL);
 }
 

@@ -17,6 +17,12 @@ it('keeps the beginning of a long text, and never half a character', () => {
   expect(Buffer.byteLength(read)).toBeLessThanOrEqual(TEXT_BYTES_PER_MESSAGE);
 });
 
+it.each([0, 1, 2, 3, 4])('cuts a long text as its UTF-8, %i characters from a pair', (before) => {
+  const text = `${'x'.repeat(TEXT_BYTES_PER_MESSAGE - before)}${'😀'.repeat(4)}`;
+  const whole = Buffer.from(text).subarray(0, TEXT_BYTES_PER_MESSAGE).toString();
+  expect(unpack(packText(text))).toBe(whole.replace(/\ufffd+$/, ''));
+});
+
 it('keeps nothing of no text', () => {
   expect(packText('')).toBeNull();
   expect(unpack(null)).toBe('');

@@ -61,11 +61,7 @@ class CachedReader implements LogReader {
   ) {}
 
   readMessage(id: MessageId): Buffer {
-    return this.#twice(() => {
-      const source = this.#rebuilding(id, () => rebuild(this.#message(id), this.#blobSource));
-      if (digest('sha256', source, 'hex') !== id) throw messageDamaged(id, 'hash');
-      return source;
-    });
+    return this.#twice(() => this.#whole(id, this.#message(id)));
   }
 
   async *streamMessage(id: MessageId): AsyncGenerator<Buffer, void, undefined> {
@@ -84,8 +80,21 @@ class CachedReader implements LogReader {
   }
 
   readSource(id: MessageId, maxBytes: number): ReadSource {
-    const payload = this.#twice(() => this.#message(id));
-    if (payload.recipe.size <= maxBytes) return { bytes: this.readMessage(id), cut: false };
+    return this.#twice(() => {
+      const payload = this.#message(id);
+      return payload.recipe.size <= maxBytes
+        ? { bytes: this.#whole(id, payload), cut: false }
+        : { bytes: this.#beginning(id, payload, maxBytes), cut: true };
+    });
+  }
+
+  #whole(id: MessageId, payload: MessagePayload): Buffer {
+    const source = this.#rebuilding(id, () => rebuild(payload, this.#blobSource));
+    if (digest('sha256', source, 'hex') !== id) throw messageDamaged(id, 'hash');
+    return source;
+  }
+
+  #beginning(id: MessageId, payload: MessagePayload, maxBytes: number): Buffer {
     return this.#rebuilding(id, () => {
       const bytes = Buffer.allocUnsafe(maxBytes);
       let at = 0;
@@ -93,7 +102,7 @@ class CachedReader implements LogReader {
         at += piece.copy(bytes, at);
         if (at === maxBytes) break;
       }
-      return { bytes: bytes.subarray(0, at), cut: true };
+      return bytes.subarray(0, at);
     });
   }
 
