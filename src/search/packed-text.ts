@@ -91,10 +91,14 @@ export const TEXT_BYTES_PER_MESSAGE = 8 * 1024;
  * goes with its row.
  */
 export function packText(text: string): Buffer | null {
-  // No UTF-16 unit takes less than a byte: those behind need not be encoded.
-  const bytes = cut(Buffer.from(text.slice(0, TEXT_BYTES_PER_MESSAGE), 'utf8'));
-  return bytes.length === 0 ? null : packUtf8(bytes, LEVEL);
+  // Without half a character at the end. No UTF-16 unit takes less than a byte: those behind need not be looked at.
+  const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), SCRATCH);
+  return written === 0 ? null : packUtf8(SCRATCH.subarray(0, written), LEVEL);
 }
+
+const ENCODER = new TextEncoder();
+/** Used again for each text: a buffer each would be garbage outside of the heap, which has the collector run often. */
+const SCRATCH = Buffer.alloc(TEXT_BYTES_PER_MESSAGE);
 
 /**
  * The level of zstd. Texts of real mail shrink to 0.473 at 26 µs each; level 6 takes them to 0.464 at 43 µs, level 19 to
@@ -110,12 +114,4 @@ const LEVEL = 3;
 export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
   return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
-}
-
-/** Cuts UTF-8 at the ceiling, on a character boundary. */
-function cut(bytes: Buffer): Buffer {
-  if (bytes.length <= TEXT_BYTES_PER_MESSAGE) return bytes;
-  let end = TEXT_BYTES_PER_MESSAGE;
-  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-  return bytes.subarray(0, end);
 }
