@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Position } from '../archive/format/records.ts';
 import type { MessageId } from '../mail/words.ts';
 import { EXTRACTOR_VERSION } from '../mime/extraction.ts';
 import type { IndexEntry } from '../mime/index-entry.ts';
@@ -8,6 +9,7 @@ import { hash47, subjectLink, threadNode } from '../search/thread-links.ts';
 import { attachmentText, putAttachments } from './attachment-texts.ts';
 import type { Connection } from './connection.ts';
 import { named, query, type Row } from './query.ts';
+import { RECORD_MESSAGE } from './tables.ts';
 import { joinThread } from './threads.ts';
 
 /** A message whose text the index lacks, or has from an older extractor. */
@@ -16,6 +18,14 @@ export interface PendingMessage {
   readonly id: MessageId;
   /** Bytes of the raw source. */
   readonly size: number;
+}
+
+/** A record's place in the order of the log. */
+export type LogPosition = Pick<Position, 'segment' | 'ordinal'>;
+
+/** A message that was never indexed. */
+export interface FreshMessage extends PendingMessage {
+  readonly position: LogPosition;
 }
 
 export interface IndexedDocument {
@@ -51,6 +61,20 @@ const PENDING = query<{ before: number; limit: number }>()((db, p) =>
     .where('docid', '<', p.before)
     .orderBy('docid', 'desc')
     .limit(p.limit),
+);
+const FRESH = query<{ segment: number; ordinal: number }>()((db, p) =>
+  db
+    .selectFrom('messages as m')
+    // From the messages to their records, of which there are far more.
+    .crossJoin('records as r')
+    .select(['m.docid', 'm.id', 'm.size', 'r.segment', 'r.ordinal'])
+    .where('m.extractor', '<=', (eb) => eb.lit(0))
+    .where('m.extractor', '=', (eb) => eb.lit(0))
+    .where('r.kind', '=', (eb) => eb.lit(RECORD_MESSAGE))
+    .whereRef('r.hash', '=', 'm.id')
+    .where((eb) => eb(eb.refTuple('r.segment', 'r.ordinal'), '>', eb.tuple(p.segment, p.ordinal)))
+    .orderBy('r.segment')
+    .orderBy('r.ordinal'),
 );
 const PENDING_COUNT = query()((db) =>
   db
@@ -115,6 +139,8 @@ export interface IndexQueries {
   /** Messages to extract and index, newest first, below docid `before` (no bound). */
   pending(options: { readonly limit: number; readonly before?: number }): PendingMessage[];
   pendingCount(): number;
+  /** Messages that were never indexed and lie in the log behind this position, in the order of the log. */
+  fresh(behind: LogPosition): FreshMessage[];
 }
 
 export interface IndexWriter extends IndexQueries {
@@ -136,6 +162,13 @@ export function indexQueries(connection: Connection): IndexQueries {
       connection
         .all(PENDING, { limit, before })
         .map(({ docid, id, size }) => ({ docid, id: id.toString('hex'), size })),
+    fresh: (behind) =>
+      connection.all(FRESH, behind).map(({ docid, id, size, segment, ordinal }) => ({
+        docid,
+        id: id.toString('hex'),
+        size,
+        position: { segment: segment ?? 0, ordinal: ordinal ?? 0 },
+      })),
     pendingCount: () => connection.get(PENDING_COUNT, {})?.n ?? 0,
   };
 }

@@ -20,6 +20,12 @@ interface FoldLogOptions {
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
+  /** Batches folded in one transaction, at most; `BATCHES` if not said. */
+  readonly batches?: number | undefined;
+  /** Called before batches are folded. */
+  readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
+  /** Called after each transaction, which the next one waits for. */
+  readonly folded?: (() => Promise<void>) | undefined;
   /** Called for each damaged position. Throw in it to stop there; what was read before is folded. */
   readonly onDamage: (damage: LogDamage) => void;
 }
@@ -34,35 +40,38 @@ const RECORDS = 20_000;
  * can be read.
  */
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
-  const { dir, target, seen, signal, progress, onDamage } = options;
+  const { dir, target, seen, signal, progress, folding, folded, onDamage } = options;
   const { number, hash } = target.reached();
+  const most = options.batches ?? BATCHES;
   let commits = 0;
   let messages = 0;
   let records = 0;
   let damaged = false;
   let batches: CommittedBatch[] = [];
-  const flush = () => {
+  const flush = async () => {
     if (batches.length === 0) return;
+    folding?.(batches);
     target.foldBatches(batches, { acrossGap: damaged });
     commits += batches.length;
     batches = [];
     records = 0;
     progress?.({ commits, messages });
+    await folded?.();
   };
   for await (const event of scanLog({ dir, after: { number, hash }, seen })) {
     if (signal.aborted) break;
     if (event.what === 'damage') {
-      flush();
+      await flush();
       damaged = true;
       onDamage(event.damage);
     } else if (event.what === 'batch') {
       batches.push(event.batch);
       records += event.batch.records.length;
       for (const record of event.batch.records) if (record.kind === 'message') messages++;
-      if (batches.length >= BATCHES || records >= RECORDS) flush();
+      if (batches.length >= most || records >= RECORDS) await flush();
     }
   }
-  flush();
+  await flush();
   return { commits, messages };
 }
 

@@ -22,6 +22,7 @@ import type { MessageId } from '../mail/words.ts';
 import type { Extractor } from '../mime/extractor.ts';
 import { readAttachments } from './attachment-texts.ts';
 import { type FoldProgress, foldLog } from './fold-log.ts';
+import { IndexAhead } from './index-ahead.ts';
 import { createIndexer, type IndexingProgress } from './indexer.ts';
 
 export interface RebuildOptions {
@@ -69,7 +70,15 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
   let unread: string | null = null;
   try {
     catalog = await openCatalog(dir, fresh);
-    result = await fill(catalog, options);
+    try {
+      result = await fill(catalog, options, true);
+    } catch (error) {
+      if (!(error instanceof IndexedBeforePurge)) throw error;
+      catalog.close();
+      removeDatabase(fresh);
+      catalog = await openCatalog(dir, fresh);
+      result = await fill(catalog, options, false);
+    }
     if (signal.aborted) throw rebuildInterrupted(result.commits);
     catalog.checkpoint();
     if (options.keepAs !== undefined && existsSync(file)) {
@@ -86,26 +95,50 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
   return { ...result, unread };
 }
 
+/** The log purges a message that the new catalog has indexed already. */
+class IndexedBeforePurge extends Error {}
+
+/** Batches folded at a time: the workers extract no longer than some 50 ms without new messages. */
+const BATCHES_AHEAD = 4;
+
+/**
+ * Fills a new catalog.
+ *
+ * @param early index messages while the rest of the log is folded
+ * @throws IndexedBeforePurge when `early` and the log purges one of them, whose text must not get into the new file
+ */
 async function fill(
   catalog: WritableCatalog,
   options: RebuildOptions,
+  early: boolean,
 ): Promise<Omit<RebuildResult, 'unread'>> {
-  const { dir, extractor, signal, onFold, onIndex } = options;
-  const damage: LogDamage[] = [];
-  const folded = await foldLog({
-    dir,
-    target: catalog,
-    seen: options.seen,
-    signal,
-    onDamage: (place) => damage.push(place),
-    progress: onFold,
-  });
+  const { dir, extractor, signal, onIndex } = options;
+  const { index: store, messages } = catalog;
   const sources = openLogReader({ dir, locator: catalog.locator });
+  const ahead = early ? new IndexAhead({ store, messages, sources, extractor, signal }) : undefined;
   try {
-    const indexer = createIndexer({ store: catalog.index, sources, extractor, progress: onIndex });
+    const damage: LogDamage[] = [];
+    const folded = await foldLog({
+      dir,
+      target: catalog,
+      seen: options.seen,
+      signal,
+      onDamage: (place) => damage.push(place),
+      progress: options.onFold,
+      ...(ahead !== undefined && {
+        batches: BATCHES_AHEAD,
+        folding: (batches) => {
+          if (ahead.isUndoneBy(batches)) throw new IndexedBeforePurge();
+        },
+        folded: () => ahead.feed(),
+      }),
+    });
+    await ahead?.finish();
+    const indexer = createIndexer({ store, sources, extractor, progress: onIndex });
     await indexer.all(signal);
-    // What was indexed twice, with its attachments' text, is one message all the same.
-    const { indexed, unparsed, damaged } = indexer.totals();
+    // Before attachments: a message that is indexed again with their text is one message all the same.
+    const { messages: known, pending, unparsed } = catalog.totals();
+    const { damaged } = indexer.totals();
     const { read } =
       options.attachments === undefined
         ? { read: 0 }
@@ -117,8 +150,10 @@ async function fill(
             makeRoom: () => extractor.rest(),
             signal,
           });
+    const indexed = known - pending;
     return { ...folded, indexed, unparsed, attachments: read, damage, damagedMessages: damaged };
   } finally {
+    ahead?.cancel();
     sources.close();
   }
 }

@@ -3,12 +3,8 @@ import { openLogReader } from '../../src/archive/read/log-reader.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { messageDamaged } from '../../src/errors/archive.ts';
 import { catchUp } from '../../src/indexer/fold-log.ts';
-import {
-  createIndexer,
-  type IndexingProgress,
-  indexPending,
-  type SourceStore,
-} from '../../src/indexer/indexer.ts';
+import { createIndexer, type IndexingProgress, indexPending } from '../../src/indexer/indexer.ts';
+import type { SourceStore } from '../../src/indexer/indexing-round.ts';
 import type { Extractor } from '../../src/mime/extractor.ts';
 import { openExtractorPool } from '../../src/mime/extractor-pool.ts';
 import { buildWorker } from '../mime/built-worker.ts';

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openLogReader } from '../../src/archive/read/log-reader.ts';
@@ -33,6 +33,17 @@ async function grow(count: number): Promise<void> {
   const reader = openLogReader({ dir: mail.dir, locator: catalog.locator });
   await indexPending({ store: catalog.index, sources: reader, extractor, signal: never });
   catalog.close();
+}
+
+/** Changes a byte of the log inside the first source with this word, which is stored as it is. */
+function damage(word: string): void {
+  const [segment = ''] = readdirSync(join(mail.dir, 'log'));
+  const path = join(mail.dir, 'log', segment);
+  const bytes = readFileSync(path);
+  const at = bytes.indexOf(word);
+  expect(at).toBeGreaterThan(0);
+  bytes[at] = (bytes[at] ?? 0) ^ 0x20;
+  writeFileSync(path, bytes);
 }
 
 const files = () => readdirSync(mail.dir).filter((name) => name.startsWith('catalog'));
@@ -91,17 +102,70 @@ describe('rebuilding', () => {
     expect(mail.found('common')).toHaveLength(10);
   });
 
+  it('extracts what is folded while it folds the rest', async () => {
+    await grow(200);
+    const seen: string[] = [];
+    await rebuildCatalog({
+      dir: mail.dir,
+      extractor: {
+        ...extractor,
+        width: extractor.width,
+        extract: (job) => {
+          seen.push('extract');
+          return extractor.extract(job);
+        },
+      },
+      signal: never,
+      onFold: () => seen.push('fold'),
+    });
+    expect(seen.indexOf('extract')).toBeLessThan(seen.lastIndexOf('fold'));
+    expect(seen.filter((what) => what === 'extract')).toHaveLength(200);
+    expect(mail.found('common')).toHaveLength(200);
+  });
+
+  it('keeps nothing of a message that the log purges further on', async () => {
+    const secret = 'qzforgottenwordqz';
+    const source = Buffer.from(`Subject: letter\r\n\r\n${secret}\r\n`);
+    // More than a transaction of the index takes.
+    const letters = Array.from({ length: 600 }, (_, i) => letter(i + 2));
+    await mail.store([source, ...letters]);
+    // As when the program was killed before it removed the bytes.
+    await mail.append((batch) =>
+      batch.addFact({ fact: 'purged', message: mail.ids[0] ?? '', reason: 'forgotten' }),
+    );
+    const result = await rebuildCatalog({ dir: mail.dir, extractor, signal: never });
+    expect(result).toMatchObject({ messages: 601, indexed: 600, damage: [], damagedMessages: [] });
+    expect(files()).toEqual(['catalog.sqlite']);
+    expect(mail.found('common')).toHaveLength(600);
+    // The index leaves out of a term what it shares with the one before.
+    expect(readFileSync(catalogFile(mail.dir)).includes(secret.slice(2))).toBe(false);
+  });
+
+  it.each([
+    ['from its repair further on', true],
+    ['from nowhere where they are damaged', false],
+  ])('takes the bytes of an attachment %s', async (_where, isRepaired) => {
+    const attached = Buffer.from('attached bytes '.repeat(1_000));
+    const lines = attached.toString('base64').match(/.{1,76}/g) ?? [];
+    const source = `Subject: letter\r\nMIME-Version: 1.0\r\nContent-Type: application/x-letter\r\nContent-Transfer-Encoding: base64\r\n\r\n${lines.join('\r\n')}\r\n`;
+    const letters = Array.from({ length: 600 }, (_, i) => letter(i + 2));
+    await mail.store([Buffer.from(source), ...letters]);
+    await mail.append((batch) => {
+      if (isRepaired) batch.addBlob(attached);
+      else batch.addFact({ fact: 'mailbox', host: 'h.example', mailbox: 'A', address: 'a@h' });
+    });
+    damage('attached bytes');
+    const result = await rebuildCatalog({ dir: mail.dir, extractor, signal: never });
+    expect(result).toMatchObject({
+      indexed: 601,
+      unparsed: isRepaired ? 0 : 1,
+      damagedMessages: isRepaired ? [] : [mail.ids[0]],
+    });
+  });
+
   it('folds what can be read of a damaged log, and names the damage', async () => {
     await grow(50);
-    const [segment = ''] = readdirSync(join(mail.dir, 'log'));
-    const path = join(mail.dir, 'log', segment);
-    expect(existsSync(path)).toBe(true);
-    const bytes = readFileSync(path);
-    // Inside the source of letter 25, which is stored as it is.
-    const at = bytes.indexOf('unique25');
-    expect(at).toBeGreaterThan(0);
-    bytes[at] = (bytes[at] ?? 0) ^ 0x20;
-    writeFileSync(path, bytes);
+    damage('unique25');
     const result = await rebuildCatalog({ dir: mail.dir, extractor, signal: never });
     expect(result.damage.length).toBeGreaterThan(0);
     expect(result.damagedMessages).toEqual([mail.ids[24]]);

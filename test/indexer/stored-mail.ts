@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { CommittedBatch } from '../../src/archive/format/records.ts';
+import type { Batch } from '../../src/archive/write/batch.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { docidBase } from '../../src/mail/docid.ts';
@@ -84,6 +85,15 @@ export class StoredMail {
     if (batch.records > 0) committed.push(await writer.commit(batch));
     await writer.close();
     return committed;
+  }
+
+  /** Appends one batch of what is given. */
+  async append(fill: (batch: Batch) => void): Promise<void> {
+    const writer = await openLogWriter({ dir: this.dir, now: () => START });
+    const batch = writer.newBatch();
+    fill(batch);
+    await writer.commit(batch);
+    await writer.close();
   }
 
   /** The uids whose terms match, read from the database as it lies there. */
