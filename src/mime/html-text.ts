@@ -1,75 +1,19 @@
-import type { HtmlToTextOptions } from 'html-to-text';
-import { compile } from 'html-to-text';
 import { cutText } from './charsets.ts';
+import { walkFlatHtml, walkHtml } from './html-walk.ts';
 import { plainMarkup } from './plain-markup.ts';
 
 /** How links show in the text: `short` drops what follows the path (trackers), `full` keeps the whole address. */
 export type LinkStyle = 'short' | 'full';
 
-/** Marks where html-to-text met a limit of its own; a private-use character that mail has no reason to hold. */
-const MET_LIMIT = '\uf8fe';
 const MAX_LINK_CHARS = 200;
-/** Deeper than any mail a program composes; each level costs three stack frames. */
-const MAX_DEPTH = 200;
+/** Deeper and wider than any mail a program composes. */
+const WALK = { depth: 200, children: 100_000 };
 /** With fewer tags the worst nesting costs too little to look for. */
 const FEW_TAGS = 5000;
-/** More elements than this would make a tree of some 50 MB. */
-const TREE = { depth: 2 * MAX_DEPTH, elements: 60_000 };
+/** What HTML of more tags may hold; the depth counts elements without text, too. */
+const MARKUP = { depth: 2 * WALK.depth, elements: 60_000 };
 
-/** Elements that html-to-text takes for running text although they stand in a line of their own. */
-const OWN_LINE = ['tr', 'caption', 'dt', 'dd', 'center', 'address', 'option', 'body', 'figcaption'];
-/** Elements in a line with others whose words must not run together with theirs. */
-const OWN_WORDS = ['td', 'th', 'button', 'label', 'textarea', 'select', 'iframe', 'text'];
-
-const converters: Record<LinkStyle, (html: string) => string> = {
-  short: compile(options(shortLink)),
-  full: compile(options(fullLink)),
-};
-
-/** For HTML without elements: its line breaks are its lines. */
-const convertFlat = compile({ ...options(fullLink), preserveNewlines: true });
-
-function options(pathRewrite: (href: string) => string): HtmlToTextOptions {
-  const heading = { selector: '', options: { uppercase: false } };
-  return {
-    wordwrap: false,
-    // No base element: text before, after and between <body> elements is text all the same.
-    baseElements: { selectors: [], returnDomByDefault: true },
-    limits: {
-      maxInputLength: Number.MAX_SAFE_INTEGER,
-      maxDepth: MAX_DEPTH,
-      maxChildNodes: 100_000,
-      ellipsis: MET_LIMIT,
-    },
-    selectors: [
-      ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ ...heading, selector })),
-      { selector: 'title', format: 'skip' },
-      ...OWN_LINE.map((selector) => ({
-        selector,
-        format: 'block',
-        options: { leadingLineBreaks: 1, trailingLineBreaks: 1 },
-      })),
-      ...OWN_WORDS.map((selector) => ({ selector, format: 'apart' })),
-      { selector: 'img', format: 'imageText' },
-      {
-        selector: 'a',
-        options: { pathRewrite, hideLinkHrefIfSameAsText: true, noAnchorUrl: true },
-      },
-    ],
-    formatters: {
-      apart: (element, walk, builder) => {
-        builder.addInline(' ');
-        walk(element.children, builder);
-        builder.addInline(' ');
-      },
-      // The address of a picture says nothing to a reader; its alternative text does.
-      imageText: (element, _walk, builder) => {
-        const alt: unknown = element.attribs?.alt;
-        if (typeof alt === 'string' && alt.trim() !== '') builder.addInline(alt);
-      },
-    },
-  };
-}
+const addresses: Record<LinkStyle, (href: string) => string> = { short: shortLink, full: fullLink };
 
 /** Only addresses a reader could visit; `javascript:`, `data:` and `cid:` are none. */
 function fullLink(href: string): string {
@@ -107,13 +51,13 @@ export function htmlText(
 ): { readonly text: string; readonly cut: boolean; readonly tags: number } {
   const source = withoutInlineData(html);
   const cut = source.length > limits.chars;
-  const input = cutText(source, limits.chars).replaceAll(MET_LIMIT, '');
+  const input = cutText(source, limits.chars);
   const tags = tagsIn(input);
-  const markup = tags > limits.tags ? null : tags > FEW_TAGS ? plainMarkup(input, TREE) : input;
-  const tree = markup === null ? null : tryConvert(converters[links], markup);
-  if (tree !== null && !tree.includes(MET_LIMIT)) return { text: tidy(tree), cut, tags };
-  const text = convertFlat(flatten(input)).replaceAll(MET_LIMIT, '');
-  return { text: tidy(text), cut, tags: markup === null ? 0 : tags };
+  const markup = tags > limits.tags ? null : tags > FEW_TAGS ? plainMarkup(input, MARKUP) : input;
+  const text = markup === null ? null : walkHtml(markup, addresses[links], WALK);
+  if (text !== null) return { text: tidy(text), cut, tags };
+  const flat = walkFlatHtml(flatten(input), fullLink);
+  return { text: tidy(flat), cut, tags: markup === null ? 0 : tags };
 }
 
 /** Start tags and end tags of HTML; other signs that look like their beginning count too. */
@@ -121,16 +65,6 @@ function tagsIn(html: string): number {
   let tags = 0;
   for (let at = html.indexOf('<'); at >= 0; at = html.indexOf('<', at + 1)) tags++;
   return tags;
-}
-
-function tryConvert(convert: (html: string) => string, html: string): string | null {
-  try {
-    return convert(html);
-  } catch (error) {
-    // What is too much for the stack has a flat form that is not.
-    if (error instanceof RangeError) return null;
-    throw error;
-  }
 }
 
 /** Pictures inside the HTML (`data:` URIs) are most of its length where they occur, and no text. */

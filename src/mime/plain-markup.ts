@@ -21,8 +21,8 @@ const READ_ATTRIBUTES = ['href', 'alt', 'start', 'type'];
  * opened is closed, in order; text is escaped; what nobody reads is left out. Null for HTML that is deeper, or that has
  * more than `most.elements` elements.
  *
- * The parser of html-to-text is older than ours and closes fewer elements by itself, so the depth that ours finds says
- * nothing about what the other would make of the original. Its time grows with the depth at every tag.
+ * The parser that turns HTML into text is older than this one and closes fewer elements by itself, so the depth that
+ * this one finds says nothing about what the other makes of the original. Its time grows with the depth at every tag.
  */
 export function plainMarkup(
   html: string,

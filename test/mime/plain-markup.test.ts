@@ -1,23 +1,13 @@
-import { createRequire } from 'node:module';
 import fc from 'fast-check';
+import { Parser } from 'htmlparser2-10';
 import { expect, test } from 'vitest';
 import { plainMarkup } from '../../src/mime/plain-markup.ts';
 
-interface OtherParser {
-  write(html: string): void;
-  end(): void;
-}
-
-/** The parser that html-to-text brings along. */
-const other: {
-  readonly Parser: new (on: { onopentagname(): void; onclosetag(): void }) => OtherParser;
-} = createRequire(createRequire(import.meta.url).resolve('html-to-text'))('htmlparser2');
-
-/** Levels of elements as html-to-text's parser sees them. */
+/** Levels of elements as the parser of the walk sees them. */
 function depthOf(html: string): number {
   let depth = 0;
   let deepest = 0;
-  const parser = new other.Parser({
+  const parser = new Parser({
     onopentagname: () => {
       depth++;
       deepest = Math.max(deepest, depth);

@@ -75,7 +75,7 @@ describe('readMessage', () => {
     const attributes = Array.from({ length: 300_000 }, (_, i) => `a${i.toString(36)}`).join(' ');
     const source = mail(
       { Subject: 'hungry', 'Content-Type': 'text/html' },
-      `<p ${attributes}>x</p>`,
+      `<p ${attributes}>x</p>${'<b>'.repeat(5001)}`,
     );
     const limits = { oldGenerationMb: 24, youngGenerationMb: 3 };
     expect(await readMessage(whole(source), { workerFile, limits })).toMatchObject({
