@@ -109,18 +109,25 @@ class Decoding {
     for (; at < chunk.length; at++) {
       const byte = chunk[at] ?? 0;
       if (byte === EQUALS) {
-        const high = hexDigit(chunk[at + 1] ?? 0);
+        const next = chunk[at + 1] ?? 0;
+        const high = hexDigit(next);
         const low = hexDigit(chunk[at + 2] ?? 0);
-        if (high < 0 || low < 0) break;
-        out[length++] = high * 16 + low;
-        at += 2;
+        if (high >= 0 && low >= 0) {
+          out[length++] = high * 16 + low;
+          at += 2;
+        } else if (next === LF) at += 1;
+        else if (next === CR && chunk[at + 2] === LF) at += 2;
+        else break;
       } else if (byte === SPACE || byte === TAB) {
-        let end = at + 1;
-        while (chunk[end] === SPACE || chunk[end] === TAB) end++;
-        if (end === chunk.length) break;
-        const ends = chunk[end] === CR || chunk[end] === LF;
-        if (!ends) length += chunk.copy(out, length, at, end);
-        at = end - 1;
+        const start = at;
+        while (chunk[at + 1] === SPACE || chunk[at + 1] === TAB) at++;
+        const next = chunk[at + 1];
+        if (next === undefined) {
+          at = start;
+          break;
+        }
+        if (next === CR || next === LF) continue;
+        for (let blank = start; blank <= at; blank++) out[length++] = chunk[blank] ?? 0;
       } else out[length++] = byte;
     }
     this.#length = length;
