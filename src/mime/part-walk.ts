@@ -8,6 +8,7 @@ const CR = 0x0d;
 const DASH = 0x2d;
 const SPACE = 0x20;
 const TAB = 0x09;
+const EQUALS = 0x3d;
 
 /** mailparser's own header parsing, without the streams around it. */
 const parser = new MailParser();
@@ -123,11 +124,10 @@ class Walk {
 
   /** Reads a part's header block; null for one that is odd. */
   #begin(parent: SplitPart | false, from: number): Found | null {
-    const { source, limits } = this;
+    const { limits } = this;
     const node = new MimePart(parent, {});
-    const end = this.#headerEnd(from, node._parentBoundary);
+    const end = this.#readHeader(node, from);
     if (end === null || end - from > limits.headerBytes) return null;
-    node.addHeaderChunk(source.subarray(from, end));
     node.parseHeaders();
     const outer = parent === false ? undefined : this.#found.get(parent);
     const depth = outer === undefined ? 1 : outer.depth + 1;
@@ -146,20 +146,37 @@ class Walk {
     return found;
   }
 
-  /** Where the body begins: behind an empty line, or at the end of the source. Null if a delimiter comes first. */
-  #headerEnd(from: number, boundary: Buffer | false): number | null {
+  /**
+   * Gives the part the fields of its header block that say what it is, which are few of those of a message.
+   *
+   * @returns where the body begins: behind an empty line, or at the end of the source. Null if a delimiter comes first
+   */
+  #readHeader(node: SplitPart, from: number): number | null {
     const { source } = this;
+    const boundary = node._parentBoundary;
+    let end = source.length;
+    /** Where the lines begin that are kept; -1 after one that is not. */
+    let kept = from;
     for (let at = from; at < source.length; ) {
       const newline = source.indexOf(LF, at);
-      const end = newline < 0 ? source.length : newline + 1;
-      const length = end - at;
-      if (newline >= 0 && (length === 1 || (length === 2 && source[at] === CR))) return end;
-      if (source[at] === DASH && source[at + 1] === DASH && boundary !== false) {
+      const next = newline < 0 ? source.length : newline + 1;
+      const length = next - at;
+      if (newline >= 0 && (length === 1 || (length === 2 && source[at] === CR))) {
+        end = next;
+        break;
+      }
+      const first = source[at] ?? 0;
+      if (first === DASH && source[at + 1] === DASH && boundary !== false) {
         if (this.#match(at, boundary) !== false) return null;
       }
-      at = end;
+      if (isOtherField(first)) {
+        if (kept >= 0 && kept < at) node.addHeaderChunk(source.subarray(kept, at));
+        kept = -1;
+      } else if (kept < 0 && !isBlank(first)) kept = at;
+      at = next;
     }
-    return source.length;
+    if (kept >= 0 && kept < end) node.addHeaderChunk(source.subarray(kept, end));
+    return end;
   }
 
   /** The next line from an offset on that is one of two delimiters. */
@@ -199,9 +216,10 @@ class Walk {
     const closes = source[at] === DASH && source[at + 1] === DASH;
     if (closes) at += 2;
     while (isBlank(source[at])) at += 1;
-    if (source[at] === CR) at += 1;
-    if (source[at] === LF) return { behind: at + 1, closes };
-    if (at >= source.length || source[at] === DASH) return 'odd';
+    const feed = source[at] === CR ? at + 1 : at;
+    if (source[feed] === LF) return { behind: feed + 1, closes };
+    // To the streams, some carriage returns without a line feed end a delimiter.
+    if (feed > at || at >= source.length || source[at] === DASH) return 'odd';
     return false;
   }
 
@@ -219,6 +237,14 @@ class Walk {
   }
 }
 
+/**
+ * Whether a line that begins with this byte is part of no `Content-` field. Lines that begin with other bytes than those
+ * of names may be: mailparser cuts white space of all kinds from names.
+ */
+function isOtherField(byte: number): boolean {
+  return byte > SPACE && byte < 0x7f && (byte | 0x20) !== 0x63;
+}
+
 function isBlank(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB;
 }
@@ -231,21 +257,25 @@ interface Delimiter {
   readonly closes: boolean;
 }
 
-const NO_BASE64 = /[^A-Za-z0-9+/\r\n]/;
-const PADDING = /^={1,2}[\r\n]*$/;
-
-/** Lines of base64 and nothing else, padded at their end only. In two steps: one expression for both is quadratic. */
-function isPlainBase64(text: string): boolean {
-  const end = text.search(NO_BASE64);
-  return end === -1 || PADDING.test(text.slice(end));
-}
-
 /** A body with its transfer encoding undone; null for base64 that is odd. */
 function decoded({ encoding }: SplitPart, body: Buffer): Buffer | null {
   if (encoding === 'quoted-printable') return decodeQuotedPrintable(body);
   if (encoding !== 'base64') return body;
-  const text = body.toString('latin1');
-  return isPlainBase64(text) ? Buffer.from(text, 'base64') : null;
+  return isPlainBase64(body) ? Buffer.from(body.toString('latin1'), 'base64') : null;
+}
+
+/** 1 for the digits of base64 and for line ends, by their codes. */
+const BASE64 = new Uint8Array(256);
+for (const sign of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/\r\n')
+  BASE64[sign.charCodeAt(0)] = 1;
+
+/** Digits and line ends, then at most two signs of padding, then line ends. */
+function isPlainBase64(body: Buffer): boolean {
+  let end = body.length;
+  while (end > 0 && (body[end - 1] === LF || body[end - 1] === CR)) end--;
+  for (let padding = 0; padding < 2 && body[end - 1] === EQUALS; padding++) end--;
+  for (let at = 0; at < end; at++) if (BASE64[body[at] ?? 0] === 0) return false;
+  return true;
 }
 
 /** What mailparser makes of a part for its tree. */

@@ -54,6 +54,12 @@ const piece = fc.constantFrom(
   'Content-Disposition: attachment; filename=x.pdf\r\n',
   'From nobody Mon\r\n',
   'Subject: some\r\n folded\r\n',
+  'Received: from a\r\n\tby b; content-type: text/html\r\n',
+  'Content-Type\r\n : text/html\r\n\r\n',
+  '\v\r\n Content-Type: text/html; name=a\r\n\r\n',
+  '\u00a0Content-Type: text/csv\r\n\r\n',
+  ' content-type: text/html\r\n',
+  'x\r\n content-type: text/html\r\n',
   'YWJj\r\nZGVm\r\n',
   'YQ==\r\n',
   'YQ==YQ==',
@@ -99,6 +105,16 @@ test('no leaf is taken where the streams decide', () => {
   const source = `${START}\r\n\r\nfirst\r\n--b\r\nContent-Transfer-Encoding: base64\r\n\r\nYQ==YQ==\r\n--b--\r\n--a--\r\n`;
   expect(walkParts(Buffer.from(source), noting, LIMITS)).toBe(null);
   expect(taken).toEqual([]);
+});
+
+test('a carriage return alone behind a delimiter is left to the streams', () => {
+  const source = `${START}--b\rx\r\n content-type: text/html\r\n`;
+  expect(walkParts(Buffer.from(source), take, LIMITS)).toBe(null);
+});
+
+test('base64 without end is decided in linear time', () => {
+  const source = `Content-Transfer-Encoding: base64\r\n\r\n${'\r\n'.repeat(2_000_000)}!`;
+  expect(walkParts(Buffer.from(source), take, LIMITS)).toBe(null);
 });
 
 const corpus = process.env.MAILKEEP_CORPUS;
