@@ -36,6 +36,8 @@ class Frame {
 }
 
 const WITH_ATTRIBUTES = new Set(['a', 'img', 'ol']);
+/** Elements whose text has neither tags nor entities, of those whose text is shown. */
+const RAW = new Set(['textarea', 'xmp']);
 const RULE = '-'.repeat(40);
 
 /** Turns elements and texts, as the parser finds them, into the layout of a text. */
@@ -44,6 +46,8 @@ export class Walk {
   isOver = false;
   /** The attributes of the tag that is being read say something. */
   wantsAttributes = false;
+  /** The text of the element on top is as it is written. */
+  isRaw = false;
   #top: Frame;
   /** The tag that is being read, and those of its attributes that say something. */
   #tag: string | null = null;
@@ -87,6 +91,7 @@ export class Walk {
     if (name === null) return;
     this.settle();
     this.#tag = null;
+    this.isRaw = RAW.has(name);
     if (this.#takesChild()) this.#begin(name);
     else this.#top = new Frame(this.#top, name, this.#top.format, this.#top.level);
   }
@@ -107,6 +112,7 @@ export class Walk {
     // One that ends itself, or that its end tag alone stands for.
     this.open();
     this.settle();
+    this.isRaw = false;
     const frame = this.#top;
     // The parser closes a tag without an end, too, which was not opened here.
     if (frame.outer === null) return;
@@ -116,8 +122,10 @@ export class Walk {
     if (frame.prefix !== null) frame.outer.items?.push(this.layout.closeItem(frame.prefix));
   }
 
-  forgetTag(): void {
+  /** Leaves out a tag that does not end. The rest of the text began as a tag, so that it has no entities. */
+  stopReading(): void {
     this.#tag = null;
+    this.isRaw = true;
   }
 
   /** Takes the text that ends where something else begins. */

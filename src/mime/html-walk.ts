@@ -1,3 +1,4 @@
+import { decodeHTML, decodeHTMLAttribute } from 'entities/decode';
 import { Parser } from 'htmlparser2-10';
 import { type ShownAddress, Walk, type WalkLimits } from './element-walk.ts';
 import { TextLayout } from './text-layout.ts';
@@ -28,8 +29,7 @@ const NO_LIMITS: WalkLimits = {
 function run(walk: Walk, html: string): void {
   const parser = new WalkParser(walk);
   parser.write(html);
-  // A tag without an end is none.
-  walk.forgetTag();
+  walk.stopReading();
   parser.end();
   walk.settle();
 }
@@ -39,19 +39,33 @@ function run(walk: Walk, html: string): void {
  * those that say nothing.
  */
 class WalkParser extends Parser {
+  #isSelfClosing = false;
+
   constructor(private readonly walk: Walk) {
-    super({
-      onopentagname: (name) => walk.readTag(name),
-      onattribute: (name, value) => walk.addAttribute(name, value),
-      onclosetag: () => walk.close(),
-      ontext: (text) => walk.addText(text),
-      oncomment: () => walk.addNote(),
-      onprocessinginstruction: () => walk.addNote(),
-    });
+    super(
+      {
+        onopentagname: (name) => walk.readTag(name),
+        onattribute: (name, value) => walk.addAttribute(name, decodedAttribute(value)),
+        onclosetag: () => walk.close(),
+        ontext: (text) => walk.addText(walk.isRaw ? text : decodedText(text)),
+        oncomment: () => walk.addNote(),
+        onprocessinginstruction: () => walk.addNote(),
+      },
+      // When the parser looks for none, it jumps from tag to tag and from quote to quote.
+      { decodeEntities: false },
+    );
+  }
+
+  override onselfclosingtag(end: number): void {
+    this.#isSelfClosing = true;
+    super.onselfclosingtag(end);
+    this.#isSelfClosing = false;
   }
 
   override onopentagend(end: number): void {
     this.walk.open();
+    // Only behind a tag that does not close itself, the parser reads tags and entities as text.
+    if (this.#isSelfClosing) this.walk.isRaw = false;
     super.onopentagend(end);
   }
 
@@ -73,3 +87,11 @@ class WalkParser extends Parser {
 }
 
 type Quote = Parameters<Parser['onattribend']>[0];
+
+function decodedText(text: string): string {
+  return text.includes('&') ? decodeHTML(text) : text;
+}
+
+function decodedAttribute(value: string): string {
+  return value.includes('&') ? decodeHTMLAttribute(value) : value;
+}
