@@ -39,7 +39,7 @@ const ENDED = query()((db) =>
   db
     .selectFrom('messages')
     .select(['docid', 'id', 'size', 'subject'])
-    .where('open_places', '=', 0)
+    .where('open_places', '=', (eb) => eb.lit(0))
     .orderBy('docid', 'desc'),
 );
 const PLACES = query<{ docid: number }>()((db, p) =>

@@ -77,6 +77,35 @@ describe('query plans', () => {
       Object.entries(each).map(([name, view]) => [`${order} ${scope} ${name}`, view] as const),
     ),
   );
+  /** How many statements SQLite prepares: better-sqlite3 makes a function for the rows of each. */
+  const preparedIn = (act: () => void): number => {
+    const original = globalThis.Function;
+    let count = 0;
+    globalThis.Function = new Proxy(original, {
+      apply(target, self, args) {
+        count += 1;
+        return Reflect.apply(target, self, args);
+      },
+    });
+    try {
+      act();
+    } finally {
+      globalThis.Function = original;
+    }
+    return count;
+  };
+
+  test('a search prepares no statement again for each of its hits', () => {
+    const { node } = parseQuery('common', { now: 0 });
+    const search = () => catalog.search({ node, limit: 20, sort: 'newest' }).hits;
+    const docids = search().map(({ docid }) => docid);
+    const joined = db.prepare(
+      'SELECT m.docid, t.text FROM messages m JOIN texts t ON t.docid = m.docid WHERE m.docid = ?',
+    );
+    expect(preparedIn(() => docids.map((docid) => joined.get(docid)))).toBe(20);
+    expect(preparedIn(search)).toBe(0);
+  });
+
   test.each(views)('listing %s needs no sort', (_name, view) => {
     const { sql, bind } = view.compiled();
     const plan = planOf(sql, bind({ folder: 1, low: 0, high: Number.MAX_SAFE_INTEGER, commit: 2 }));
