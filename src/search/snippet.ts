@@ -53,6 +53,7 @@ export function soughtWords(
  * nothing does.
  */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
+  if (words.length === 0) return undefined;
   const first = findPlain(text, words, 0, text.length) ?? findFolded(text, words);
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
@@ -116,13 +117,44 @@ function findPlain(
   return first;
 }
 
-/** The first match with accents, or in an unspaced script. Folding all of a text takes as long as unpacking it. */
+/**
+ * Returns the first match with accents, or in an unspaced script, of a text in which `findPlain` finds none. Folding all
+ * of a text takes as long as unpacking it; only words with letters beyond ASCII can differ from what they fold to.
+ */
 function findFolded(text: string, words: readonly Sought[]): Range | undefined {
-  if (isAscii(text)) return undefined;
-  const lower = foldWord(text);
+  const stretches = stretchesBeyondAscii(text);
+  const [earliest] = stretches;
+  if (earliest === undefined) return undefined;
+  const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
   // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
   const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
-  return present.length === 0 ? undefined : findFrom(text, present, 0, text.length);
+  return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
+}
+
+/** Returns the stretches between blanks and common signs that have a character beyond ASCII. */
+function stretchesBeyondAscii(text: string): Range[] {
+  if (isAscii(text)) return [];
+  // `findPlain` looked through nothing then.
+  if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
+  const found: Range[] = [];
+  for (let at = 0; at < text.length; at += 1) {
+    if (text.charCodeAt(at) < 0x80 || isDivider(text.charCodeAt(at))) continue;
+    let start = at;
+    while (start > 0 && !isDivider(text.charCodeAt(start - 1))) start -= 1;
+    while (at < text.length && !isDivider(text.charCodeAt(at))) at += 1;
+    found.push({ start, end: at });
+  }
+  return found;
+}
+
+/** Blanks and control characters, and of the signs beyond ASCII those of ordinary mail: dashes, quotes, dots, bullets. */
+function isDivider(code: number): boolean {
+  return (
+    code <= 0x20 ||
+    code === 0xa0 ||
+    (code >= 0x2010 && code <= 0x2027) ||
+    (code >= 0x2030 && code <= 0x203d)
+  );
 }
 
 /** The first range at or after `from`, beginning before `to`, where anything sought stands. */
