@@ -115,3 +115,29 @@ export function unpackText(packed: Buffer | null, file: string): string {
   if (packed === null) return '';
   return unpackUtf8(packed, { maxBytes: TEXT_BYTES_PER_MESSAGE, file, reason: 'text' });
 }
+
+/** Texts that are kept unpacked: those of about a dozen pages. */
+const KEPT_TEXTS = 256;
+
+/**
+ * Unpacks texts of messages and keeps those that were asked for last: one search after another shows many of the same
+ * messages, and Node.js takes 12 µs to make a zstd context for each text. A text is recognised by the bytes it was unpacked
+ * from, so one that was replaced or forgotten is not given again.
+ */
+export class UnpackedTexts {
+  readonly #kept = new Map<number, { readonly packed: Buffer; readonly text: string }>();
+
+  constructor(private readonly file: string) {}
+
+  /** Returns the text of a message, and throws, as `unpackText`. */
+  of(docid: number, packed: Buffer | null): string {
+    if (packed === null) return '';
+    const known = this.#kept.get(docid);
+    const text = known?.packed.equals(packed) ? known.text : unpackText(packed, this.file);
+    this.#kept.delete(docid);
+    this.#kept.set(docid, { packed, text });
+    const oldest = this.#kept.keys().next();
+    if (this.#kept.size > KEPT_TEXTS && oldest.done !== true) this.#kept.delete(oldest.value);
+    return text;
+  }
+}

@@ -1,5 +1,10 @@
 import { expect, it } from 'vitest';
-import { packText, TEXT_BYTES_PER_MESSAGE, unpackText } from '../../src/search/packed-text.ts';
+import {
+  packText,
+  TEXT_BYTES_PER_MESSAGE,
+  UnpackedTexts,
+  unpackText,
+} from '../../src/search/packed-text.ts';
 
 const unpack = (packed: Buffer | null) => unpackText(packed, 'catalog.sqlite');
 
@@ -26,4 +31,17 @@ it.each([0, 1, 2, 3, 4])('cuts a long text as its UTF-8, %i characters from a pa
 it('keeps nothing of no text', () => {
   expect(packText('')).toBeNull();
   expect(unpack(null)).toBe('');
+});
+
+it('never gives a kept text for other bytes, however many are kept', () => {
+  const texts = new UnpackedTexts('catalog.sqlite');
+  const ask = (docid: number, text: string) => expect(texts.of(docid, packText(text))).toBe(text);
+  for (let round = 0; round < 3; round += 1)
+    for (let docid = 0; docid < 600; docid += 1) ask(docid, `letter ${docid} ${round >> 1}`);
+  ask(599, '');
+  ask(599, 'letter 599 2');
+  expect(() => texts.of(599, Buffer.from('noise'))).toThrow(
+    expect.objectContaining({ code: 'catalog-damaged' }),
+  );
+  ask(599, 'letter 599 2');
 });

@@ -2,7 +2,7 @@ import type { HitPlace, SearchLine } from '../../mail/lines.ts';
 import type { SearchNode, TextNode } from '../../search/ast.ts';
 import { unpackList } from '../../search/attachment-lists.ts';
 import { ftsString } from '../../search/fts-text.ts';
-import { unpackText } from '../../search/packed-text.ts';
+import { UnpackedTexts } from '../../search/packed-text.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
 import { attachmentTexts } from '../attachment-texts.ts';
 import type { Connection } from '../connection.ts';
@@ -137,6 +137,7 @@ export function hitReader(
   node: SearchNode,
   asOf: AsOf,
 ): (docid: number) => SearchHit | undefined {
+  const texts = unpackedTexts(connection);
   const words = soughtWords(node);
   const inAttachments = attachmentMatcher(connection, node);
   // Many messages came with one commit, and to put a time in words takes longer than to read one.
@@ -166,7 +167,7 @@ export function hitReader(
     });
     const [first] = hitPlaces;
     if (first === undefined) return undefined;
-    const text = unpackText(row.text, connection.file);
+    const text = texts.of(docid, row.text);
     const found = snippet(text, words) ?? { text: beginning(text), matches: [] };
     const attached = inAttachments(docid);
     const line: SearchLine = {
@@ -187,6 +188,17 @@ export function hitReader(
     const attachmentMatches = attached.map(({ matches }) => matches);
     return { docid, line, matches: found.matches, attachmentMatches };
   };
+}
+
+const UNPACKED_TEXTS = new WeakMap<Connection, UnpackedTexts>();
+
+function unpackedTexts(connection: Connection): UnpackedTexts {
+  let known = UNPACKED_TEXTS.get(connection);
+  if (known === undefined) {
+    known = new UnpackedTexts(connection.file);
+    UNPACKED_TEXTS.set(connection, known);
+  }
+  return known;
 }
 
 /** Current places in the order in which they came, then ended ones, the last to end first. */
