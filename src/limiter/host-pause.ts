@@ -1,18 +1,17 @@
-import { z } from 'zod';
-import { amount, LONGEST_HOLD_MS } from './pace.ts';
+import { LONGEST_HOLD_MS } from './pace.ts';
+import { readAmounts } from './remembered.ts';
 
 /** 429s in a row after which a host is left alone altogether: going on is what gets an address blocked. */
 export const REFUSALS_TO_PAUSE = 3;
 const FIRST_PAUSE_MS = 60_000;
 
 /** A host that is left alone, by whatever token. Plain numbers: it is remembered between runs. */
-const hostPause = z.object({
+export interface HostPause {
   /** Milliseconds since the epoch. */
-  until: amount,
+  readonly until: number;
   /** Pauses since the host last answered something else than 429. */
-  pauses: amount,
-});
-export type HostPause = Readonly<z.output<typeof hostPause>>;
+  readonly pauses: number;
+}
 
 export const NO_PAUSE: HostPause = { until: 0, pauses: 0 };
 
@@ -25,5 +24,5 @@ export function pauseAgain(pause: HostPause, retryAfterMs: number | null, now: n
 
 /** Reads back what a limiter remembered of a host, or null where it is not that. */
 export function readHostPause(value: unknown): HostPause | null {
-  return hostPause.safeParse(value).data ?? null;
+  return readAmounts(value, ['until', 'pauses']);
 }

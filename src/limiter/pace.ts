@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { fieldOf, readAmounts, readRate } from './remembered.ts';
 
 /**
  * When may the next request go? A pure decision: state and time in, state and wait out.
@@ -18,40 +18,57 @@ export interface PacePolicy {
   readonly concurrency: number;
 }
 
-export const amount = z.number().min(0);
-const rate = z.number().positive();
-
 /** Requests begun in the current span and in the one before it. */
-const tally = z.object({ since: amount, count: amount, before: amount });
-export type Tally = Readonly<z.output<typeof tally>>;
+interface Tally {
+  readonly since: number;
+  readonly count: number;
+  readonly before: number;
+}
 
-/** Plain numbers: it is remembered between runs. Times are milliseconds since the epoch. */
-const paceState = z.object({
+/** Plain numbers, 0 or more: it is remembered between runs. Times are milliseconds since the epoch. */
+export interface PaceState {
   /** Requests a minute learned from refusals; null while none taught less than the ceiling. */
-  learned: rate.nullable(),
+  readonly learned: number | null;
   /** What the learned rate gains each minute without a refusal. */
-  gain: amount,
-  learnedAt: amount,
+  readonly gain: number;
+  readonly learnedAt: number;
   /** The service's own X-RateLimit-Limit, taken as requests a minute; null where it sends none. */
-  announced: rate.nullable(),
+  readonly announced: number | null;
   /** When the next request is due. */
-  due: amount,
+  readonly due: number;
   /** Requests that may go before they are due, earned by idling. */
-  credit: amount,
+  readonly credit: number;
   /** Nothing goes before this. */
-  holdUntil: amount,
+  readonly holdUntil: number;
   /** 429s since the last answer that was none. */
-  refusals: amount,
+  readonly refusals: number;
   /** A request begun before this belongs to a refusal that is counted already. */
-  refusedAt: amount,
-  minute: tally,
-  second: tally,
-});
-export type PaceState = Readonly<z.output<typeof paceState>>;
+  readonly refusedAt: number;
+  readonly minute: Tally;
+  readonly second: Tally;
+}
+
+const TALLY = ['since', 'count', 'before'] as const;
+const AMOUNTS = [
+  'gain',
+  'learnedAt',
+  'due',
+  'credit',
+  'holdUntil',
+  'refusals',
+  'refusedAt',
+] as const;
 
 /** Reads back what a limiter remembered, or null where it is not that: the memory is convenience, not truth. */
 export function readPaceState(value: unknown): PaceState | null {
-  return paceState.safeParse(value).data ?? null;
+  const amounts = readAmounts(value, AMOUNTS);
+  const learned = readRate(fieldOf(value, 'learned'));
+  const announced = readRate(fieldOf(value, 'announced'));
+  const minute = readAmounts(fieldOf(value, 'minute'), TALLY);
+  const second = readAmounts(fieldOf(value, 'second'), TALLY);
+  if (amounts === null || minute === null || second === null) return null;
+  if (learned === undefined || announced === undefined) return null;
+  return { ...amounts, learned, announced, minute, second };
 }
 
 /** What an answer says that the limiter cares for. */
