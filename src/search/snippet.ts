@@ -133,19 +133,23 @@ function findFolded(text: string, words: readonly Sought[]): Range | undefined {
 
 /** Returns the stretches between blanks and common signs that have a character beyond ASCII. */
 function stretchesBeyondAscii(text: string): Range[] {
-  if (isAscii(text)) return [];
   // `findPlain` looked through nothing then.
   if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
   const found: Range[] = [];
-  for (let at = 0; at < text.length; at += 1) {
-    if (text.charCodeAt(at) < 0x80 || isDivider(text.charCodeAt(at))) continue;
-    let start = at;
+  BEYOND_ASCII.lastIndex = 0;
+  for (let next = BEYOND_ASCII.exec(text); next !== null; next = BEYOND_ASCII.exec(text)) {
+    let start = next.index;
+    let end = start + 1;
     while (start > 0 && !isDivider(text.charCodeAt(start - 1))) start -= 1;
-    while (at < text.length && !isDivider(text.charCodeAt(at))) at += 1;
-    found.push({ start, end: at });
+    while (end < text.length && !isDivider(text.charCodeAt(end))) end += 1;
+    found.push({ start, end });
+    BEYOND_ASCII.lastIndex = end;
   }
   return found;
 }
+
+/** What is no divider either: as `isDivider` has these. */
+const BEYOND_ASCII = /[^\0-\x7f\u00a0\u2010-\u2027\u2030-\u203d]/g;
 
 /** Blanks and control characters, and of the signs beyond ASCII those of ordinary mail: dashes, quotes, dots, bullets. */
 function isDivider(code: number): boolean {
@@ -190,14 +194,15 @@ function wordsIn(text: string): string[] {
   return words;
 }
 
-/** Returns the first word at or after a position. An ASCII word between ASCII characters is found without `WORD`. */
+/** Returns the first word at or after a position. A word of letters that `kindOf` knows is found without `WORD`. */
 function nextWord(text: string, from: number): Range | undefined {
   let start = from;
-  while (isAsciiSign(text.charCodeAt(start))) start += 1;
+  while (kindOf(text.charCodeAt(start)) === 'sign') start += 1;
   let end = start;
-  while (isAsciiPart(text.charCodeAt(end))) end += 1;
+  while (kindOf(text.charCodeAt(end)) === 'part') end += 1;
   if (start === text.length) return undefined;
-  if (end > start && !(text.charCodeAt(end) >= 0x80)) return { start, end };
+  if (end > start && (end === text.length || kindOf(text.charCodeAt(end)) === 'sign'))
+    return { start, end };
   const word = WORD();
   word.lastIndex = start;
   const found = word.exec(text);
@@ -205,22 +210,30 @@ function nextWord(text: string, from: number): Range | undefined {
 }
 
 function endsInWord(text: string): boolean {
-  const last = text.charCodeAt(text.length - 1);
-  return last >= 0x80 ? PART_BEFORE().test(text) : isAsciiPart(last);
+  if (text === '') return false;
+  const kind = kindOf(text.charCodeAt(text.length - 1));
+  return kind === undefined ? PART_BEFORE().test(text) : kind === 'part';
 }
 
-function isAsciiSign(code: number): boolean {
-  return code < 0x80 && !isAsciiPart(code);
+/**
+ * Returns whether a UTF-16 unit of ASCII, Latin-1, Latin Extended-A or -B, or an ordinary sign, is part of words; undefined
+ * for others, and for what is no unit. To make an expression that knows all of Unicode takes longer than most searches.
+ */
+function kindOf(code: number): 'part' | 'sign' | undefined {
+  if (code < 0x80)
+    return (code >= 0x61 && code <= 0x7a) ||
+      (code >= 0x41 && code <= 0x5a) ||
+      (code >= 0x30 && code <= 0x39)
+      ? 'part'
+      : 'sign';
+  if (code < 0xc0) return LATIN_1_PARTS.includes(code) ? 'part' : 'sign';
+  // The signs for multiplication and division.
+  if (code < 0x250) return code === 0xd7 || code === 0xf7 ? 'sign' : 'part';
+  return isDivider(code) ? 'sign' : undefined;
 }
 
-/** Letters and digits of ASCII; not a number, as behind the end of a text, is neither. */
-function isAsciiPart(code: number): boolean {
-  return (
-    (code >= 0x30 && code <= 0x39) ||
-    (code >= 0x41 && code <= 0x5a) ||
-    (code >= 0x61 && code <= 0x7a)
-  );
-}
+/** ª ² ³ µ ¹ º ¼ ½ ¾ */
+const LATIN_1_PARTS = [0xaa, 0xb2, 0xb3, 0xb5, 0xb9, 0xba, 0xbc, 0xbd, 0xbe];
 
 function matchEnd(
   window: readonly { readonly word: string; readonly start: number; readonly end: number }[],
