@@ -28,6 +28,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { crc32 } from 'node:zlib';
 import { build } from 'esbuild';
 import { needNode, program, root } from './needs.mjs';
 import { noticesOf } from './notices.mjs';
@@ -52,6 +53,35 @@ const englishOnly = {
     onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
       contents: "export { default as en } from './en.js';",
     })),
+};
+/**
+ * Node.js's own modules that take a millisecond or more to load, which most reading commands never use: the script gets an
+ * object that loads the module when its first member is read. esbuild reads members when they are used; a namespace that
+ * it copies (`__toESM`) has the prototype of the object, so its members are loaded in the same way.
+ */
+const LOADED_LATE = ['child_process', 'crypto', 'fs/promises', 'net', 'readline/promises'];
+const READING_BANNER = `(function (mailkeepRequire, __filename) {
+const mailkeepLate = new Set(${JSON.stringify(LOADED_LATE.map((name) => `node:${name}`))});
+const require = (name) => mailkeepLate.has(name)
+  ? Object.create(new Proxy({}, { get: (_, member) => mailkeepRequire(name)[member] }))
+  : mailkeepRequire(name);
+const mailkeepUrl = mailkeepRequire('node:url').pathToFileURL(__filename).href;`;
+/**
+ * The reading script has the JavaScript of better-sqlite3 in it: to load its 16 files takes longer than to load its addon,
+ * which stays where it is installed. package.json names the exact version, so both are of one.
+ */
+const sqliteInScript = {
+  name: 'sqlite-in-script',
+  setup: ({ onResolve, onLoad }) => {
+    const lib = path.join(root, 'node_modules/better-sqlite3/lib');
+    onResolve({ filter: /^better-sqlite3$/ }, () => ({ path: path.join(lib, 'index.js') }));
+    onLoad({ filter: /[\\/]better-sqlite3[\\/]lib[\\/]binding\.js$/ }, (file) => ({
+      contents: readFileSync(file.path, 'utf8').replaceAll(
+        '__dirname',
+        "path.dirname(mailkeepRequire.resolve('better-sqlite3'))",
+      ),
+    }));
+  },
 };
 const common = {
   absWorkingDir: root,
@@ -144,10 +174,9 @@ async function readingScript() {
   const outputFiles = await bundle({
     entryPoints: ['src/cli/main-reading.ts'],
     format: 'cjs',
+    plugins: [...common.plugins, sqliteInScript],
     define: { 'import.meta.url': 'mailkeepUrl' },
-    banner: {
-      js: "(function (require, __filename) { const mailkeepUrl = require('node:url').pathToFileURL(__filename).href;",
-    },
+    banner: { js: READING_BANNER },
     footer: { js: '})' },
   });
   // In ASCII, which the launcher need not decode: what the bundler leaves as it is stands in regular expressions.
@@ -173,14 +202,16 @@ function codeOf({ name, contents }) {
     run(path.join(dist, 'mailkeep.js'), 'import', '--data', archive, '--quiet', letters);
     const compiler = fileURLToPath(new URL('./compile-script.cjs', import.meta.url));
     run(compiler, file, output, 'search', '--data', archive, 'ferry');
-    // V8 compares the length of the source only. The name and the checksum bind the code to its content; the launcher
-    // verifies the checksum (src/launcher/compiled-code.ts).
+    // V8 compares the length of the source only. The name and the checksums bind the code to its content; the launcher
+    // verifies the checksums (src/launcher/compiled-code.ts).
     const sourceHash = createHash('sha256').update(contents).digest('hex');
     const code = readFileSync(output);
-    const checksum = createHash('sha256').update(sourceHash).update(code).digest();
+    const sums = Buffer.alloc(8);
+    sums.writeUInt32BE(crc32(contents), 0);
+    sums.writeUInt32BE(crc32(code, crc32(contents)), 4);
     return {
       name: `reading-${sourceHash.slice(0, 12)}.code`,
-      contents: Buffer.concat([checksum, code]),
+      contents: Buffer.concat([sums, code]),
     };
   } finally {
     for (const temporary of [file, output, work])

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   closeSync,
   constants,
@@ -18,28 +17,37 @@ import path from 'node:path';
 
 const UNUSED_AFTER_MS = 30 * 24 * 3_600_000;
 const OURS = /^reading-.*\.(code|tmp)$/;
-const CHECKSUM_BYTES = 32;
+/** Of the source and of both, 4 bytes each. V8 copies code that does not begin at a multiple of 8. */
+const CHECKSUM_BYTES = 8;
 
-/** Returns the SHA-256 of a script, in hex: compiled code belongs to exactly one source. */
-export function hashOfSource(source: Buffer): string {
-  return createHash('sha256').update(source).digest('hex');
+/** Returns the CRC-32 of a script: compiled code belongs to exactly one source. */
+export function sumOfSource(source: Buffer): number {
+  return crc32(source, 0);
 }
 
 /**
  * Returns the compiled code in the content of a file, or undefined where the file is damaged or belongs to another
  * source. V8 checks little more than lengths: it crashes on code with a flipped bit.
  *
- * @param content a SHA-256 of `sourceHash` and the code, 32 bytes, then the code; the build (src/bootstrap/build.mjs)
- *   and `keepCode` write it
+ * @param content the CRC-32 of the source and that of source and code, big-endian, then the code; the build
+ *   (src/bootstrap/build.mjs) and `keepCode` write it
  */
-export function checkedCode(content: Buffer, sourceHash: string): Buffer | undefined {
+export function checkedCode(content: Buffer, sourceSum: number): Buffer | undefined {
   const code = content.subarray(CHECKSUM_BYTES);
-  const intact = content.subarray(0, CHECKSUM_BYTES).equals(checksum(code, sourceHash));
+  const intact = content.subarray(0, CHECKSUM_BYTES).equals(checksum(code, sourceSum));
   return intact ? code : undefined;
 }
 
-function checksum(code: Buffer, sourceHash: string): Buffer {
-  return createHash('sha256').update(sourceHash).update(code).digest();
+function checksum(code: Buffer, sourceSum: number): Buffer {
+  const sums = Buffer.alloc(CHECKSUM_BYTES);
+  sums.writeUInt32BE(sourceSum, 0);
+  sums.writeUInt32BE(crc32(code, sourceSum), 4);
+  return sums;
+}
+
+/** Loaded when it is needed, and not by an old Node.js. To load `crypto` takes a tenth of a search; `zlib` it needs anyway. */
+function crc32(data: Buffer, before: number): number {
+  return process.getBuiltinModule('zlib').crc32(data, before);
 }
 
 /**
@@ -62,7 +70,7 @@ export function cachedCodeFile(name: string): string | undefined {
  * Returns the compiled code of a source from the cache, or undefined. Compiled code is code: only this user may have
  * been able to write it. Under `sudo -E`, for example, the cache belongs to another user.
  */
-export function cachedCode(file: string, sourceHash: string): Buffer | undefined {
+export function cachedCode(file: string, sourceSum: number): Buffer | undefined {
   return attempt(() => {
     if (!isOurFolder(path.dirname(file))) return undefined;
     // Without O_NONBLOCK, opening a pipe waits for a writer. Windows has neither flag: they are undefined, so 0, there.
@@ -71,7 +79,7 @@ export function cachedCode(file: string, sourceHash: string): Buffer | undefined
     try {
       const stats = fstatSync(descriptor);
       if (!stats.isFile() || !onlyWeWrite(stats)) return undefined;
-      return checkedCode(readFileSync(descriptor), sourceHash);
+      return checkedCode(readFileSync(descriptor), sourceSum);
     } finally {
       closeSync(descriptor);
     }
@@ -84,7 +92,7 @@ export function cachedCode(file: string, sourceHash: string): Buffer | undefined
  *
  * @param makeCode makes the code; called only if it can be written
  */
-export function keepCode(file: string, sourceHash: string, makeCode: () => Buffer): void {
+export function keepCode(file: string, sourceSum: number, makeCode: () => Buffer): void {
   attempt(() => {
     const folder = path.dirname(file);
     if (!makeFolders(folder) || !isOurFolder(folder)) return;
@@ -93,7 +101,7 @@ export function keepCode(file: string, sourceHash: string, makeCode: () => Buffe
     try {
       try {
         const code = makeCode();
-        writeFileSync(descriptor, Buffer.concat([checksum(code, sourceHash), code]));
+        writeFileSync(descriptor, Buffer.concat([checksum(code, sourceSum), code]));
       } finally {
         closeSync(descriptor);
       }

@@ -3,13 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { constants, Script } from 'node:vm';
 import { commandName, readingCommand } from '../cli/command-name.ts';
-import {
-  cachedCode,
-  cachedCodeFile,
-  checkedCode,
-  hashOfSource,
-  keepCode,
-} from './compiled-code.ts';
+import { cachedCode, cachedCodeFile, checkedCode, keepCode, sumOfSource } from './compiled-code.ts';
 import { isNewEnough } from './node-version.ts';
 
 /** Names of files in dist/; the build puts them in. */
@@ -35,12 +29,12 @@ function launch(): void {
     require(LOAD);
     return;
   }
-  const sourceHash = hashOfSource(source);
+  const sourceSum = sumOfSource(source);
   const key = READING_CODE.replace('.code', `-${process.version}-${process.arch}-${command}.code`);
   const cached = cachedCodeFile(key);
   const cachedData =
-    (cached === undefined ? undefined : cachedCode(cached, sourceHash)) ??
-    (process.version === BUILT_BY ? builtCode(sourceHash) : undefined);
+    (cached === undefined ? undefined : cachedCode(cached, sourceSum)) ??
+    (process.version === BUILT_BY ? builtCode(sourceSum) : undefined);
   // The build writes ASCII only.
   const script = new Script(source.toString('latin1'), {
     filename: path.join(__dirname, READING_SCRIPT),
@@ -49,7 +43,7 @@ function launch(): void {
   });
   if (cached !== undefined && (cachedData === undefined || script.cachedDataRejected === true)) {
     process.on('exit', (code) => {
-      if (code === 0) keepCode(cached, sourceHash, () => script.createCachedData());
+      if (code === 0) keepCode(cached, sourceSum, () => script.createCachedData());
     });
   }
   const start: (load: NodeJS.Require, filename: string) => void = script.runInThisContext();
@@ -57,9 +51,9 @@ function launch(): void {
 }
 
 /** The code that the build compiled; undefined where it is missing or damaged. */
-function builtCode(sourceHash: string): Buffer | undefined {
+function builtCode(sourceSum: number): Buffer | undefined {
   const content = contentOf(READING_CODE);
-  return content === undefined ? undefined : checkedCode(content, sourceHash);
+  return content === undefined ? undefined : checkedCode(content, sourceSum);
 }
 
 function contentOf(name: string): Buffer | undefined {

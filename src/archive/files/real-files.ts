@@ -28,8 +28,8 @@ export const realFiles: FileLayer = {
     ),
   list: (folder) => readdirSync(folder),
   makeFolder: (folder) => makeFolders(folder, FOLDER_MODE),
-  rename,
-  remove: unlink,
+  rename: (from, to) => rename(from, to),
+  remove: (path) => unlink(path),
   syncFolder,
   modifiedAt: (path) => statSync(path).mtimeMs,
 };
