@@ -65,10 +65,16 @@ const mailkeepLate = new Set(${JSON.stringify(LOADED_LATE.map((name) => `node:${
 const require = (name) => mailkeepLate.has(name)
   ? Object.create(new Proxy({}, { get: (_, member) => mailkeepRequire(name)[member] }))
   : mailkeepRequire(name);
-const mailkeepUrl = mailkeepRequire('node:url').pathToFileURL(__filename).href;`;
+const mailkeepUrl = mailkeepRequire('node:url').pathToFileURL(__filename).href;
+const mailkeepSqlite = () => {
+  const libs = mailkeepRequire.resolve.paths('better-sqlite3').map((folder) => folder + '/better-sqlite3/lib');
+  return libs.find(mailkeepRequire('node:fs').existsSync)
+    ?? mailkeepRequire('node:path').dirname(mailkeepRequire.resolve('better-sqlite3'));
+};`;
 /**
  * The reading script has the JavaScript of better-sqlite3 in it: to load its 16 files takes longer than to load its addon,
- * which stays where it is installed. package.json names the exact version, so both are of one.
+ * which stays where it is installed. package.json names the exact version, so both are of one. Its folder is looked for
+ * where `require` would (`mailkeepSqlite`), which reads what the package exports.
  */
 const sqliteInScript = {
   name: 'sqlite-in-script',
@@ -76,10 +82,7 @@ const sqliteInScript = {
     const lib = path.join(root, 'node_modules/better-sqlite3/lib');
     onResolve({ filter: /^better-sqlite3$/ }, () => ({ path: path.join(lib, 'index.js') }));
     onLoad({ filter: /[\\/]better-sqlite3[\\/]lib[\\/]binding\.js$/ }, (file) => ({
-      contents: readFileSync(file.path, 'utf8').replaceAll(
-        '__dirname',
-        "path.dirname(mailkeepRequire.resolve('better-sqlite3'))",
-      ),
+      contents: readFileSync(file.path, 'utf8').replaceAll('__dirname', 'mailkeepSqlite()'),
     }));
   },
 };
