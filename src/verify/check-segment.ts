@@ -8,9 +8,9 @@ import { listSegments, type OpenSegment, openSegment } from '../archive/read/seg
 import type { LogicalRecord } from '../archive/read/segment-records.ts';
 import { batchesToTheEnd } from '../archive/read/torn-batch.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
-import { RecentBlobs } from './find-blobs.ts';
 import { MessageCheck } from './message-check.ts';
 import { PackedBatches } from './packed-batches.ts';
+import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
 
 /** Records handed on together, at least: enough for one transaction of the fold, which runs meanwhile. */

@@ -2,73 +2,16 @@ import type { FileLayer } from '../archive/files/file-layer.ts';
 import { isCount } from '../archive/format/json-shape.ts';
 import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import { type LogReader, openLogReader } from '../archive/read/log-reader.ts';
-import { type ComparedCatalog, openCompared } from '../catalog/implied.ts';
+import { type BlobPositions, openBlobPositions } from '../catalog/blob-positions.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash } from '../mail/words.ts';
-
-/** Bytes of blobs that are kept: most messages that need one come right behind it, or soon. */
-const KEPT_BYTES = 32 * 1024 * 1024;
-/** A message that needs more is rebuilt piece by piece in its turn. Bytes. */
-const FETCHED_BYTES = 8 * 1024 * 1024;
-
-/** Looks for a blob's bytes in the rest of the log; they have its hash when they come. */
-export type FindBlob = (hash: BlobHash) => Buffer | undefined;
-
-/** Blobs of the log in force, each with bytes that have its hash, in the order of their last use. */
-export class RecentBlobs {
-  readonly #blobs = new Map<BlobHash, Buffer>();
-  #kept = 0;
-
-  constructor(private readonly find: FindBlob = () => undefined) {}
-
-  /** Keeps a copy. */
-  keep(hash: BlobHash, payload: Buffer): void {
-    if (payload.length > KEPT_BYTES || this.#blobs.has(hash)) return;
-    this.#blobs.set(hash, Buffer.from(payload));
-    this.#kept += payload.length;
-    for (const [oldest, bytes] of this.#blobs) {
-      if (this.#kept <= KEPT_BYTES) break;
-      this.#blobs.delete(oldest);
-      this.#kept -= bytes.length;
-    }
-  }
-
-  /**
-   * All of these blobs, or undefined when some are neither kept nor found.
-   *
-   * @param length how many bytes they are together
-   */
-  all(hashes: readonly BlobHash[], length: number): ReadonlyMap<BlobHash, Buffer> | undefined {
-    const found = new Map<BlobHash, Buffer>();
-    for (const hash of hashes) {
-      const bytes = this.#get(hash) ?? (length > FETCHED_BYTES ? undefined : this.#fetch(hash));
-      if (bytes === undefined) return undefined;
-      found.set(hash, bytes);
-    }
-    return found;
-  }
-
-  #get(hash: BlobHash): Buffer | undefined {
-    const bytes = this.#blobs.get(hash);
-    if (bytes === undefined) return undefined;
-    this.#blobs.delete(hash);
-    this.#blobs.set(hash, bytes);
-    return bytes;
-  }
-
-  #fetch(hash: BlobHash): Buffer | undefined {
-    const bytes = this.find(hash);
-    if (bytes !== undefined) this.keep(hash, bytes);
-    return bytes;
-  }
-}
 
 /**
  * Finds blobs at the positions in an archive's catalog. A position is only a hint: the bytes are used if they have the
  * hash, and a caller that finds nothing here waits until the log itself has shown where they are.
  */
 export class BlobsByCatalog {
-  #opened: { readonly catalog: ComparedCatalog; readonly reader: LogReader } | undefined;
+  #opened: { readonly positions: BlobPositions; readonly reader: LogReader } | undefined;
   #useless = false;
 
   constructor(
@@ -89,7 +32,7 @@ export class BlobsByCatalog {
 
   close(): void {
     this.#opened?.reader.close();
-    this.#opened?.catalog.close();
+    this.#opened?.positions.close();
     this.#opened = undefined;
   }
 
@@ -97,7 +40,7 @@ export class BlobsByCatalog {
     if (this.#useless) return false;
     try {
       this.#opened ??= this.#open();
-      const at = this.#opened.catalog.locator.blob(hash);
+      const at = this.#opened.positions.of(hash);
       // A damaged row has anything there, and the system takes offsets only.
       return at !== undefined && [at.segment, at.ordinal, at.offset].every(isCount);
     } catch (error) {
@@ -110,13 +53,13 @@ export class BlobsByCatalog {
 
   #open() {
     const { dir, files } = this;
-    const catalog = openCompared(dir);
+    const positions = openBlobPositions(dir);
     try {
-      const { locator } = catalog;
+      const locator = { blob: positions.of, message: () => undefined };
       const reader = openLogReader({ dir, files: filesOverBadSectors(files), locator });
-      return { catalog, reader };
+      return { positions, reader };
     } catch (error) {
-      catalog.close();
+      positions.close();
       throw error;
     }
   }

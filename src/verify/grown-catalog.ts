@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';
-import { wrongStructure } from '../catalog/closed-catalog.ts';
 import type { RowDifference } from '../catalog/comparison.ts';
 import type { Concerns } from '../catalog/concerned.ts';
 import { type ComparedCatalog, type ImpliedCatalog, openCompared } from '../catalog/implied.ts';
@@ -69,16 +68,6 @@ function concerned(
   return (
     asked.map((catalog) => catalog.atPlace(folder, uid)).find((at) => at !== undefined) ?? null
   );
-}
-
-/** What is wrong in the file of an archive's catalog, damage that keeps it from being read included. */
-export function foundInStructure(dir: string): readonly string[] {
-  try {
-    return wrongStructure(dir);
-  } catch (error) {
-    if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
-    return [String(error.facts.reason ?? error.code)];
-  }
 }
 
 /**

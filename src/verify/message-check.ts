@@ -10,8 +10,8 @@ import { readFact } from '../archive/read/fold-record.ts';
 import type { Visited } from '../archive/read/segment-batches.ts';
 import type { LogicalRecord } from '../archive/read/segment-records.ts';
 import type { BlobHash } from '../mail/words.ts';
-import type { RecentBlobs } from './find-blobs.ts';
 import type { Meaning } from './packed-batches.ts';
+import type { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentReport } from './segment-report.ts';
 
 type Outcome = Extract<SegmentReport, { what: 'unsound' | 'deferred' }>;

@@ -26,8 +26,6 @@ export interface LogListener {
     reason: 'ends-early' | 'diverged' | 'other-archive',
     lastNumber: number,
   ): void;
-  /** The checker has been given the last file of the log: what it is asked for from now on comes behind it. */
-  handedOut?(): void;
   /** A segment is through. */
   progress?(progress: VerifyProgress): void;
 }
@@ -92,16 +90,10 @@ export async function readLog(options: {
     const job = { dir, segment, last: index === segments.length - 1, seen, full };
     started.set(index, checker.check(job));
   };
-  let all = false;
-  const handOut = (): void => {
-    if (!all) listener.handedOut?.();
-    all = true;
-  };
   for (const [index, segment] of segments.entries()) {
     signal.throwIfAborted();
     // One more than are read at a time, so that no thread waits while this one handles the reports.
     for (let ahead = 0; ahead <= checker.width; ahead += 1) start(index + ahead);
-    if (index + checker.width >= segments.length - 1) handOut();
     reading.begin(segment);
     for await (const report of started.get(index) ?? []) reading.take(report);
     started.delete(index);
@@ -109,7 +101,6 @@ export async function readLog(options: {
     const { rawBytes } = reading.totals;
     listener.progress?.({ segments: index + 1, of: segments.length, rawBytes });
   }
-  handOut();
   return reading.finish();
 }
 

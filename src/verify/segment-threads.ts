@@ -5,8 +5,8 @@ import type { FileLayer } from '../archive/files/file-layer.ts';
 import type { MessageId } from '../mail/words.ts';
 import { JobPool } from '../threads/job-pool.ts';
 import { builtWorker } from '../threads/worker-thread.ts';
+import { foundInStructure } from './catalog-structure.ts';
 import { checkSegment } from './check-segment.ts';
-import { foundInStructure } from './grown-catalog.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
 import type { MessagesJob, SegmentJob, SegmentReport, ThreadJob } from './segment-report.ts';
 

@@ -141,7 +141,13 @@ class Verifying {
   async run(signal: AbortSignal): Promise<Verification> {
     const { dir, checker, full, vouched = [], progress } = this.options;
     const { catalog, reached } = this.grown;
-    let structure: Promise<readonly string[]> = Promise.resolve([]);
+    // Asked for first: it takes as long as a segment, and one thread would be left with it at the end.
+    const structure =
+      full && catalog !== undefined
+        ? checker.structure(dir)
+        : Promise.resolve<readonly string[]>([]);
+    // Its failure is handled when it is awaited; until then it must not count as unhandled.
+    structure.catch(() => undefined);
     const totals = await readLog({
       dir,
       files: this.files,
@@ -153,13 +159,6 @@ class Verifying {
         ...vouched,
       ],
       listener: {
-        // After the log, so that a thread checks the catalog's file while this one compares its rows.
-        handedOut: () => {
-          if (!full || catalog === undefined) return;
-          structure = checker.structure(dir);
-          // Its failure is handled when it is awaited; until then it must not count as unhandled.
-          structure.catch(() => undefined);
-        },
         batches: (batches) => this.#fold(batches),
         damage: (damage) => {
           this.#damages.push(damage);

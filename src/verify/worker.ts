@@ -3,8 +3,8 @@
 import { realFiles } from '../archive/files/real-files.ts';
 import { serveJobs } from '../threads/in-thread.ts';
 import { checkSegment } from './check-segment.ts';
-import { RecentBlobs } from './find-blobs.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
+import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob, SegmentReport, ThreadJob } from './segment-report.ts';
 
 serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
@@ -17,7 +17,7 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
     case 'messages':
       return await rebuildMessages(realFiles, job.job);
     case 'structure': {
-      const { foundInStructure } = await import('./grown-catalog.ts');
+      const { foundInStructure } = await import('./catalog-structure.ts');
       return foundInStructure(job.dir);
     }
   }

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import { segmentPath } from '../../src/archive/format/layout.ts';
 import { checkSegment } from '../../src/verify/check-segment.ts';
-import { BlobsByCatalog, type FindBlob, RecentBlobs } from '../../src/verify/find-blobs.ts';
+import { BlobsByCatalog } from '../../src/verify/find-blobs.ts';
+import { type FindBlob, RecentBlobs } from '../../src/verify/recent-blobs.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
