@@ -3,6 +3,7 @@ import {
   type MessagePayload,
   RecipeMismatch,
   readMessagePayload,
+  rebuildInto,
   rebuildPieces,
 } from '../archive/format/recipe.ts';
 import { RECORD_KIND } from '../archive/format/records.ts';
@@ -106,7 +107,12 @@ function blobBytesOf(part: Part): number {
   return part[0] === 'blob' ? part[1] : part[3];
 }
 
-/** SHA-256 of a message's source, piece by piece. @throws RecipeMismatch */
+/** A source up to this size is put together and hashed at once, which costs less than piece by piece. Bytes. */
+const PUT_TOGETHER_BYTES = 4 * 1024 * 1024;
+/** Used again for each source: fresh memory costs as much as encoding. */
+let together: Buffer | undefined;
+
+/** Returns the SHA-256 of a message's source; undefined where it has another size. @throws RecipeMismatch */
 function sourceHash(
   message: MessagePayload,
   size: number,
@@ -116,13 +122,18 @@ function sourceHash(
   if (only?.[0] === 'raw' && only[1] === size && message.literal.length === size) {
     return digest('sha256', message.literal, 'hex');
   }
-  const whole = createHash('sha256');
-  let length = 0;
   const blob = (hash: BlobHash): Buffer => {
     const bytes = blobs.get(hash);
     if (bytes === undefined) throw new RecipeMismatch('a blob is not the one that was asked for');
     return bytes;
   };
+  if (size <= PUT_TOGETHER_BYTES) {
+    together ??= Buffer.allocUnsafeSlow(PUT_TOGETHER_BYTES);
+    const length = rebuildInto(together, message, blob);
+    return length === size ? digest('sha256', together.subarray(0, length), 'hex') : undefined;
+  }
+  const whole = createHash('sha256');
+  let length = 0;
   for (const piece of rebuildPieces(message, blob)) {
     whole.update(piece);
     length += piece.length;

@@ -121,16 +121,29 @@ export function rebuild(payload: MessagePayload, blob: BlobSource): Buffer {
     return literal;
   }
   const source = Buffer.allocUnsafe(recipe.size);
+  const length = rebuildInto(source, payload, blob);
+  if (length > source.length) throw new RecipeMismatch('the source is longer');
+  if (length < source.length) throw new RecipeMismatch('the source is shorter');
+  return source;
+}
+
+/**
+ * Writes the raw source to the beginning of `target` and returns its length. A source that is longer than `target` is
+ * not written completely.
+ *
+ * @throws RecipeMismatch when literal bytes or blobs are longer or shorter than the recipe says
+ */
+export function rebuildInto(target: Buffer, payload: MessagePayload, blob: BlobSource): number {
   let at = 0;
   for (const { bytes, encoder } of stretches(payload, blob)) {
     const length = encoder === undefined ? bytes.length : encoder.lengthOf(bytes.length);
-    if (at + length > source.length) throw new RecipeMismatch('the source is longer');
-    if (encoder === undefined) bytes.copy(source, at);
-    else encoder.write(bytes, source, at);
+    if (at + length <= target.length) {
+      if (encoder === undefined) bytes.copy(target, at);
+      else encoder.write(bytes, target, at);
+    }
     at += length;
   }
-  if (at !== source.length) throw new RecipeMismatch('the source is shorter');
-  return source;
+  return at;
 }
 
 function* stretches(
