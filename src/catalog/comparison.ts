@@ -1,5 +1,6 @@
 import { catalogError } from '../errors/catalog.ts';
 import type { Connection } from './connection.ts';
+import type { SettledCounts } from './settled-rows.ts';
 
 /** A row that the log implies and the catalog lacks, the other way round, or with other values. */
 export interface RowDifference {
@@ -31,6 +32,8 @@ interface Compared {
   readonly keys: number;
   /** Gives each row as one JSON list: equal rows are equal texts, and one text is read in half the time of its columns. */
   readonly sql: string;
+  /** The same for the rows of one key. */
+  readonly ofKey: string;
 }
 
 /**
@@ -129,6 +132,9 @@ function select(
     columns: fields.map(nameOf),
     keys,
     sql: `SELECT json_array(${expressions.join(', ')}) FROM ${from} ORDER BY ${orderBy}`,
+    ofKey: `SELECT json_array(${expressions.join(', ')}) FROM ${from}
+      WHERE ${(order?.split(', ') ?? expressions.slice(0, keys)).map((key) => `${key} = ?`).join(' AND ')}
+      ORDER BY ${orderBy}`,
   };
 }
 
@@ -160,16 +166,80 @@ export function* compareRows(
   implied: Connection,
   grown: Connection,
 ): Generator<RowDifference | Turn, void, undefined> {
+  for (const compared of COMPARED) yield* compareTable(compared, implied, grown);
+}
+
+function* compareTable(
+  compared: Compared,
+  implied: Connection,
+  grown: Connection,
+): Generator<RowDifference | Turn, void, undefined> {
+  const ours = implied.pluck<string>(compared.sql);
+  const theirs = grown.pluck<string>(compared.sql);
+  try {
+    yield* walk(compared, ours, theirs, grown.file);
+  } finally {
+    ours.return();
+    theirs.return();
+  }
+}
+
+/**
+ * Returns whether a catalog has exactly the rows that were folded and those that were found settled before. It need not
+ * be true for equal catalogs: where it is false, everything is to be folded and compared by `compareRows`.
+ *
+ * Settled rows are different rows of the catalog, since each was found by the position of another record. A folded row
+ * is none of them: it comes of other records, and every folded row is found in the catalog with all rows of its key. So if
+ * a table has no more rows than were settled and folded, it has no others.
+ *
+ * @param implied folded from all records that were not settled
+ * @throws `catalog-damaged`
+ */
+export function* agreesWithSettled(
+  implied: Connection,
+  grown: Connection,
+  { messages, blobs }: SettledCounts,
+): Generator<Turn, boolean, undefined> {
+  const settled = new Map([
+    ['messages', messages],
+    ['places', messages],
+    ['records', messages + blobs],
+  ]);
   for (const compared of COMPARED) {
-    const ours = implied.pluck<string>(compared.sql);
-    const theirs = grown.pluck<string>(compared.sql);
-    try {
-      yield* walk(compared, ours, theirs, grown.file);
-    } finally {
-      ours.return();
-      theirs.return();
+    const known = settled.get(compared.table);
+    if (known === undefined) {
+      for (const found of compareTable(compared, implied, grown)) {
+        if (found !== 'turn') return false;
+        yield found;
+      }
+    } else {
+      const folded = yield* foundAgain(compared, implied, grown);
+      const count = grown.first<number>(`SELECT count(*) FROM ${compared.table}`, []);
+      if (folded === undefined || count !== folded + known) return false;
     }
   }
+  return true;
+}
+
+/** Returns the number of folded rows; undefined if the catalog has other rows of one of their keys. */
+function* foundAgain(
+  { sql, ofKey, columns, keys }: Compared,
+  implied: Connection,
+  grown: Connection,
+): Generator<Turn, number | undefined, undefined> {
+  let rows = 0;
+  for (const text of implied.pluck<string>(sql)) {
+    rows += 1;
+    if (rows % ROWS_A_TURN === 0) yield 'turn';
+    const key = rowOf(text, implied.file)
+      ?.slice(0, keys)
+      .map((value, i) => (columns[i] === 'hash' ? Buffer.from(String(value), 'hex') : value));
+    if (key === undefined) return undefined;
+    const [ours, theirs] = [implied, grown].map((side) => side.column<string>(ofKey, key));
+    if (ours === undefined || ours.length === 0 || ours.length !== theirs?.length) return undefined;
+    if (ours.some((row, i) => row !== theirs[i])) return undefined;
+  }
+  return rows;
 }
 
 function* walk(

@@ -20,6 +20,8 @@ export class Connection {
   readonly #statements = new Map<object, unknown>();
   /** Statements by their text that no walk is using. */
   readonly #idle = new Map<string, Database.Statement<unknown[], unknown>>();
+  /** Statements of `first` by their text. */
+  readonly #firsts = new Map<string, Database.Statement<unknown[], unknown>>();
 
   constructor(
     readonly db: Database.Database,
@@ -75,6 +77,21 @@ export class Connection {
       this.#keep(sql, prepared.pluck(false));
       return values;
     });
+  }
+
+  /** The first column of the first row of such SQL, if there is one. */
+  first<T>(sql: string, params: readonly unknown[]): T | undefined {
+    let known = this.#firsts.get(sql);
+    if (known === undefined) {
+      known = this.guard(() => this.db.prepare<unknown[], unknown>(sql).pluck(true));
+      this.#firsts.set(sql, known);
+    }
+    try {
+      // The text was written for a value of this type.
+      return known.get(...params) as T | undefined;
+    } catch (error) {
+      throw translate(error, this.file) ?? error;
+    }
   }
 
   #keep(sql: string, prepared: Database.Statement<unknown[], unknown>): void {
@@ -181,6 +198,7 @@ export class Connection {
   close(): void {
     this.#statements.clear();
     this.#idle.clear();
+    this.#firsts.clear();
     this.db.close();
   }
 }

@@ -1,7 +1,7 @@
 import type { Fact } from '../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { MARK } from './flag-sets.ts';
+import { MARK } from './flag-marks.ts';
 import { type EverNamed, everNamed } from './folder-names.ts';
 import { type Builder, query } from './query.ts';
 

@@ -1,12 +1,13 @@
-import type { CommittedBatch, Locator } from '../archive/format/records.ts';
-import { compareRows, type RowDifference, type Turn } from './comparison.ts';
+import type { Locator } from '../archive/format/records.ts';
+import { agreesWithSettled, compareRows, type RowDifference, type Turn } from './comparison.ts';
 import { type Concerns, concerns, type SpannedRecord, spanned } from './concerned.ts';
 import type { Connection } from './connection.ts';
-import { Fold, type Reached, reached } from './fold/batch.ts';
+import { type ComparedBatch, Fold, type Reached, reached } from './fold/batch.ts';
 import { contradictions } from './indexed-rows.ts';
 import { locator } from './messages.ts';
 import { catalogFile, openForReading, openForWriting } from './open.ts';
 import { query } from './query.ts';
+import type { SettledCounts } from './settled-rows.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 
 /** SQLite's name for a database of its own that lies outside the archive and goes when it is closed. */
@@ -59,14 +60,31 @@ const WITHOUT_BYTES = query()((db) =>
     .orderBy('hash'),
 );
 
+const NO_ARRIVALS = `SELECT EXISTS (SELECT 1 FROM meta WHERE orphans > 0)
+  OR EXISTS (SELECT 1 FROM tombstones) OR EXISTS (SELECT 1 FROM forgotten)
+  OR EXISTS (SELECT 1 FROM records WHERE segment IS NULL)`;
+
+/**
+ * Returns whether no fact can have changed a row without being folded onto it: those that name an unknown place count
+ * as orphans, a purge leaves a tombstone, missing bytes leave a record without a segment.
+ */
+function hasOnlyArrivals(connection: Connection): boolean {
+  return connection.first<number>(NO_ARRIVALS, []) === 0;
+}
+
 /** What the log implies: rows folded from it into a temporary database, which belongs to no archive. */
 export interface ImpliedCatalog extends Concerns {
   readonly locator: Locator;
   reached(): Reached;
   /** See `WritableCatalog.foldBatches`. */
-  fold(batches: readonly CommittedBatch[], acrossGap: boolean): void;
+  fold(batches: readonly ComparedBatch[], acrossGap: boolean): void;
   /** Messages and blobs that facts name and of which no readable record has the bytes. */
   withoutBytes(): IterableIterator<SpannedRecord>;
+  /**
+   * Returns whether the checked catalog has exactly these rows and the settled ones, and does not contradict itself; both
+   * must have reached the same commit. False proves nothing.
+   */
+  agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined>;
   /** Yields what differs in the checked catalog, or contradicts itself there; both must have reached the same commit. */
   differences(grown: ComparedCatalog): Generator<RowDifference | Turn, void, undefined>;
   close(): void;
@@ -88,6 +106,13 @@ export interface StoredMessage {
 export interface ComparedCatalog extends Concerns {
   readonly locator: Locator;
   reached(): Reached;
+  /** Returns a number that changes when another connection changes the catalog. */
+  version(): unknown;
+  /**
+   * Returns whether messages can be settled by their rows: nothing was purged or is missing, and no fact names an unknown
+   * place. What is said of a message that is not folded would be lost otherwise.
+   */
+  settles(): boolean;
   /** Fixes the state that is read to the present one, whatever a writer does from here on. */
   freeze(): void;
   /** Segments with messages in them, in order. */
@@ -123,6 +148,12 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     *withoutBytes() {
       for (const row of connection.rows(WITHOUT_BYTES, {})) yield spanned(connection, row);
     },
+    *agrees(grown, settled) {
+      if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
+      if (!(yield* agreesWithSettled(connection, grown.connection, settled))) return false;
+      for (const _ of contradictions(grown.connection)) return false;
+      return true;
+    },
     *differences(grown) {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
@@ -137,6 +168,8 @@ export function openCompared(dataDir: string): ComparedCatalog {
   return {
     ...concerns(connection),
     reached: () => reached(connection),
+    version: () => connection.guard(() => connection.db.pragma('data_version', { simple: true })),
+    settles: () => hasOnlyArrivals(connection),
     freeze: () => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction begins with its first read.

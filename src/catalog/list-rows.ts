@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Envelope } from './fold/messages.ts';
+import type { Envelope } from './fold/envelope.ts';
 import { type Builder, query, type Row } from './query.ts';
 
 /** A place as the list queries give it; all views have the same columns. */

@@ -1,6 +1,6 @@
 import type { CountedFlag, MailboxKey, MessageId } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
-import { flagMarks, MARK } from './flag-sets.ts';
+import { flagMarks, MARK } from './flag-marks.ts';
 import { query } from './query.ts';
 
 /** An open place with what a new place needs to take its bytes over. */

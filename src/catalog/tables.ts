@@ -90,7 +90,7 @@ interface FlagSetsTable {
   id: Generated<number>;
   /** JSON array, sorted. */
   flags: string;
-  /** Bits of `MARK` in `flag-sets.ts`. */
+  /** Bits of `MARK` in `flag-marks.ts`. */
   marks: number;
 }
 

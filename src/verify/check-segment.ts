@@ -12,6 +12,7 @@ import { MessageCheck } from './message-check.ts';
 import { PackedBatches } from './packed-batches.ts';
 import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob, SegmentReport } from './segment-report.ts';
+import type { Settling } from './settling.ts';
 
 /** Records handed on together, at least: enough for one transaction of the fold, which runs meanwhile. */
 const RECORDS = 1_000;
@@ -20,12 +21,14 @@ const CHARACTERS = 8 * 1024 * 1024;
 
 /**
  * Reads a segment's whole file and checks all that it shows by itself: header, record headers, CRCs, and with
- * `full` every SHA-256, the footer against the records, and every message whose bytes are there or in `blobs`.
+ * `full` every SHA-256, the footer against the records, and every message whose bytes are there or in `blobs`. With
+ * `settling`, what the catalog has already is not handed on.
  */
 export function* checkSegment(
   files: FileLayer,
   job: SegmentJob,
   blobs = new RecentBlobs(),
+  settling?: Settling,
 ): Generator<SegmentReport, void, undefined> {
   const bad = new BadSectors();
   const opened = open(filesOverBadSectors(files, bad), job);
@@ -40,7 +43,7 @@ export function* checkSegment(
     return;
   }
   try {
-    yield* check(opened, job, bad, blobs);
+    yield* check(opened, job, bad, blobs, settling);
   } finally {
     opened.file.close();
   }
@@ -64,6 +67,7 @@ function* check(
   job: SegmentJob,
   bad: BadSectors,
   blobs: RecentBlobs,
+  settling: Settling | undefined,
 ): Generator<SegmentReport, void, undefined> {
   const { archiveId, previousNumber, previousHash } = opened.header;
   yield {
@@ -96,7 +100,9 @@ function* check(
     for (const problem of tail ? [] : item.problems) yield damage(opened, problem);
     if (item.what === 'batch') {
       records += item.commit.ordinal + 1 - records;
-      gathered.add(item);
+      const { commit } = item;
+      const left = settling?.left(opened.name.segment, item) ?? item.records;
+      gathered.add({ commit, records: left });
     }
     if (tail) messages.drop();
     yield* messages.taken();
@@ -122,6 +128,7 @@ function* check(
     messages: messages.count,
     rawBytes: messages.rawBytes,
     fileBytes: opened.file.size(),
+    settled: settling?.counts() ?? { messages: 0, blobs: 0 },
   };
 }
 

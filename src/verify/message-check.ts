@@ -48,9 +48,8 @@ export class MessageCheck {
       }
       case RECORD_KIND.fact: {
         const text = payload.toString('utf8');
-        return readFact(text) === undefined
-          ? { problem: 'fact' }
-          : { value: { kind: 'fact', text } };
+        const fact = readFact(text);
+        return fact === undefined ? { problem: 'fact' } : { value: { kind: 'fact', text, fact } };
       }
       default:
         return { problem: 'bytes' };

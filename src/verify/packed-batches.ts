@@ -1,11 +1,13 @@
-import type { CommittedBatch, FoldedRecord } from '../archive/format/records.ts';
+import type { Fact } from '../archive/format/facts.ts';
 import type { ReadBatch } from '../archive/read/segment-batches.ts';
+import type { ComparedBatch } from '../catalog/fold/batch.ts';
+import type { ComparedRecord, SettledRun } from '../catalog/settled-rows.ts';
 
-/** What a record means to the catalog; a fact as the text of its JSON, which was already checked. */
+/** What a record means to the catalog; a fact also as the text of its JSON, which was already checked. */
 export type Meaning =
   | { readonly kind: 'blob'; readonly hash: string; readonly size: number }
   | { readonly kind: 'message'; readonly id: string; readonly size: number }
-  | { readonly kind: 'fact'; readonly text: string };
+  | { readonly kind: 'fact'; readonly text: string; readonly fact: Fact };
 
 /**
  * Batches on their way to another thread, as one JSON text. Facts go into it as they stand in the log: copying them as
@@ -21,7 +23,7 @@ export class PackedBatches {
     return this.#text.length;
   }
 
-  add({ commit, records }: ReadBatch<Meaning>): void {
+  add({ commit, records }: Pick<ReadBatch<Meaning | SettledRun>, 'commit' | 'records'>): void {
     const { number, time, hash, previous } = commit;
     let text = `{"commit":${JSON.stringify({ number, time, hash })},"previous":"${previous}","records":[`;
     let first = true;
@@ -43,8 +45,10 @@ export class PackedBatches {
 }
 
 /** Hashes are hexadecimal, so nothing in them needs quoting. */
-function fields(value: Meaning): string {
+function fields(value: Meaning | SettledRun): string {
   switch (value.kind) {
+    case 'settled':
+      return `"settled",${JSON.stringify(value)}`;
     case 'blob':
       return `"blob","${value.hash}",${value.size}`;
     case 'message':
@@ -56,20 +60,16 @@ function fields(value: Meaning): string {
 
 type PackedRecord =
   | readonly [ordinal: number, offset: number, kind: 'blob' | 'message', hash: string, size: number]
-  | readonly [
-      ordinal: number,
-      offset: number,
-      kind: 'fact',
-      fact: Extract<FoldedRecord, { kind: 'fact' }>['fact'],
-    ];
+  | readonly [ordinal: number, offset: number, kind: 'fact', fact: Fact]
+  | readonly [ordinal: number, offset: number, kind: 'settled', run: SettledRun];
 
-interface PackedBatch extends Pick<CommittedBatch, 'commit'> {
+interface PackedBatch extends Pick<ComparedBatch, 'commit'> {
   readonly previous: string;
   readonly records: readonly PackedRecord[];
 }
 
 /** The batches of a segment again, as they were given to `PackedBatches`. */
-export function unpackBatches(segment: number, text: string): readonly CommittedBatch[] {
+export function unpackBatches(segment: number, text: string): readonly ComparedBatch[] {
   // Made by `PackedBatches` from facts that had the shape of facts.
   const packed = JSON.parse(text) as readonly PackedBatch[];
   return packed.map(({ commit, previous, records }) => ({
@@ -79,7 +79,7 @@ export function unpackBatches(segment: number, text: string): readonly Committed
   }));
 }
 
-function unpackRecord(segment: number, record: PackedRecord): FoldedRecord {
+function unpackRecord(segment: number, record: PackedRecord): ComparedRecord {
   const [ordinal, offset] = record;
   const position = { segment, ordinal, offset };
   switch (record[2]) {
@@ -89,5 +89,7 @@ function unpackRecord(segment: number, record: PackedRecord): FoldedRecord {
       return { kind: 'message', id: record[3], size: record[4], position };
     case 'fact':
       return { kind: 'fact', fact: record[3], position };
+    case 'settled':
+      return record[3];
   }
 }

@@ -1,10 +1,11 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { genesisHash, SEGMENT_HEADER_BYTES } from '../archive/format/headers.ts';
 import { segmentPath } from '../archive/format/layout.ts';
-import type { CommittedBatch } from '../archive/format/records.ts';
 import type { ExpectedCommit } from '../archive/read/recovery.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
 import { listSegments, type SegmentListing } from '../archive/read/segment-files.ts';
+import type { ComparedBatch } from '../catalog/fold/batch.ts';
+import type { SettledCounts } from '../catalog/settled-rows.ts';
 import { unpackBatches } from './packed-batches.ts';
 import type { SegmentDamage, SegmentReport } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
@@ -18,7 +19,7 @@ export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {
 
 /** Receives what reading the log finds, in the order of the log. */
 export interface LogListener {
-  batches(batches: readonly CommittedBatch[]): void;
+  batches(batches: readonly ComparedBatch[]): void;
   damage(damage: SegmentDamage): void;
   message(report: Extract<SegmentReport, { what: 'unsound' | 'deferred' }>): void;
   vouched(
@@ -53,6 +54,12 @@ export interface LogTotals {
   } | null;
 }
 
+export interface LogRead {
+  readonly totals: LogTotals;
+  /** What was not handed to the listener, because the catalog has its rows. */
+  readonly settled: SettledCounts;
+}
+
 /** The totals of a log of which nothing was read. */
 export const NOTHING_READ: LogTotals = {
   archiveId: null,
@@ -65,20 +72,24 @@ export const NOTHING_READ: LogTotals = {
   tail: null,
 };
 
-/**
- * Reads every file of the log, several segments at a time, and reports their content in the order of the log. Changes
- * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next run.
- */
-export async function readLog(options: {
+export interface LogReading {
   readonly dir: string;
   readonly files: FileLayer;
   readonly checker: SegmentChecker;
   readonly full: boolean;
+  /** See `SegmentJob.settleUpTo`. */
+  readonly settleUpTo?: number | undefined;
   readonly vouched: readonly VouchedCommit[];
   readonly listener: LogListener;
   readonly signal: AbortSignal;
-}): Promise<LogTotals> {
-  const { dir, files, checker, full, listener, signal } = options;
+}
+
+/**
+ * Reads every file of the log, several segments at a time, and reports their content in the order of the log. Changes
+ * nothing, and needs no lock: what a writer appends after the folder was listed is left for the next run.
+ */
+export async function readLog(options: LogReading): Promise<LogRead> {
+  const { dir, files, checker, full, settleUpTo, listener, signal } = options;
   const listing = listSegments(files, dir);
   const segments = [...listing.keys()];
   const reading = new Reading(dir, options.vouched, listener);
@@ -87,7 +98,10 @@ export async function readLog(options: {
   const start = (index: number): void => {
     const segment = segments[index];
     if (segment === undefined || started.has(index)) return;
-    const job = { dir, segment, last: index === segments.length - 1, seen, full };
+    const job = {
+      ...{ dir, segment, last: index === segments.length - 1, seen, full },
+      ...(settleUpTo !== undefined && { settleUpTo }),
+    };
     started.set(index, checker.check(job));
   };
   for (const [index, segment] of segments.entries()) {
@@ -107,6 +121,7 @@ export async function readLog(options: {
 /** Follows the chain from segment to segment. */
 class Reading {
   readonly totals: { -readonly [Total in keyof LogTotals]: LogTotals[Total] } = { ...NOTHING_READ };
+  #settled: SettledCounts = { messages: 0, blobs: 0 };
   /** Those not met yet. */
   readonly #vouched: Map<VouchedCommit, true>;
   readonly #diverged: VouchedCommit[] = [];
@@ -181,7 +196,7 @@ class Reading {
     }
   }
 
-  finish(): LogTotals {
+  finish(): LogRead {
     const { archiveId, last } = this.totals;
     const lastNumber = last?.number ?? 0;
     const report = (commit: VouchedCommit, reason: 'ends-early' | 'diverged'): void => {
@@ -190,7 +205,7 @@ class Reading {
     };
     for (const commit of this.#diverged) report(commit, 'diverged');
     for (const commit of this.#vouched.keys()) report(commit, 'ends-early');
-    return this.totals;
+    return { totals: this.totals, settled: this.#settled };
   }
 
   #met({ number, hash }: ChainState): void {
@@ -227,5 +242,10 @@ class Reading {
     for (const total of ['records', 'messages', 'rawBytes', 'fileBytes'] as const) {
       this.totals[total] += read[total];
     }
+    const { messages, blobs } = this.#settled;
+    this.#settled = {
+      messages: messages + read.settled.messages,
+      blobs: blobs + read.settled.blobs,
+    };
   }
 }

@@ -1,6 +1,7 @@
 import type { Position } from '../archive/format/records.ts';
 import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
+import type { SettledCounts } from '../catalog/settled-rows.ts';
 import type { DamageReason } from '../errors/archive.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
 
@@ -16,6 +17,8 @@ export interface SegmentJob {
   readonly seen: number;
   /** Compare every SHA-256 and rebuild every message; otherwise CRCs have to do. */
   readonly full: boolean;
+  /** Compare messages with the catalog's rows at once, up to this commit; see `Settling`. Default: none. */
+  readonly settleUpTo?: number;
 }
 
 /** Messages to be rebuilt from wherever their bytes are. Plain data, like the other. */
@@ -79,4 +82,5 @@ export type SegmentReport =
       /** Bytes of the raw sources of its messages, and of the file. */
       readonly rawBytes: number;
       readonly fileBytes: number;
+      readonly settled: SettledCounts;
     };

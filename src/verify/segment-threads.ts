@@ -8,7 +8,9 @@ import { builtWorker } from '../threads/worker-thread.ts';
 import { foundInStructure } from './catalog-structure.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
+import { RecentBlobs } from './recent-blobs.ts';
 import type { MessagesJob, SegmentJob, SegmentReport, ThreadJob } from './segment-report.ts';
+import { Settling } from './settling.ts';
 
 /** Reads what an archive is made of, several pieces at a time where there are threads. */
 export interface SegmentChecker {
@@ -32,7 +34,13 @@ export function checkerInProcess(files: FileLayer): SegmentChecker {
     width: 1,
     async *check(job) {
       await nextTurn();
-      yield* checkSegment(files, job);
+      const { dir, settleUpTo } = job;
+      const settling = settleUpTo === undefined ? undefined : new Settling(dir, settleUpTo);
+      try {
+        yield* checkSegment(files, job, new RecentBlobs(), settling);
+      } finally {
+        settling?.close();
+      }
     },
     rebuild: (job) => rebuildMessages(files, job),
     structure: async (dir) => foundInStructure(dir),

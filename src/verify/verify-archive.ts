@@ -1,13 +1,17 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { realFiles } from '../archive/files/real-files.ts';
-import type { CommittedBatch, Locator, Position } from '../archive/format/records.ts';
+import type { Locator } from '../archive/format/records.ts';
 import { filesOverBadSectors } from '../archive/mend/bad-sectors.ts';
 import { checkFormat } from '../archive/read/format-file.ts';
 import { openLogReader } from '../archive/read/log-reader.ts';
 import { scanLog } from '../archive/read/scan-log.ts';
-import { type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
+import type { ComparedBatch } from '../catalog/fold/batch.ts';
+import { type ComparedCatalog, type ImpliedCatalog, openImplied } from '../catalog/implied.ts';
 import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
+import { agrees, settlingState } from './agreement.ts';
+import { Beyond } from './beyond.ts';
+import { notRebuilt } from './deferred-messages.ts';
 import {
   concernedIn,
   type Finding,
@@ -25,41 +29,16 @@ import {
   Witness,
 } from './grown-catalog.ts';
 import {
+  type LogReading,
   type LogTotals,
   NOTHING_READ,
   readLog,
   type VerifyProgress,
   type VouchedCommit,
 } from './read-log.ts';
-import type { MessagesJob, SegmentDamage } from './segment-report.ts';
+import type { SegmentDamage } from './segment-report.ts';
 import type { SegmentChecker } from './segment-threads.ts';
-
-/** Where bytes are that the fold does not know yet. */
-export class Beyond {
-  readonly #blobs = new Map<string, Position>();
-  readonly #messages = new Map<string, Position>();
-
-  note({ records }: CommittedBatch): void {
-    for (const record of records) {
-      if (record.kind === 'blob') this.#blobs.set(record.hash, record.position);
-      else if (record.kind === 'message') this.#messages.set(record.id, record.position);
-    }
-  }
-
-  has(kind: 'message' | 'blob', hash: string): boolean {
-    return (kind === 'message' ? this.#messages : this.#blobs).has(hash);
-  }
-
-  over(locator: Locator): Locator {
-    return {
-      blob: (hash) => this.#blobs.get(hash) ?? locator.blob(hash),
-      message: (id) => this.#messages.get(id) ?? locator.message(id),
-    };
-  }
-}
-
-/** Messages that a thread is asked to rebuild at a time. */
-const MOST_REBUILT = 1_000;
+import { unlessTroubled } from './unless-troubled.ts';
 
 export interface VerifyOptions {
   readonly dir: string;
@@ -104,11 +83,11 @@ export async function verifyArchive(options: VerifyOptions): Promise<Verificatio
     return withoutLog(findings);
   }
   const opened = openGrown(dir, findings);
-  const implied = await openImplied();
+  const verifying = new Verifying(options, files, await openImplied(), opened, findings);
   try {
-    return await new Verifying(options, files, implied, opened, findings).run(signal);
+    return await verifying.run(signal);
   } finally {
-    implied.close();
+    verifying.close();
     opened.catalog?.close();
   }
 }
@@ -125,11 +104,14 @@ class Verifying {
   /** Why the catalog could not be read. */
   #unread: string | null;
   #acrossGap = false;
+  /** The catalog has all rows, although `implied` has only those that were not settled. */
+  #agreed = false;
+  #frozen = false;
 
   constructor(
     private readonly options: VerifyOptions,
     private readonly files: FileLayer,
-    private readonly implied: ImpliedCatalog,
+    private implied: ImpliedCatalog,
     private readonly grown: Grown,
     private readonly findings: Findings,
   ) {
@@ -139,8 +121,8 @@ class Verifying {
   }
 
   async run(signal: AbortSignal): Promise<Verification> {
-    const { dir, checker, full, vouched = [], progress } = this.options;
-    const { catalog, reached } = this.grown;
+    const { dir, checker, full, progress } = this.options;
+    const { catalog } = this.grown;
     // Asked for first: it takes as long as a segment, and one thread would be left with it at the end.
     const structure =
       full && catalog !== undefined
@@ -148,16 +130,11 @@ class Verifying {
         : Promise.resolve<readonly string[]>([]);
     // Its failure is handled when it is awaited; until then it must not count as unhandled.
     structure.catch(() => undefined);
-    const totals = await readLog({
-      dir,
-      files: this.files,
-      checker,
+    const settling = full ? settlingState(dir, this.grown) : undefined;
+    const { totals, settled } = await this.#readLog({
       full,
       signal,
-      vouched: [
-        ...(reached === undefined ? [] : [{ ...reached, by: 'catalog' as const }]),
-        ...vouched,
-      ],
+      settleUpTo: settling?.upTo,
       listener: {
         batches: (batches) => this.#fold(batches),
         damage: (damage) => {
@@ -175,6 +152,12 @@ class Verifying {
         ...(progress === undefined ? {} : { progress }),
       },
     });
+    if (settling !== undefined) {
+      const intact = !this.#acrossGap && this.#unsound.size === 0;
+      unlessTroubled(() => this.#freeze(settling.catalog));
+      this.#agreed = intact && (await agrees(settling, this.implied, settled, signal));
+      if (!this.#agreed) await this.#foldAll(signal);
+    }
     for (const damage of this.#damages) {
       const { file, segment, offset, end, reason } = damage;
       const messages = this.findings.keeps ? concernedIn(this.#concerns(), damage) : [];
@@ -193,7 +176,53 @@ class Verifying {
     return { ...totals, catalog: state, catalogError, rebuilt, found: count, findings: kept };
   }
 
-  #fold(batches: readonly CommittedBatch[]): void {
+  close(): void {
+    this.implied.close();
+  }
+
+  #readLog(how: Pick<LogReading, 'full' | 'settleUpTo' | 'listener' | 'signal'>) {
+    const { dir, checker, vouched = [] } = this.options;
+    const { reached } = this.grown;
+    const byCatalog = reached === undefined ? [] : [{ ...reached, by: 'catalog' as const }];
+    return readLog({
+      dir,
+      files: this.files,
+      checker,
+      vouched: [...byCatalog, ...vouched],
+      ...how,
+    });
+  }
+
+  /** Reads the log once more, for the rows of all messages: something differs, and has to be named. */
+  async #foldAll(signal: AbortSignal): Promise<void> {
+    const intact = !this.#acrossGap && this.#unsound.size === 0;
+    this.implied.close();
+    this.implied = await openImplied();
+    this.#agreed = false;
+    this.#acrossGap = false;
+    const isGap = (): void => {
+      this.#acrossGap = true;
+    };
+    await this.#readLog({
+      // Hashes that were right need not be computed again; a record whose hash is wrong must not be folded.
+      full: !intact,
+      signal,
+      listener: {
+        batches: (batches) => this.#fold(batches),
+        damage: isGap,
+        vouched: isGap,
+        message: () => undefined,
+      },
+    });
+  }
+
+  #freeze(catalog: ComparedCatalog): void {
+    if (this.#frozen) return;
+    this.#frozen = true;
+    catalog.freeze();
+  }
+
+  #fold(batches: readonly ComparedBatch[]): void {
     const known = batches.filter(({ commit }) => commit.number <= this.#upTo);
     // Behind damage the chain has gaps, and what comes twice or out of order cannot be folded.
     let last = this.implied.reached().number;
@@ -211,8 +240,12 @@ class Verifying {
     for (const [id, reason] of this.#unsound) {
       this.findings.add({ what: 'message', message: this.#named(id), reason, blob: null });
     }
-    const failed = await this.#notRebuilt(signal);
+    const { dir, checker } = this.options;
+    const deferred = { dir, messages: this.#deferred, locator: this.#locator() };
+    const failed = await notRebuilt(checker, deferred, signal);
     if (failed.length === 0) return;
+    // Names and positions of all messages are wanted.
+    if (this.#agreed) await this.#foldAll(signal);
     const reader = openLogReader({
       dir: this.options.dir,
       locator: this.#locator(),
@@ -234,44 +267,13 @@ class Verifying {
     }
   }
 
-  /** Returns the deferred messages that the checker cannot rebuild: these are read again to find the reason. */
-  async #notRebuilt(signal: AbortSignal): Promise<readonly MessageId[]> {
-    const { checker } = this.options;
-    const failed: MessageId[] = [];
-    const jobs = this.#jobs(checker.width);
-    const turn = async (): Promise<void> => {
-      for (const job of jobs) {
-        signal.throwIfAborted();
-        failed.push(...(await checker.rebuild(job)));
-      }
-    };
-    await Promise.all(Array.from({ length: checker.width }, turn));
-    return failed;
-  }
-
-  /** In the order of the log, so that a job reads few blocks more than once; some for each thread at least. */
-  *#jobs(width: number): Generator<MessagesJob, void, undefined> {
-    const most = Math.min(MOST_REBUILT, Math.ceil(this.#deferred.size / width));
-    const { dir } = this.options;
-    const locator = this.#locator();
-    let messages = new Map<MessageId, Position | undefined>();
-    let blobs = new Map<BlobHash, Position>();
-    for (const [id, needed] of this.#deferred) {
-      messages.set(id, locator.message(id));
-      for (const hash of needed) {
-        const blob = locator.blob(hash);
-        if (blob !== undefined) blobs.set(hash, blob);
-      }
-      if (messages.size < most) continue;
-      yield { dir, messages, blobs };
-      messages = new Map();
-      blobs = new Map();
-    }
-    if (messages.size > 0) yield { dir, messages, blobs };
-  }
-
   #locator(): Locator {
-    return this.#beyond.over(this.implied.locator);
+    const { locator } = this.implied;
+    const grown = this.#agreed ? this.grown.catalog?.locator : undefined;
+    return this.#beyond.over({
+      blob: (hash) => locator.blob(hash) ?? unlessTroubled(() => grown?.blob(hash)),
+      message: (id) => locator.message(id) ?? unlessTroubled(() => grown?.message(id)),
+    });
   }
 
   #concerns() {
@@ -302,8 +304,9 @@ class Verifying {
     const { catalog, state } = this.grown;
     if (catalog === undefined) return state ?? 'missing';
     const { dir } = this.options;
+    if (this.#agreed) return this.#upTo < (last?.number ?? 0) ? 'behind' : 'equal';
     try {
-      catalog.freeze();
+      this.#freeze(catalog);
       const now = catalog.reached();
       await this.#foldUpTo(now.number);
       const differing = await compareCatalog({

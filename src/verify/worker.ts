@@ -6,12 +6,14 @@ import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
 import { RecentBlobs } from './recent-blobs.ts';
 import type { SegmentJob, SegmentReport, ThreadJob } from './segment-report.ts';
+import type { Settling } from './settling.ts';
 
 serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
   switch (job.what) {
     case 'segment': {
       const blobs = await blobsFor(job.job);
-      for (const found of checkSegment(realFiles, job.job, blobs)) report(found);
+      const settling = await settlingFor(job.job);
+      for (const found of checkSegment(realFiles, job.job, blobs, settling)) report(found);
       return [];
     }
     case 'messages':
@@ -36,4 +38,18 @@ async function blobsFor({ dir, full, generation }: SegmentJob): Promise<RecentBl
     recent = { dir, blobs: new RecentBlobs((hash) => known.find(hash)) };
   }
   return recent.blobs;
+}
+
+let opened:
+  | { readonly dir: string; readonly upTo: number; readonly settling: Settling }
+  | undefined;
+
+async function settlingFor({ dir, settleUpTo: upTo }: SegmentJob): Promise<Settling | undefined> {
+  if (upTo === undefined) return undefined;
+  if (opened?.dir !== dir || opened.upTo !== upTo) {
+    opened?.settling.close();
+    const { Settling } = await import('./settling.ts');
+    opened = { dir, upTo, settling: new Settling(dir, upTo) };
+  }
+  return opened.settling;
 }

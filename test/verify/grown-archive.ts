@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { realFiles } from '../../src/archive/files/real-files.ts';
+import type { Batch } from '../../src/archive/write/batch.ts';
 import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
@@ -27,11 +28,18 @@ export class GrownArchive {
 
   /** Says of a message that was stored here that its bytes are nowhere any more, as a repair does. */
   async lose(raw: Buffer): Promise<void> {
+    const id = hash('sha256', raw);
+    await this.commit((batch) =>
+      batch.addFact({ fact: 'missing', kind: 'message', hash: id, size: raw.length }),
+    );
+  }
+
+  /** Commits and folds a batch. */
+  async commit(put: (batch: Batch) => void): Promise<void> {
     const catalog = await openCatalog(this.dir);
     const writer = await openLogWriter({ dir: this.dir, now: () => START });
     const batch = writer.newBatch();
-    const id = hash('sha256', raw);
-    batch.addFact({ fact: 'missing', kind: 'message', hash: id, size: raw.length });
+    put(batch);
     catalog.foldBatch(this.known.fold(await writer.commit(batch)));
     await writer.close();
     catalog.close();

@@ -4,6 +4,7 @@ import { catalogError } from '../../errors/catalog.ts';
 import type { Connection } from '../connection.ts';
 import { FlagSets } from '../flag-sets.ts';
 import { named, query, type Row } from '../query.ts';
+import type { ComparedRecord, SettledRun } from '../settled-rows.ts';
 import { type FactOf, FoldedFolders } from './folders.ts';
 import { FoldedMessages } from './messages.ts';
 import { FoldedPlaces } from './places.ts';
@@ -56,12 +57,19 @@ export function reached(connection: Connection): Reached {
   };
 }
 
+/** A batch of which some messages are known to be in the catalog that it is compared with. */
+export interface ComparedBatch extends Omit<CommittedBatch, 'records'> {
+  readonly records: readonly ComparedRecord[];
+}
+
 /**
  * Folds batches of the log into rows: live after each commit, and one after the other in a rebuild. Given the
  * same batches it makes the same rows (invariant 3), so nothing here reads a clock or depends on what was
  * indexed in between.
  */
 export class Fold {
+  /** Runs of settled messages whose folder has another number here. */
+  misplaced = 0;
   readonly #flagSets: FlagSets;
   readonly #folders: FoldedFolders;
   readonly #messages: FoldedMessages;
@@ -97,11 +105,11 @@ export class Fold {
   }
 
   /** The same within a transaction of the caller, who gives up the catalog when this throws. */
-  within(batches: readonly CommittedBatch[], acrossGap: boolean): void {
+  within(batches: readonly ComparedBatch[], acrossGap: boolean): void {
     for (const batch of batches) this.#apply(batch, acrossGap);
   }
 
-  #apply({ commit, previousHash, records }: CommittedBatch, acrossGap: boolean): void {
+  #apply({ commit, previousHash, records }: ComparedBatch, acrossGap: boolean): void {
     const before = reached(this.connection);
     const follows =
       commit.number === before.number + 1 && (before.number === 0 || previousHash === before.hash);
@@ -118,6 +126,7 @@ export class Fold {
       if (record.kind === 'blob') this.#messages.blob(record.hash, record.size, record.position);
       else if (record.kind === 'message')
         this.#messages.message(record.id, record.size, record.position);
+      else if (record.kind === 'settled') this.#settled(record, commit.number);
       else if (!this.#fact(record.fact, commit.number, commit.time)) orphans += 1;
     }
     this.#purges.finish();
@@ -131,6 +140,12 @@ export class Fold {
       orphans,
       ...this.#messages.grown(),
     });
+  }
+
+  #settled({ place, folderId, messages, bytes }: SettledRun, commit: number): void {
+    const { folder } = this.#folders.ofArrival(place, commit);
+    if (folder.id !== folderId) this.misplaced += 1;
+    this.#messages.counted(messages, bytes);
   }
 
   /** Folds one fact; false for a fact that names an unknown place. */

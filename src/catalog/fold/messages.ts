@@ -1,8 +1,9 @@
 import type { Position } from '../../archive/format/records.ts';
-import type { Listing, MessageId } from '../../mail/words.ts';
+import type { MessageId } from '../../mail/words.ts';
 import type { Connection } from '../connection.ts';
 import { named, query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
+import type { Envelope } from './envelope.ts';
 
 const FIND = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
@@ -68,22 +69,6 @@ const DUE_AGAIN = query<{ docid: number }>()((db, p) =>
     .where('docid', '=', p.docid),
 );
 
-/** What a messages row keeps of a listing. */
-export type Envelope = Pick<
-  Row<'messages'>,
-  'date' | 'subject' | 'sender_name' | 'sender_address' | 'message_id'
->;
-
-export function envelopeOf(listing: Listing): Envelope {
-  return {
-    date: moment(listing.date),
-    subject: listing.subject,
-    sender_name: listing.from?.name ?? null,
-    sender_address: listing.from?.address ?? null,
-    message_id: listing.messageId,
-  };
-}
-
 const NO_ENVELOPE: Envelope = {
   date: null,
   subject: null,
@@ -91,12 +76,6 @@ const NO_ENVELOPE: Envelope = {
   sender_address: null,
   message_id: null,
 };
-
-/** Milliseconds since the epoch, or null for a date that does not parse. */
-export function moment(date: string): number | null {
-  const parsed = Date.parse(date);
-  return Number.isNaN(parsed) ? null : parsed;
-}
 
 interface Arrived {
   readonly size: number;
@@ -214,6 +193,12 @@ export class FoldedMessages {
     this.#rows = 0;
     this.#bytes = 0;
     return grown;
+  }
+
+  /** Counts messages whose rows are elsewhere. */
+  counted(messages: number, bytes: number): void {
+    this.#rows += messages;
+    this.#bytes += bytes;
   }
 
   /** After a transaction that was undone. */

@@ -3,8 +3,9 @@ import { fingerprint } from '../../mail/fingerprint.ts';
 import type { Connection } from '../connection.ts';
 import type { FlagSets, StoredFlagSet } from '../flag-sets.ts';
 import { named, query, type Row } from '../query.ts';
+import { envelopeOf, moment } from './envelope.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
-import { envelopeOf, type FoldedMessages, moment } from './messages.ts';
+import type { FoldedMessages } from './messages.ts';
 
 /** What a place's row is read for. */
 const FOUND = [

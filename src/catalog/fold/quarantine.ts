@@ -3,8 +3,8 @@ import { fingerprint } from '../../mail/fingerprint.ts';
 import type { Connection } from '../connection.ts';
 import type { FlagSets } from '../flag-sets.ts';
 import { named, query, type Row } from '../query.ts';
+import { envelopeOf } from './envelope.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
-import { envelopeOf } from './messages.ts';
 
 const FIND = query<Uid>()((db, p) =>
   db

@@ -11,7 +11,8 @@ import {
   TOKEN_INLINE,
 } from '../../search/fts-text.ts';
 import { threadNode } from '../../search/thread-links.ts';
-import { type FlagSetRow, MARK } from '../flag-sets.ts';
+import { MARK } from '../flag-marks.ts';
+import type { FlagSetRow } from '../flag-sets.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
 import type { Formula, PlaceCondition } from './formula.ts';
 

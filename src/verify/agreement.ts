@@ -1,0 +1,57 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { noteOfHolder } from '../archive/write/lock.ts';
+import type { ComparedCatalog, ImpliedCatalog } from '../catalog/implied.ts';
+import type { SettledCounts } from '../catalog/settled-rows.ts';
+import type { Grown } from './grown-catalog.ts';
+import { unlessTroubled } from './unless-troubled.ts';
+
+/** The state of the catalog by which messages are settled. */
+export interface SettlingState {
+  readonly catalog: ComparedCatalog;
+  /** Messages of later commits are not settled. */
+  readonly upTo: number;
+  /** See `ComparedCatalog.version`. */
+  readonly version: unknown;
+}
+
+/**
+ * Returns the state by which messages may be settled; see `Settling`. None may while somebody writes: threads would see
+ * one state of the catalog after the other.
+ */
+export function settlingState(
+  dir: string,
+  { catalog, reached }: Pick<Grown, 'catalog' | 'reached'>,
+): SettlingState | undefined {
+  if (catalog === undefined || reached === undefined || noteOfHolder(dir) !== null) {
+    return undefined;
+  }
+  return unlessTroubled(() =>
+    catalog.settles() ? { catalog, upTo: reached.number, version: catalog.version() } : undefined,
+  );
+}
+
+/**
+ * Returns whether the catalog is still in the state in which messages were settled, and has exactly the settled rows and
+ * the folded ones. False proves nothing. The caller has frozen the catalog.
+ *
+ * @throws AbortError
+ */
+export async function agrees(
+  { catalog, upTo, version }: SettlingState,
+  implied: ImpliedCatalog,
+  settled: SettledCounts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const comparing = unlessTroubled(() => {
+    const reached = [catalog, implied].map((side) => side.reached().number);
+    const same = catalog.version() === version && reached.every((number) => number === upTo);
+    return same ? implied.agrees(catalog, settled) : undefined;
+  });
+  for (;;) {
+    const step = unlessTroubled(() => comparing?.next());
+    if (step === undefined) return false;
+    if (step.done === true) return step.value;
+    await nextTurn();
+    signal.throwIfAborted();
+  }
+}
