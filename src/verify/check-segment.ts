@@ -83,7 +83,7 @@ function* check(
     const packed = gathered.taken();
     if (packed !== undefined) yield { what: 'batches', segment: opened.name.segment, packed };
   }
-  const reading = { digest: job.full, chained: true };
+  const reading = { digest: job.full, chained: true, releases: true };
   const visit = (record: LogicalRecord & { readonly payload: Buffer }) => messages.visit(record);
   const isWritten = job.last && opened.name.generation === 1;
   const walk = isWritten
