@@ -40,5 +40,7 @@ export interface AttachmentExtractor {
    * back as failed. Rejects with what `source` throws, `mime-worker-failed` and `extractor-closed`.
    */
   extract(job: AttachmentJob): Promise<AttachmentOutcome>;
+  /** Ends the worker when what it was given is done; the next attachment starts it again. */
+  rest(): Promise<void>;
   close(): Promise<void>;
 }

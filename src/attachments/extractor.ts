@@ -55,6 +55,11 @@ export function openAttachmentExtractor(
       previous = outcome.catch(() => undefined);
       return outcome;
     },
+    rest() {
+      const ended = previous.then(() => thread?.end());
+      previous = ended.catch(() => undefined);
+      return ended;
+    },
     async close() {
       closed = true;
       await thread?.end();

@@ -72,7 +72,7 @@ export class Passes implements PassRunner {
       sources: writer.sources,
       extractor: this.#extractor,
     });
-    this.#attachments = attachmentReading(writer, this.#indexer);
+    this.#attachments = attachmentReading(writer, this.#indexer, this.#extractor);
     this.#compaction = new Compaction(writer);
     this.#committer = new SharedCommitter({
       log: writer.log,

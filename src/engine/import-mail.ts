@@ -37,6 +37,7 @@ export async function importMail(
       signal,
       onProgress: onRead,
     });
+    await log.endThread();
     const extractor = openExtractorPool();
     try {
       await createIndexer({ store: catalog.index, sources, extractor, progress: onIndex }).all(

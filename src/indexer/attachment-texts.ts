@@ -13,20 +13,20 @@ export interface AttachmentReadingOptions {
   readonly extractor: AttachmentExtractor;
   /** Indexes messages that are due: an indexer's `all`. */
   readonly index: (signal: AbortSignal) => Promise<void>;
-  /** Frees memory for the attachments that are read next. */
-  readonly makeRoom?: () => Promise<void>;
+  /** Frees the memory of what reads messages, for as long as attachments are read. */
+  readonly makeRoom: () => Promise<void>;
   /** When aborted, what was read by then is kept and the rest left pending. */
   readonly signal: AbortSignal;
   /** Asked before each attachment: false ends the round there. */
   readonly goOn?: () => boolean;
 }
 
-/** Attachments whose messages are indexed at once. */
-const BATCH = 64;
+/** Attachments asked for at once. */
+const PAGE = 64;
 
 /**
- * Reads the text of attachments that have not been read yet, each distinct one once, and indexes the messages that have
- * them. Call it when the messages themselves are searchable: at the end of a pass, or in idle time. An attachment that
+ * Reads the text of attachments that have not been read yet, each distinct one once, and then indexes the messages that
+ * have them: never both at a time, because the worker of either takes some 100 MB. Call it when the messages themselves are searchable: at the end of a pass, or in idle time. An attachment that
  * cannot be read is recorded as failed and not tried again by this version.
  *
  * @returns how many were read, failures among them, and how many are left
@@ -35,14 +35,14 @@ const BATCH = 64;
 export async function readAttachments(
   options: AttachmentReadingOptions,
 ): Promise<{ readonly read: number; readonly remaining: number }> {
-  const { store, signal, goOn = () => true } = options;
+  const { store, extractor, signal, goOn = () => true } = options;
   let read = 0;
   let after = 0;
   const stopped = (): boolean => signal.aborted || !goOn();
   while (!stopped()) {
-    const page = store.pending({ limit: BATCH, after });
+    const page = store.pending({ limit: PAGE, after });
     if (page.length === 0) break;
-    await options.makeRoom?.();
+    if (after === 0) await options.makeRoom();
     for (const attachment of page) {
       if (stopped()) break;
       after = attachment.textId;
@@ -51,6 +51,9 @@ export async function readAttachments(
       store.settle(attachment.textId, outcome);
       read++;
     }
+  }
+  if (after > 0) {
+    await extractor.rest();
     await options.index(signal);
   }
   return { read, remaining: store.counts().pending };

@@ -116,6 +116,7 @@ async function runStoppable(options: SyncOptions, stopping: AbortController): Pr
   );
   const ledgers = contexts.map(({ ledger }) => ledger);
   await committer.flush().catch(stopAll);
+  await options.log.endThread();
   await alongside.finish();
   if (failure !== undefined) throw failure.error;
   if (options.signal.aborted) throw syncError('sync.interrupted', {});

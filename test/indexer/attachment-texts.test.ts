@@ -70,6 +70,7 @@ function counted(): AttachmentExtractor & { readonly jobs: AttachmentJob[] } {
       jobs.push(job);
       return attachments.extract(job);
     },
+    rest: () => attachments.rest(),
     close: async () => {},
   };
 }
@@ -77,7 +78,7 @@ function counted(): AttachmentExtractor & { readonly jobs: AttachmentJob[] } {
 const read = (
   by: AttachmentExtractor = attachments,
   goOn?: () => boolean,
-  makeRoom?: () => Promise<void>,
+  makeRoom: () => Promise<void> = () => extractor.rest(),
 ) =>
   readAttachments({
     store: catalog.attachments,
@@ -86,7 +87,7 @@ const read = (
     index: (signal) => indexer.all(signal),
     signal: never,
     ...(goOn === undefined ? {} : { goOn }),
-    ...(makeRoom === undefined ? {} : { makeRoom }),
+    makeRoom,
   });
 
 const letterWith = (n: number, ...files: [Buffer, string, string][]): Buffer =>
@@ -114,6 +115,40 @@ describe('the text of attachments', () => {
     expect(reader.jobs.length).toBe(2);
     await read(reader, undefined, makeRoom);
     expect(readBefore).toEqual([0]);
+  });
+
+  it('is read while no thread reads messages, and indexed when none reads attachments', async () => {
+    const steps: string[] = [];
+    const reader = {
+      ...counted(),
+      extract: (job: AttachmentJob) => {
+        steps.push('read');
+        return attachments.extract(job);
+      },
+      rest: async () => {
+        steps.push('rest');
+        await attachments.rest();
+      },
+    };
+    await grow(
+      Array.from({ length: 70 }, (_, n) =>
+        letterWith(n, [pdf([`page ${n}`]), 'a.pdf', 'application/pdf']),
+      ),
+    );
+    await readAttachments({
+      store: catalog.attachments,
+      sources,
+      extractor: reader,
+      makeRoom: async () => void steps.push('make room'),
+      index: async (signal) => {
+        steps.push('index');
+        await indexer.all(signal);
+      },
+      signal: never,
+    });
+    const reads = Array.from({ length: 70 }, () => 'read');
+    expect(steps).toEqual(['make room', ...reads, 'rest', 'index']);
+    expect(mail.found('page')).toHaveLength(70);
   });
 
   it('is found after the message itself, and the hit names the attachment', async () => {

@@ -73,6 +73,7 @@ async function makeSearchable(
         sources,
         extractor: attachments,
         index: (until) => indexer.all(until),
+        makeRoom: () => extractor.rest(),
         signal,
       });
     });

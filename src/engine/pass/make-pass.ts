@@ -87,7 +87,7 @@ export async function syncAccounts(
     extractor,
     progress: ({ indexed, remaining }) => progress({ event: 'indexing', indexed, remaining }),
   });
-  const attachments = attachmentReading(writer, indexing);
+  const attachments = attachmentReading(writer, indexing, extractor);
   try {
     return await makePass(writer, settings, {
       accounts,
@@ -95,6 +95,8 @@ export async function syncAccounts(
       indexing,
       tidy: async (until) => {
         await attachments.read({ signal: until, forMs: ATTACHMENTS_MS, now });
+        // Nothing is read any more, and sealing takes memory too.
+        await Promise.all([extractor.close(), attachments.close()]);
         return tidy(writer, startedAtCommit, now, until);
       },
       requests,

@@ -4,6 +4,7 @@ import { openAttachmentExtractor } from '../../attachments/extractor.ts';
 import { hasCode, type MailkeepError } from '../../errors/mailkeep-error.ts';
 import { readAttachments } from '../../indexer/attachment-texts.ts';
 import type { Indexer } from '../../indexer/indexer.ts';
+import type { Extractor } from '../../mime/extractor.ts';
 import type { Writer } from '../archive/writer.ts';
 
 /** Reads the text of attachments when messages themselves are searchable. */
@@ -24,6 +25,7 @@ export interface AttachmentReading {
 export function attachmentReading(
   { catalog, sources }: Pick<Writer, 'catalog' | 'sources'>,
   indexer: Pick<Indexer, 'all'>,
+  messages: Pick<Extractor, 'rest'>,
 ): AttachmentReading {
   const extractor = openAttachmentExtractor();
   return {
@@ -34,6 +36,7 @@ export function attachmentReading(
         sources,
         extractor,
         index: (stopped) => indexer.all(stopped),
+        makeRoom: () => messages.rest(),
         signal,
         goOn: () => now() < until,
       });
@@ -60,7 +63,6 @@ export async function tidy(
   signal: AbortSignal,
 ): Promise<readonly MailkeepError[]> {
   const { dataDir, log, sources, catalog, codec, sealer } = writer;
-  await log.endThread();
   await log.rollIfLarger(WORTH_SEALING_BYTES);
   const { sealed, damaged } = await sealClosedSegments({
     dir: dataDir,

@@ -188,6 +188,8 @@ export interface Mirror {
 export interface Log {
   newBatch(): Batch;
   commit(batch: Batch): Promise<CommittedBatch>;
+  /** Frees the memory of the thread that writes, where there is one, until many messages come again. */
+  endThread(): Promise<void>;
 }
 
 /** What is convenient to remember and may be lost: proofs, waits between retries, learned host rules. */
