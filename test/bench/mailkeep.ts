@@ -39,7 +39,8 @@ export interface Mailkeep {
   readonly data: string;
   /** Removes the archive. */
   forget(): void;
-  sync(): Promise<SyncRun>;
+  /** @param cores the first ones of the machine, and no others; all if not said */
+  sync(cores?: number): Promise<SyncRun>;
   rebuild(): Promise<ProcessCost>;
   newest(query: string): Invocation;
 }
@@ -80,8 +81,9 @@ export function prepareMailkeep(
     forget() {
       work.fresh('mailkeep');
     },
-    async sync() {
-      const cost = await work.run(invoke('sync', '--config', config, '--json'));
+    async sync(cores) {
+      const all = invoke('sync', '--config', config, '--json');
+      const cost = await work.run(cores === undefined ? all : confined(all, cores));
       const result = syncSchema.parse(JSON.parse(cost.stdout));
       if (result.failures.length > 0)
         throw new Error(`sync names failures: ${JSON.stringify(result.failures).slice(0, 500)}`);
@@ -99,4 +101,9 @@ export function prepareMailkeep(
     rebuild: () => work.run(invoke('rebuild', '--data', data, '--json')),
     newest: (query) => invoke('search', '--data', data, '--json', '--limit', '20', query),
   };
+}
+
+/** The same program on the first cores of the machine (taskset(1)). */
+function confined({ command, args }: Invocation, cores: number): Invocation {
+  return { command: 'taskset', args: ['--cpu-list', `0-${cores - 1}`, command, ...args] };
 }

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { importArchive, measureArchive, measureHeavy } from './archive-speed.ts'
 import { durableFilesPerSecond } from './disk-probe.ts';
 import { Entry } from './entry.ts';
 import { formatCount, formatMB, median } from './figures.ts';
+import { formatHistory, type RememberedRun, recall, remember, remembered } from './history.ts';
 import { allottedBytes } from './indexer.ts';
 import { coldLatencies, type Searches } from './latency.ts';
 import type { Mailkeep } from './mailkeep.ts';
@@ -37,6 +39,9 @@ import { webhookLatencies } from './webhook-latency.ts';
 import { Workplace } from './workplace.ts';
 
 const program = fileURLToPath(new URL('../../dist/mailkeep.cjs', import.meta.url));
+
+/** Belongs to the clone: figures of two machines say nothing about each other. */
+const historyFile = fileURLToPath(new URL('../../.bench/history.jsonl', import.meta.url));
 
 let failures = 0;
 
@@ -74,9 +79,19 @@ async function bench(work: Workplace, options: BenchOptions): Promise<void> {
     search,
     ...(await growth(work, options)),
   };
-  process.stdout.write(`${describe(messages, run)}\n\n${formatTable(rowsOf(run))}\n`);
+  const rows = rowsOf(run);
+  process.stdout.write(`${describe(messages, run)}\n\n${formatTable(rows)}\n`);
+  remember(historyFile, remembered(rows, settingOf(options)));
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(run, null, 2)}\n`);
   if (options.keep) say(`Kept: ${work.folder}`);
+}
+
+/** What makes this run comparable with others. */
+function settingOf({ messages, seed }: BenchOptions): Omit<RememberedRun, 'ratios'> {
+  const described = spawnSync('git', ['describe', '--always', '--dirty=+'], { encoding: 'utf8' });
+  const mail = process.env.MAILKEEP_CORPUS === undefined ? 'generated' : 'real';
+  const setting = `${formatCount(messages)} messages of ${mail} mail (seed ${seed}), ${cpus().length} cores, Node.js ${process.versions.node}`;
+  return { at: new Date().toISOString(), commit: described.stdout.trim() || '-', setting };
 }
 
 function messagesOf(work: Workplace, { messages, seed }: BenchOptions): MessageSet {
@@ -268,6 +283,7 @@ function say(text: string): void {
 
 const options = parseOptions(process.argv.slice(2));
 if (options === 'help') process.stdout.write(`${USAGE}\n`);
+else if (options.history) process.stdout.write(`${formatHistory(recall(historyFile))}\n`);
 else {
   if (!existsSync(program)) throw new Error('dist/ is not built');
   await main(options);

@@ -29,6 +29,16 @@ export interface IndexerFigures {
   readonly hits: PerTerm<number>;
 }
 
+/** A first sync that was confined to some cores. */
+export interface CoreFigures {
+  readonly cores: number;
+  readonly fetchMs: number;
+  readonly searchableMs: number;
+  /** Sealed. */
+  readonly wallMs: number;
+  readonly peakBytes: number | undefined;
+}
+
 export interface MailkeepFigures {
   /** Whole process of the first sync, sealing the log included. */
   readonly wallMs: readonly number[];
@@ -39,6 +49,10 @@ export interface MailkeepFigures {
   readonly indexMs: readonly number[];
   /** Processor time of all threads. */
   readonly cpuMs: readonly number[];
+  /** The same by the names of threads. */
+  readonly threadMs: readonly Readonly<Record<string, number>>[];
+  /** The first sync on fewer cores than the machine has, if it has more than two. */
+  readonly onCores: readonly CoreFigures[];
   readonly peakBytes: number | undefined;
   readonly stored: number;
   /** Counted by the service. */

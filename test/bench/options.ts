@@ -16,6 +16,8 @@ export interface BenchOptions {
   /** Leaves the messages, the archive and the peers' databases where they are. */
   readonly keep: boolean;
   readonly parent: string | undefined;
+  /** Shows the ratios of the last ten runs, and measures nothing. */
+  readonly history: boolean;
   /** Writes every figure to this file as JSON. */
   readonly json: string | undefined;
 }
@@ -31,6 +33,7 @@ export const USAGE = `npm run bench -- [options]
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work
   --json FILE    write all figures to a file
+  --history      show the ratios of the last ten runs, and measure nothing
 With MAILKEEP_CORPUS=DIR the messages are made from the real mail in DIR.`;
 
 /** @throws TypeError for an unknown option, RangeError for a number that is none. */
@@ -46,6 +49,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
       'search-only': { type: 'boolean', default: false },
       'archive-only': { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
+      history: { type: 'boolean', default: false },
       work: { type: 'string' },
       json: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
@@ -61,6 +65,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
     searchOnly: values['search-only'],
     archiveOnly: values['archive-only'],
     keep: values.keep,
+    history: values.history,
     parent: values.work,
     json: values.json,
   };

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /** What one run of a program cost. */
 export interface ProcessCost {
@@ -8,6 +8,8 @@ export interface ProcessCost {
   readonly peakBytes: number | undefined;
   /** Processor time of all its threads, to 10 ms: says what a wall time on a busy machine does not. */
   readonly cpuMs: number | undefined;
+  /** The same by the names of its threads, to 10 ms; those of one name together. Empty where /proc does not show it. */
+  readonly threadMs: Readonly<Record<string, number>>;
   readonly stdout: string;
 }
 
@@ -29,6 +31,8 @@ export interface Invocation {
 }
 
 const SAMPLE_MS = 10;
+/** Threads are many: looking at each costs the machine more than looking at the process. */
+const THREADS_EVERY = 10;
 
 /** A program ended otherwise than it should; the report shows the end of what it said. */
 export class ProgramFailed extends Error {
@@ -57,10 +61,13 @@ export async function runProgram(
   adopt(child);
   let peakBytes: number | undefined;
   let cpuMs: number | undefined;
+  const threads = new ThreadTimes();
+  let looks = 0;
   const look = (): void => {
     if (child.pid === undefined) return;
     peakBytes = peakOf(child.pid) ?? peakBytes;
-    cpuMs = cpuOf(child.pid) ?? cpuMs;
+    cpuMs = cpuOf(`${child.pid}`) ?? cpuMs;
+    if (looks++ % THREADS_EVERY === 0) threads.look(child.pid);
   };
   const timer = setInterval(look, SAMPLE_MS);
   const stdout: Buffer[] = [];
@@ -78,7 +85,13 @@ export async function runProgram(
     const wallMs = Number(process.hrtime.bigint() - started) / 1e6;
     if (ending !== undefined)
       throw new ProgramFailed(invocation, ending, Buffer.concat(stderr).toString());
-    return { wallMs, peakBytes, cpuMs, stdout: Buffer.concat(stdout).toString() };
+    return {
+      wallMs,
+      peakBytes,
+      cpuMs,
+      threadMs: threads.byName(),
+      stdout: Buffer.concat(stdout).toString(),
+    };
   } finally {
     clearInterval(timer);
   }
@@ -100,22 +113,54 @@ export function timeProgram(invocation: Invocation): { wallMs: number; stdout: s
 
 /** VmHWM of a process in bytes; undefined once it is gone, and where there is no /proc. */
 function peakOf(pid: number): number | undefined {
-  const kilobytes = /^VmHWM:\s+(\d+) kB$/m.exec(readOf(pid, 'status') ?? '')?.[1];
+  const kilobytes = /^VmHWM:\s+(\d+) kB$/m.exec(readOf(`${pid}/status`) ?? '')?.[1];
   return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
 }
 
-/** Fields 14 and 15 of /proc/<pid>/stat (proc(5)), in ticks of 10 ms; the name in field 2 may hold anything. */
-function cpuOf(pid: number): number | undefined {
-  const fields = readOf(pid, 'stat')
+/** Processor times of the threads of a process; what a thread did since it was last looked at is lost when it ends. */
+class ThreadTimes {
+  readonly #threads = new Map<string, { readonly name: string; readonly ms: number }>();
+
+  look(pid: number): void {
+    for (const id of threadsOf(pid)) {
+      const thread = `${pid}/task/${id}`;
+      const name = id === `${pid}` ? 'main' : readOf(`${thread}/comm`)?.trim();
+      const ms = cpuOf(thread);
+      if (name !== undefined && ms !== undefined) this.#threads.set(id, { name, ms });
+    }
+  }
+
+  byName(): Record<string, number> {
+    const times: Record<string, number> = {};
+    for (const { name, ms } of this.#threads.values()) times[name] = (times[name] ?? 0) + ms;
+    return times;
+  }
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch (cause) {
+    if (cause instanceof Error && 'code' in cause) return [];
+    throw cause;
+  }
+}
+
+/**
+ * Fields 14 and 15 of the `stat` of a process or a thread (proc(5)), in ticks of 10 ms; the name in field 2 may hold
+ * anything.
+ */
+function cpuOf(processOrThread: string): number | undefined {
+  const fields = readOf(`${processOrThread}/stat`)
     ?.replace(/^.*\) /s, '')
     .split(' ');
   const ticks = fields === undefined ? Number.NaN : Number(fields[11]) + Number(fields[12]);
   return Number.isNaN(ticks) || ticks === 0 ? undefined : ticks * 10;
 }
 
-function readOf(pid: number, name: string): string | undefined {
+function readOf(path: string): string | undefined {
   try {
-    return readFileSync(`/proc/${pid}/${name}`, 'latin1');
+    return readFileSync(`/proc/${path}`, 'latin1');
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause) return undefined;
     throw cause;

@@ -10,7 +10,9 @@ const ours: MailkeepFigures = {
   searchableMs: [9_000, 3_000, 4_000],
   fetchMs: [2_000, 1_000, 1_500],
   indexMs: [2_000, 2_000, 2_500],
-  cpuMs: [5_000],
+  cpuMs: [1_500],
+  threadMs: [{ main: 900, 'mailkeep-mime': 590, V8Worker: 10 }],
+  onCores: [],
   peakBytes: 200e6,
   stored: 1000,
   firstRequests: 1020,
@@ -148,4 +150,14 @@ test('twenty times as many messages may take twice as long, and no longer', () =
     'Slowest of 314 odd queries in 50,000',
     'Newest 20 of 1,000,000: common word',
   ]);
+});
+
+test('processor time is told by thread, and first syncs by core where there were more', () => {
+  const onCores = [{ cores: 4, fetchMs: 900, searchableMs: 1_800, wallMs: 2_500, peakBytes: 3e8 }];
+  const rows = rowsOf({ ...run, mailkeep: { value: { ...ours, onCores } } });
+  const cellOf = (work: string) => rows.find((row) => row.work === work)?.mailkeep;
+  expect(cellOf('Processor time of that, a message')).toBe(
+    '1.50 ms: main 0.90, mailkeep-mime 0.59',
+  );
+  expect(cellOf('First sync on 4 cores')).toMatch(/^durable .*, searchable .*, sealed /);
 });
