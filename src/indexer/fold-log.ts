@@ -20,8 +20,8 @@ interface FoldLogOptions {
   readonly seen?: number | undefined;
   readonly signal: AbortSignal;
   readonly progress?: ((progress: FoldProgress) => void) | undefined;
-  /** Batches folded in one transaction, at most; `BATCHES` if not said. */
-  readonly batches?: number | undefined;
+  /** Records from which on a transaction takes no more batches; `RECORDS` if not said. */
+  readonly records?: number | undefined;
   /** Called before batches are folded. */
   readonly folding?: ((batches: readonly CommittedBatch[]) => void) | undefined;
   /** Called after each transaction, which the next one waits for. */
@@ -42,7 +42,7 @@ const RECORDS = 20_000;
 export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
   const { dir, target, seen, signal, progress, folding, folded, onDamage } = options;
   const { number, hash } = target.reached();
-  const most = options.batches ?? BATCHES;
+  const most = options.records ?? RECORDS;
   let commits = 0;
   let messages = 0;
   let records = 0;
@@ -68,7 +68,7 @@ export async function foldLog(options: FoldLogOptions): Promise<FoldProgress> {
       batches.push(event.batch);
       records += event.batch.records.length;
       for (const record of event.batch.records) if (record.kind === 'message') messages++;
-      if (batches.length >= most || records >= RECORDS) await flush();
+      if (batches.length >= BATCHES || records >= most) await flush();
     }
   }
   await flush();

@@ -98,8 +98,8 @@ export async function rebuildCatalog(options: RebuildOptions): Promise<RebuildRe
 /** The log purges a message that the new catalog has indexed already. */
 class IndexedBeforePurge extends Error {}
 
-/** Batches folded at a time: the workers extract no longer than some 50 ms without new messages. */
-const BATCHES_AHEAD = 4;
+/** Records folded at a time, about: two batches of a first sync, which take less time than workers have messages for. */
+const RECORDS_AHEAD = 500;
 
 /**
  * Fills a new catalog.
@@ -126,7 +126,7 @@ async function fill(
       onDamage: (place) => damage.push(place),
       progress: options.onFold,
       ...(ahead !== undefined && {
-        batches: BATCHES_AHEAD,
+        records: RECORDS_AHEAD,
         folding: (batches) => {
           if (ahead.isUndoneBy(batches)) throw new IndexedBeforePurge();
         },

@@ -103,7 +103,7 @@ describe('rebuilding', () => {
   });
 
   it('extracts what is folded while it folds the rest', async () => {
-    await grow(200);
+    await grow(600);
     const seen: string[] = [];
     await rebuildCatalog({
       dir: mail.dir,
@@ -119,8 +119,8 @@ describe('rebuilding', () => {
       onFold: () => seen.push('fold'),
     });
     expect(seen.indexOf('extract')).toBeLessThan(seen.lastIndexOf('fold'));
-    expect(seen.filter((what) => what === 'extract')).toHaveLength(200);
-    expect(mail.found('common')).toHaveLength(200);
+    expect(seen.filter((what) => what === 'extract')).toHaveLength(600);
+    expect(mail.found('common')).toHaveLength(600);
   });
 
   it('keeps nothing of a message that the log purges further on', async () => {
