@@ -49,6 +49,7 @@ export class IndexingRound {
   #flying = 0;
   #flyingBytes = 0;
   #failure: { readonly error: unknown } | null = null;
+  #isCancelled = false;
   #wake: (() => void) | null = null;
 
   constructor(
@@ -89,7 +90,7 @@ export class IndexingRound {
 
   /** Gives up what is in flight. */
   cancel(): void {
-    this.#failure ??= { error: new Error('cancelled') };
+    this.#isCancelled = true;
   }
 
   counts(): RoundCounts {
@@ -97,7 +98,7 @@ export class IndexingRound {
   }
 
   #stopped(): boolean {
-    return this.#failure !== null || this.options.signal.aborted;
+    return this.#isCancelled || this.#failure !== null || this.options.signal.aborted;
   }
 
   /** Resolves when enough messages have landed, or the round is to stop. */
