@@ -29,33 +29,37 @@ export function readHeaderBlock(source: Buffer, maxBytes: number): HeaderBlock {
   let start = 0;
   while (start < limit && (source[start] === 0x0a || source[start] === 0x0d)) start++;
   const end = headerEnd(source, start, limit);
-  const lines = source.toString('latin1', start, end).split('\n').map(withoutReturns);
+  const text = source.toString('latin1', start, end);
   const fields: RawField[] = [];
-  let parts: string[] = [];
+  /** The lines of a field as far as they are read. */
+  let open = '';
+  let isOpen = false;
   const close = () => {
-    const field = fieldOf(parts);
+    const field = fieldOf(open);
     if (field !== null) fields.push(field);
   };
-  for (const [i, line] of lines.entries()) {
-    if (i === 0 && /^>?From /.test(line)) continue;
-    if (parts.length > 0 && (line.startsWith(' ') || line.startsWith('\t'))) {
-      parts.push(line);
-    } else {
+  for (let at = 0; at <= text.length; ) {
+    const newline = text.indexOf('\n', at);
+    const line = text.slice(at, newline < 0 ? text.length : lineEnd(text, at, newline));
+    const isFirst = at === 0;
+    at = newline < 0 ? text.length + 1 : newline + 1;
+    if (isFirst && /^>?From /.test(line)) continue;
+    if (isOpen && (line.startsWith(' ') || line.startsWith('\t'))) open += line;
+    else {
       close();
-      parts = [line];
+      open = line;
+      isOpen = true;
     }
   }
   close();
   return { fields, end, cut: end === maxBytes && source.length > maxBytes };
 }
 
-/** A line without the carriage returns at its end; an expression for them would try again from each of a run. */
-function withoutReturns(line: string, i: number, lines: readonly string[]): string {
-  // What follows the last line feed is no line, or one that is cut.
-  if (i === lines.length - 1) return line;
-  let end = line.length;
-  while (line.charCodeAt(end - 1) === 0x0d) end--;
-  return line.slice(0, end);
+/** Where a line ends without carriage returns; an expression for them would try again from each of a run. */
+function lineEnd(text: string, start: number, newline: number): number {
+  let end = newline;
+  while (end > start && text.charCodeAt(end - 1) === 0x0d) end--;
+  return end;
 }
 
 /** Offset behind the empty line that ends the block, or the limit. */
@@ -72,8 +76,7 @@ function headerEnd(source: Buffer, start: number, limit: number): number {
   return limit;
 }
 
-function fieldOf(parts: readonly string[]): RawField | null {
-  const line = parts.length > 1 ? parts.join('') : (parts[0] ?? '');
+function fieldOf(line: string): RawField | null {
   const colon = line.indexOf(':');
   if (colon <= 0) return null;
   const label = line.slice(0, colon).trim();
