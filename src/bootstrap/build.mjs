@@ -3,8 +3,8 @@
  * - the command line, the library and the worker threads, as ES modules that share chunks; dependencies are
  *   bundled, because resolving hundreds of small files is most of a cold start, and what is native or starts
  *   threads of its own stays outside;
- * - the reading commands once more as one script with its compiled code next to it, and the launcher that
- *   `mailkeep` is (see src/launcher/);
+ * - the reading commands once more as one script with its compiled code next to it, the catalog's queries in it as SQL
+ *   (see queries.mjs), and the launcher that `mailkeep` is (see src/launcher/);
  * - the man page, from the help of the commands.
  *
  * Files are replaced one by one and only where their content changed, so that a program that runs from
@@ -32,6 +32,7 @@ import { crc32 } from 'node:zlib';
 import { build } from 'esbuild';
 import { needNode, program, root } from './needs.mjs';
 import { noticesOf } from './notices.mjs';
+import { compiledQueries } from './queries.mjs';
 
 const dist = path.join(root, 'dist');
 /** With letters beyond ASCII, which are folded by code of their own. */
@@ -185,7 +186,14 @@ async function readingScript() {
   const outputFiles = await bundle({
     entryPoints: ['src/cli/main-reading.ts'],
     format: 'cjs',
-    plugins: [...common.plugins, sqliteInScript],
+    plugins: [
+      ...common.plugins,
+      sqliteInScript,
+      await compiledQueries(root, dist, async (options) => {
+        const { outputFiles } = await build({ ...common, legalComments: 'none', ...options });
+        return outputFiles;
+      }),
+    ],
     define: { 'import.meta.url': 'mailkeepUrl' },
     banner: { js: READING_BANNER },
     footer: { js: '})' },

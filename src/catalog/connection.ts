@@ -1,7 +1,8 @@
 import type Database from 'better-sqlite3';
 import { translate } from '../disk/sqlite-errors.ts';
 import { catalogError } from '../errors/catalog.ts';
-import type { CompiledSql, Query } from './query.ts';
+import type { BoundSql } from './bound-sql.ts';
+import type { Query } from './query.ts';
 
 /** A query prepared on one connection. Errors of SQLite come out as catalog errors. */
 export interface Statement<P, R> {
@@ -140,7 +141,7 @@ export class Connection {
     return this.db.inTransaction ? act() : this.guard(() => this.db.transaction(act).deferred());
   }
 
-  #prepare<P, R>({ sql, bind }: CompiledSql<P>): Statement<P, R> {
+  #prepare<P, R>({ sql, bind }: BoundSql<P>): Statement<P, R> {
     const prepared = this.guard(() => this.db.prepare<unknown[], R>(sql));
     // Without `guard`: these run some dozen times in a millisecond, and a closure each would be a tenth of that.
     const { file } = this;

@@ -1,7 +1,8 @@
 import { type FlagSet, flagSet } from '../mail/words.ts';
+import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
 import { flagMarks } from './flag-marks.ts';
-import { named, query, type Row } from './query.ts';
+import { query, type Row } from './query.ts';
 
 export interface FlagSetRow {
   readonly id: number;

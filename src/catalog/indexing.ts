@@ -7,8 +7,9 @@ import { mailboxToken, TOKEN_ALL } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { hash47, subjectLink, threadNode } from '../search/thread-links.ts';
 import { attachmentText, putAttachments } from './attachment-texts.ts';
+import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
-import { named, query, type Row } from './query.ts';
+import { query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 import { joinThread } from './threads.ts';
 

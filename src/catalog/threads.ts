@@ -1,8 +1,9 @@
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import type { MessageId } from '../mail/words.ts';
 import { type SubjectLink, threadNode } from '../search/thread-links.ts';
+import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
-import { named, query, type Row } from './query.ts';
+import { query, type Row } from './query.ts';
 
 /**
  * Threads are the connected parts of a graph. Its nodes are Message-IDs, those of messages and those that

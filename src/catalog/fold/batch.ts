@@ -1,9 +1,10 @@
 import type { Fact } from '../../archive/format/facts.ts';
 import type { CommittedBatch } from '../../archive/format/records.ts';
 import { catalogError } from '../../errors/catalog.ts';
+import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import { FlagSets } from '../flag-sets.ts';
-import { named, query, type Row } from '../query.ts';
+import { query, type Row } from '../query.ts';
 import type { ComparedRecord, SettledRun } from '../settled-rows.ts';
 import { type FactOf, FoldedFolders } from './folders.ts';
 import { FoldedMessages } from './messages.ts';

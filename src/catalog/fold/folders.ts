@@ -1,8 +1,9 @@
 import type { Fact } from '../../archive/format/facts.ts';
 import type { FolderKey, MailboxKey } from '../../mail/words.ts';
+import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import { highestUid } from '../folders.ts';
-import { named, query, type Row } from '../query.ts';
+import { query, type Row } from '../query.ts';
 
 export type FactOf<N extends Fact['fact']> = Extract<Fact, { fact: N }>;
 

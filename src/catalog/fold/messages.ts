@@ -1,7 +1,8 @@
 import type { Position } from '../../archive/format/records.ts';
 import type { MessageId } from '../../mail/words.ts';
+import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
-import { named, query, type Row } from '../query.ts';
+import { query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import type { Envelope } from './envelope.ts';
 

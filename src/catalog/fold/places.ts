@@ -1,8 +1,9 @@
 import { canonicalJson } from '../../archive/format/facts.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
+import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import type { FlagSets, StoredFlagSet } from '../flag-sets.ts';
-import { named, query, type Row } from '../query.ts';
+import { query, type Row } from '../query.ts';
 import { envelopeOf, moment } from './envelope.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 import type { FoldedMessages } from './messages.ts';

@@ -1,7 +1,8 @@
 import { dropAttachments } from '../attachment-texts.ts';
+import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import { messageQueries } from '../messages.ts';
-import { named, query, type Row } from '../query.ts';
+import { query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import { leaveThreads } from '../threads.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';

@@ -1,8 +1,9 @@
 import { docidBase } from '../../mail/docid.ts';
 import { fingerprint } from '../../mail/fingerprint.ts';
+import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import type { FlagSets } from '../flag-sets.ts';
-import { named, query, type Row } from '../query.ts';
+import { query, type Row } from '../query.ts';
 import { envelopeOf } from './envelope.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 
