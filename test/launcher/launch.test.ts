@@ -3,6 +3,7 @@ import {
   chmodSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   utimesSync,
@@ -52,6 +53,32 @@ test('reading commands say the same from the script, without its code, and from 
     expect(help()).toBe(stdout);
   }
   rmSync(copy, { recursive: true });
+});
+
+test('reading commands load none of the modules that they use rarely, and no Kysely', () => {
+  const copy = installation();
+  try {
+    const dist = path.join(copy, 'dist');
+    const report = path.join(copy, 'report.cjs');
+    writeFileSync(
+      report,
+      "process.on('exit', () => process.stderr.write(process.moduleLoadList.join('\\n')));",
+    );
+    const args = ['--require', report, path.join(dist, 'mailkeep.cjs'), 'search', '--help'];
+    const { status, stderr } = spawnSync(process.execPath, args, {
+      env: { HOME: copy },
+      encoding: 'utf8',
+    });
+    const loaded = stderr.split('\n');
+    expect([status, loaded.includes('NativeModule zlib')]).toEqual([0, true]);
+    for (const name of ['child_process', 'crypto', 'readline/promises'])
+      expect(loaded).not.toContain(`NativeModule ${name}`);
+    const script = readFileSync(path.join(dist, 'reading.script'), 'latin1');
+    expect(script).toContain('select "commit_number" from "meta"');
+    expect(script).not.toContain('SqliteQueryCompiler');
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
 });
 
 describe('code that another Node.js has compiled', () => {
