@@ -37,6 +37,11 @@ export class JobPool<Job, Result, Report = never> {
     }
   }
 
+  /** Starts threads that jobs will need soon, as many as that in all; starting one takes some 60 ms. */
+  start(threads: number): void {
+    while (this.#threads.size < Math.min(threads, this.most)) this.#idle.push(this.#start());
+  }
+
   /**
    * Ends all threads. Jobs in progress fail with `thread-ended`, and so do those that wait for a thread; a job that is
    * asked for later starts a new thread.

@@ -1,5 +1,4 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { noteOfHolder } from '../archive/write/lock.ts';
 import type { ComparedCatalog, ImpliedCatalog } from '../catalog/implied.ts';
 import type { SettledCounts } from '../catalog/settled-rows.ts';
 import type { Grown } from './grown-catalog.ts';
@@ -15,16 +14,14 @@ export interface SettlingState {
 }
 
 /**
- * Returns the state by which messages may be settled; see `Settling`. None may while somebody writes: threads would see
- * one state of the catalog after the other.
+ * Returns the state by which messages may be settled; see `Settling`. Threads see one state of the catalog after the
+ * other if somebody writes: then it is another one in the end, and nothing they settled counts.
  */
-export function settlingState(
-  dir: string,
-  { catalog, reached }: Pick<Grown, 'catalog' | 'reached'>,
-): SettlingState | undefined {
-  if (catalog === undefined || reached === undefined || noteOfHolder(dir) !== null) {
-    return undefined;
-  }
+export function settlingState({
+  catalog,
+  reached,
+}: Pick<Grown, 'catalog' | 'reached'>): SettlingState | undefined {
+  if (catalog === undefined || reached === undefined) return undefined;
   return unlessTroubled(() =>
     catalog.settles() ? { catalog, upTo: reached.number, version: catalog.version() } : undefined,
   );

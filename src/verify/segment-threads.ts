@@ -48,13 +48,20 @@ export function checkerInProcess(files: FileLayer): SegmentChecker {
   };
 }
 
-/** Reads on threads of their own, which start when they are first needed. */
+/** One for the catalog's file, one for the first segment. */
+const NEEDED_THREADS = 2;
+
+/**
+ * Reads on threads of their own. Two start at once, so that they load while the caller opens the archive; others start
+ * when they are needed.
+ */
 export function checkerOnThreads(): SegmentChecker {
   const width = Math.min(MOST_THREADS, availableParallelism());
   const pool = new JobPool<ThreadJob, readonly string[], SegmentReport>(width, {
     name: 'mailkeep-verify',
     file: builtWorker('verify-worker'),
   });
+  pool.start(NEEDED_THREADS);
   return {
     width,
     check(job) {

@@ -130,7 +130,7 @@ class Verifying {
         : Promise.resolve<readonly string[]>([]);
     // Its failure is handled when it is awaited; until then it must not count as unhandled.
     structure.catch(() => undefined);
-    const settling = full ? settlingState(dir, this.grown) : undefined;
+    const settling = full ? settlingState(this.grown) : undefined;
     const { totals, settled } = await this.#readLog({
       full,
       signal,

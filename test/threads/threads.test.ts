@@ -193,6 +193,28 @@ describe('a pool of jobs', () => {
     expect(heard).toEqual(['on a', 'on b', 'on c']);
   });
 
+  test('does jobs on threads that were started before, no more than it may have', async () => {
+    let started = 0;
+    const count = (): void => {
+      started += 1;
+    };
+    process.on('worker', count);
+    try {
+      const jobs = pool(2);
+      jobs.start(1);
+      jobs.start(3);
+      const texts = ['a', 'b', 'c'];
+      expect(await Promise.all(texts.map((text) => jobs.run({ do: 'echo', text })))).toEqual(texts);
+      expect(started).toBe(2);
+      await jobs.end();
+      jobs.start(1);
+      await jobs.end();
+      expect(started).toBe(3);
+    } finally {
+      process.off('worker', count);
+    }
+  });
+
   test('passes on errors of ours with code and facts, others with their message, and lives on', async () => {
     const jobs = pool(1);
     const ours = await failure(jobs.run({ do: 'throw', text: 'ours' }));
