@@ -35,11 +35,14 @@ type Arrival = Extract<Fact, { fact: 'appeared' }>;
 
 /** Asks a catalog for rows that are exactly what a record of the log makes, if nothing else happened. */
 export interface SettledRows {
-  /** Returns whether the row of a blob is this. @throws `catalog-damaged`, `catalog-io` */
-  blob(hash: BlobHash, size: number, position: Position): boolean;
+  /**
+   * Returns whether the row of a blob is that of this record, or names a record behind it, which is in force then;
+   * undefined for any other row. @throws `catalog-damaged`, `catalog-io`
+   */
+  blob(hash: BlobHash, size: number, position: Position): 'settled' | 'superseded' | undefined;
   /**
    * Returns the number of the folder in which a message arrived with this fact and stayed as it was; undefined if any
-   * column of its three rows has another value, or if its uid has further rows.
+   * column of its three rows has another value, or if its uid has further rows or events.
    *
    * @param size of its source, as its record states it
    * @throws `catalog-damaged`, `catalog-io`
@@ -50,9 +53,11 @@ export interface SettledRows {
   close(): void;
 }
 
-const BLOB = `SELECT 1 FROM records
-  WHERE kind = ${RECORD_BLOB} AND hash = +? AND size = +? AND segment = +? AND ordinal = +? AND "offset" = +?
-    AND docid IS NULL`;
+const BLOB = `SELECT CASE
+    WHEN segment = ? AND ordinal = ? AND "offset" = ? AND size = ? AND docid IS NULL THEN 'settled'
+    WHEN segment > ? OR segment = ? AND ordinal > ? THEN 'superseded'
+  END
+  FROM records WHERE kind = ${RECORD_BLOB} AND hash = ?`;
 
 /**
  * Every column that is compared otherwise has a condition here: a test changes each of them.
@@ -75,7 +80,11 @@ const ARRIVAL = `SELECT places.folder_id
     AND NOT EXISTS (
       SELECT 1 FROM places other
       WHERE other.folder_id = places.folder_id AND other.generation = places.generation
-        AND other.uid = places.uid AND other.id <> places.id)`;
+        AND other.uid = places.uid AND other.id <> places.id)
+    AND NOT EXISTS (
+      SELECT 1 FROM events
+      WHERE events.folder_id = places.folder_id AND events.generation = places.generation
+        AND events.uid = places.uid)`;
 
 /**
  * Opens a catalog for these questions. Their SQL is written out because threads ask them that start for a second:
@@ -87,8 +96,9 @@ export function openSettledRows(dataDir: string): SettledRows {
   const connection = openForReading(catalogFile(dataDir));
   return {
     blob(hash, size, { segment, ordinal, offset }) {
-      const values = [Buffer.from(hash, 'hex'), size, segment, ordinal, offset];
-      return connection.first<number>(BLOB, values) === 1;
+      const place = [segment, ordinal, offset, size, segment, segment, ordinal];
+      const values = [...place, Buffer.from(hash, 'hex')];
+      return connection.first<'settled' | 'superseded' | null>(BLOB, values) ?? undefined;
     },
     arrival(fact, size, { segment, ordinal, offset }, commit) {
       const { listing, generation, uid, docid } = fact;

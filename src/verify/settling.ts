@@ -86,11 +86,14 @@ class BatchSettling {
 
   #take({ value, ordinal, offset }: PlacedValue<Meaning>): void {
     switch (value.kind) {
-      case 'blob':
-        if (this.rows.blob(value.hash, value.size, { segment: this.segment, ordinal, offset })) {
-          this.blobs += 1;
-        } else this.#left.push({ value, ordinal, offset });
+      case 'blob': {
+        const position = { segment: this.segment, ordinal, offset };
+        const state = this.rows.blob(value.hash, value.size, position);
+        // One that a later record replaces has no row. If that record never comes, the catalog has a row too many.
+        if (state === 'settled') this.blobs += 1;
+        else if (state === undefined) this.#left.push({ value, ordinal, offset });
         return;
+      }
       case 'message': {
         const message = { value, ordinal, offset };
         this.#arrived.set(value.id, message);
