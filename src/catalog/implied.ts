@@ -169,7 +169,8 @@ export function openCompared(dataDir: string): ComparedCatalog {
     ...concerns(connection),
     reached: () => reached(connection),
     version: () => connection.guard(() => connection.db.pragma('data_version', { simple: true })),
-    settles: () => hasOnlyArrivals(connection),
+    // Each thread would read a database that is in memory into its own.
+    settles: () => !connection.db.memory && hasOnlyArrivals(connection),
     freeze: () => {
       connection.guard(() => connection.db.exec('BEGIN'));
       // A deferred transaction begins with its first read.
