@@ -30,8 +30,25 @@ function addressText(
   return cutText([...seen].join(', '), limits.addressChars);
 }
 
-function addressesOf(value: string, hint: string | null): string[] {
+/** What recent address fields say: a mailbox has few correspondents, and its owner is in most of the mail. */
+const recent = new Map<string, readonly string[]>();
+const RECENT_FIELDS = 1000;
+const RECENT_CHARS = 256;
+
+function addressesOf(value: string, hint: string | null): readonly string[] {
   const text = rawText(value, hint);
+  if (text.length > RECENT_CHARS) return parseAddresses(text);
+  const known = recent.get(text);
+  if (known !== undefined) return known;
+  if (recent.size >= RECENT_FIELDS) recent.clear();
+  // A part of a string keeps all of it in memory: here, the header block.
+  const copy = Buffer.from(text, 'utf16le').toString('utf16le');
+  const addresses = parseAddresses(copy);
+  recent.set(copy, addresses);
+  return addresses;
+}
+
+function parseAddresses(text: string): string[] {
   if (text === '') return [];
   return addressparser(text, { flatten: true })
     .map(({ name, address }) => {

@@ -341,3 +341,19 @@ describe('attached messages', () => {
     expect((await extract(Buffer.from(source), { embedded: 6 })).body).toContain('the bottom');
   });
 });
+
+describe('addresses that come again', () => {
+  it('are read as the first time, also after very many others', async () => {
+    const peopleOf = async (n: number) => {
+      const source = mail({
+        From: `"Doe, =?utf-8?q?J=C3=BCrg?= ${n}" <d${n}@example.org>`,
+        To: 'a@b.example',
+      });
+      const { from, to } = await extractMessage(source, false, DEFAULT_LIMITS);
+      return [from, to];
+    };
+    const expected = (n: number) => [`Doe, Jürg ${n} <d${n}@example.org>`, 'a@b.example'];
+    for (let n = 0; n < 2200; n++) expect(await peopleOf(n)).toEqual(expected(n));
+    for (const n of [0, 999, 2199]) expect(await peopleOf(n)).toEqual(expected(n));
+  });
+});
