@@ -86,7 +86,7 @@ async function copyRecords(
   await writeAll(target, encodeSegmentHeader({ ...source.header, generation }), 0);
   const writer = new SealedFileWriter(target, source.header, SEGMENT_HEADER_BYTES, codec);
   let ordinal = 0;
-  for (const record of segmentRecords(source, { digest: true })) {
+  for (const record of segmentRecords(source, { digest: true, releases: true })) {
     const whole = sound(source, record);
     const { kind, rawLength, hash, payload, state } = whole;
     const gone = state === 'purged' || purge(whole, ordinal);
@@ -106,10 +106,13 @@ function openWritten(files: FileLayer, dir: string, name: SegmentFile, path: str
 /** Reads both generations whole and demands the same records; returns how many there are. */
 async function compare(source: OpenSegment, written: OpenSegment, purge: Purge): Promise<number> {
   try {
-    const copies = segmentRecords(written, { digest: true });
+    const copies = segmentRecords(written, { digest: true, releases: true });
     let records = 0;
     let bytes = 0;
-    for (const original of segmentRecords(source, { digest: false })) {
+    for (const original of segmentRecords(source, {
+      digest: false,
+      releases: true,
+    })) {
       const wanted = sound(source, original);
       const next = copies.next();
       const copy = next.done === true ? undefined : sound(written, next.value);

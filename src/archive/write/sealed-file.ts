@@ -55,15 +55,25 @@ interface StoredRecord {
   readonly stored: Buffer;
 }
 
+/** A compression under way: of a block of `records` records, or of a record that stands alone. */
+interface Job {
+  readonly records: number;
+  readonly job: Promise<StoredRecord>;
+  /** The block's own, to be used again. */
+  readonly memory: Buffer | undefined;
+}
+
 /** Writes the records of a sealed file behind its header, in order: blocks, standalone records, footer and trailer. */
 export class SealedFileWriter {
   readonly #kinds: number[] = [];
   readonly #rawLengths: number[] = [];
   readonly #containers: Container[] = [];
-  #block: Buffer[] = [];
+  #block: Buffer | undefined;
   #blockBytes = 0;
   #blockRecords = 0;
-  readonly #jobs: { readonly records: number; readonly job: Promise<StoredRecord> }[] = [];
+  readonly #jobs: Job[] = [];
+  /** Memory of blocks that are compressed, for the next ones. */
+  readonly #spare: Buffer[] = [];
   #output: Buffer[] = [];
   #outputBytes = 0;
   /** Where the next record will stand. */
@@ -92,9 +102,13 @@ export class SealedFileWriter {
       await this.#queue(0, this.#compressed(kind, Buffer.from(payload), hash));
       return;
     }
-    const [head, body] = encodeInner(record);
-    this.#block.push(head, Buffer.from(body));
-    this.#blockBytes += innerLength(rawLength, payload === undefined);
+    const length = innerLength(rawLength, payload === undefined);
+    this.#block ??= this.#spare.pop() ?? Buffer.allocUnsafeSlow(this.#mostBlockBytes);
+    for (const part of encodeInner(record)) {
+      part.copy(this.#block, this.#blockBytes);
+      this.#blockBytes += part.length;
+    }
+    if (this.#blockBytes > this.#block.length) throw new Error(`no room for ${length} bytes`);
     this.#blockRecords += 1;
     if (this.#blockBytes >= LAYOUTS[this.codec].blockBytes) await this.#endBlock();
   }
@@ -117,20 +131,27 @@ export class SealedFileWriter {
   }
 
   async #endBlock(): Promise<void> {
-    if (this.#blockRecords === 0) return;
-    const raw = Buffer.concat(this.#block);
+    const memory = this.#block;
+    if (memory === undefined) return;
+    const raw = memory.subarray(0, this.#blockBytes);
     const records = this.#blockRecords;
-    this.#block = [];
+    this.#block = undefined;
     this.#blockBytes = 0;
     this.#blockRecords = 0;
     const hash = digest('sha256', raw, 'buffer');
-    await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash));
+    await this.#queue(records, this.#compressed(STORED_KIND.block, raw, hash), memory);
   }
 
-  async #queue(records: number, job: Promise<StoredRecord>): Promise<void> {
+  /** A block holds less than `blockBytes` before its last record, which is smaller than one that stands alone. */
+  get #mostBlockBytes(): number {
+    const { blockBytes, standaloneBytes } = LAYOUTS[this.codec];
+    return blockBytes + innerLength(standaloneBytes, false);
+  }
+
+  async #queue(records: number, job: Promise<StoredRecord>, memory?: Buffer): Promise<void> {
     // Its failure is met when it is settled; until then it must not count as unhandled.
     job.catch(() => undefined);
-    this.#jobs.push({ records, job });
+    this.#jobs.push({ records, job, memory });
     if (this.#jobs.length >= PENDING_JOBS) await this.#settle();
   }
 
@@ -143,7 +164,12 @@ export class SealedFileWriter {
       records: Math.max(records, 1),
       block: records > 0,
     });
-    this.#put(await next.job);
+    const record = await next.job;
+    this.#put(record);
+    // What does not compress is stored as it is, and still to be written.
+    if (next.memory !== undefined && record.stored.buffer !== next.memory.buffer) {
+      this.#spare.push(next.memory);
+    }
     if (this.#outputBytes >= OUTPUT_BYTES) await this.#write();
   }
 
