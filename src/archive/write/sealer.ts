@@ -1,6 +1,6 @@
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { JobPool } from '../../threads/job-pool.ts';
-import { builtWorker } from '../../threads/worker-thread.ts';
+import { builtWorker, type HeapLimits } from '../../threads/worker-thread.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
 import { type ArchiveCodec, DEFAULT_CODEC } from '../format/stored-payload.ts';
@@ -32,6 +32,9 @@ export function sealerInProcess(files: FileLayer): Sealer {
   };
 }
 
+/** Little of what sealing takes lies in V8's heap; without a limit, the young generation alone grows to 48 MB. */
+const HEAP: HeapLimits = { oldGenerationMb: 256, youngGenerationMb: 6 };
+
 /**
  * Seals on a thread of its own, which starts with the first segment: reading, compressing and hashing 64 MiB takes a
  * second or more of one core, and this thread may have requests and searches to answer.
@@ -40,6 +43,7 @@ export function sealerOnThread(): Sealer {
   const pool = new JobPool<SealJob, SealedSegment>(1, {
     name: 'mailkeep-seal',
     file: builtWorker('seal-worker'),
+    heap: HEAP,
   });
   return { seal: (job) => pool.run(job), close: () => pool.end() };
 }

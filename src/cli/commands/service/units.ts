@@ -154,6 +154,8 @@ function common(facts: UnitFacts): string[] {
   return [
     'Nice=10',
     'UMask=0077',
+    // Each thread would get memory pools of its own, which keep what it has freed: 60 MB at the end of a first sync.
+    'Environment=MALLOC_ARENA_MAX=2',
     ...(facts.scope === 'user' ? USER_HARDENING : systemSettings(facts)),
     ...facts.credentials.map(
       (name) =>
