@@ -7,6 +7,7 @@ import type { ExtractionJob, Extractor } from './extractor.ts';
 import {
   ExtractorThread,
   GROUP_JOBS,
+  GROUPS_AHEAD,
   type PendingJob,
   type ThreadEnd,
 } from './extractor-thread.ts';
@@ -57,7 +58,7 @@ class ExtractorPool implements Extractor {
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#workers = Math.max(1, options.workers ?? Math.min(4, availableParallelism() - 1));
     this.#workerFile = options.workerFile ?? builtWorker('mime-worker');
-    this.width = this.#workers * 2 * GROUP_JOBS;
+    this.width = this.#workers * GROUPS_AHEAD * GROUP_JOBS;
   }
 
   extract(job: ExtractionJob): Promise<IndexEntry> {

@@ -39,8 +39,11 @@ export interface ThreadEnd {
 export const GROUP_JOBS = 16;
 /** Bytes of sources in a group; a message larger than this travels alone, in memory shared with the worker. */
 const GROUP_BYTES = 256 * 1024;
-/** One group is worked on while the next already lies in the port. */
-const GROUPS_AHEAD = 2;
+/**
+ * Groups that lie in the port of a thread, the one that is worked on included: enough to keep it busy while the main
+ * thread writes some hundred messages into the index.
+ */
+export const GROUPS_AHEAD = 12;
 
 /** One worker thread, the groups it was given, and the watch over the message it is on. */
 export class ExtractorThread {
@@ -79,7 +82,10 @@ export class ExtractorThread {
     if (this.#thread.ending || this.#worn) return false;
     if (this.#groups === 0) return true;
     // Large messages wait for an idle thread, so that at most one a thread is held in memory twice.
-    return this.#groups < GROUPS_AHEAD && this.#bytes + job.source.byteLength <= 2 * GROUP_BYTES;
+    return (
+      this.#groups < GROUPS_AHEAD &&
+      this.#bytes + job.source.byteLength <= GROUPS_AHEAD * GROUP_BYTES
+    );
   }
 
   /** Sends the first jobs of the queue, `share` of them at most; returns how many. */

@@ -1,4 +1,10 @@
-import { brotliDecompressSync, constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import {
+  brotliDecompressSync,
+  constants,
+  createZstdCompress,
+  zstdCompressSync,
+  zstdDecompressSync,
+} from 'node:zlib';
 import { catalogError } from '../errors/catalog.ts';
 
 /**
@@ -94,6 +100,44 @@ export function packText(text: string): Buffer | null {
   // Without half a character at the end. No UTF-16 unit takes less than a byte: those behind need not be looked at.
   const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), SCRATCH);
   return written === 0 ? null : packUtf8(SCRATCH.subarray(0, written), LEVEL);
+}
+
+/**
+ * Packs texts as `packText` does, byte for byte, one after the other with one context: `packText` makes a context for
+ * each, whose memory the collector finds late. For a worker that packs thousands; the thread pool does the work.
+ */
+export class TextPacker {
+  readonly #compress = createZstdCompress({
+    // Each write is a frame of its own.
+    flush: constants.ZSTD_e_end,
+    params: { [constants.ZSTD_c_compressionLevel]: LEVEL },
+    chunkSize: 4 * TEXT_BYTES_PER_MESSAGE,
+  });
+  readonly #scratch = Buffer.alloc(TEXT_BYTES_PER_MESSAGE);
+  #previous: Promise<unknown> = Promise.resolve();
+
+  constructor() {
+    // A write that fails says so itself, and `packText` packs what this could not.
+    this.#compress.on('error', () => {});
+  }
+
+  pack(text: string): Promise<Buffer | null> {
+    const packed = this.#previous.then(() => this.#pack(text));
+    this.#previous = packed;
+    return packed;
+  }
+
+  #pack(text: string): Promise<Buffer | null> {
+    const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), this.#scratch);
+    if (written === 0) return Promise.resolve(null);
+    return new Promise((resolve) => {
+      this.#compress.write(this.#scratch.subarray(0, written), () => {
+        const frame: unknown = this.#compress.read();
+        const whole = Buffer.isBuffer(frame) && isZstd(frame) && contentBytes(frame) === written;
+        resolve(whole ? frame : packText(text));
+      });
+    });
+  }
 }
 
 const ENCODER = new TextEncoder();

@@ -146,10 +146,10 @@ describe('HTML of hundreds of thousands of tags', () => {
 
 describe('a worker that grew', () => {
   it('is replaced when its messages are done, and no other is', async () => {
-    const sources = Array.from({ length: 40 }, (_, n) => letter(n));
+    const sources = Array.from({ length: 200 }, (_, n) => letter(n));
     for (const [wornBytes, threads] of [
       [DEFAULT_LIMITS.wornBytes, 1],
-      // Messages travel in groups of 16, two of them ahead.
+      // Messages travel in groups of 16, twelve of them ahead.
       [1, 2],
     ] as const) {
       const started = await threadsOf(async () => {
