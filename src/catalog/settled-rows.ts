@@ -60,7 +60,8 @@ const BLOB = `SELECT CASE
   FROM records WHERE kind = ${RECORD_BLOB} AND hash = ?`;
 
 /**
- * Every column that is compared otherwise has a condition here: a test changes each of them.
+ * Every column that is compared otherwise has a condition here: a test changes each of them. The place must also be the
+ * one that the index of uids finds, by which a pass looks for it.
  *
  * The plus keeps SQLite from looking at the values while it plans: it would prepare the statement again for each message.
  */
@@ -77,10 +78,10 @@ const ARRIVAL = `SELECT places.folder_id
     AND places.first_commit = messages.first_commit AND places.marks = +? AND places.fingerprint = +?
     AND places.date IS NULL AND places.assumed = 0 AND places.held = 0 AND places.reason IS NULL
     AND flag_sets.id = places.flag_set AND flag_sets.flags = +?
-    AND NOT EXISTS (
-      SELECT 1 FROM places other
-      WHERE other.folder_id = places.folder_id AND other.generation = places.generation
-        AND other.uid = places.uid AND other.id <> places.id)
+    AND (
+      SELECT count(*) = 1 AND min(same.id) = places.id FROM places same
+      WHERE same.folder_id = places.folder_id AND same.generation = places.generation
+        AND same.uid = places.uid)
     AND NOT EXISTS (
       SELECT 1 FROM events
       WHERE events.folder_id = places.folder_id AND events.generation = places.generation

@@ -137,6 +137,35 @@ test('messages that arrived and stayed as they were are settled, with their blob
   expect((await verdict('nothing changed')).found).toBe(0);
 });
 
+test('a place to which the index of uids does not lead is not settled', async () => {
+  const db = new Database(file);
+  db.unsafeMode();
+  const entry = "type = 'index' AND name = 'places_by_uid'";
+  const { sql, rootpage } = db
+    .prepare<[], { sql: string; rootpage: number }>(
+      `SELECT sql, rootpage FROM sqlite_schema WHERE ${entry}`,
+    )
+    .get() ?? { sql: '', rootpage: 0 };
+  // One of those that are settled.
+  const uid = 8;
+  const move = db.prepare('UPDATE places SET uid = ? WHERE uid = ?');
+  move.run(uid + 1_000, uid);
+  // Without the index, what follows is written to the table alone.
+  db.pragma('writable_schema = ON');
+  db.exec(`DELETE FROM sqlite_schema WHERE ${entry}`);
+  db.pragma('writable_schema = RESET');
+  db.prepare('UPDATE places SET uid = ? WHERE uid = ?').run(uid, uid + 1_000);
+  db.pragma('writable_schema = ON');
+  db.prepare("INSERT INTO sqlite_schema VALUES ('index', 'places_by_uid', 'places', ?, ?)").run(
+    rootpage,
+    sql,
+  );
+  db.close();
+  const { found } = await verdict('a wrong entry of an index');
+  restored();
+  expect(found).toBeGreaterThan(0);
+});
+
 /** Numbers of rows, which a purge may leave with gaps, and what no fact gives. */
 const NOT_COMPARED = [
   ...['events.id', 'flag_sets.marks', 'meta.attachment_version', 'meta.extractor', 'places.id'],
