@@ -224,7 +224,9 @@ function knownOf(connection: Connection, documents: readonly IndexedDocument[]):
   const extractors = new Map(
     connection.all(ROWS, { docids }).map(({ docid, extractor }) => [docid, extractor]),
   );
-  return documents.flatMap((document) => {
+  // A message that was stored again meanwhile may come twice, and its terms must be added once.
+  const distinct = new Map(documents.map((document) => [document.docid, document]));
+  return [...distinct.values()].flatMap((document) => {
     const extractor = extractors.get(document.docid);
     if (extractor === undefined) return [];
     return [{ ...document, fresh: extractor === 0, listed: listedOf(connection, document) }];
