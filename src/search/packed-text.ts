@@ -81,6 +81,13 @@ function contentBytes(packed: Buffer): number {
   }
 }
 
+/** Returns whether these bytes begin as `packUtf8` makes a frame of so many bytes. */
+function isFrameOf(packed: Buffer, bytes: number): boolean {
+  return isZstd(packed) && FRAME_HEADERS.has(packed[4] ?? 0) && contentBytes(packed) === bytes;
+}
+
+const FRAME_HEADERS = new Set([0x20, 0x60, 0xa0]);
+
 function fromBrotli(packed: Buffer, maxBytes: number): Buffer {
   // Most texts pack to more than a quarter: unpacking then takes one step, and hardly more memory than the text.
   const chunkSize = FRAME_BYTES + Math.min(maxBytes, packed.length * 4);
@@ -117,7 +124,7 @@ export class TextPacker {
   #previous: Promise<unknown> = Promise.resolve();
 
   constructor() {
-    // A write that fails says so itself, and `packText` packs what this could not.
+    // What this cannot pack, `packText` does.
     this.#compress.on('error', () => {});
   }
 
@@ -133,7 +140,8 @@ export class TextPacker {
     return new Promise((resolve) => {
       this.#compress.write(this.#scratch.subarray(0, written), () => {
         const frame: unknown = this.#compress.read();
-        const whole = Buffer.isBuffer(frame) && isZstd(frame) && contentBytes(frame) === written;
+        const whole = Buffer.isBuffer(frame) && isFrameOf(frame, written);
+        if (!whole) this.#compress.destroy();
         resolve(whole ? frame : packText(text));
       });
     });
