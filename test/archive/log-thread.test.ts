@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { type LogLink, LogThread, type ToLogThread } from '../../src/archive/wri
 import type { LogWriter } from '../../src/archive/write/log-writer.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { builtWorker, WorkerThread } from '../../src/threads/worker-thread.ts';
+import { noise } from './generated-mail.ts';
 import { Positions } from './positions.ts';
 import { fill, hotPath, openOn, sampleMail, soundBatches } from './sample-log.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
@@ -74,15 +76,61 @@ test('a batch that was begun for a thread can be written when the thread has end
   expect(disk.paths()).toContain(hotPath());
 });
 
+test('an error of whoever is asked for stored blobs fails the batch, and no more', async () => {
+  const disk = new SimulatedDisk();
+  const startThread = () => threadOn(disk.files);
+  const writer = await openOn(disk.files, { startThread, threadFrom: 0 });
+  const raw = sampleMail(3);
+  const failing = writer.newBatch();
+  failing.addSource(raw, hash('sha256', raw), () => {
+    throw new Error('the catalog cannot be read');
+  });
+  await expect(writer.commit(failing)).rejects.toThrow('the catalog cannot be read');
+  const known = new Positions();
+  known.fold(await writer.commit(fill(writer.newBatch(), [raw], known)));
+  expect(await soundBatches(disk.files)).toEqual(known.batches);
+});
+
+test('without a thread to be had, batches are written all the same', async () => {
+  const disk = new SimulatedDisk();
+  const startThread = () => {
+    throw new Error('no more threads');
+  };
+  const writer = await openOn(disk.files, { startThread, threadFrom: 0 });
+  const known = await write(writer, [[3, 1], [2]]);
+  expect(await soundBatches(disk.files)).toEqual(known.batches);
+});
+
+test('a batch of several large sources is larger than usual, and the same', async () => {
+  const [here, there] = [new SimulatedDisk(), new SimulatedDisk()];
+  await (await openOn(here.files)).close();
+  for (const path of here.paths()) there.put(path, here.read(path));
+  const startThread = () => threadOn(there.files);
+  const writers = [
+    await openOn(here.files),
+    await openOn(there.files, { startThread, threadFrom: 0 }),
+  ];
+  for (const writer of writers) {
+    const known = new Positions();
+    const large = [1, 2, 3, 4].map((n) => noise(6 * 1024 * 1024, n));
+    await writer.commit(fill(writer.newBatch(), large, known));
+    await writer.commit(fill(writer.newBatch(), [sampleMail(3)], known, 9));
+    await writer.close();
+  }
+  expect(there.read(hotPath()).equals(here.read(hotPath()))).toBe(true);
+});
+
 /** A real thread that is ended when a message of this kind is about to be posted, or right after. */
 function killed(kind: 'append' | 'stored', when: 'before' | 'behind') {
   let kill = false;
+  let end = async (): Promise<void> => {};
   const startThread = (): LogThread =>
     new LogThread((events) => {
       const thread = new WorkerThread<ToLogThread, never>(
         { name: 'mailkeep-log', file: builtWorker('log-worker') },
         events,
       );
+      end = () => thread.end();
       const link: LogLink = {
         started: true,
         get ending() {
@@ -103,7 +151,7 @@ function killed(kind: 'append' | 'stored', when: 'before' | 'behind') {
   const arm = (): void => {
     kill = true;
   };
-  return { startThread, arm };
+  return { startThread, arm, end: () => end() };
 }
 
 describe('the thread that writes to the log', () => {
@@ -159,6 +207,21 @@ describe('the thread that writes to the log', () => {
       await last.close();
     },
   );
+
+  test('that ends between two batches costs nothing', async () => {
+    const { startThread, end } = killed('append', 'before');
+    const writer = await open(startThread);
+    const known = new Positions();
+    known.fold(await writer.commit(fill(writer.newBatch(), [sampleMail(3)], known)));
+    const batch = fill(writer.newBatch(), [sampleMail(9)], known, 2);
+    await end();
+    known.fold(await writer.commit(batch));
+    known.fold(await writer.commit(fill(writer.newBatch(), [sampleMail(1)], known, 3)));
+    await writer.close();
+    const again = await openLogWriter({ dir, now: () => NOW, expected: known.reached });
+    expect(again.last.number).toBe(3);
+    await again.close();
+  });
 
   test('starts when many messages come, and lets go of a segment that was rolled', async () => {
     let started = 0;

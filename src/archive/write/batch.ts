@@ -166,8 +166,13 @@ export class LocalBatch extends Batch {
   }
 
   addFact(fact: Fact): void {
-    this.requireOpen();
     if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
+    this.addCheckedFact(fact);
+  }
+
+  /** Adds a fact whose shape was checked when it was added to another batch. */
+  addCheckedFact(fact: Fact): void {
+    this.requireOpen();
     const payload = Buffer.from(canonicalJson(fact), 'utf8');
     this.count(payload.length);
     this.#facts.push({

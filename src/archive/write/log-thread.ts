@@ -91,8 +91,7 @@ export class LogThread {
 
   /** Takes the memory of a batch that is committed. */
   takeBack({ tray }: TrayBatch): void {
-    tray.clear();
-    this.#trays.push(tray);
+    if (tray.clear()) this.#trays.push(tray);
   }
 
   /** Closes the segment that the thread has open, so that its file can go. */
@@ -106,8 +105,12 @@ export class LogThread {
 
   #receive(message: FromLogThread): void {
     if ('ask' in message) {
-      const stored = this.#running?.batch.stored(message.ask) ?? [];
-      this.#thread.post({ stored });
+      try {
+        this.#thread.post({ stored: this.#running?.batch.stored(message.ask) ?? [] });
+      } catch (error) {
+        // Nothing of the batch is written before the answer, which never comes: the batch has failed, and no more.
+        this.#settle(({ reject }) => reject(error));
+      }
     } else if ('appended' in message) this.#settle(({ resolve }) => resolve(message.appended));
     else this.#settle(({ reject }) => reject(rethrown(message.thrown)));
   }

@@ -166,7 +166,8 @@ export class LogWriter {
     try {
       const thread = this.#thread;
       const written =
-        batch instanceof TrayBatch && thread !== undefined
+        // One that ended between two batches left the log as it was.
+        batch instanceof TrayBatch && thread?.ready === true
           ? await onThread(thread, batch, hot.path, place)
           : await this.#here(batch, place);
       const { committed, bytes, nextOrdinal } = written;
@@ -200,7 +201,12 @@ export class LogWriter {
     const { threadFrom = MANY_MESSAGES } = this.settings;
     const many = Math.min(messages, this.#messagesBefore) >= threadFrom;
     this.#messagesBefore = messages;
-    if (many && !this.#closed) this.#thread ??= this.settings.startThread?.();
+    if (!many || this.#closed || this.#thread !== undefined) return;
+    try {
+      this.#thread = this.settings.startThread?.();
+    } catch {
+      // The system gives no more threads: what is written here is written all the same.
+    }
   }
 
   async #cut(): Promise<void> {

@@ -8,28 +8,45 @@ import { type AddedSource, Batch, type BatchPlace, type IsStored, LocalBatch } f
 
 const FIRST_BYTES = 1024 * 1024;
 /** A batch is closed at 8 MiB, by a source that may itself have 8 MiB. */
-const MOST_BYTES = 17 * 1024 * 1024;
+const USUAL_BYTES = 17 * 1024 * 1024;
 
-/** Memory shared with the log thread, which takes the bytes of one batch at a time. It grows with its largest batch. */
+/**
+ * Memory shared with the log thread, which takes the bytes of one batch at a time. It grows with its largest batch, and
+ * beyond the usual for one to which several large sources came at once.
+ */
 export class Tray {
-  readonly memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: MOST_BYTES });
+  #memory = new SharedArrayBuffer(FIRST_BYTES, { maxByteLength: USUAL_BYTES });
   #used = 0;
+
+  get memory(): SharedArrayBuffer {
+    return this.#memory;
+  }
 
   /** Copies bytes in and returns where they lie. */
   put(bytes: Buffer): number {
     const at = this.#used;
     const end = at + bytes.length;
-    if (end > this.memory.byteLength) {
-      this.memory.grow(Math.min(MOST_BYTES, Math.max(end, 2 * this.memory.byteLength)));
-    }
-    new Uint8Array(this.memory, at, bytes.length).set(bytes);
+    if (end > this.#memory.byteLength) this.#grow(end);
+    new Uint8Array(this.#memory, at, bytes.length).set(bytes);
     this.#used = end;
     return at;
   }
 
-  /** Takes the next batch: what lies in it may be overwritten. */
-  clear(): void {
+  /** Takes the next batch: what lies in it may be overwritten. Returns false for memory that is too large to be kept. */
+  clear(): boolean {
     this.#used = 0;
+    return this.#memory.byteLength <= USUAL_BYTES;
+  }
+
+  #grow(bytes: number): void {
+    const { byteLength, maxByteLength } = this.#memory;
+    if (bytes <= maxByteLength) {
+      this.#memory.grow(Math.min(maxByteLength, Math.max(bytes, 2 * byteLength)));
+      return;
+    }
+    const larger = new SharedArrayBuffer(bytes, { maxByteLength: 2 * bytes });
+    new Uint8Array(larger).set(new Uint8Array(this.#memory, 0, this.#used));
+    this.#memory = larger;
   }
 }
 
@@ -102,6 +119,7 @@ export class TrayBatch extends Batch {
 
   addFact(fact: Fact): void {
     this.requireOpen();
+    if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
     const line = JSON.stringify(fact);
     this.count(Buffer.byteLength(line));
     this.#lines += `${line}\n`;
@@ -155,8 +173,8 @@ export class TrayBatch extends Batch {
   }
 
   #put(is: TrayEntry['is'], hash: string, size: number, bytes: Buffer): void {
-    this.count(bytes.length);
     this.#entries.push({ is, hash, size, at: this.tray.put(bytes), length: bytes.length });
+    this.count(bytes.length);
   }
 
   #message(id: MessageId, size: number, isBlobStored: IsStored): void {
@@ -178,11 +196,6 @@ export function localBatch(
     else if (is === 'payload') batch.addMessage(hash, size, bytes);
     else batch.addNamedBlob(hash, bytes);
   }
-  for (const line of facts.split('\n')) {
-    if (line === '') continue;
-    const fact: unknown = JSON.parse(line);
-    if (!isFact(fact)) throw new TypeError(`a fact of the wrong shape: ${Object(fact).fact}`);
-    batch.addFact(fact);
-  }
+  for (const line of facts.split('\n')) if (line !== '') batch.addCheckedFact(JSON.parse(line));
   return batch;
 }
