@@ -1,8 +1,7 @@
-import { TextPacker } from '../search/packed-text.ts';
 import { isWorn, openThreadPort } from '../threads/in-thread.ts';
 import { extractHeaders, extractMessage } from './extract-message.ts';
 import { type Extraction, emptyExtraction } from './extraction.ts';
-import { type IndexEntry, unpackedEntry } from './index-entry.ts';
+import { type IndexEntry, indexEntry } from './index-entry.ts';
 import type { MimeLimits } from './limits.ts';
 import { sendEntries } from './sent-entries.ts';
 import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './worker-protocol.ts';
@@ -11,22 +10,14 @@ import type { ExtractWorkerData, GroupedJob, GroupResults, JobGroup } from './wo
 export function serveExtraction(data: ExtractWorkerData): void {
   const current = new Int32Array(data.current);
   let previous: Promise<void> = Promise.resolve();
-  const packer = new TextPacker();
   const port = openThreadPort<JobGroup, GroupResults>((group) => {
     previous = previous.then(async () => {
-      const pending: Promise<{ seq: number; entry: IndexEntry }>[] = [];
+      const results: { seq: number; entry: IndexEntry }[] = [];
       for (const job of group.jobs) {
         Atomics.store(current, 0, job.seq);
         const extraction = await extractJob(group, job, data.limits);
-        const entry = unpackedEntry(extraction);
-        // Packed on the thread pool while the next message is read.
-        pending.push(
-          packer
-            .pack(extraction.body)
-            .then((packedText) => ({ seq: job.seq, entry: { ...entry, packedText } })),
-        );
+        results.push({ seq: job.seq, entry: indexEntry(extraction) });
       }
-      const results = await Promise.all(pending);
       Atomics.store(current, 0, 0);
       const worn = isWorn(data.limits.wornBytes);
       const sent = sendEntries(results);

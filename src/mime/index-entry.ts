@@ -37,11 +37,6 @@ export interface IndexEntry {
 
 /** Returns what the index keeps of an extraction. The same extraction always gives the same entry. */
 export function indexEntry(extraction: Extraction): IndexEntry {
-  return { ...unpackedEntry(extraction), packedText: packText(extraction.body) };
-}
-
-/** Returns the same without the packed text. */
-export function unpackedEntry(extraction: Extraction): Omit<IndexEntry, 'packedText'> {
   const { status, reason, attachments, body } = extraction;
   return {
     unparsed: status === 'unparsed' ? (reason ?? 'malformed') : null,
@@ -54,6 +49,7 @@ export function unpackedEntry(extraction: Extraction): Omit<IndexEntry, 'packedT
     body: indexText(body),
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
     tokens: tokensOf(extraction),
+    packedText: packText(body),
     packedAttachments: packList(attachments),
     documents: extraction.documents,
     links: threadLinks(extraction),

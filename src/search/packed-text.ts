@@ -1,10 +1,4 @@
-import {
-  brotliDecompressSync,
-  constants,
-  createZstdCompress,
-  zstdCompressSync,
-  zstdDecompressSync,
-} from 'node:zlib';
+import { brotliDecompressSync, constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { catalogError } from '../errors/catalog.ts';
 
 /**
@@ -81,13 +75,6 @@ function contentBytes(packed: Buffer): number {
   }
 }
 
-/** Returns whether these bytes begin as `packUtf8` makes a frame of so many bytes. */
-function isFrameOf(packed: Buffer, bytes: number): boolean {
-  return isZstd(packed) && FRAME_HEADERS.has(packed[4] ?? 0) && contentBytes(packed) === bytes;
-}
-
-const FRAME_HEADERS = new Set([0x20, 0x60, 0xa0]);
-
 function fromBrotli(packed: Buffer, maxBytes: number): Buffer {
   // Most texts pack to more than a quarter: unpacking then takes one step, and hardly more memory than the text.
   const chunkSize = FRAME_BYTES + Math.min(maxBytes, packed.length * 4);
@@ -107,45 +94,6 @@ export function packText(text: string): Buffer | null {
   // Without half a character at the end. No UTF-16 unit takes less than a byte: those behind need not be looked at.
   const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), SCRATCH);
   return written === 0 ? null : packUtf8(SCRATCH.subarray(0, written), LEVEL);
-}
-
-/**
- * Packs texts as `packText` does, byte for byte, one after the other with one context: `packText` makes a context for
- * each, whose memory the collector finds late. For a worker that packs thousands; the thread pool does the work.
- */
-export class TextPacker {
-  readonly #compress = createZstdCompress({
-    // Each write is a frame of its own.
-    flush: constants.ZSTD_e_end,
-    params: { [constants.ZSTD_c_compressionLevel]: LEVEL },
-    chunkSize: 4 * TEXT_BYTES_PER_MESSAGE,
-  });
-  readonly #scratch = Buffer.alloc(TEXT_BYTES_PER_MESSAGE);
-  #previous: Promise<unknown> = Promise.resolve();
-
-  constructor() {
-    // What this cannot pack, `packText` does.
-    this.#compress.on('error', () => {});
-  }
-
-  pack(text: string): Promise<Buffer | null> {
-    const packed = this.#previous.then(() => this.#pack(text));
-    this.#previous = packed;
-    return packed;
-  }
-
-  #pack(text: string): Promise<Buffer | null> {
-    const { written } = ENCODER.encodeInto(text.slice(0, TEXT_BYTES_PER_MESSAGE), this.#scratch);
-    if (written === 0) return Promise.resolve(null);
-    return new Promise((resolve) => {
-      this.#compress.write(this.#scratch.subarray(0, written), () => {
-        const frame: unknown = this.#compress.read();
-        const whole = Buffer.isBuffer(frame) && isFrameOf(frame, written);
-        if (!whole) this.#compress.destroy();
-        resolve(whole ? frame : packText(text));
-      });
-    });
-  }
 }
 
 const ENCODER = new TextEncoder();

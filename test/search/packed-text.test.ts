@@ -1,13 +1,10 @@
-import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
   packText,
   TEXT_BYTES_PER_MESSAGE,
-  TextPacker,
   UnpackedTexts,
   unpackText,
 } from '../../src/search/packed-text.ts';
-import { noise } from '../archive/generated-mail.ts';
 
 const unpack = (packed: Buffer | null) => unpackText(packed, 'catalog.sqlite');
 
@@ -47,26 +44,4 @@ it('never gives a kept text for other bytes, however many are kept', () => {
     expect.objectContaining({ code: 'catalog-damaged' }),
   );
   ask(599, 'letter 599 2');
-});
-
-it('packs many texts with one context as it packs each alone', async () => {
-  const packer = new TextPacker();
-  const texts = fc.array(
-    fc.oneof(
-      fc.string({ unit: 'binary' }),
-      fc
-        .tuple(fc.string({ minLength: 1 }), fc.integer({ min: 1, max: 9_000 }))
-        .map(([piece, length]) => piece.repeat(Math.ceil(length / piece.length))),
-      // What does not compress leaves more bytes than came.
-      fc.integer({ min: 1, max: 99_999 }).map((seed) => noise(8_192, seed).toString('latin1')),
-    ),
-    { maxLength: 30 },
-  );
-  await fc.assert(
-    fc.asyncProperty(texts, async (batch) => {
-      const packed = await Promise.all(batch.map((text) => packer.pack(text)));
-      expect(packed).toEqual(batch.map((text) => packText(text)));
-    }),
-    { numRuns: 60 },
-  );
 });
