@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { type Dispatcher, Pool } from 'undici';
+import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { onAbort } from '../limiter/on-abort.ts';
 import { type Body, type BodyTaker, MemoryTaker, SpoolTaker } from './bodies.ts';
 import type { Reply, Request, RequestReport } from './exchange.ts';
@@ -40,10 +40,11 @@ export interface TransportOptions {
 /** A transport over connections of its own to one host. */
 export function openTransport(options: TransportOptions): Transport {
   const { base, timeouts } = options;
+  const paused: Paused = new Set();
   const pool = new Pool(base.origin, {
     connections: options.connections,
     pipelining: 1,
-    connect: { timeout: timeouts.connect },
+    connect: connector(timeouts.connect, paused),
     headersTimeout: timeouts.headers,
     bodyTimeout: timeouts.idle,
     maxHeaderSize: MOST_HEADER_BYTES,
@@ -54,7 +55,7 @@ export function openTransport(options: TransportOptions): Transport {
       if (sent?.token !== token) sent = { token, headers: headerSets(token, options.userAgent) };
       const { headers } = sent;
       const { method, response } = request.operation;
-      const exchange = new Exchange(options, request);
+      const exchange = new Exchange(options, request, paused);
       pool.dispatch(
         {
           path: request.path,
@@ -69,6 +70,27 @@ export function openTransport(options: TransportOptions): Transport {
     },
     close: () => pool.destroy(),
   };
+}
+
+/** The answers that undici was asked to wait with, because the disk is slower than the network. */
+type Paused = Set<Dispatcher.DispatchController>;
+
+/**
+ * Connects as undici does, and lets every paused answer go on when a connection ends. undici 7 ends the process
+ * with an assertion where a server closes the connection of an answer that is paused
+ * (https://github.com/nodejs/undici/issues/5360); 8 does not, but needs Node.js 22.19. What is let go on is bytes
+ * that have arrived: nothing more is read from a connection that has ended.
+ */
+function connector(timeout: number, paused: Paused): buildConnector.connector {
+  const connect = buildConnector({ timeout });
+  return (target, connected) =>
+    connect(target, (...result) => {
+      // undici adds its own listener afterwards, so this one comes first.
+      result[1]?.on('end', () => {
+        for (const controller of [...paused]) controller.resume();
+      });
+      connected(...result);
+    });
 }
 
 interface HeaderSets {
@@ -112,6 +134,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   constructor(
     private readonly options: TransportOptions,
     private readonly request: Request,
+    private readonly paused: Paused,
   ) {
     this.#startedAt = options.now();
   }
@@ -165,7 +188,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#taker = new SpoolTaker({
         dir: spooled.dir,
         inMemoryLimit: spooled.inMemoryLimit,
-        resume: () => controller.resume(),
+        resume: () => {
+          this.paused.delete(controller);
+          controller.resume();
+        },
         fail: (error) => this.#fail(error),
       });
     }
@@ -188,7 +214,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       this.#fail(tooSlow(this.request.operation, this.options.base.host, Math.round(allowed)));
       return;
     }
-    if (this.#taker?.take(chunk) === false) controller.pause();
+    if (this.#taker?.take(chunk) === false) {
+      this.paused.add(controller);
+      controller.pause();
+    }
   }
 
   onResponseEnd(): void {
@@ -265,6 +294,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #end(): void {
     this.#over = true;
     this.#unwatch?.();
+    if (this.#controller !== undefined) this.paused.delete(this.#controller);
     const { now, base, onRequest } = this.options;
     // What never left is no request: the origin did not see it.
     if (this.#controller === undefined) return;

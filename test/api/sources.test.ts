@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { closeSync, open, openSync, readdirSync, statSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,6 +37,27 @@ async function spoolDir(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'mailkeep-spool-'));
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
   return dir;
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Makes each asynchronous file operation of this process wait, as a failing disk does, until it is released. */
+async function stuckDisk(): Promise<() => Promise<void>> {
+  const dir = await spoolDir();
+  // Opening a pipe that nobody writes to waits; it is done in each thread that libuv has for files.
+  const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
+  const pipes = Array.from({ length: threads }, (_, index) => join(dir, `pipe-${index}`));
+  execFileSync('mkfifo', pipes);
+  for (const pipe of pipes) {
+    open(pipe, 'r', (_error, opened) => {
+      if (opened !== undefined) closeSync(opened);
+    });
+  }
+  return async () => {
+    // What was sent is read before the disk goes on.
+    for (let turns = 0; turns < 100; turns += 1) await turn();
+    for (const pipe of pipes) closeSync(openSync(pipe, 'w'));
+  };
 }
 
 /** Sends without announcing a length: in chunks, or until the connection closes. */
@@ -152,6 +175,37 @@ describe('a large source', () => {
     expect((await readFile(source.path)).equals(large)).toBe(true);
     expect(await readdir(dir)).toHaveLength(1);
   });
+
+  test.each([
+    ['announced', (size: number) => `content-length: ${size}\r\n`],
+    ['until close', () => ''],
+  ])(
+    'comes whole where the connection ends before the disk has taken it, %s',
+    async (_name, length) => {
+      const dir = await spoolDir();
+      const pieces = [40_000, 40_000, MIB].map((size) =>
+        Buffer.alloc(size, 'Received: from here\r\n'),
+      );
+      const body = Buffer.concat(pieces);
+      const origin = await startOrigin(async (_request, { socket }) => {
+        if (socket === null) throw new Error('no connection');
+        const [first, second, rest] = pieces;
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-type: message/rfc822\r\n${length(body.length)}`);
+        socket.write('connection: close\r\n\r\n');
+        socket.write(first ?? '');
+        const sizes = () => readdirSync(dir).map((name) => statSync(join(dir, name)).size);
+        while (sizes()[0] !== first?.length) await turn();
+        // From here on, one piece is on its way to the disk, and the rest waits for it: one mebibyte may, so the
+        // answer is paused just before its end, goes on when the piece is written, and is paused again at its end.
+        const release = await stuckDisk();
+        socket.write(second ?? '', () => socket.end(rest ?? '', release));
+      });
+      const { client } = mailboxClient(origin.url);
+      const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000 });
+      expect(source).toMatchObject({ kind: 'file', size: body.length });
+      if (source.kind === 'file') expect((await readFile(source.path)).equals(body)).toBe(true);
+    },
+  );
 
   test('of any size comes whole, in memory or in a file', async () => {
     const dir = await spoolDir();
