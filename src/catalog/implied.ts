@@ -81,8 +81,8 @@ export interface ImpliedCatalog extends Concerns {
   /** Messages and blobs that facts name and of which no readable record has the bytes. */
   withoutBytes(): IterableIterator<SpannedRecord>;
   /**
-   * Returns whether the checked catalog has exactly these rows and the settled ones, and does not contradict itself; both
-   * must have reached the same commit. False proves nothing.
+   * Returns whether the checked catalog has exactly these rows and the settled ones; both must have reached the same
+   * commit. False proves nothing, and true nothing about the index: see `contradictingTables`.
    */
   agrees(grown: ComparedCatalog, settled: SettledCounts): Generator<Turn, boolean, undefined>;
   /** Yields what differs in the checked catalog, or contradicts itself there; both must have reached the same commit. */
@@ -150,9 +150,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     },
     *agrees(grown, settled) {
       if (fold.misplaced > 0 || !hasOnlyArrivals(connection)) return false;
-      if (!(yield* agreesWithSettled(connection, grown.connection, settled))) return false;
-      for (const _ of contradictions(grown.connection)) return false;
-      return true;
+      return yield* agreesWithSettled(connection, grown.connection, settled);
     },
     *differences(grown) {
       yield* compareRows(connection, grown.connection);

@@ -1,3 +1,4 @@
+import { contradictions } from './indexed-rows.ts';
 import { catalogFile, openForReading } from './open.ts';
 
 /** The most complaints that are reported; a damaged file has more than anybody reads. */
@@ -17,6 +18,22 @@ export function wrongStructure(dataDir: string): readonly string[] {
       const rows = connection.db.prepare<unknown[], string>(sql).pluck().all();
       return rows.filter((row) => row !== 'ok');
     });
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Returns the first table of an archive's catalog that contradicts another one, as a list of one; empty when none does.
+ * Reads on a connection of its own, so that it may run on another thread.
+ *
+ * @throws see `openForReading`
+ */
+export function contradictingTables(dataDir: string): readonly string[] {
+  const connection = openForReading(catalogFile(dataDir));
+  try {
+    for (const { table } of contradictions(connection)) return [table];
+    return [];
   } finally {
     connection.close();
   }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ComparedCatalog, ImpliedCatalog } from '../catalog/implied.ts';
 import type { SettledCounts } from '../catalog/settled-rows.ts';
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
 import type { Grown } from './grown-catalog.ts';
 import { unlessTroubled } from './unless-troubled.ts';
 
@@ -28,15 +29,18 @@ export function settlingState({
 }
 
 /**
- * Returns whether the catalog is still in the state in which messages were settled, and has exactly the settled rows and
- * the folded ones. False proves nothing. The caller has frozen the catalog.
+ * Returns whether the catalog is still in the state in which messages were settled, has exactly the settled rows and the
+ * folded ones, and does not contradict itself. False proves nothing. The caller has frozen the catalog.
  *
- * @throws AbortError
+ * @param contradicting what `contradictingTables` found, asked for after `settlingState`: while the version is the same,
+ *   so is the state that it read
+ * @throws AbortError; errors of `contradicting` that are not the catalog's
  */
 export async function agrees(
   { catalog, upTo, version }: SettlingState,
   implied: ImpliedCatalog,
   settled: SettledCounts,
+  contradicting: Promise<readonly string[]>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const comparing = unlessTroubled(() => {
@@ -47,8 +51,18 @@ export async function agrees(
   for (;;) {
     const step = unlessTroubled(() => comparing?.next());
     if (step === undefined) return false;
-    if (step.done === true) return step.value;
+    if (step.done === true) return step.value && (await isConsistent(contradicting));
     await nextTurn();
     signal.throwIfAborted();
+  }
+}
+
+async function isConsistent(contradicting: Promise<readonly string[]>): Promise<boolean> {
+  try {
+    return (await contradicting).length === 0;
+  } catch (error) {
+    // Comparing every row reports what keeps the catalog from being read.
+    if (!(error instanceof MailkeepError) || hasCode(error, 'thread-ended')) throw error;
+    return false;
   }
 }

@@ -33,7 +33,7 @@ export interface MessagesJob {
 export type ThreadJob =
   | { readonly what: 'segment'; readonly job: SegmentJob }
   | { readonly what: 'messages'; readonly job: MessagesJob }
-  | { readonly what: 'structure'; readonly dir: string };
+  | { readonly what: 'structure' | 'contradictions'; readonly dir: string };
 
 /** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
 export interface SegmentDamage extends LogDamage {

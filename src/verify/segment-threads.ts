@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FileLayer } from '../archive/files/file-layer.ts';
+import { contradictingTables } from '../catalog/structure.ts';
 import type { MessageId } from '../mail/words.ts';
 import { JobPool } from '../threads/job-pool.ts';
 import { builtWorker } from '../threads/worker-thread.ts';
@@ -22,6 +23,8 @@ export interface SegmentChecker {
   rebuild(job: MessagesJob): Promise<readonly MessageId[]>;
   /** What SQLite finds wrong in the file of an archive's catalog. */
   structure(dir: string): Promise<readonly string[]>;
+  /** See `contradictingTables`, whose errors it throws. */
+  contradictions(dir: string): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -44,6 +47,7 @@ export function checkerInProcess(files: FileLayer): SegmentChecker {
     },
     rebuild: (job) => rebuildMessages(files, job),
     structure: async (dir) => foundInStructure(dir),
+    contradictions: async (dir) => contradictingTables(dir),
     async close() {},
   };
 }
@@ -79,6 +83,7 @@ export function checkerOnThreads(): SegmentChecker {
     },
     rebuild: (job) => pool.run({ what: 'messages', job }),
     structure: (dir) => pool.run({ what: 'structure', dir }),
+    contradictions: (dir) => pool.run({ what: 'contradictions', dir }),
     close: () => pool.end(),
   };
 }

@@ -131,6 +131,9 @@ class Verifying {
     // Its failure is handled when it is awaited; until then it must not count as unhandled.
     structure.catch(() => undefined);
     const settling = full ? settlingState(this.grown) : undefined;
+    const contradicting =
+      settling === undefined ? Promise.resolve([]) : checker.contradictions(dir);
+    contradicting.catch(() => undefined);
     const { totals, settled } = await this.#readLog({
       full,
       signal,
@@ -155,7 +158,8 @@ class Verifying {
     if (settling !== undefined) {
       const intact = !this.#acrossGap && this.#unsound.size === 0;
       unlessTroubled(() => this.#freeze(settling.catalog));
-      this.#agreed = intact && (await agrees(settling, this.implied, settled, signal));
+      this.#agreed =
+        intact && (await agrees(settling, this.implied, settled, contradicting, signal));
       if (!this.#agreed) await this.#foldAll(signal);
     }
     for (const damage of this.#damages) {

@@ -22,6 +22,10 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
       const { foundInStructure } = await import('./catalog-structure.ts');
       return foundInStructure(job.dir);
     }
+    case 'contradictions': {
+      const { contradictingTables } = await import('../catalog/structure.ts');
+      return contradictingTables(job.dir);
+    }
   }
 });
 

@@ -101,6 +101,7 @@ class Watched implements SegmentChecker {
   readonly width = this.#checker.width;
   readonly rebuild = this.#checker.rebuild;
   readonly structure = this.#checker.structure;
+  readonly contradictions = this.#checker.contradictions;
   readonly close = this.#checker.close;
 
   constructor(private readonly settles: boolean) {}
@@ -361,6 +362,7 @@ test('a catalog that changes while the log is read is compared in its last state
     width: checker.width,
     rebuild: checker.rebuild,
     structure: checker.structure,
+    contradictions: checker.contradictions,
     close: checker.close,
     async *check(job) {
       yield* checker.check(job);

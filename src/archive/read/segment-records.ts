@@ -1,4 +1,3 @@
-import { hash as digest } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { DamageReason } from '../../errors/archive.ts';
 import { type LogFile, readFully } from '../files/file-layer.ts';
@@ -13,6 +12,7 @@ import {
   STORED_KIND,
 } from '../format/headers.ts';
 import { decodeInner, innerLength, TRAILER_BYTES } from '../format/sealed-footer.ts';
+import { sha256 } from '../format/sha256.ts';
 import { inflatePayload } from '../format/stored-payload.ts';
 import type { OpenSegment } from './segment-files.ts';
 
@@ -180,9 +180,7 @@ export function* segmentRecords(
       const block = stored === undefined ? undefined : inflatePayload(header, stored);
       const intact =
         block !== undefined &&
-        (!reading.digest ||
-          reading.chained === true ||
-          digest('sha256', block, 'buffer').equals(header.hash));
+        (!reading.digest || reading.chained === true || sha256(block).equals(header.hash));
       if (intact) yield* blockRecords(block, place);
       else yield { what: 'lost', reason: 'payload', ...place };
       if (reading.releases === true && block !== stored) release(block);
@@ -200,8 +198,7 @@ export function* segmentRecords(
       }
       const payload = stored === undefined ? undefined : inflatePayload(header, stored);
       const intact =
-        payload !== undefined &&
-        (!reading.digest || digest('sha256', payload, 'buffer').equals(header.hash));
+        payload !== undefined && (!reading.digest || sha256(payload).equals(header.hash));
       yield intact
         ? { ...identity, payload, state: 'present' }
         : { ...identity, payload: undefined, state: 'damaged' };
@@ -235,10 +232,7 @@ function* blockRecords(
       return;
     }
     const { kind, rawLength, payload } = inner;
-    const hash =
-      payload === undefined
-        ? (inner.hash ?? Buffer.alloc(32))
-        : digest('sha256', payload, 'buffer');
+    const hash = payload === undefined ? (inner.hash ?? Buffer.alloc(32)) : sha256(payload);
     const state = payload === undefined ? 'purged' : 'present';
     yield { what: 'record', kind, rawLength, hash, payload, state, offset, end };
     at += innerLength(rawLength, payload === undefined);
