@@ -38,6 +38,8 @@ export interface RebuildOptions {
   readonly keepAs?: string | undefined;
   readonly onFold?: (progress: FoldProgress) => void;
   readonly onIndex?: (progress: IndexingProgress) => void;
+  /** Called once all messages can be found, before the text of attachments is read. */
+  readonly onSearchable?: () => void;
 }
 
 export interface RebuildResult extends FoldProgress {
@@ -139,6 +141,7 @@ async function fill(
     // Before attachments: a message that is indexed again with their text is one message all the same.
     const { messages: known, pending, unparsed } = catalog.totals();
     const { damaged } = indexer.totals();
+    options.onSearchable?.();
     const { read } =
       options.attachments === undefined
         ? { read: 0 }

@@ -27,6 +27,7 @@ export async function openMailkeep(
   const mailkeep = prepareMailkeep(work, program, sandbox);
   const first: SyncRun[] = [];
   const rebuildMs: number[] = [];
+  const rebuildAttachmentsMs: number[] = [];
   const peak = new Peak();
   let firstRequests = 0;
   let grown = 0;
@@ -45,7 +46,9 @@ export async function openMailkeep(
       // Before the rebuild, which recreates it.
       grown = catalogBytes(mailkeep.data);
       flush();
-      rebuildMs.push((await mailkeep.rebuild()).wallMs);
+      const rebuilt = await mailkeep.rebuild();
+      rebuildMs.push(rebuilt.wallMs);
+      rebuildAttachmentsMs.push(rebuilt.attachmentsMs);
     },
     async figures() {
       const onCores: CoreFigures[] = [];
@@ -80,6 +83,7 @@ export async function openMailkeep(
         againRequests,
         ...(deletion.ended === 1 && { deletionRequests }),
         rebuildMs,
+        rebuildAttachmentsMs,
         hits: perTerm((term) => found[term].hits),
         inProcessMs: perTerm((term) => found[term].ms),
         catalogBytes: grown,

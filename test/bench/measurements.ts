@@ -66,6 +66,8 @@ export interface MailkeepFigures {
   readonly catalogBytes: number;
   readonly sealMs: number;
   readonly rebuildMs: readonly number[];
+  /** Of these, the text of attachments. */
+  readonly rebuildAttachmentsMs: readonly number[];
   readonly hits: PerTerm<number>;
   readonly inProcessMs: PerTerm<number>;
 }
@@ -109,6 +111,8 @@ export interface ArchiveSpeed extends VerifySpeed {
   /** Rewriting of the whole sealed log, whole processes. */
   readonly compaction: { readonly logBytes: number; readonly ms: readonly number[] };
   readonly rebuildMs: readonly number[];
+  /** Of these, the text of attachments. */
+  readonly rebuildAttachmentsMs: readonly number[];
   /** Full verification of another archive, of messages that are nearly all attachment. */
   readonly heavy?: VerifySpeed;
 }

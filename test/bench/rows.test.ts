@@ -22,6 +22,7 @@ const ours: MailkeepFigures = {
   catalogBytes: 100_000,
   sealMs: 10,
   rebuildMs: [2_000],
+  rebuildAttachmentsMs: [500],
   hits: same(5),
   inProcessMs: same(0.2),
 };
@@ -101,6 +102,7 @@ test('verification and exports are reported by how much of an archive they proce
     exports: [{ format: 'zip', ms: [4_000, 9_000, 5_000], messages: 1_000, bytes: 500e6 }],
     compaction: { logBytes: 180e6, ms: [6_000, 3_000, 4_000] },
     rebuildMs: [3_000],
+    rebuildAttachmentsMs: [800],
   });
   const line = (ms: readonly number[]) =>
     new Map(rowsOf({ ...run, archive: archive(ms) }).map((row) => [row.work.split(',')[0], row]));

@@ -299,7 +299,11 @@ test('a lost catalog is said, and rebuilt from the log', async () => {
   expect(missing.stderr).toContain('mailkeep rebuild');
   const rebuilt = await mailkeep(['rebuild', '--json', '--data', work.data]);
   expect(rebuilt).toMatchObject({ code: 0, stderr: '' });
-  expect(JSON.parse(rebuilt.stdout)).toMatchObject({ messages: 2, indexed: 2, damage: [] });
+  const result = JSON.parse(rebuilt.stdout);
+  expect(result).toMatchObject({ messages: 2, indexed: 2, damage: [] });
+  const { indexMs, attachmentsMs } = result.timings;
+  expect(Math.min(indexMs, attachmentsMs)).toBeGreaterThanOrEqual(0);
+  expect(indexMs + attachmentsMs).toBe(result.durationMs);
   expect((await mailkeep(['list', '--json', '--data', work.data])).stdout).toBe(before.stdout);
 });
 

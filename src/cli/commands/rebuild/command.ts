@@ -31,6 +31,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       requireArchive(dataDir);
       const lock = acquireLock(dataDir);
       const startedAt = now();
+      let searchableAt = startedAt;
       const activity = openActivity(context, 'reading the log');
       try {
         const result = await rebuild({
@@ -41,10 +42,18 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             activity.show(() => `read ${counted(messages, 'message')} of the log`),
           onIndex: ({ indexed, remaining }) =>
             activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+          onSearchable: () => {
+            searchableAt = now();
+          },
         });
         activity.stop();
         const durationMs = now() - startedAt;
-        await output.object({ ...result, durationMs }, () => report(result, durationMs));
+        // The text of attachments is read last.
+        const indexMs = searchableAt - startedAt;
+        const timings = { indexMs, attachmentsMs: durationMs - indexMs };
+        await output.object({ ...result, timings, durationMs }, () =>
+          report(result, durationMs, timings.attachmentsMs),
+        );
         rememberRebuild(context, dataDir, { at: startedAt, endedAt: now() }, result);
         return damagesOf(result).length > 0 ? EXIT.damage : EXIT.done;
       } finally {
@@ -55,12 +64,13 @@ export function define(command: Command, chosen: (body: Body) => void): void {
   );
 }
 
-function report(result: RebuildResult, durationMs: number): string {
+function report(result: RebuildResult, durationMs: number, attachmentsMs: number): string {
   return present([
     `The catalog is new: ${counted(result.commits, 'commit')}, ${counted(result.messages, 'message')}, ${count(result.indexed)} made searchable, in ${span(durationMs)}.`,
     result.unparsed > 0 &&
       `${counted(result.unparsed, 'message')} could not be parsed as mail; headers are searchable.`,
-    result.attachments > 0 && `The text of ${counted(result.attachments, 'attachment')} was read.`,
+    result.attachments > 0 &&
+      `Reading the text of ${counted(result.attachments, 'attachment')} took ${span(attachmentsMs)} of that.`,
     damagesOf(result).map(({ text }) => `DAMAGED ${text}`),
   ]).join('\n');
 }
