@@ -1,7 +1,7 @@
 import type { Locator, Position } from '../archive/format/records.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
+import type { SegmentChecker } from './segment-checker.ts';
 import type { MessagesJob } from './segment-report.ts';
-import type { SegmentChecker } from './segment-threads.ts';
 
 /** Messages that a thread is asked to rebuild at a time. */
 const MOST_REBUILT = 1_000;

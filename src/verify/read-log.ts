@@ -7,8 +7,8 @@ import { listSegments, type SegmentListing } from '../archive/read/segment-files
 import type { ComparedBatch } from '../catalog/fold/batch.ts';
 import type { SettledCounts } from '../catalog/settled-rows.ts';
 import { unpackBatches } from './packed-batches.ts';
+import type { SegmentChecker } from './segment-checker.ts';
 import type { SegmentDamage, SegmentReport } from './segment-report.ts';
-import type { SegmentChecker } from './segment-threads.ts';
 
 /** A commit that the catalog or a checkpoint vouches for. */
 export interface VouchedCommit extends Pick<ExpectedCommit, 'number' | 'hash'> {

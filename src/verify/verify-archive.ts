@@ -36,8 +36,8 @@ import {
   type VerifyProgress,
   type VouchedCommit,
 } from './read-log.ts';
+import type { SegmentChecker } from './segment-checker.ts';
 import type { SegmentDamage } from './segment-report.ts';
-import type { SegmentChecker } from './segment-threads.ts';
 import { unlessTroubled } from './unless-troubled.ts';
 
 export interface VerifyOptions {

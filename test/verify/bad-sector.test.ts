@@ -4,7 +4,7 @@ import { segmentPath } from '../../src/archive/format/layout.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { copyLog } from '../../src/copy/copy-log.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { verifyArchive } from '../../src/verify/verify-archive.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { SECTOR, withoutSector } from '../archive/without-sector.ts';

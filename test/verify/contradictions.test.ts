@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { realFiles } from '../../src/archive/files/real-files.ts';
 import { catalogError } from '../../src/errors/catalog.ts';
-import { checkerInProcess, type SegmentChecker } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess, type SegmentChecker } from '../../src/verify/segment-checker.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, verified } from './grown-archive.ts';
 
@@ -55,7 +55,9 @@ test('a failure that is not one of the catalog ends the verification', async () 
 test('an index that contradicts itself is reported although every folded row agrees', async () => {
   const db = new Database(file);
   db.pragma('foreign_keys = OFF');
-  db.exec('INSERT INTO attachments (docid, number, text_id) SELECT docid, 1, 77 FROM messages LIMIT 1');
+  db.exec(
+    'INSERT INTO attachments (docid, number, text_id) SELECT docid, 1, 77 FROM messages LIMIT 1',
+  );
   db.close();
   const { checker } = watched(found);
   const { catalog, findings } = await verified(archive.dir, { checker });

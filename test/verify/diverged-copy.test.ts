@@ -7,7 +7,7 @@ import { logFolder, segmentPath } from '../../src/archive/format/layout.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 

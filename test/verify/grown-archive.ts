@@ -8,7 +8,7 @@ import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts'
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
 import { openCatalog } from '../../src/catalog/catalog.ts';
-import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { type VerifyOptions, verifyArchive } from '../../src/verify/verify-archive.ts';
 import { Positions } from '../archive/positions.ts';
 import { fill, place } from '../archive/sample-log.ts';

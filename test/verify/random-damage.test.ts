@@ -7,7 +7,7 @@ import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { type Random, randomFrom } from '../../src/sandbox/seed/random.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { GrownArchive, START, verified } from './grown-archive.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { scanLog } from '../../src/archive/read/scan-log.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { endings, powerCuts } from '../archive/endings.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';

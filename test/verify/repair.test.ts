@@ -10,7 +10,7 @@ import { dropOldGenerations } from '../../src/archive/write/compact-segments.ts'
 import { openLogWriter } from '../../src/archive/write/open-log-writer.ts';
 import { sealSegment } from '../../src/archive/write/seal-segment.ts';
 import { repairArchive } from '../../src/verify/repair/repair-archive.ts';
-import { checkerInProcess } from '../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../src/verify/segment-checker.ts';
 import { mailWithAttachment, noise } from '../archive/generated-mail.ts';
 import { sampleMail } from '../archive/sample-log.ts';
 import { ran } from '../cli/surface.ts';

@@ -4,6 +4,7 @@ import { recalledVerification } from '../../health/verification.ts';
 import { readState } from '../../state/state-file.ts';
 import type { VerificationFacts } from '../../state/values.ts';
 import { NEVER, type Sampling, type SegmentCheckup, verifySample } from '../../verify/sample.ts';
+import type { SegmentChecker } from '../../verify/segment-checker.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
 import {
   type Verification,
@@ -16,9 +17,16 @@ import { knownFindings, noting, remember } from './remember.ts';
 /** How reading an archive is done. */
 export type ReadArchive = Required<Omit<VerifyOptions, 'dir' | 'files' | 'checker'>>;
 
-/** Reads an archive from the first byte of its log to the last, on threads of its own. */
-export async function readArchive(dir: string, options: ReadArchive): Promise<Verification> {
-  const checker = checkerOnThreads();
+/**
+ * Reads an archive from the first byte of its log to the last.
+ *
+ * @param checker closed at the end; threads of its own if not given
+ */
+export async function readArchive(
+  dir: string,
+  options: ReadArchive,
+  checker: SegmentChecker = checkerOnThreads(),
+): Promise<Verification> {
   try {
     return await verifyArchive({ dir, checker, ...options });
   } finally {

@@ -12,7 +12,7 @@ import { openLogWriter } from '../../archive/write/open-log-writer.ts';
 import { reachedBy } from '../../catalog/closed-catalog.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
-import type { SegmentChecker } from '../segment-threads.ts';
+import type { SegmentChecker } from '../segment-checker.ts';
 import { type Verification, verifyArchive } from '../verify-archive.ts';
 import { archiveIdOf } from './archive-identity.ts';
 import {

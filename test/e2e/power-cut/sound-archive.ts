@@ -3,7 +3,7 @@ import path from 'node:path';
 import { expect } from 'vitest';
 import { realFiles } from '../../../src/archive/files/real-files.ts';
 import { scanLog } from '../../../src/archive/read/scan-log.ts';
-import { checkerInProcess } from '../../../src/verify/segment-threads.ts';
+import { checkerInProcess } from '../../../src/verify/segment-checker.ts';
 import { type Verification, verifyArchive } from '../../../src/verify/verify-archive.ts';
 import type { Left } from './cuts.ts';
 

@@ -100,16 +100,26 @@ export function define(command: Command, chosen: (body: Body) => void): void {
             options.seed,
           );
         }
-        const { verifyAll, verifyPart, vouchedBy } = await import('./verify.ts');
         const dataDir = archiveOf(context);
-        if (sample !== undefined) return verifyPart(context, dataDir, sample);
+        if (sample !== undefined) {
+          const { verifyPart } = await import('./verify.ts');
+          return verifyPart(context, dataDir, sample);
+        }
         if (repair) {
           const { repair: mend } = await import('./repair.ts');
           return mend(context, dataDir, from);
         }
-        const statement =
-          checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
-        return verifyAll(context, dataDir, !quick, statement);
+        // The threads load while this one does.
+        const { checkerOnThreads } = await import('../../../verify/segment-threads.ts');
+        const checker = checkerOnThreads();
+        try {
+          const { verifyAll, vouchedBy } = await import('./verify.ts');
+          const statement =
+            checkpoint === undefined ? null : vouchedBy(context, checkpoint, options.publicKey);
+          return await verifyAll(context, dataDir, !quick, statement, checker);
+        } finally {
+          await checker.close();
+        }
       }),
     );
 }

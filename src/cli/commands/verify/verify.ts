@@ -16,6 +16,7 @@ import type { Finding } from '../../../verify/findings.ts';
 import type { CatalogState } from '../../../verify/grown-catalog.ts';
 import type { VerifyProgress, VouchedCommit } from '../../../verify/read-log.ts';
 import type { Sampling } from '../../../verify/sample.ts';
+import type { SegmentChecker } from '../../../verify/segment-checker.ts';
 import type { Verification } from '../../../verify/verify-archive.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { findingText } from '../../../wording/finding.ts';
@@ -116,12 +117,17 @@ export interface SignedCommit extends VouchedCommit {
   readonly compared: boolean;
 }
 
-/** Reads the complete archive, reports what it found, and records when, unless the catalog was not checked. */
+/**
+ * Reads the complete archive, reports what it found, and records when, unless the catalog was not checked.
+ *
+ * @param checker is closed in the end
+ */
 export async function verifyAll(
   context: CommandContext,
   dataDir: string,
   full: boolean,
   checkpoint: SignedCommit | null,
+  checker: SegmentChecker,
 ): Promise<ExitCode> {
   const { now, output } = context;
   const startedAt = now();
@@ -130,7 +136,7 @@ export async function verifyAll(
   const { signal } = context;
   const progress = (at: VerifyProgress): void => activity.show(() => readText(at));
   const read = { full, vouched, signal, progress };
-  const result = await readArchive(dataDir, read).finally(activity.stop);
+  const result = await readArchive(dataDir, read, checker).finally(activity.stop);
   const durationMs = now() - startedAt;
   const mode = full ? 'full' : 'quick';
   const remembered = rememberRead(context, dataDir, { at: startedAt, mode, checkpoint }, result);
