@@ -57,7 +57,6 @@ export class WorkerThread<In, Out extends object> {
     events: ThreadEvents<Out>,
   ) {
     const { name, file, data, heap, silent = false } = settings;
-    holdYoungGeneration();
     this.#worker = new Worker(file, {
       name,
       workerData: data,
@@ -72,6 +71,8 @@ export class WorkerThread<In, Out extends object> {
         },
       }),
     });
+    // Not earlier: Node.js 22 forgets the setting when it makes the heap of a thread.
+    this.#worker.once('online', holdYoungGeneration);
     if (silent) {
       this.#worker.stdout.resume();
       this.#worker.stderr.resume();
