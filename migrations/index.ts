@@ -4,6 +4,7 @@ import * as catalog0002 from './0002_threads.ts';
 import * as catalog0003 from './0003_attachment_text.ts';
 import * as catalog0004 from './0004_zstd_texts.ts';
 import * as catalog0005 from './0005_attachment_lists.ts';
+import * as catalog0006 from './0006_all_attachments.ts';
 
 /** One step of the catalog's shape. Steps only go forward: the catalog is derived, so the way back is a rebuild. */
 export interface CatalogMigration {
@@ -20,4 +21,5 @@ export const migrations: Readonly<Record<string, CatalogMigration>> = {
   '0003_attachment_text': catalog0003,
   '0004_zstd_texts': catalog0004,
   '0005_attachment_lists': catalog0005,
+  '0006_all_attachments': catalog0006,
 };

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   ATTACHMENT_VERSION,
   type AttachmentFailure,
@@ -7,7 +6,6 @@ import {
   CHARS_PER_MESSAGE,
 } from '../attachments/attachment-text.ts';
 import type { BlobHash, MessageId } from '../mail/words.ts';
-import type { AttachedDocument } from '../mime/extraction.ts';
 import { packUtf8, unpackUtf8 } from '../search/packed-text.ts';
 import type { Connection } from './connection.ts';
 import { type Builder, query } from './query.ts';
@@ -46,47 +44,6 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .select(['a.number', 'a.filename', 't.version', 't.failure', 't.truncated', 't.text'])
     .where('a.docid', '=', p.docid)
     .orderBy('a.number'),
-);
-const TEXT_IDS = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('attachments').select('text_id').distinct().where('docid', '=', p.docid),
-);
-const FIND = query<{ hash: Buffer; form: string }>()((db, p) =>
-  db
-    .selectFrom('attachment_texts')
-    .select('id')
-    .where('hash', '=', p.hash)
-    .where('form', '=', p.form),
-);
-const ADD_TEXT = query<{ hash: Buffer; form: string }>()((db, p) =>
-  db
-    .insertInto('attachment_texts')
-    .values({ hash: p.hash, form: p.form, version: 0, failure: null, truncated: 0, text: null }),
-);
-const ADD = query<{ docid: number; number: number; filename: string | null; text: number }>()(
-  (db, p) =>
-    db
-      .insertInto('attachments')
-      .values({ docid: p.docid, number: p.number, filename: p.filename, text_id: p.text }),
-);
-const DROP = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('attachments').where('docid', '=', p.docid),
-);
-const USED = query<{ text: number }>()((db, p) =>
-  db
-    .selectFrom('attachments')
-    .select('docid')
-    .where('text_id', '=', p.text)
-    .limit((eb) => eb.lit(1)),
-);
-const BLANK_TEXT = query<{ text: number }>()((db, p) =>
-  db
-    .updateTable('attachment_texts')
-    .set((eb) => ({ text: eb.fn<Buffer>('zeroblob', [eb.fn('length', ['text'])]) }))
-    .where('id', '=', p.text)
-    .where('text', 'is not', null),
-);
-const DROP_TEXT = query<{ text: number }>()((db, p) =>
-  db.deleteFrom('attachment_texts').where('id', '=', p.text),
 );
 const PENDING = query<{ after: number; limit: number }>()((db, p) =>
   db
@@ -143,29 +100,6 @@ const READ_AGAIN = query()((db) =>
     .set((eb) => ({ version: eb.neg('version'), failure: null }))
     .where('version', '>', 0),
 );
-
-/** Records which attachments of a message have text of their own, instead of those recorded before. Within a transaction. */
-export function putAttachments(
-  connection: Connection,
-  docid: number,
-  documents: readonly AttachedDocument[],
-): void {
-  const before = connection.all(TEXT_IDS, { docid });
-  if (before.length > 0) connection.run(DROP, { docid });
-  for (const { number, filename, form, hash } of documents) {
-    const key = { hash: hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex'), form };
-    const text = connection.get(FIND, key)?.id ?? connection.run(ADD_TEXT, key).lastInsertRowid;
-    connection.run(ADD, { docid, number, filename, text });
-  }
-  for (const { text_id } of before) dropUnused(connection, text_id);
-}
-
-/** Forgets the attachments of a message, and texts that no other message has. Within a transaction. */
-export function dropAttachments(connection: Connection, docid: number): void {
-  const texts = connection.all(TEXT_IDS, { docid });
-  connection.run(DROP, { docid });
-  for (const { text_id } of texts) dropUnused(connection, text_id);
-}
 
 /** The attachments of a message that have text, each with it, in order. */
 export function* attachmentTexts(
@@ -254,18 +188,6 @@ export function noticeAttachmentVersion(connection: Connection): void {
     connection.run(READ_AGAIN, {});
     connection.run(SET_VERSION, { version: ATTACHMENT_VERSION });
   });
-}
-
-/** What stands for the hash of an attachment whose bytes were not all seen: it is like no other. */
-function ownHash(docid: number, number: number): Buffer {
-  return createHash('sha256').update(`mailkeep attachment ${docid} ${number}`).digest();
-}
-
-function dropUnused(connection: Connection, text: number): void {
-  if (connection.get(USED, { text }) !== undefined) return;
-  // What was forgotten must not be unpacked again from a page that was freed.
-  connection.run(BLANK_TEXT, { text });
-  connection.run(DROP_TEXT, { text });
 }
 
 /** The text of those attachments of a message that were read already, for the index. */

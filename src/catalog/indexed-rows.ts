@@ -68,16 +68,29 @@ const RULES: readonly Rule[] = [
     'SELECT NULL, node FROM thread_nodes WHERE thread NOT IN (SELECT thread FROM thread_members)',
     { key: 'node' },
   ),
+  // Numbers have no gaps, and the index knows which messages have attachments.
+  rule(
+    'attachments',
+    'lacking',
+    'SELECT docid, docid FROM attachments GROUP BY docid HAVING max(number) <> count(*)',
+  ),
+  rule(
+    'attachments',
+    'lacking',
+    `SELECT rowid, rowid FROM msg_fts WHERE msg_fts MATCH 'meta : (zatt OR zinline)'
+      AND rowid IN (SELECT docid FROM messages WHERE extractor > 0)
+      AND rowid NOT IN (SELECT docid FROM attachments)`,
+  ),
   rule(
     'attachment_texts',
     'lacking',
-    'SELECT docid, text_id FROM attachments WHERE text_id NOT IN (SELECT id FROM attachment_texts)',
+    'SELECT docid, text_id FROM attachments WHERE text_id IS NOT NULL AND text_id NOT IN (SELECT id FROM attachment_texts)',
     { key: 'text_id' },
   ),
   rule(
     'attachment_texts',
     'surplus',
-    'SELECT NULL, id FROM attachment_texts WHERE id NOT IN (SELECT text_id FROM attachments)',
+    'SELECT NULL, id FROM attachment_texts WHERE id NOT IN (SELECT text_id FROM attachments WHERE text_id IS NOT NULL)',
     { key: 'id' },
   ),
 ];

@@ -6,9 +6,10 @@ import type { IndexEntry } from '../mime/index-entry.ts';
 import { mailboxToken, TOKEN_ALL } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { hash47, subjectLink, threadNode } from '../search/thread-links.ts';
-import { attachmentText, putAttachments } from './attachment-texts.ts';
+import { attachmentText } from './attachment-texts.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
+import { putAttachments } from './put-attachments.ts';
 import { query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
 import { joinThread } from './threads.ts';
@@ -116,8 +117,8 @@ const ADD_TERMS = query<Terms>()((db, p) =>
     ...named(p, 'att_name', 'att_text', 'meta'),
   })),
 );
-const SET_TEXT = query<Row<'texts'>>()((db, p) =>
-  db.replaceInto('texts').values(named(p, 'docid', 'unparsed', 'text', 'attachments')),
+const SET_TEXT = query<Omit<Row<'texts'>, 'attachments'>>()((db, p) =>
+  db.replaceInto('texts').values(named(p, 'docid', 'unparsed', 'text')),
 );
 const SET_EXTRACTED = query<{ docids: string; extractor: number }>()((db, p) =>
   db
@@ -249,9 +250,9 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
 
 /** Adds all that is kept of a document but its terms. */
 function addRows(connection: Connection, { docid, entry, fresh, listed }: KnownDocument): void {
-  const { unparsed, packedText: text, packedAttachments: attachments, documents, links } = entry;
-  connection.run(SET_TEXT, { docid, unparsed, text, attachments });
-  if (!fresh || documents.length > 0) putAttachments(connection, docid, documents);
+  const { unparsed, packedText: text, attachments, links } = entry;
+  connection.run(SET_TEXT, { docid, unparsed, text });
+  if (!fresh || attachments.length > 0) putAttachments(connection, docid, attachments);
   joinThread(connection, {
     docid,
     node: links.node ?? listed.node,
@@ -266,7 +267,8 @@ function addTerms(
   { docid, entry, listed }: KnownDocument,
   mailboxes: readonly string[],
 ): void {
-  const texts = entry.documents.length === 0 ? '' : attachmentText(connection, docid);
+  const hasDocuments = entry.attachments.some(({ form }) => form !== null);
+  const texts = hasDocuments ? attachmentText(connection, docid) : '';
   connection.run(ADD_TERMS, {
     rowid: docid,
     // What will not parse is still found by what the origin listed.

@@ -221,7 +221,7 @@ interface TextsTable {
   unparsed: string | null;
   /** The beginning of the text, packed by `packed-text.ts`; null where there is none. */
   text: Buffer | null;
-  /** Its attachments as JSON, see `attachment-lists.ts`; null where there are none, or where it is due. */
+  /** Unused since version 6; catalogs of version 5 may have a list of attachments here. */
   attachments: Buffer | null;
 }
 
@@ -259,12 +259,24 @@ interface AttachmentTextsTable {
   text: Buffer | null;
 }
 
-/** Attachments of messages that have text of their own, pictures and archives not among them. */
+/** Every attachment of the indexed messages. */
 interface AttachmentsTable {
   docid: number;
+  /** Position among the message's attachments, from 1. */
   number: number;
   filename: string | null;
-  text_id: number;
+  /** As the message gives it; empty where an older version did not list it. */
+  type: string;
+  /** Decoded bytes. */
+  size: number;
+  /**
+   * SHA-256 of its bytes, or a value of its own where the message was cut before their end; null where an older version
+   * listed it, until its message is indexed again.
+   */
+  hash: Buffer | null;
+  inline: 0 | 1;
+  /** Its text; null where it has none, as pictures and archives. */
+  text_id: number | null;
 }
 
 interface FtsTable {

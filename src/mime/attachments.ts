@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto';
 import { cutText, withoutNul } from './charsets.ts';
-import type { AttachedDocument, ExtractedAttachment } from './extraction.ts';
+import type { ExtractedAttachment, HashedAttachment } from './extraction.ts';
 import { isBodyText, isListed, type LeafContent } from './leaf-content.ts';
 import type { LeafInfo } from './leaf-info.ts';
 import type { Leaf, Part, TakeLeaf } from './part-tree.ts';
@@ -103,22 +103,20 @@ function each(form: string, endings: string): Record<string, string> {
   return Object.fromEntries(endings.split(' ').map((ending) => [ending, form]));
 }
 
-/** A message with more of them than this has the rest searched by name only. */
+/** The text of further attachments of a message is not read; they are found by name. */
 const MAX_DOCUMENTS = 200;
 
-/** Finds the attachments of a message whose text is to be read later, and hashes their bytes on the way. */
-export class DocumentFinder {
-  readonly #hashes = new Map<LeafContent, { readonly form: string; readonly hash: Hash }>();
+/** Lists the attachments of a message, and hashes their bytes as they pass. */
+export class AttachmentHashes {
+  readonly #hashes = new Map<LeafContent, Hash>();
 
-  /** As `take`, looking at what passes. */
+  /** As `take`, hashing what is listed. */
   passing(take: TakeLeaf<LeafContent>): TakeLeaf<LeafContent> {
     return (info) => {
       const { content, sink } = take(info);
-      // What is a body already is searched as one.
-      const form = isListed(info) && !isBodyText(info) ? attachmentForm(info) : null;
-      if (form === null) return { content, sink };
+      if (!isListed(info)) return { content, sink };
       const hash = createHash('sha256');
-      this.#hashes.set(content, { form, hash });
+      this.#hashes.set(content, hash);
       return {
         content,
         sink: (chunk) => {
@@ -130,23 +128,26 @@ export class DocumentFinder {
   }
 
   /**
-   * What was found. To be asked for once.
+   * Returns the attachments, numbered from 1. To be called once.
    *
    * @param leaves all leaves of the message, in order
    * @param cut true when the source continues after the last of them
    */
-  documents(leaves: readonly Leaf<LeafContent>[], cut: boolean): AttachedDocument[] {
-    const listed = leaves.filter(({ info }) => isListed(info));
+  attachments(leaves: readonly Leaf<LeafContent>[], cut: boolean): HashedAttachment[] {
     const last = leaves.at(-1);
-    return listed
-      .flatMap((leaf, i): AttachedDocument[] => {
-        const known = this.#hashes.get(leaf.content);
-        if (known === undefined) return [];
-        const whole = !cut || leaf !== last;
-        const { form, hash } = known;
-        const filename = nameOf(leaf.info);
-        return [{ number: i + 1, filename, form, hash: whole ? hash.digest('hex') : null }];
-      })
-      .slice(0, MAX_DOCUMENTS);
+    let documents = 0;
+    return leaves
+      .filter(({ info }) => isListed(info))
+      .map((leaf, i) => {
+        // What is a body already is searched as one.
+        const form = isBodyText(leaf.info) ? null : attachmentForm(leaf.info);
+        if (form !== null) documents += 1;
+        const complete = !cut || leaf !== last;
+        return {
+          ...attachmentOf(leaf, i + 1),
+          form: documents > MAX_DOCUMENTS ? null : form,
+          hash: complete ? (this.#hashes.get(leaf.content)?.digest('hex') ?? null) : null,
+        };
+      });
   }
 }

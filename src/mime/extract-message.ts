@@ -1,15 +1,10 @@
-import { attachmentOf, DocumentFinder, leavesOf, nameOf } from './attachments.ts';
+import { AttachmentHashes, leavesIn, leavesOf, nameOf } from './attachments.ts';
 import { bodyText } from './body-text.ts';
 import { cutText } from './charsets.ts';
-import type {
-  AttachedDocument,
-  ExtractedAttachment,
-  Extraction,
-  UnparsedReason,
-} from './extraction.ts';
+import type { Extraction, HashedAttachment, UnparsedReason } from './extraction.ts';
 import { readHeaderBlock } from './header-block.ts';
 import { type HeaderFacts, headerFacts } from './header-facts.ts';
-import { bytesOf, collectText, EMBEDDED, isListed, type LeafContent } from './leaf-content.ts';
+import { bytesOf, collectText, EMBEDDED, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, type Leaf, parseTree } from './part-tree.ts';
 import { walkParts } from './part-walk.ts';
@@ -33,7 +28,6 @@ export async function extractMessage(
     truncated: cut || block.cut,
     bodies: [],
     attachments: [],
-    documents: [],
     partsLeft: limits.parts,
     charsLeft: limits.bodyChars,
     tagsLeft: limits.htmlTags,
@@ -54,7 +48,6 @@ export function extractHeaders(
     truncated: cut || block.cut,
     bodies: [],
     attachments: [],
-    documents: [],
   });
 }
 
@@ -64,8 +57,7 @@ interface Findings {
   readonly cut: boolean;
   truncated: boolean;
   readonly bodies: string[];
-  readonly attachments: ExtractedAttachment[];
-  readonly documents: AttachedDocument[];
+  readonly attachments: HashedAttachment[];
   partsLeft: number;
   charsLeft: number;
   tagsLeft: number;
@@ -74,7 +66,7 @@ interface Findings {
 function extraction(
   facts: HeaderFacts,
   reason: UnparsedReason | null,
-  found: Pick<Findings, 'truncated' | 'bodies' | 'attachments' | 'documents'>,
+  found: Pick<Findings, 'truncated' | 'bodies' | 'attachments'>,
 ): Extraction {
   return {
     status: reason === null ? 'parsed' : 'unparsed',
@@ -87,7 +79,6 @@ function extraction(
     deliveredTo: facts.deliveredTo,
     body: found.bodies.join('\n\n'),
     attachments: found.attachments,
-    documents: found.documents,
     listId: facts.listId,
     messageId: facts.messageId,
     references: facts.references,
@@ -104,9 +95,9 @@ async function look(
   limits: MimeLimits,
 ): Promise<void> {
   const collect = collectText(limits);
-  // Only the message's own attachments are read apart; what messages inside have is read with those.
-  const finder = level === 0 ? new DocumentFinder() : null;
-  const take = finder?.passing(collect) ?? collect;
+  // Attachments of attached messages are searched by name too, but only the message's own are listed.
+  const hashes = level === 0 ? new AttachmentHashes() : null;
+  const take = hashes?.passing(collect) ?? collect;
   const left = { ...limits, depth: limits.depth - depth, parts: found.partsLeft };
   const tree = walkParts(source, take, left) ?? (await parseTree(source, take, left));
   found.partsLeft -= tree.parts;
@@ -121,15 +112,10 @@ async function look(
   found.charsLeft -= body.text.length;
   found.tagsLeft -= body.tags;
   if (body.cut) found.truncated = true;
-  if (finder !== null) {
-    const leaves = [...leavesOf(tree.root, 1)].map(({ leaf }) => leaf);
-    found.documents.push(...finder.documents(leaves, found.cut));
-  }
+  if (hashes !== null)
+    found.attachments.push(...hashes.attachments(leavesIn(tree.root), found.cut));
   for (const { leaf, depth: below } of leavesOf(tree.root, depth + 1)) {
-    // Attachments of attached messages are searched by name too, but only the message's own are numbered.
-    if (level === 0 && isListed(leaf.info)) {
-      found.attachments.push(attachmentOf(leaf, found.attachments.length + 1));
-    } else if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf.info) ?? '');
+    if (level > 0 && leaf.info.filename !== null) found.bodies.push(nameOf(leaf.info) ?? '');
     if (EMBEDDED.test(leaf.info.contentType)) await lookInside(leaf, level, below, found, limits);
   }
 }

@@ -28,13 +28,13 @@ export interface ExtractedAttachment extends AttachmentLine {
   readonly contentId: string | null;
 }
 
-/** An attachment that has text of its own, which is read apart from its message: see attachments/. */
-export interface AttachedDocument {
-  /** As in `attachments`. */
-  readonly number: number;
-  readonly filename: string | null;
-  /** See `AttachmentForm` in attachments.ts. */
-  readonly form: string;
+/** An attachment with what tells its content from others. */
+export interface HashedAttachment extends ExtractedAttachment {
+  /**
+   * See `AttachmentForm` in attachments.ts; null where it has no text of its own. That text is read apart from the
+   * message: see attachments/.
+   */
+  readonly form: string | null;
   /** SHA-256 of its bytes; null where the message was cut before their end. */
   readonly hash: string | null;
 }
@@ -61,8 +61,7 @@ export interface Extraction {
    * messages follow with their subject, people and text.
    */
   readonly body: string;
-  readonly attachments: readonly ExtractedAttachment[];
-  readonly documents: readonly AttachedDocument[];
+  readonly attachments: readonly HashedAttachment[];
   /** The id of List-Id without angle brackets (RFC 2919), or its text where it has none. */
   readonly listId: string | null;
   /** Without angle brackets, as are `references`: ancestors from References and In-Reply-To, oldest first. */
@@ -84,7 +83,6 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
     deliveredTo: '',
     body: '',
     attachments: [],
-    documents: [],
     listId: null,
     messageId: null,
     references: [],

@@ -1,9 +1,8 @@
-import { packList } from '../search/attachment-lists.ts';
 import { listTokens, mimeTokens, TOKEN_ATTACHMENT, TOKEN_INLINE } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { packText } from '../search/packed-text.ts';
 import { type ThreadLinks, threadLinks } from '../search/thread-links.ts';
-import type { AttachedDocument, Extraction, UnparsedReason } from './extraction.ts';
+import type { Extraction, HashedAttachment, UnparsedReason } from './extraction.ts';
 
 /**
  * What the index keeps of a message, ready to be written: the work that needs no database is done, so that it can be
@@ -28,10 +27,7 @@ export interface IndexEntry {
   readonly tokens: readonly string[];
   /** The beginning of the body, see `packText`. */
   readonly packedText: Buffer | null;
-  /** See `packList`. */
-  readonly packedAttachments: Buffer | null;
-  /** Attachments with text of their own, which is indexed with the message. */
-  readonly documents: readonly AttachedDocument[];
+  readonly attachments: readonly HashedAttachment[];
   readonly links: ThreadLinks;
 }
 
@@ -50,8 +46,7 @@ export function indexEntry(extraction: Extraction): IndexEntry {
     attachmentNames: indexText(attachments.map(({ filename }) => filename ?? '').join('\n')),
     tokens: tokensOf(extraction),
     packedText: packText(body),
-    packedAttachments: packList(attachments),
-    documents: extraction.documents,
+    attachments,
     links: threadLinks(extraction),
   };
 }

@@ -1,7 +1,7 @@
 import type { IndexEntry } from './index-entry.ts';
 
 /** Fields that are sent as bytes, in the order in which the bytes lie. */
-const AS_BYTES = ['body', 'packedText', 'packedAttachments'] as const;
+const AS_BYTES = ['body', 'packedText'] as const;
 type AsBytes = (typeof AS_BYTES)[number];
 
 /** An entry on its way to another thread: numbers of bytes stand for what lies in the group's buffer, null for null. */
@@ -28,7 +28,6 @@ export function sendEntries(entries: readonly Numbered<IndexEntry>[]): {
       ...entry,
       body: Buffer.byteLength(entry.body),
       packedText: entry.packedText?.length ?? null,
-      packedAttachments: entry.packedAttachments?.length ?? null,
     },
   }));
   const total = results.reduce(
@@ -60,7 +59,7 @@ export function receiveEntries(
     return field;
   };
   return results.map(({ seq, entry }) => {
-    const { body, packedText, packedAttachments } = entry;
+    const { body, packedText } = entry;
     return {
       seq,
       entry: {
@@ -68,7 +67,6 @@ export function receiveEntries(
         // In the order of `AS_BYTES`.
         body: next(body ?? 0),
         packedText: packedText === null ? null : next(packedText),
-        packedAttachments: packedAttachments === null ? null : next(packedAttachments),
       },
     };
   });

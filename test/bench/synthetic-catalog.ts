@@ -128,6 +128,8 @@ export async function makeSyntheticCatalog(
                     size: 1_000,
                     inline: false,
                     contentId: null,
+                    form: null,
+                    hash: null,
                   },
                 ]
               : [],

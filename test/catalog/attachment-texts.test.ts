@@ -2,10 +2,11 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
-import type { AttachedDocument } from '../../src/mime/extraction.ts';
+import type { HashedAttachment } from '../../src/mime/extraction.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
+  attachment,
   entry,
   folder,
   History,
@@ -32,23 +33,19 @@ describe('texts of attachments in the catalog', () => {
     room.remove();
   });
 
-  const document = (number: number, hash: string | null): AttachedDocument => ({
-    number,
-    filename: `${number}.pdf`,
-    form: 'pdf',
-    hash: hash === null ? null : sha256(hash),
-  });
-  const store = (documents: readonly (readonly AttachedDocument[])[]) => {
+  const document = (number: number, hash: string | null): HashedAttachment =>
+    attachment(number, { hash: hash === null ? null : sha256(hash) });
+  const store = (documents: readonly (readonly HashedAttachment[])[]) => {
     catalog.foldBatch(
       history.commit(documents.map((_, i) => appeared(place(INBOX, i + 1), `m${i + 1}`))),
     );
     index(documents);
   };
-  const index = (documents: readonly (readonly AttachedDocument[])[]) =>
+  const index = (documents: readonly (readonly HashedAttachment[])[]) =>
     catalog.index.index(
       catalog.index.pending({ limit: 99 }).map(({ docid, id }) => {
         const at = documents.findIndex((_, i) => sha256(`m${i + 1}`) === id);
-        return { docid, entry: entry({ documents: documents[at] ?? [] }) };
+        return { docid, entry: entry({ attachments: documents[at] ?? [] }) };
       }),
     );
   const settle = (text: string) => {
@@ -114,6 +111,34 @@ describe('texts of attachments in the catalog', () => {
     purge('m1');
     expect([rows('attachments'), rows('attachment_texts')]).toEqual([0, 0]);
     expect(uids('needle')).toEqual([]);
+  });
+
+  test('every attachment has a row, with text or without', () => {
+    const picture = attachment(1, { contentType: 'image/png', filename: null, form: null });
+    const cut = attachment(2, { inline: true, form: null, hash: null });
+    store([[picture, cut, document(3, 'a')], [picture]]);
+    const db = new Database(catalogFile(room.dir), { readonly: true });
+    const listed = db
+      .prepare(
+        `SELECT docid, number, filename, type, size, lower(hex(hash)) AS hash, inline, text_id
+         FROM attachments ORDER BY docid DESC, number`,
+      )
+      .all();
+    const docids = db.prepare<[], number>('SELECT docid FROM messages ORDER BY 1').pluck().all();
+    db.close();
+    const row = (
+      at: number,
+      { number, filename, contentType, size, inline }: HashedAttachment,
+    ) => ({
+      docid: docids.at(at),
+      ...{ number, filename, type: contentType, size, inline: inline ? 1 : 0 },
+    });
+    expect(listed).toEqual([
+      { ...row(-1, picture), hash: picture.hash, text_id: null },
+      { ...row(-2, picture), hash: picture.hash, text_id: null },
+      { ...row(-2, cut), hash: expect.stringMatching(/^[0-9a-f]{64}$/), text_id: null },
+      { ...row(-2, document(3, 'a')), hash: sha256('a'), text_id: 1 },
+    ]);
   });
 
   test('the index takes so much of one message and no more', () => {

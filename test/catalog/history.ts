@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Fact } from '../../src/archive/format/facts.ts';
 import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import type { FolderKey, Listing, Place } from '../../src/mail/words.ts';
-import type { Extraction } from '../../src/mime/extraction.ts';
+import type { Extraction, HashedAttachment } from '../../src/mime/extraction.ts';
 import { type IndexEntry, indexEntry } from '../../src/mime/index-entry.ts';
 
 /** A folder for one test, and how to be rid of it. */
@@ -117,6 +117,24 @@ export function appeared(
   };
 }
 
+/** An attachment with text of its own, unless `changes` say otherwise. */
+export function attachment(
+  number: number,
+  changes: Partial<HashedAttachment> = {},
+): HashedAttachment {
+  return {
+    number,
+    filename: `${number}.pdf`,
+    contentType: 'application/pdf',
+    size: 100 + number,
+    inline: false,
+    contentId: null,
+    form: 'pdf',
+    hash: sha256(`attachment ${number}`),
+    ...changes,
+  };
+}
+
 /** What the index keeps of a message with these texts. */
 export function entry(changes: Partial<Extraction> = {}): IndexEntry {
   return indexEntry({
@@ -133,7 +151,6 @@ export function entry(changes: Partial<Extraction> = {}): IndexEntry {
     listId: null,
     messageId: null,
     references: [],
-    documents: [],
     truncated: false,
     ...changes,
   });

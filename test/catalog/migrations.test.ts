@@ -8,6 +8,7 @@ import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import {
   appeared,
+  attachment,
   entry,
   folder,
   History,
@@ -69,18 +70,18 @@ test('a catalog that kept its texts in brotli is read as it is, and stores new o
       appeared(place(INBOX, 1), 'old'),
     ]),
   );
-  const document = { number: 1, filename: 'a.pdf', form: 'pdf', hash: sha256('a') };
-  const index = (catalog: WritableCatalog, body: string) =>
+  const index = (catalog: WritableCatalog, body: string, message: string) =>
     catalog.index.index(
       catalog.index
         .pending({ limit: 9 })
-        .map(({ docid }) => ({ docid, entry: entry({ body, documents: [document] }) })),
+        .filter(({ id }) => id === sha256(message))
+        .map(({ docid }) => ({ docid, entry: entry({ body, attachments: [attachment(1)] }) })),
     );
-  index(before, 'an old plan');
-  const [attachment] = before.attachments.pending({ limit: 9 });
+  index(before, 'an old plan', 'old');
+  const [waiting] = before.attachments.pending({ limit: 9 });
   const outcome = { status: 'done', text: 'an old drawing', truncated: false } as const;
-  before.attachments.settle(attachment?.textId ?? 0, outcome);
-  index(before, 'an old plan');
+  before.attachments.settle(waiting?.textId ?? 0, outcome);
+  index(before, 'an old plan', 'old');
   before.close();
   const db = new Database(catalogFile(room.dir));
   db.prepare('UPDATE texts SET text = ?').run(brotliCompressSync('an old plan'));
@@ -93,7 +94,7 @@ test('a catalog that kept its texts in brotli is read as it is, and stores new o
 
   const catalog = await openCatalog(room.dir);
   catalog.foldBatch(history.commit([appeared(place(INBOX, 2), 'new')]));
-  index(catalog, 'a new plan');
+  index(catalog, 'a new plan', 'new');
   const lines = catalog
     .search({ node: parseQuery('plan OR drawing', { now: 0 }).node, limit: 9, sort: 'newest' })
     .hits.map(({ line }) => [line.uid, line.snippet, line.matchedAttachments[0]?.snippet]);
@@ -125,15 +126,14 @@ test('messages with attachments are due once to have them listed, others are not
       appeared(place(INBOX, 2), 'with'),
     ]),
   );
-  const picture = {
-    number: 1,
+  const picture = attachment(1, {
     filename: 'Größe "1".png',
     contentType: 'image/png',
     size: 12,
     inline: true,
-    contentId: null,
-  };
-  const listed = ({ contentId: _, ...shown }: typeof picture) => shown;
+    form: null,
+  });
+  const listed = ({ contentId: _, form: _f, hash: _h, ...shown }: typeof picture) => shown;
   const index = (catalog: WritableCatalog) => {
     const ids = new Map([1, 2].map((n) => [sha256(n === 1 ? 'without' : 'with'), n]));
     const pending = catalog.index.pending({ limit: 9 });
@@ -171,6 +171,65 @@ test('messages with attachments are due once to have them listed, others are not
     [1, []],
     [2, [listed(picture)]],
   ]);
+  catalog.close();
+  room.remove();
+});
+
+test('attachments whose hash version 5 did not keep are listed, and due to be hashed', async () => {
+  const room = temporaryDir();
+  const history = new History();
+  const before = await openCatalog(room.dir);
+  before.foldBatch(
+    history.commit([
+      mailbox(INBOX, 'me@example.net'),
+      folder(INBOX),
+      ...['text', 'picture', 'nothing'].map((id, i) => appeared(place(INBOX, i + 1), id)),
+    ]),
+  );
+  const picture = attachment(1, { contentType: 'image/png', filename: null, form: null });
+  const lists = new Map([
+    [sha256('text'), [attachment(1)]],
+    [sha256('picture'), [picture]],
+  ]);
+  const index = (catalog: WritableCatalog) => {
+    const pending = catalog.index.pending({ limit: 9 });
+    catalog.index.index(
+      pending.map(({ docid, id }) => ({
+        docid,
+        entry: entry({ body: 'plan', attachments: lists.get(id) ?? [] }),
+      })),
+    );
+    return pending.map(({ id }) => id);
+  };
+  index(before);
+  before.close();
+  const db = new Database(catalogFile(room.dir));
+  const rows = () => db.prepare('SELECT * FROM attachments ORDER BY docid, number').all();
+  const fresh = rows();
+  // As version 5 kept them.
+  db.exec(`
+    UPDATE texts SET attachments = CAST((SELECT json_group_array(
+      json_array(number, filename, type, size, inline)) FROM attachments a
+      WHERE a.docid = texts.docid HAVING count(*) > 0) AS BLOB);
+    CREATE TABLE old AS SELECT docid, number, filename, text_id FROM attachments WHERE text_id NOTNULL;
+    DROP TABLE attachments;
+    CREATE TABLE attachments (
+      docid INTEGER NOT NULL, number INTEGER NOT NULL, filename TEXT,
+      text_id INTEGER NOT NULL REFERENCES attachment_texts (id),
+      PRIMARY KEY (docid, number)) WITHOUT ROWID;
+    CREATE INDEX attachments_by_text ON attachments (text_id, docid);
+    INSERT INTO attachments SELECT * FROM old; DROP TABLE old;
+    PRAGMA user_version = 5`);
+  const catalog = await openCatalog(room.dir);
+  const unhashed = fresh.map((row) =>
+    typeof row === 'object' && row !== null && 'text_id' in row && row.text_id === null
+      ? { ...row, hash: null }
+      : row,
+  );
+  expect(rows()).toEqual(unhashed);
+  expect(index(catalog)).toEqual([sha256('picture')]);
+  expect(rows()).toEqual(fresh);
+  db.close();
   catalog.close();
   room.remove();
 });

@@ -105,6 +105,8 @@ describe('search against a plain scan', () => {
                 size: 9,
                 inline: false,
                 contentId: null,
+                form: null,
+                hash: null,
               },
             ]
           : [];

@@ -170,6 +170,8 @@ describe('searching', () => {
             size: 1,
             inline: false,
             contentId: null,
+            form: null,
+            hash: null,
           },
           {
             number: 2,
@@ -178,6 +180,8 @@ describe('searching', () => {
             size: 1,
             inline: true,
             contentId: 'x',
+            form: null,
+            hash: null,
           },
         ],
       },

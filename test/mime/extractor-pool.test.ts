@@ -89,11 +89,30 @@ describe('the pool', () => {
     // What was cut may lack bytes of its last attachment, which then has no hash.
     const hashOf = async (size: number, cut = false) => {
       const source = multipart('mixed', [attached(Buffer.alloc(size, 65), 'a.txt', 'text/plain')]);
-      return (await extract(extractor, source, cut)).documents.map(({ hash }) => hash);
+      return (await extract(extractor, source, cut)).attachments.map(({ hash }) => hash);
     };
     expect(await hashOf(5000)).toEqual([null]);
     expect(await hashOf(50)).toEqual([sha256(Buffer.alloc(50, 65))]);
     expect(await hashOf(50, true)).toEqual([null]);
+  });
+
+  it('hashes every attachment, and knows which have text', async () => {
+    const extractor = pool({ workers: 1 });
+    const picture = Buffer.from('not quite a picture');
+    const e = await extract(
+      extractor,
+      multipart('mixed', [
+        text('see'),
+        attached(picture, 'a.png', 'image/png'),
+        attached(Buffer.from('words'), 'b.txt', 'text/plain'),
+        attached(Buffer.from('rows'), 'c.bin', 'application/zip'),
+      ]),
+    );
+    expect(e.attachments).toMatchObject([
+      { number: 1, form: null, size: picture.length, hash: sha256(picture) },
+      { number: 2, form: 'text:', hash: sha256(Buffer.from('words')) },
+      { number: 3, form: null, hash: sha256(Buffer.from('rows')) },
+    ]);
   });
 
   it('leaves the sources that it was given as they were', async () => {

@@ -26,6 +26,8 @@ test('a group of entries arrives as it was sent, with bodies as UTF-8', () => {
     size: 3,
     inline: false,
     contentId: null,
+    form: null,
+    hash: null,
   };
   const entries = [
     { ...nothing, body: 'plain' },

@@ -12,7 +12,10 @@ beforeEach(async () => {
   const reply = Buffer.from(
     'From: b@example.org\r\nMessage-ID: <b@example.org>\r\nReferences: <a@example.org>\r\nSubject: Re: x\r\n\r\nyes\r\n',
   );
-  await archive.grow([...mail, reply], false);
+  const picture = Buffer.from(
+    'Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: image/png\r\n\r\nx\r\n--b--\r\n',
+  );
+  await archive.grow([...mail, reply, picture], false);
   const extractor = openExtractorPool();
   await rebuildCatalog({ dir: archive.dir, extractor, signal: new AbortController().signal });
   await extractor.close();
@@ -40,6 +43,16 @@ test.each([
     'thread_members',
     'different',
     "UPDATE thread_members SET ancestors = x'0102' WHERE ancestors IS NOT NULL",
+  ],
+  [
+    'attachments',
+    'lacking',
+    'DELETE FROM attachments WHERE docid IN (SELECT docid FROM attachments)',
+  ],
+  [
+    'attachments',
+    'lacking',
+    'UPDATE attachments SET number = number + 1 WHERE docid = (SELECT max(docid) FROM attachments)',
   ],
   ['thread_nodes', 'surplus', 'INSERT INTO thread_nodes (node, thread) VALUES (1, 1)'],
   [

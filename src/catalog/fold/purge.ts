@@ -1,7 +1,7 @@
-import { dropAttachments } from '../attachment-texts.ts';
 import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import { messageQueries } from '../messages.ts';
+import { dropAttachments } from '../put-attachments.ts';
 import { query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import { leaveThreads } from '../threads.ts';

@@ -1,10 +1,10 @@
 import type { HitPlace, SearchLine } from '../../mail/lines.ts';
 import type { SearchNode, TextNode } from '../../search/ast.ts';
-import { unpackList } from '../../search/attachment-lists.ts';
 import { ftsString } from '../../search/fts-text.ts';
 import { UnpackedTexts } from '../../search/packed-text.ts';
 import { beginning, type Snippet, snippet, soughtWords } from '../../search/snippet.ts';
 import { attachmentTexts } from '../attachment-texts.ts';
+import { attachmentsOf } from '../attachments.ts';
 import type { Connection } from '../connection.ts';
 import type { FolderName } from '../folder-names.ts';
 import { senderOf } from '../messages.ts';
@@ -31,6 +31,7 @@ const HAS_ANY = query<{ docid: number }>()((db, p) =>
     .selectFrom('attachments')
     .select('number')
     .where('docid', '=', p.docid)
+    .where('text_id', 'is not', null)
     .limit((eb) => eb.lit(1)),
 );
 const IN_ATTACHMENTS =
@@ -97,7 +98,7 @@ const MESSAGE = query<{ docid: number }>()((db, p) =>
     .selectFrom('messages as m')
     .leftJoin('texts as t', 't.docid', 'm.docid')
     .select(['m.id', 'm.size', 'm.date', 'm.subject', 'm.sender_name', 'm.sender_address'])
-    .select(['m.message_id', 'm.extractor', 't.text', 't.attachments'])
+    .select(['m.message_id', 'm.extractor', 't.text'])
     .where('m.docid', '=', p.docid),
 );
 const PLACES = query<{ docid: number }>()((db, p) =>
@@ -170,6 +171,7 @@ export function hitReader(
     const text = texts.of(docid, row.text);
     const found = snippet(text, words) ?? { text: beginning(text), matches: [] };
     const attached = inAttachments(docid);
+    const listed = attachmentsOf(connection, docid);
     const line: SearchLine = {
       id: row.id.toString('hex'),
       ...first,
@@ -179,10 +181,8 @@ export function hitReader(
       messageId: row.message_id,
       places: hitPlaces,
       snippet: found.text,
-      attachments:
-        row.extractor <= 0 && row.attachments === null
-          ? null
-          : unpackList(row.attachments, connection.file),
+      // Nobody knows yet whether one that waits has any.
+      attachments: row.extractor <= 0 && listed.length === 0 ? null : listed,
       matchedAttachments: attached.map(({ matches: _, ...attachment }) => attachment),
     };
     const attachmentMatches = attached.map(({ matches }) => matches);
