@@ -2,6 +2,7 @@ import type { Locator } from '../archive/format/records.ts';
 import { agreesWithSettled, compareRows, type RowDifference, type Turn } from './comparison.ts';
 import { type Concerns, concerns, type SpannedRecord, spanned } from './concerned.ts';
 import type { Connection } from './connection.ts';
+import { miscounted } from './counted-rows.ts';
 import { type ComparedBatch, Fold, type Reached, reached } from './fold/batch.ts';
 import { contradictions } from './indexed-rows.ts';
 import { locator } from './messages.ts';
@@ -139,7 +140,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     // One transaction that never ends: ending one visits every page that was written in it.
     connection.db.exec('BEGIN');
   });
-  const fold = new Fold(connection);
+  const fold = new Fold(connection, 'rows');
   return {
     ...concerns(connection),
     locator: locator(connection),
@@ -155,6 +156,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     *differences(grown) {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
+      yield* miscounted(grown.connection);
     },
     close: () => connection.close(),
   };

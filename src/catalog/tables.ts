@@ -14,6 +14,7 @@ export interface CatalogTables {
   generations: GenerationsTable;
   flag_sets: FlagSetsTable;
   messages: MessagesTable;
+  place_sets: PlaceSetsTable;
   places: PlacesTable;
   spans: SpansTable;
   records: RecordsTable;
@@ -22,6 +23,7 @@ export interface CatalogTables {
   tombstones: TombstonesTable;
   forgotten: ForgottenTable;
   events: EventsTable;
+  received_days: ReceivedDaysTable;
   texts: TextsTable;
   thread_members: ThreadMembersTable;
   thread_nodes: ThreadNodesTable;
@@ -109,8 +111,18 @@ interface MessagesTable extends Listed {
   id: Buffer;
   first_commit: number;
   open_places: number;
+  /** Where it is. */
+  place_set: number;
   /** 0: not indexed yet; negative: indexed, but due again; positive: the extractor version of the index row. */
   extractor: number;
+}
+
+/** Where messages are: JSON arrays of numbers, see `PlaceSet`. */
+interface PlaceSetsTable {
+  id: Generated<number>;
+  current: string;
+  last: string;
+  mailboxes: string;
 }
 
 interface PlacesTable {
@@ -201,6 +213,15 @@ interface ForgottenTable {
   generation: number;
   uid: number;
   id: Buffer;
+}
+
+/** How many messages of a set of places were received on a day. */
+interface ReceivedDaysTable {
+  place_set: number;
+  /** UTC, days since the epoch, see `dayOf`. */
+  day: number;
+  messages: number;
+  bytes: number;
 }
 
 interface EventsTable {

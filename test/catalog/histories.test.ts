@@ -5,6 +5,7 @@ import type { CommittedBatch } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Place } from '../../src/mail/words.ts';
+import { placeSets, receivedDays } from './counted.ts';
 import { entry, temporaryDir } from './history.ts';
 import { ACTS, addressOf, FOLDERS, lines, Model, steps } from './model.ts';
 
@@ -164,6 +165,26 @@ describe('random histories', () => {
         }),
       ),
       { numRuns: 40 },
+    );
+  });
+
+  test('sums are those of the rows after every commit', async () => {
+    await fc.assert(
+      fc.asyncProperty(steps([...ACTS, 'rename', 'purge']), (played) =>
+        withCatalog((catalog, dir) => {
+          const db = new Database(catalogFile(dir), { readonly: true });
+          const model = new Model();
+          for (const step of [...played, { act: 'commit', a: 0, b: 0 } as const]) {
+            const batch = model.play(step) ? model.history.batches.at(-1) : undefined;
+            if (batch === undefined) continue;
+            catalog.foldBatch(batch);
+            for (const sums of [placeSets(db), receivedDays(db)])
+              expect(sums.kept).toEqual(sums.counted);
+          }
+          db.close();
+        }),
+      ),
+      { numRuns: 60 },
     );
   });
 

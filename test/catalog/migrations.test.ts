@@ -6,6 +6,7 @@ import { migrations } from '../../migrations/index.ts';
 import { openCatalog, openCatalogReader, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
+import { placeSets, receivedDays, WITHOUT_SUMS } from './counted.ts';
 import {
   appeared,
   attachment,
@@ -86,7 +87,7 @@ test('a catalog that kept its texts in brotli is read as it is, and stores new o
   const db = new Database(catalogFile(room.dir));
   db.prepare('UPDATE texts SET text = ?').run(brotliCompressSync('an old plan'));
   db.prepare('UPDATE attachment_texts SET text = ?').run(brotliCompressSync('an old drawing'));
-  db.exec('ALTER TABLE texts DROP COLUMN attachments; PRAGMA user_version = 3');
+  db.exec(`${WITHOUT_SUMS}; ALTER TABLE texts DROP COLUMN attachments; PRAGMA user_version = 3`);
   db.close();
   expect(() => openCatalogReader(room.dir)).toThrow(
     expect.objectContaining({ facts: expect.objectContaining({ found: 3, remedy: 'write' }) }),
@@ -157,7 +158,7 @@ test('messages with attachments are due once to have them listed, others are not
   ]);
   before.close();
   const db = new Database(catalogFile(room.dir));
-  db.exec('ALTER TABLE texts DROP COLUMN attachments; PRAGMA user_version = 4');
+  db.exec(`${WITHOUT_SUMS}; ALTER TABLE texts DROP COLUMN attachments; PRAGMA user_version = 4`);
   db.close();
 
   const catalog = await openCatalog(room.dir);
@@ -207,7 +208,7 @@ test('attachments whose hash version 5 did not keep are listed, and due to be ha
   const rows = () => db.prepare('SELECT * FROM attachments ORDER BY docid, number').all();
   const fresh = rows();
   // As version 5 kept them.
-  db.exec(`
+  db.exec(`${WITHOUT_SUMS};
     UPDATE texts SET attachments = CAST((SELECT json_group_array(
       json_array(number, filename, type, size, inline)) FROM attachments a
       WHERE a.docid = texts.docid HAVING count(*) > 0) AS BLOB);
@@ -229,6 +230,43 @@ test('attachments whose hash version 5 did not keep are listed, and due to be ha
   expect(rows()).toEqual(unhashed);
   expect(index(catalog)).toEqual([sha256('picture')]);
   expect(rows()).toEqual(fresh);
+  db.close();
+  catalog.close();
+  room.remove();
+});
+
+test('a catalog of version 6 gets the sums of its rows', async () => {
+  const room = temporaryDir();
+  const history = new History();
+  const before = await openCatalog(room.dir);
+  const archive = { ...INBOX, folder: 'Archive' };
+  const other = { ...INBOX, mailbox: 'AC2' };
+  before.foldBatch(
+    history.commit([
+      mailbox(INBOX, 'me@example.net'),
+      mailbox(other, 'you@example.net'),
+      ...[INBOX, archive, other].map((key) => folder(key)),
+      ...['a', 'b', 'c', 'd'].map((id, i) => appeared(place(INBOX, i + 1), id)),
+      appeared(place(other, 1), 'b'),
+    ]),
+  );
+  before.foldBatch(
+    history.commit([
+      appeared(place(archive, 1), 'c'),
+      ...[2, 3, 4].map((uid) => ({
+        fact: 'ended' as const,
+        ...place(INBOX, uid),
+        reason: 'expunged' as const,
+      })),
+    ]),
+  );
+  before.close();
+  const db = new Database(catalogFile(room.dir));
+  const fresh = [placeSets(db).kept, receivedDays(db).kept];
+  db.exec(`${WITHOUT_SUMS}; PRAGMA user_version = 6`);
+  const catalog = await openCatalog(room.dir);
+  expect([placeSets(db).kept, receivedDays(db).kept]).toEqual(fresh);
+  expect([placeSets(db).counted, receivedDays(db).counted]).toEqual(fresh);
   db.close();
   catalog.close();
   room.remove();

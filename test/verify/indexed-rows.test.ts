@@ -54,6 +54,10 @@ test.each([
     'lacking',
     'UPDATE attachments SET number = number + 1 WHERE docid = (SELECT max(docid) FROM attachments)',
   ],
+  ['messages', 'different', 'UPDATE messages SET place_set = place_set + 1'],
+  ['received_days', 'lacking', 'DELETE FROM received_days'],
+  ['received_days', 'surplus', 'INSERT INTO received_days VALUES (1, 1, 1, 1)'],
+  ['received_days', 'different', 'UPDATE received_days SET bytes = bytes + 1'],
   ['thread_nodes', 'surplus', 'INSERT INTO thread_nodes (node, thread) VALUES (1, 1)'],
   [
     'attachment_texts',

@@ -217,7 +217,7 @@ test.each([
     `INSERT INTO places SELECT id + 900, folder_id + 1, generation, uid, docid, from_commit, to_commit, first_commit,
        flag_set, marks, fingerprint, date, assumed, held, reason FROM places WHERE uid = ${uid}`,
     `INSERT INTO messages SELECT docid + 1, id, size, date, subject, sender_name, sender_address, message_id, first_commit,
-       open_places, extractor FROM messages WHERE docid = ${uid * 64}`,
+       open_places, extractor, place_set FROM messages WHERE docid = ${uid * 64}`,
     `INSERT INTO spans SELECT NULL, id, folder_id, docid, from_commit, from_commit, flag_set, NULL, NULL, NULL FROM places
        WHERE uid = ${uid}`,
     `INSERT INTO events SELECT NULL, from_commit, folder_id, generation, uid, 'held', '{}' FROM places WHERE uid = ${uid}`,

@@ -8,6 +8,7 @@ import { query, type Row } from '../query.ts';
 import type { ComparedRecord, SettledRun } from '../settled-rows.ts';
 import { type FactOf, FoldedFolders } from './folders.ts';
 import { FoldedMessages } from './messages.ts';
+import { FoldedPlaceSets } from './place-sets.ts';
 import { FoldedPlaces } from './places.ts';
 import { FoldedPurges } from './purge.ts';
 import { FoldedQuarantine } from './quarantine.ts';
@@ -77,11 +78,17 @@ export class Fold {
   readonly #places: FoldedPlaces;
   readonly #quarantine: FoldedQuarantine;
   readonly #purges: FoldedPurges;
+  readonly #placeSets: FoldedPlaceSets | undefined;
 
-  constructor(private readonly connection: Connection) {
+  /** @param sums whether sums over the rows are kept, which comparing does without */
+  constructor(
+    private readonly connection: Connection,
+    sums: 'sums' | 'rows' = 'sums',
+  ) {
+    this.#placeSets = sums === 'sums' ? new FoldedPlaceSets(connection) : undefined;
     this.#flagSets = new FlagSets(connection);
     this.#folders = new FoldedFolders(connection);
-    this.#messages = new FoldedMessages(connection);
+    this.#messages = new FoldedMessages(connection, this.#placeSets);
     this.#places = new FoldedPlaces(connection, this.#folders, this.#messages, this.#flagSets);
     this.#quarantine = new FoldedQuarantine(connection, this.#folders, this.#flagSets);
     this.#purges = new FoldedPurges(connection, this.#folders, this.#messages);
@@ -97,10 +104,14 @@ export class Fold {
    */
   batches(batches: readonly CommittedBatch[], acrossGap = false): void {
     try {
-      this.connection.transaction(() => this.within(batches, acrossGap));
+      this.connection.transaction(() => {
+        this.within(batches, acrossGap);
+        this.#placeSets?.write();
+      });
     } catch (error) {
       const parts = [this.#flagSets, this.#folders, this.#messages, this.#purges];
       for (const part of parts) part.forget();
+      this.#placeSets?.forget();
       throw error;
     }
   }
@@ -131,6 +142,7 @@ export class Fold {
       else if (!this.#fact(record.fact, commit.number, commit.time)) orphans += 1;
     }
     this.#purges.finish();
+    this.#placeSets?.finish();
     this.#messages.finish();
     this.#folders.finish();
     const hash = Buffer.from(commit.hash, 'hex');

@@ -5,6 +5,7 @@ import type { Connection } from '../connection.ts';
 import { query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import type { Envelope } from './envelope.ts';
+import type { FoldedPlaceSets } from './place-sets.ts';
 
 const FIND = query<{ kind: number; hash: Buffer }>()((db, p) =>
   db
@@ -46,7 +47,7 @@ const ADD = query<Omit<Row<'messages'>, 'extractor'>>()((db, p) =>
     .insertInto('messages')
     .values({
       ...named(p, 'docid', 'id', 'size', 'date', 'subject', 'sender_name', 'sender_address'),
-      ...named(p, 'message_id', 'first_commit', 'open_places'),
+      ...named(p, 'message_id', 'first_commit', 'open_places', 'place_set'),
       extractor: 0,
     })
     .onConflict((conflict) => conflict.column('docid').doNothing()),
@@ -90,7 +91,11 @@ export class FoldedMessages {
   #rows = 0;
   #bytes = 0;
 
-  constructor(private readonly connection: Connection) {}
+  /** @param placeSets where there are none, as in a catalog made to be compared, sets are not numbered */
+  constructor(
+    private readonly connection: Connection,
+    private readonly placeSets: FoldedPlaceSets | undefined,
+  ) {}
 
   blob(hash: string, size: number, position: Position): void {
     this.#put(RECORD_BLOB, hash, size, position, null);
@@ -104,7 +109,7 @@ export class FoldedMessages {
    * The docid of a message, whose row is made when this is the first fact about it. The docid of the fact holds
    * unless another message has it, which only a log of two writers can bring about: then the next free one.
    *
-   * @param open how many open places a row that is made begins with
+   * @param place the open place that a row that is made begins with, if any
    */
   docidOf(
     id: MessageId,
@@ -112,7 +117,7 @@ export class FoldedMessages {
     docid: number,
     envelope: () => Envelope,
     commit: number,
-    open: 0 | 1,
+    place: { readonly folder: number; readonly mailbox: number } | undefined,
   ) {
     const hash = Buffer.from(id, 'hex');
     const arrived = this.#arrived.get(id);
@@ -126,6 +131,10 @@ export class FoldedMessages {
       else this.#added(hash, size, docid, arrived);
     }
     const row = envelope();
+    const set =
+      (place === undefined
+        ? this.placeSets?.nowhere()
+        : this.placeSets?.single(place.folder, place.mailbox)) ?? 0;
     // Field by field, as below for places: a spread between other fields takes as long as the statement.
     const values = {
       docid,
@@ -137,7 +146,8 @@ export class FoldedMessages {
       sender_address: row.sender_address,
       message_id: row.message_id,
       first_commit: commit,
-      open_places: open,
+      open_places: place === undefined ? 0 : 1,
+      place_set: set,
     };
     let given = docid;
     if (this.connection.run(ADD, values).changes === 0) {
@@ -147,6 +157,7 @@ export class FoldedMessages {
     }
     this.#rows += 1;
     this.#bytes += size;
+    this.placeSets?.added(given, size, set);
     return { docid: given, date: row.date, added: true };
   }
 
@@ -157,6 +168,12 @@ export class FoldedMessages {
   /** Counts places of a message that opened (1) or ended (-1). */
   opened(docid: number, change: 1 | -1): void {
     this.connection.run(ADD_OPEN, { docid, change });
+    this.placeSets?.touched(docid);
+  }
+
+  /** An ended place of the message became another one's, or the other way round. */
+  moved(docid: number): void {
+    this.placeSets?.touched(docid);
   }
 
   /** What the index says about the message is not complete any more. */
@@ -176,7 +193,8 @@ export class FoldedMessages {
   }
 
   /** A message's row has gone. */
-  dropped(size: number): void {
+  dropped(docid: number, { size, place_set }: Pick<Row<'messages'>, 'size' | 'place_set'>): void {
+    this.placeSets?.dropped(docid, size, place_set);
     this.#rows -= 1;
     this.#bytes -= size;
   }

@@ -128,7 +128,7 @@ export class FoldedPlaces {
       fact.docid,
       () => envelopeOf(listing),
       commit,
-      1,
+      { folder: folder.id, mailbox: folder.mailboxId },
     );
     // The index names the mailboxes of a message: one more makes its row due again.
     if (!added && !this.#isInMailbox(docid, folder.mailboxId)) this.messages.dueAgain(docid);
@@ -214,7 +214,7 @@ export class FoldedPlaces {
       fact.docid,
       () => this.messages.envelope(place.docid),
       commit,
-      0,
+      undefined,
     );
     this.connection.run(SET_VERIFIED, { id: place.id, docid });
     if (docid !== place.docid) {
@@ -222,6 +222,9 @@ export class FoldedPlaces {
       if (place.to_commit === null) {
         this.messages.opened(place.docid, -1);
         this.messages.opened(docid, 1);
+      } else {
+        this.messages.moved(place.docid);
+        this.messages.moved(docid);
       }
       if (!added) this.messages.dueAgain(docid);
     }

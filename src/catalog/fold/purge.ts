@@ -53,7 +53,7 @@ const DROP_PLACES = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('places').where('docid', '=', p.docid),
 );
 const DROP_MESSAGE = query<{ docid: number }>()((db, p) =>
-  db.deleteFrom('messages').where('docid', '=', p.docid).returning('size'),
+  db.deleteFrom('messages').where('docid', '=', p.docid).returning(['size', 'place_set']),
 );
 const BLANK_TEXT = query<{ docid: number }>()((db, p) =>
   db
@@ -146,6 +146,6 @@ export class FoldedPurges {
     dropAttachments(this.connection, docid);
     this.connection.run(DROP_TERMS, { docid });
     const row = this.connection.get(DROP_MESSAGE, { docid });
-    if (row !== undefined) this.messages.dropped(row.size);
+    if (row !== undefined) this.messages.dropped(docid, row);
   }
 }
