@@ -22,7 +22,7 @@ const STATEMENTS = [
     text_id INTEGER REFERENCES attachment_texts (id),
     PRIMARY KEY (docid, number)) WITHOUT ROWID`,
   `INSERT INTO attachments
-    SELECT t.docid, e.value ->> 0, e.value ->> 1, e.value ->> 2, e.value ->> 3, x.hash, e.value ->> 4, x.id
+    SELECT t.docid, e.value ->> 0, e.value ->> 1, lower(e.value ->> 2), e.value ->> 3, x.hash, e.value ->> 4, x.id
     FROM texts t
       JOIN json_each(iif(json_valid(CAST(t.attachments AS TEXT)), CAST(t.attachments AS TEXT), '[]')) e
       LEFT JOIN attachments_with_text a ON a.docid = t.docid AND a.number = e.value ->> 0

@@ -6,6 +6,7 @@ import * as catalog0004 from './0004_zstd_texts.ts';
 import * as catalog0005 from './0005_attachment_lists.ts';
 import * as catalog0006 from './0006_all_attachments.ts';
 import * as catalog0007 from './0007_received_days.ts';
+import * as catalog0008 from './0008_people.ts';
 
 /** One step of the catalog's shape. Steps only go forward: the catalog is derived, so the way back is a rebuild. */
 export interface CatalogMigration {
@@ -24,4 +25,5 @@ export const migrations: Readonly<Record<string, CatalogMigration>> = {
   '0005_attachment_lists': catalog0005,
   '0006_all_attachments': catalog0006,
   '0007_received_days': catalog0007,
+  '0008_people': catalog0008,
 };

@@ -1,5 +1,7 @@
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import type { RowDifference, Turn } from './comparison.ts';
 import type { Connection } from './connection.ts';
+import { ROLE } from './people.ts';
 import { dayOf, placeSetOf } from './place-sets.ts';
 
 /** Messages between turns: about 20 ms. */
@@ -62,6 +64,46 @@ function ofDay(key: string) {
     docid: null,
     position: null,
   };
+}
+
+/** Sums that one statement counts again: the table, its key, and what counting gives in the order of its columns. */
+const SUMS = [
+  {
+    table: 'attachment_types',
+    keys: ['type'],
+    counted: `SELECT type, count(*), sum(size)
+      FROM (SELECT DISTINCT hash, type, size FROM attachments WHERE hash IS NOT NULL) GROUP BY type`,
+  },
+  {
+    table: 'correspondents',
+    keys: ['address_id', 'role', 'year', 'mailboxes'],
+    counted: [
+      [ROLE.sender, 'senders'],
+      [ROLE.recipient, 'recipients'],
+    ]
+      .map(
+        ([role, list]) => `SELECT value, ${role},
+          CAST(strftime('%Y', docid / ${DOCIDS_PER_SECOND}, 'unixepoch') AS INTEGER), mailboxes,
+          count(*), max(docid)
+        FROM message_people, json_each(${list}) GROUP BY 1, 2, 3, 4`,
+      )
+      .join(' UNION ALL '),
+  },
+] as const;
+
+/** The same for sums that indexing keeps. */
+export function* miscountedByIndex(grown: Connection): Generator<RowDifference, void, undefined> {
+  for (const { table, keys, counted } of SUMS) {
+    const found = { table, columns: [], docid: null, position: null };
+    for (const [difference, sql] of [
+      ['surplus', `SELECT * FROM ${table} EXCEPT SELECT * FROM (${counted})`],
+      ['lacking', `SELECT * FROM (${counted}) EXCEPT SELECT * FROM ${table}`],
+    ] as const)
+      for (const row of grown.values<readonly (string | number | null)[]>(sql)) {
+        const key = Object.fromEntries(keys.map((name, i) => [name, row[i] ?? null]));
+        yield { ...found, difference, key };
+      }
+  }
 }
 
 /** Every message with the set that its row names, and the text of the set that its places make. */

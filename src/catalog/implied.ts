@@ -2,7 +2,7 @@ import type { Locator } from '../archive/format/records.ts';
 import { agreesWithSettled, compareRows, type RowDifference, type Turn } from './comparison.ts';
 import { type Concerns, concerns, type SpannedRecord, spanned } from './concerned.ts';
 import type { Connection } from './connection.ts';
-import { miscounted } from './counted-rows.ts';
+import { miscounted, miscountedByIndex } from './counted-rows.ts';
 import { type ComparedBatch, Fold, type Reached, reached } from './fold/batch.ts';
 import { contradictions } from './indexed-rows.ts';
 import { locator } from './messages.ts';
@@ -156,6 +156,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     *differences(grown) {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
+      yield* miscountedByIndex(grown.connection);
       yield* miscounted(grown.connection);
     },
     close: () => connection.close(),

@@ -25,14 +25,14 @@ function rule(
 }
 
 const RULES: readonly Rule[] = [
-  ...['texts', 'thread_members', 'attachments'].map((table) =>
+  ...['texts', 'thread_members', 'attachments', 'message_people'].map((table) =>
     rule(
       table,
       'surplus',
       `SELECT docid, docid FROM ${table} WHERE docid NOT IN (SELECT docid FROM messages)`,
     ),
   ),
-  ...['texts', 'thread_members'].map((table) =>
+  ...['texts', 'thread_members', 'message_people'].map((table) =>
     rule(
       table,
       'lacking',
@@ -80,6 +80,18 @@ const RULES: readonly Rule[] = [
     `SELECT rowid, rowid FROM msg_fts WHERE msg_fts MATCH 'meta : (zatt OR zinline)'
       AND rowid IN (SELECT docid FROM messages WHERE extractor > 0)
       AND rowid NOT IN (SELECT docid FROM attachments)`,
+  ),
+  rule(
+    'addresses',
+    'surplus',
+    'SELECT NULL, id FROM addresses WHERE id NOT IN (SELECT address_id FROM correspondents)',
+    { key: 'id' },
+  ),
+  rule(
+    'addresses',
+    'lacking',
+    'SELECT NULL, address_id FROM correspondents WHERE address_id NOT IN (SELECT id FROM addresses)',
+    { key: 'address_id' },
   ),
   rule(
     'attachment_texts',

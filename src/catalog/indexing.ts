@@ -5,10 +5,12 @@ import { EXTRACTOR_VERSION } from '../mime/extraction.ts';
 import type { IndexEntry } from '../mime/index-entry.ts';
 import { mailboxToken, TOKEN_ALL } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
+import { exactAddress, senderToken, withDomains } from '../search/people.ts';
 import { hash47, subjectLink, threadNode } from '../search/thread-links.ts';
 import { attachmentText } from './attachment-texts.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
+import { forgetPeople, putPeople } from './people.ts';
 import { putAttachments } from './put-attachments.ts';
 import { query, type Row } from './query.ts';
 import { RECORD_MESSAGE } from './tables.ts';
@@ -41,6 +43,8 @@ type Terms = Row<'msg_fts'>;
 interface Listed {
   readonly subject: string;
   readonly from: string;
+  /** The sender's address, in lower case. */
+  readonly senders: readonly string[];
   /** Of its Message-ID, or of its own id. */
   readonly node: number;
 }
@@ -180,7 +184,14 @@ export function indexWriter(connection: Connection): IndexWriter {
   const command = (sql: string) => connection.guard(() => connection.db.prepare(sql));
   return {
     ...indexQueries(connection),
-    index: (documents) => connection.transaction(() => indexAll(connection, documents)),
+    index: (documents) => {
+      try {
+        connection.transaction(() => indexAll(connection, documents));
+      } catch (error) {
+        forgetPeople(connection);
+        throw error;
+      }
+    },
     mode(mode) {
       const settings =
         mode === 'bulk'
@@ -210,7 +221,16 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   const docids = JSON.stringify(known.map(({ docid }) => docid));
   connection.run(SET_EXTRACTED, { docids, extractor: EXTRACTOR_VERSION });
   for (const document of known) addRows(connection, document);
-  const mailboxes = mailboxTokens(connection, docids);
+  const mailboxes = mailboxesOf(connection, docids);
+  putPeople(
+    connection,
+    known.map(({ docid, entry, listed }) => ({
+      docid,
+      mailboxes: mailboxes.get(docid) ?? [],
+      senders: sendersOf(entry, listed),
+      recipients: entry.recipients,
+    })),
+  );
   for (const document of known) {
     const { docid, fresh } = document;
     // A contentless table adds what it is given: the old terms must go first.
@@ -239,13 +259,20 @@ function listedOf(connection: Connection, { docid, entry }: IndexedDocument): Li
   const { subject, from, links } = entry;
   const complete = subject !== null && from !== null && links.node !== null;
   const row = complete ? undefined : connection.get(LISTED, { docid });
-  if (row === undefined) return { subject: '', from: '', node: 0 };
+  if (row === undefined) return { subject: '', from: '', senders: [], node: 0 };
+  const sender = row.sender_address?.toLowerCase() ?? '';
   return {
     subject: row.subject ?? '',
     from: `${row.sender_name ?? ''} ${row.sender_address ?? ''}`,
+    senders: exactAddress(`<${sender}>`) === undefined ? [] : [sender],
     // Without a Message-ID no other message can name this one: its own id stands in.
     node: row.message_id === null ? hash47(row.id.toString('hex')) : threadNode(row.message_id),
   };
+}
+
+/** A message whose header does not say who sent it has the sender that the origin lists. */
+function sendersOf(entry: IndexEntry, listed: Listed): readonly string[] {
+  return entry.from === null ? listed.senders : entry.senders;
 }
 
 /** Adds all that is kept of a document but its terms. */
@@ -265,7 +292,7 @@ function addRows(connection: Connection, { docid, entry, fresh, listed }: KnownD
 function addTerms(
   connection: Connection,
   { docid, entry, listed }: KnownDocument,
-  mailboxes: readonly string[],
+  mailboxes: readonly number[],
 ): void {
   const hasDocuments = entry.attachments.some(({ form }) => form !== null);
   const texts = hasDocuments ? attachmentText(connection, docid) : '';
@@ -281,18 +308,22 @@ function addTerms(
     body: entry.body,
     att_name: entry.attachmentNames,
     att_text: indexText(texts),
-    meta: [TOKEN_ALL, ...mailboxes, ...entry.tokens].join(' '),
+    meta: [
+      TOKEN_ALL,
+      ...mailboxes.map(mailboxToken),
+      ...entry.tokens,
+      ...(entry.from === null ? withDomains(listed.senders).map(senderToken) : []),
+    ].join(' '),
   });
 }
 
-/** The words of the mailboxes that have, or had, each of these messages, by docid. */
-function mailboxTokens(connection: Connection, docids: string): Map<number, string[]> {
-  const tokens = new Map<number, string[]>();
+/** The mailboxes that have, or had, each of these messages, by docid. */
+function mailboxesOf(connection: Connection, docids: string): Map<number, number[]> {
+  const found = new Map<number, number[]>();
   for (const { docid, mailbox_id } of connection.all(MAILBOXES, { docids })) {
-    const token = mailboxToken(mailbox_id);
-    const others = tokens.get(docid);
-    if (others === undefined) tokens.set(docid, [token]);
-    else others.push(token);
+    const others = found.get(docid);
+    if (others === undefined) found.set(docid, [mailbox_id]);
+    else others.push(mailbox_id);
   }
-  return tokens;
+  return found;
 }

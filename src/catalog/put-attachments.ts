@@ -6,7 +6,10 @@ import type { Connection } from './connection.ts';
 import { query, type Row } from './query.ts';
 
 const KNOWN = query<{ docid: number }>()((db, p) =>
-  db.selectFrom('attachments').select('text_id').where('docid', '=', p.docid),
+  db
+    .selectFrom('attachments')
+    .select(['text_id', 'hash', 'type', 'size'])
+    .where('docid', '=', p.docid),
 );
 const FIND_TEXT = query<{ hash: Buffer; form: string }>()((db, p) =>
   db
@@ -37,6 +40,31 @@ const BLANK = query<{ docid: number }>()((db, p) =>
 const DROP = query<{ docid: number }>()((db, p) =>
   db.deleteFrom('attachments').where('docid', '=', p.docid),
 );
+const CONTENT = query<{ hash: Buffer; type: string }>()((db, p) =>
+  db
+    .selectFrom('attachments')
+    .select('docid')
+    .where('hash', '=', p.hash)
+    .where('type', '=', p.type)
+    .limit((eb) => eb.lit(1)),
+);
+const COUNT_CONTENT = query<Row<'attachment_types'>>()((db, p) =>
+  db
+    .insertInto('attachment_types')
+    .values(named(p, 'type', 'contents', 'bytes'))
+    .onConflict((conflict) =>
+      conflict.column('type').doUpdateSet((eb) => ({
+        contents: eb('attachment_types.contents', '+', p.contents),
+        bytes: eb('attachment_types.bytes', '+', p.bytes),
+      })),
+    ),
+);
+const DROP_TYPE = query<{ type: string }>()((db, p) =>
+  db
+    .deleteFrom('attachment_types')
+    .where('type', '=', p.type)
+    .where('contents', '=', (eb) => eb.lit(0)),
+);
 const USED = query<{ text: number }>()((db, p) =>
   db
     .selectFrom('attachments')
@@ -62,14 +90,20 @@ export function putAttachments(
   attachments: readonly HashedAttachment[],
 ): void {
   const before = connection.all(KNOWN, { docid });
-  if (before.length > 0) connection.run(DROP, { docid });
+  if (before.length > 0) {
+    connection.run(DROP, { docid });
+    uncount(connection, before);
+  }
   for (const { number, filename, contentType, size, inline, form, hash } of attachments) {
     const own = hash === null ? ownHash(docid, number) : Buffer.from(hash, 'hex');
+    const type = contentType.toLowerCase();
+    if (connection.get(CONTENT, { hash: own, type }) === undefined)
+      connection.run(COUNT_CONTENT, { type, contents: 1, bytes: size });
     connection.run(ADD, {
       docid,
       number,
       filename,
-      type: contentType,
+      type,
       size,
       hash: own,
       inline: inline ? 1 : 0,
@@ -86,6 +120,7 @@ export function dropAttachments(connection: Connection, docid: number): void {
   // What was forgotten must not be read again from a page that was freed.
   connection.run(BLANK, { docid });
   connection.run(DROP, { docid });
+  uncount(connection, before);
   dropUnused(connection, before);
 }
 
@@ -94,10 +129,21 @@ function textOf(connection: Connection, hash: Buffer, form: string): number {
   return connection.get(FIND_TEXT, key)?.id ?? connection.run(ADD_TEXT, key).lastInsertRowid;
 }
 
-function dropUnused(
-  connection: Connection,
-  before: readonly Pick<Row<'attachments'>, 'text_id'>[],
-): void {
+type Known = Pick<Row<'attachments'>, 'text_id' | 'hash' | 'type' | 'size'>;
+
+/** Takes out of the sums what no message attaches any more. */
+function uncount(connection: Connection, before: readonly Known[]): void {
+  const distinct = new Map(
+    before.map((known) => [`${known.hash?.toString('hex')} ${known.type}`, known]),
+  );
+  for (const { hash, type, size } of distinct.values()) {
+    if (hash === null || connection.get(CONTENT, { hash, type }) !== undefined) continue;
+    connection.run(COUNT_CONTENT, { type, contents: -1, bytes: -size });
+    connection.run(DROP_TYPE, { type });
+  }
+}
+
+function dropUnused(connection: Connection, before: readonly Known[]): void {
   for (const text of new Set(before.map(({ text_id }) => text_id))) {
     if (text === null || connection.get(USED, { text }) !== undefined) continue;
     // As above.

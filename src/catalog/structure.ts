@@ -1,4 +1,4 @@
-import { miscounted } from './counted-rows.ts';
+import { miscounted, miscountedByIndex } from './counted-rows.ts';
 import { contradictions } from './indexed-rows.ts';
 import { catalogFile, openForReading } from './open.ts';
 
@@ -34,6 +34,7 @@ export function contradictingTables(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
     for (const { table } of contradictions(connection)) return [table];
+    for (const { table } of miscountedByIndex(connection)) return [table];
     for (const found of miscounted(connection)) if (found !== 'turn') return [found.table];
     return [];
   } finally {

@@ -29,6 +29,10 @@ export interface CatalogTables {
   thread_nodes: ThreadNodesTable;
   attachment_texts: AttachmentTextsTable;
   attachments: AttachmentsTable;
+  attachment_types: AttachmentTypesTable;
+  addresses: AddressesTable;
+  message_people: MessagePeopleTable;
+  correspondents: CorrespondentsTable;
   msg_fts: FtsTable;
 }
 
@@ -286,7 +290,7 @@ interface AttachmentsTable {
   /** Position among the message's attachments, from 1. */
   number: number;
   filename: string | null;
-  /** As the message gives it; empty where an older version did not list it. */
+  /** In lower case; empty where an older version did not list it. */
   type: string;
   /** Decoded bytes. */
   size: number;
@@ -298,6 +302,42 @@ interface AttachmentsTable {
   inline: 0 | 1;
   /** Its text; null where it has none, as pictures and archives. */
   text_id: number | null;
+}
+
+/** Distinct contents that messages attach as a type, and their bytes. */
+interface AttachmentTypesTable {
+  type: string;
+  contents: number;
+  bytes: number;
+}
+
+/** An address of a sender or recipient, in lower case; or a sender's domain, with its @. */
+interface AddressesTable {
+  id: Generated<number>;
+  address: string;
+}
+
+/** Who sent an indexed message to whom: JSON arrays of numbers. */
+interface MessagePeopleTable {
+  docid: number;
+  /** The mailboxes it was in when it was indexed. */
+  mailboxes: string;
+  /** Addresses of From and their domains. */
+  senders: string;
+  recipients: string;
+}
+
+/** How many messages of a year an address sent or got. */
+interface CorrespondentsTable {
+  address_id: number;
+  /** See `ROLE` in people.ts. */
+  role: number;
+  /** UTC, of the docid. */
+  year: number;
+  /** As in `message_people`. */
+  mailboxes: string;
+  messages: number;
+  last_docid: number;
 }
 
 interface FtsTable {

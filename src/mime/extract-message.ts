@@ -82,6 +82,8 @@ function extraction(
     listId: facts.listId,
     messageId: facts.messageId,
     references: facts.references,
+    senders: facts.senders,
+    recipients: facts.recipients,
     truncated: found.truncated,
   };
 }

@@ -68,6 +68,9 @@ export interface Extraction {
   readonly messageId: string | null;
   readonly references: readonly string[];
   readonly truncated: boolean;
+  /** Addresses of From, and those of To, Cc and Bcc: in lower case, each once. */
+  readonly senders: readonly string[];
+  readonly recipients: readonly string[];
 }
 
 /** What is known of a message of which not even the headers could be read. */
@@ -87,5 +90,7 @@ export function emptyExtraction(reason: UnparsedReason): Extraction {
     messageId: null,
     references: [],
     truncated: false,
+    senders: [],
+    recipients: [],
   };
 }

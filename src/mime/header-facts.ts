@@ -21,21 +21,29 @@ function addressText(
     for (const field of fields) {
       if (field.name !== name) continue;
       if (length >= limits.addressChars) break;
-      for (const entry of addressesOf(cutText(field.value, limits.fieldChars), hint)) {
-        length += entry.length + 2;
-        seen.add(entry);
+      for (const { text } of addressesOf(cutText(field.value, limits.fieldChars), hint)) {
+        length += text.length + 2;
+        seen.add(text);
       }
     }
   }
   return cutText([...seen].join(', '), limits.addressChars);
 }
 
+/** One entry of an address field. */
+interface AddressEntry {
+  /** `Name <address>`, or whichever of both there is. */
+  readonly text: string;
+  /** In lower case; null where there is none that mail could be sent to. */
+  readonly address: string | null;
+}
+
 /** What recent address fields say: a mailbox has few correspondents, and its owner is in most of the mail. */
-const recent = new Map<string, readonly string[]>();
+const recent = new Map<string, readonly AddressEntry[]>();
 const RECENT_FIELDS = 1000;
 const RECENT_CHARS = 256;
 
-function addressesOf(value: string, hint: string | null): readonly string[] {
+function addressesOf(value: string, hint: string | null): readonly AddressEntry[] {
   const text = rawText(value, hint);
   if (text.length > RECENT_CHARS) return parseAddresses(text);
   const known = recent.get(text);
@@ -48,16 +56,43 @@ function addressesOf(value: string, hint: string | null): readonly string[] {
   return addresses;
 }
 
-function parseAddresses(text: string): string[] {
+function parseAddresses(text: string): AddressEntry[] {
   if (text === '') return [];
   return addressparser(text, { flatten: true })
     .map(({ name, address }) => {
       const readable = decodeWords(name).replace(/\s+/g, ' ').trim();
-      const mailbox = withUnicodeDomain(decodeWords(address).trim());
-      if (mailbox === '') return readable;
-      return readable === '' || readable === mailbox ? mailbox : `${readable} <${mailbox}>`;
+      const decoded = decodeWords(address).trim();
+      const mailbox = withUnicodeDomain(decoded);
+      const shown = readable === '' || readable === mailbox ? mailbox : `${readable} <${mailbox}>`;
+      return { text: mailbox === '' ? readable : shown, address: usable(decoded) };
     })
-    .filter((entry) => entry !== '');
+    .filter((entry) => entry.text !== '');
+}
+
+/** No address is longer (RFC 5321 section 4.5.3.1). */
+const ADDRESS_CHARS = 320;
+
+function usable(address: string): string | null {
+  const lower = address.toLowerCase();
+  return lower.length <= ADDRESS_CHARS && /^[^\s<>@]+@[^\s<>@]+$/.test(lower) ? lower : null;
+}
+
+/** People of one message that count, the first ones: lists of recipients may be endless. */
+const MAX_PEOPLE = 200;
+
+function peopleIn(
+  fields: readonly RawField[],
+  names: readonly string[],
+  hint: string | null,
+  fieldChars: number,
+): string[] {
+  const found = new Set<string>();
+  for (const field of fields) {
+    if (!names.includes(field.name) || found.size >= MAX_PEOPLE) continue;
+    for (const { address } of addressesOf(cutText(field.value, fieldChars), hint))
+      if (address !== null) found.add(address);
+  }
+  return [...found].slice(0, MAX_PEOPLE);
 }
 
 function withUnicodeDomain(address: string): string {
@@ -70,7 +105,17 @@ function withUnicodeDomain(address: string): string {
 /** What a header block says that can be searched. */
 export type HeaderFacts = Pick<
   Extraction,
-  'subject' | 'from' | 'to' | 'cc' | 'bcc' | 'deliveredTo' | 'listId' | 'messageId' | 'references'
+  | 'subject'
+  | 'from'
+  | 'to'
+  | 'cc'
+  | 'bcc'
+  | 'deliveredTo'
+  | 'listId'
+  | 'messageId'
+  | 'references'
+  | 'senders'
+  | 'recipients'
 >;
 
 /** References beyond these are the oldest of a very long thread. */
@@ -84,6 +129,7 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits): He
     return field === undefined ? '' : fieldText(field.value, limits.fieldChars, hint);
   };
   const addresses = (...names: string[]) => addressText(fields, names, hint, limits);
+  const people = (...names: string[]) => peopleIn(fields, names, hint, limits.fieldChars);
   return {
     subject: first('subject').replace(/\s+/g, ' ').trim(),
     from: addresses('from', 'sender', 'reply-to'),
@@ -94,6 +140,8 @@ export function headerFacts(fields: readonly RawField[], limits: MimeLimits): He
     listId: listIdOf(first('list-id')),
     messageId: messageIds(first('message-id'))[0] ?? null,
     references: references(first('references'), first('in-reply-to')),
+    senders: people('from'),
+    recipients: people('to', 'cc', 'bcc'),
   };
 }
 

@@ -1,6 +1,7 @@
 import { listTokens, mimeTokens, TOKEN_ATTACHMENT, TOKEN_INLINE } from '../search/fts-text.ts';
 import { indexText } from '../search/normalise.ts';
 import { packText } from '../search/packed-text.ts';
+import { recipientToken, senderToken, withDomains } from '../search/people.ts';
 import { type ThreadLinks, threadLinks } from '../search/thread-links.ts';
 import type { Extraction, HashedAttachment, UnparsedReason } from './extraction.ts';
 
@@ -29,6 +30,9 @@ export interface IndexEntry {
   readonly packedText: Buffer | null;
   readonly attachments: readonly HashedAttachment[];
   readonly links: ThreadLinks;
+  /** See `Extraction`. */
+  readonly senders: readonly string[];
+  readonly recipients: readonly string[];
 }
 
 /** Returns what the index keeps of an extraction. The same extraction always gives the same entry. */
@@ -48,15 +52,19 @@ export function indexEntry(extraction: Extraction): IndexEntry {
     packedText: packText(body),
     attachments,
     links: threadLinks(extraction),
+    senders: extraction.senders,
+    recipients: extraction.recipients,
   };
 }
 
-function tokensOf({ attachments, listId }: Extraction): string[] {
+function tokensOf({ attachments, listId, senders, recipients }: Extraction): string[] {
   const attached = attachments.filter((attachment) => !attachment.inline);
   const tokens = [
     ...(attached.length > 0 ? [TOKEN_ATTACHMENT] : []),
     ...(attached.length < attachments.length ? [TOKEN_INLINE] : []),
     ...attachments.flatMap((attachment) => mimeTokens(attachment.contentType)),
+    ...withDomains(senders).map(senderToken),
+    ...recipients.map(recipientToken),
   ];
   // The words of the List-Id stay in order and together: they are sought as a phrase.
   return [...new Set(tokens), ...(listId === null ? [] : listTokens(listId))];

@@ -50,6 +50,46 @@ export function receivedDays(db: Database.Database): Counted {
   };
 }
 
+/** Distinct contents and bytes of each type of attachments. */
+export function attachmentTypes(db: Database.Database): Counted {
+  return {
+    kept: rows(db, 'SELECT type, contents, bytes FROM attachment_types ORDER BY 1'),
+    counted: rows(
+      db,
+      `SELECT type, count(DISTINCT hash), (SELECT sum(size) FROM
+         (SELECT hash, max(size) AS size FROM attachments b WHERE b.type = a.type GROUP BY hash))
+       FROM attachments a GROUP BY 1 ORDER BY 1`,
+    ),
+  };
+}
+
+/** Messages of each address, role, year and mailboxes, and the last of them; and the addresses that are kept. */
+export function correspondents(db: Database.Database): Counted {
+  const of = (role: number, list: string) =>
+    `SELECT a.address, ${role}, cast(strftime('%Y', docid / 64, 'unixepoch') AS INTEGER) AS year, mailboxes, docid
+     FROM message_people p, json_each(p.${list}) e JOIN addresses a ON a.id = e.value`;
+  const all = `${of(0, 'senders')} UNION ALL ${of(1, 'recipients')}`;
+  return {
+    kept: [
+      rows(
+        db,
+        `SELECT address, role, year, mailboxes, messages, last_docid
+         FROM correspondents JOIN addresses a ON a.id = address_id ORDER BY 1, 2, 3, 4`,
+      ),
+      rows(db, 'SELECT address FROM addresses ORDER BY 1'),
+    ],
+    counted: [
+      rows(
+        db,
+        `SELECT *, count(*), max(docid) FROM (${all}) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`,
+      ).map((row) => (Array.isArray(row) ? row.toSpliced(4, 1) : row)),
+      rows(db, `SELECT DISTINCT address FROM (${all}) ORDER BY 1`),
+    ],
+  };
+}
+
 /** Takes out of a catalog what versions after 6 keep. */
-export const WITHOUT_SUMS = `ALTER TABLE messages DROP COLUMN place_set; DROP TABLE received_days;
+export const WITHOUT_SUMS = `DROP TABLE correspondents; DROP TABLE message_people; DROP TABLE addresses;
+  DROP TABLE attachment_types; DROP INDEX IF EXISTS attachments_by_hash;
+  ALTER TABLE messages DROP COLUMN place_set; DROP TABLE received_days;
   DROP TABLE place_sets`;

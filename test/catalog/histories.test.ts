@@ -5,8 +5,8 @@ import type { CommittedBatch } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Place } from '../../src/mail/words.ts';
-import { placeSets, receivedDays } from './counted.ts';
-import { entry, temporaryDir } from './history.ts';
+import { attachmentTypes, correspondents, placeSets, receivedDays } from './counted.ts';
+import { attachment, entry, sha256, temporaryDir } from './history.ts';
 import { ACTS, addressOf, FOLDERS, lines, Model, steps } from './model.ts';
 
 /** Every row that the fold makes; what indexing makes is left out. */
@@ -14,7 +14,7 @@ function dump(dir: string): Record<string, unknown[]> {
   const db = new Database(catalogFile(dir), { readonly: true });
   const tables = db
     .prepare<[], string>(
-      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'msg_fts%' AND name NOT LIKE 'text%' AND name NOT LIKE 'thread%'",
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'msg_fts%' AND name NOT LIKE 'text%' AND name NOT LIKE 'thread%' AND name NOT LIKE 'attachment%' AND name NOT IN ('addresses', 'message_people', 'correspondents')",
     )
     .pluck()
     .all();
@@ -51,6 +51,36 @@ function withoutPurged(batches: readonly CommittedBatch[]): CommittedBatch[] {
       return !places.has(keyOfPlace(record.fact));
     }),
   }));
+}
+
+const TYPES = ['application/pdf', 'image/png', 'text/plain'];
+const PEOPLE = ['ada@example.org', 'bo@example.org', 'cy@example.net'];
+/** One of a list by a number. */
+const some = (list: readonly string[], n: number): string => list[n % list.length] ?? '';
+
+/** Indexes what is pending, each time with other attachments and people, as another version might. */
+function indexOthers(catalog: WritableCatalog, seed: number): void {
+  catalog.index.index(
+    catalog.index.pending({ limit: 7 }).map(({ docid, size }) => {
+      const n = (docid / 64 + size) * 7 + seed;
+      return {
+        docid,
+        entry: entry({
+          from: 'x',
+          senders: [some(PEOPLE, n)],
+          recipients: PEOPLE.slice(n % 3),
+          attachments: Array.from({ length: n % 4 }, (_, i) =>
+            // The same bytes now and then, also as another type.
+            attachment(i + 1, {
+              contentType: some(TYPES, n + i),
+              size: 10 * ((n + i) % 5),
+              hash: sha256(`content ${(n + i) % 5}`),
+            }),
+          ),
+        }),
+      };
+    }),
+  );
 }
 
 /** Indexes what is pending, as a daemon does in between. */
@@ -178,8 +208,11 @@ describe('random histories', () => {
             const batch = model.play(step) ? model.history.batches.at(-1) : undefined;
             if (batch === undefined) continue;
             catalog.foldBatch(batch);
-            for (const sums of [placeSets(db), receivedDays(db)])
-              expect(sums.kept).toEqual(sums.counted);
+            if (step.a % 2 === 0) indexOthers(catalog, step.a);
+            for (const sums of [placeSets, receivedDays, attachmentTypes, correspondents]) {
+              const { kept, counted } = sums(db);
+              expect(kept, sums.name).toEqual(counted);
+            }
           }
           db.close();
         }),

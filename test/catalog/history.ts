@@ -151,6 +151,8 @@ export function entry(changes: Partial<Extraction> = {}): IndexEntry {
     listId: null,
     messageId: null,
     references: [],
+    senders: [],
+    recipients: [],
     truncated: false,
     ...changes,
   });

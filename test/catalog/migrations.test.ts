@@ -22,6 +22,17 @@ import {
 
 const DOCID = 1_700_000_000 * 64;
 
+/** Takes one step, and returns the ids of the messages that are due then. */
+async function stepped(db: Database.Database, step: keyof typeof migrations): Promise<string[]> {
+  const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: db }) });
+  await migrations[step]?.up(kysely);
+  db.pragma(`user_version = ${Number(step.slice(0, 4))}`);
+  return db
+    .prepare<[], string>('SELECT lower(hex(id)) FROM messages WHERE extractor <= 0 ORDER BY 1')
+    .pluck()
+    .all();
+}
+
 /** The first version's catalog with one indexed message, as its program left it. */
 async function firstVersion(dir: string): Promise<void> {
   const db = new Database(catalogFile(dir));
@@ -115,7 +126,7 @@ test('a catalog that kept its texts in brotli is read as it is, and stores new o
   room.remove();
 });
 
-test('messages with attachments are due once to have them listed, others are not', async () => {
+test('version 5 makes messages with attachments due to have them listed, and no others', async () => {
   const room = temporaryDir();
   const history = new History();
   const before = await openCatalog(room.dir);
@@ -159,15 +170,16 @@ test('messages with attachments are due once to have them listed, others are not
   before.close();
   const db = new Database(catalogFile(room.dir));
   db.exec(`${WITHOUT_SUMS}; ALTER TABLE texts DROP COLUMN attachments; PRAGMA user_version = 4`);
+  expect(await stepped(db, '0005_attachment_lists')).toEqual([sha256('with')]);
   db.close();
 
   const catalog = await openCatalog(room.dir);
   // Nobody knows yet which they are: an empty list would say that there are none.
   expect(lists(catalog)).toEqual([
-    [1, []],
+    [1, null],
     [2, null],
   ]);
-  expect(index(catalog)).toEqual([2]);
+  expect(index(catalog).toSorted()).toEqual([1, 2]);
   expect(lists(catalog)).toEqual([
     [1, []],
     [2, [listed(picture)]],
@@ -221,14 +233,16 @@ test('attachments whose hash version 5 did not keep are listed, and due to be ha
     CREATE INDEX attachments_by_text ON attachments (text_id, docid);
     INSERT INTO attachments SELECT * FROM old; DROP TABLE old;
     PRAGMA user_version = 5`);
-  const catalog = await openCatalog(room.dir);
+  const due = await stepped(db, '0006_all_attachments');
   const unhashed = fresh.map((row) =>
     typeof row === 'object' && row !== null && 'text_id' in row && row.text_id === null
       ? { ...row, hash: null }
       : row,
   );
   expect(rows()).toEqual(unhashed);
-  expect(index(catalog)).toEqual([sha256('picture')]);
+  expect(due).toEqual([sha256('picture')]);
+  const catalog = await openCatalog(room.dir);
+  expect(index(catalog)).toHaveLength(3);
   expect(rows()).toEqual(fresh);
   db.close();
   catalog.close();
@@ -267,6 +281,8 @@ test('a catalog of version 6 gets the sums of its rows', async () => {
   const catalog = await openCatalog(room.dir);
   expect([placeSets(db).kept, receivedDays(db).kept]).toEqual(fresh);
   expect([placeSets(db).counted, receivedDays(db).counted]).toEqual(fresh);
+  // Who writes to whom is in the messages only.
+  expect(catalog.index.pendingCount()).toBe(4);
   db.close();
   catalog.close();
   room.remove();

@@ -68,6 +68,24 @@ describe('searching', () => {
     });
   const uids = (text: string, options = {}) => run(text, options).hits.map(({ line }) => line.uid);
 
+  test('angle brackets make an address exact, and a domain', () => {
+    const words = 'Ada <ada@example.org>, x.ada@example.org, ada@example.org.example';
+    store([
+      { from: words, senders: ['ada@example.org'] },
+      { from: words, senders: ['x.ada@example.org'] },
+      { from: words, senders: ['ada@example.org.example'], recipients: ['ada@example.org'] },
+    ]);
+    const count = (query: string) =>
+      catalog.countHits({ node: parseQuery(query, { now: 0 }).node });
+    expect(count('from:ada@example.org')).toBe(3);
+    expect(count('from:<Ada@example.ORG>')).toBe(1);
+    expect(count('from:<@example.org>')).toBe(2);
+    expect(count('recip:<ada@example.org>')).toBe(1);
+    expect(count('contact:<ada@example.org>')).toBe(2);
+    expect(count('-from:<ada@example.org>')).toBe(2);
+    expect(count('from:<bo@example.org>')).toBe(0);
+  });
+
   test('a line has the fields of the contract', () => {
     store([{ subject: 'Rent', body: 'The rent is due', from: 'Ada ada@example.org' }]);
     expect(run('rent').hits[0]?.line).toEqual({

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { extractMessage } from '../../src/mime/extract-message.ts';
 import type { Extraction } from '../../src/mime/extraction.ts';
@@ -213,6 +214,8 @@ describe('attachments', () => {
         size: 5000,
         inline: false,
         contentId: null,
+        form: null,
+        hash: hash('sha256', bytes),
       },
       {
         number: 2,
@@ -221,8 +224,26 @@ describe('attachments', () => {
         size: 5,
         inline: false,
         contentId: null,
+        form: 'text:',
+        hash: hash('sha256', 'hello'),
       },
     ]);
+  });
+
+  it('tells the addresses of senders and recipients', async () => {
+    const e = await extract(
+      mail(
+        {
+          From: 'Ada <ADA@example.org>, "Bo, B." <bo@example.org>',
+          Sender: 'list@example.org',
+          To: 'undisclosed-recipients:;, <cy@example.org>',
+          Cc: '=?utf-8?q?D=C3=AF?= <di@example.org>, cy@example.org, not an address',
+        },
+        'x',
+      ),
+    );
+    expect(e.senders).toEqual(['ada@example.org', 'bo@example.org']);
+    expect(e.recipients).toEqual(['cy@example.org', 'di@example.org']);
   });
 
   it('detects inline pictures', async () => {

@@ -58,6 +58,13 @@ test.each([
   ['received_days', 'lacking', 'DELETE FROM received_days'],
   ['received_days', 'surplus', 'INSERT INTO received_days VALUES (1, 1, 1, 1)'],
   ['received_days', 'different', 'UPDATE received_days SET bytes = bytes + 1'],
+  ['message_people', 'lacking', 'DELETE FROM message_people'],
+  ['correspondents', 'lacking', 'DELETE FROM correspondents'],
+  ['correspondents', 'surplus', 'UPDATE correspondents SET messages = messages + 1'],
+  ['correspondents', 'surplus', 'UPDATE correspondents SET last_docid = last_docid - 1'],
+  ['addresses', 'surplus', "INSERT INTO addresses VALUES (999, 'x@example.org')"],
+  ['attachment_types', 'lacking', 'DELETE FROM attachment_types'],
+  ['attachment_types', 'surplus', 'UPDATE attachment_types SET bytes = bytes + 1'],
   ['thread_nodes', 'surplus', 'INSERT INTO thread_nodes (node, thread) VALUES (1, 1)'],
   [
     'attachment_texts',

@@ -1,6 +1,7 @@
 import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import { messageQueries } from '../messages.ts';
+import { dropPeople, forgetPeople } from '../people.ts';
 import { dropAttachments } from '../put-attachments.ts';
 import { query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
@@ -114,6 +115,7 @@ export class FoldedPurges {
   /** Nothing of the batch came to be. */
   forget(): void {
     this.#leaving.length = 0;
+    forgetPeople(this.connection);
   }
 
   #removed(id: Buffer, blobs: readonly string[]): void {
@@ -144,6 +146,7 @@ export class FoldedPurges {
     this.connection.run(DROP_TEXT, { docid });
     this.#leaving.push(docid);
     dropAttachments(this.connection, docid);
+    dropPeople(this.connection, docid);
     this.connection.run(DROP_TERMS, { docid });
     const row = this.connection.get(DROP_MESSAGE, { docid });
     if (row !== undefined) this.messages.dropped(docid, row);

@@ -10,6 +10,7 @@ import {
   TOKEN_ATTACHMENT,
   TOKEN_INLINE,
 } from '../../search/fts-text.ts';
+import { exactAddress, recipientToken, senderToken } from '../../search/people.ts';
 import { threadNode } from '../../search/thread-links.ts';
 import { MARK } from '../flag-marks.ts';
 import type { FlagSetRow } from '../flag-sets.ts';
@@ -133,6 +134,15 @@ export function resolve(
 }
 
 function text({ field, text: words, prefix }: TextNode): Formula {
+  const address = prefix ? undefined : exactAddress(words);
+  if (address !== undefined) {
+    if (field === 'from') return meta([senderToken(address)]);
+    if (field === 'recip') return meta([recipientToken(address)]);
+    if (field === 'contact') {
+      const parts = [senderToken(address), recipientToken(address)].map((token) => meta([token]));
+      return { op: 'or', parts };
+    }
+  }
   const string = ftsString(words, prefix);
   return string === undefined ? never : { op: 'fts', expression: `${COLUMNS[field]} : ${string}` };
 }

@@ -1,0 +1,223 @@
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
+import { withDomains } from '../search/people.ts';
+import { named } from './bound-sql.ts';
+import type { Connection } from './connection.ts';
+import { query, type Row } from './query.ts';
+
+/** Values of `correspondents.role`. */
+export const ROLE = { sender: 0, recipient: 1 } as const;
+
+const FIND = query<{ address: string }>()((db, p) =>
+  db.selectFrom('addresses').select('id').where('address', '=', p.address),
+);
+const ADD = query<{ address: string }>()((db, p) =>
+  db.insertInto('addresses').values({ address: p.address }),
+);
+const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
+  db
+    .selectFrom('message_people')
+    .select(['mailboxes', 'senders', 'recipients'])
+    .where('docid', '=', p.docid),
+);
+const PUT = query<Row<'message_people'>>()((db, p) =>
+  db.replaceInto('message_people').values(named(p, 'docid', 'mailboxes', 'senders', 'recipients')),
+);
+const DROP = query<{ docid: number }>()((db, p) =>
+  db.deleteFrom('message_people').where('docid', '=', p.docid),
+);
+const COUNT = query<Row<'correspondents'>>()((db, p) =>
+  db
+    .insertInto('correspondents')
+    .values(named(p, 'address_id', 'role', 'year', 'mailboxes', 'messages', 'last_docid'))
+    .onConflict((conflict) =>
+      conflict.columns(['address_id', 'role', 'year', 'mailboxes']).doUpdateSet((eb) => ({
+        messages: eb('correspondents.messages', '+', p.messages),
+        last_docid: eb.fn<number>('max', ['correspondents.last_docid', eb.val(p.last_docid)]),
+      })),
+    ),
+);
+type Key = Pick<Row<'correspondents'>, 'address_id' | 'role' | 'year' | 'mailboxes'>;
+const COUNTED = query<Key>()((db, p) =>
+  db
+    .selectFrom('correspondents')
+    .select(['messages', 'last_docid'])
+    .where((eb) => eb.and(named(p, 'address_id', 'role', 'year', 'mailboxes'))),
+);
+const SET_COUNTED = query<Row<'correspondents'>>()((db, p) =>
+  db
+    .updateTable('correspondents')
+    .set(named(p, 'messages', 'last_docid'))
+    .where((eb) => eb.and(named(p, 'address_id', 'role', 'year', 'mailboxes'))),
+);
+const DROP_COUNTED = query<Key>()((db, p) =>
+  db
+    .deleteFrom('correspondents')
+    .where((eb) => eb.and(named(p, 'address_id', 'role', 'year', 'mailboxes'))),
+);
+const USED = query<{ id: number }>()((db, p) =>
+  db
+    .selectFrom('correspondents')
+    .select('year')
+    .where('address_id', '=', p.id)
+    .limit((eb) => eb.lit(1)),
+);
+const BLANK_ADDRESS = query<{ id: number; blank: string }>()((db, p) =>
+  db.updateTable('addresses').set({ address: p.blank }).where('id', '=', p.id),
+);
+const ADDRESS = query<{ id: number }>()((db, p) =>
+  db.selectFrom('addresses').select('address').where('id', '=', p.id),
+);
+const DROP_ADDRESS = query<{ id: number }>()((db, p) =>
+  db.deleteFrom('addresses').where('id', '=', p.id),
+);
+/** The newest message before another in a year that has an address in a role and was in these mailboxes. */
+const LAST = {
+  [ROLE.sender]: lastWith('senders'),
+  [ROLE.recipient]: lastWith('recipients'),
+};
+
+function lastWith(column: 'senders' | 'recipients'): string {
+  return `SELECT docid FROM message_people WHERE docid >= ? AND docid < ? AND mailboxes = ?
+    AND EXISTS (SELECT 1 FROM json_each(${column}) WHERE value = ?) ORDER BY docid DESC LIMIT 1`;
+}
+
+/** Who sent a message to whom. */
+export interface People {
+  readonly docid: number;
+  /** Numbers of the mailboxes it is or was in, ascending. */
+  readonly mailboxes: readonly number[];
+  readonly senders: readonly string[];
+  readonly recipients: readonly string[];
+}
+
+/** Numbers of recent addresses: the same few are in most of the mail. */
+const KNOWN = new WeakMap<Connection, Map<string, number>>();
+const KNOWN_ADDRESSES = 20_000;
+
+/** Records who sent messages to whom, instead of what was recorded before, and counts it. Within a transaction. */
+export function putPeople(connection: Connection, messages: readonly People[]): void {
+  const counts = new Map<string, Row<'correspondents'>>();
+  for (const { docid, mailboxes, senders, recipients } of messages) {
+    const row = {
+      docid,
+      mailboxes: JSON.stringify(mailboxes),
+      senders: JSON.stringify(withDomains(senders).map((one) => addressId(connection, one))),
+      recipients: JSON.stringify(recipients.map((one) => addressId(connection, one))),
+    };
+    const before = connection.get(OF_MESSAGE, { docid });
+    if (before !== undefined) {
+      const isSame = (['mailboxes', 'senders', 'recipients'] as const).every(
+        (column) => before[column] === row[column],
+      );
+      if (isSame) continue;
+      uncount(connection, docid, before);
+    }
+    connection.run(PUT, row);
+    for (const key of keysOf(docid, row)) count(counts, key, docid);
+  }
+  for (const row of counts.values()) connection.run(COUNT, row);
+  dropUnused(connection);
+}
+
+/** Forgets who sent a message to whom, and addresses that no other message has. Within a transaction. */
+export function dropPeople(connection: Connection, docid: number): void {
+  const before = connection.get(OF_MESSAGE, { docid });
+  if (before === undefined) return;
+  uncount(connection, docid, before);
+  connection.run(DROP, { docid });
+  dropUnused(connection);
+}
+
+/** After a transaction that was undone. */
+export function forgetPeople(connection: Connection): void {
+  KNOWN.delete(connection);
+  UNUSED.delete(connection);
+}
+
+/** Returns the UTC year a message was received, by its docid. */
+export function yearOf(docid: number): number {
+  return new Date(Math.floor(docid / DOCIDS_PER_SECOND) * 1000).getUTCFullYear();
+}
+
+function firstOfYear(year: number): number {
+  return (Date.UTC(year, 0, 1) / 1000) * DOCIDS_PER_SECOND;
+}
+
+function addressId(connection: Connection, address: string): number {
+  let known = KNOWN.get(connection);
+  if (known === undefined || known.size >= KNOWN_ADDRESSES) {
+    known = new Map();
+    KNOWN.set(connection, known);
+  }
+  let id = known.get(address);
+  if (id === undefined) {
+    id = connection.get(FIND, { address })?.id ?? connection.run(ADD, { address }).lastInsertRowid;
+    known.set(address, id);
+  }
+  return id;
+}
+
+type Listed = Omit<Row<'message_people'>, 'docid'>;
+
+function* keysOf(docid: number, { mailboxes, senders, recipients }: Listed): Generator<Key> {
+  const year = yearOf(docid);
+  for (const [role, list] of [
+    [ROLE.sender, senders],
+    [ROLE.recipient, recipients],
+  ] as const)
+    for (const id of idsIn(list)) yield { address_id: id, role, year, mailboxes };
+}
+
+function idsIn(list: string): number[] {
+  const parsed: unknown = JSON.parse(list);
+  return Array.isArray(parsed) ? parsed.filter((id) => typeof id === 'number') : [];
+}
+
+function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: number): void {
+  const text = `${key.address_id} ${key.role} ${key.year} ${key.mailboxes}`;
+  const known = counts.get(text);
+  if (known === undefined) counts.set(text, { ...key, messages: 1, last_docid: docid });
+  else {
+    known.messages += 1;
+    known.last_docid = Math.max(known.last_docid, docid);
+  }
+}
+
+/** Addresses that a message lost, which may be in no other. */
+const UNUSED = new WeakMap<Connection, Set<number>>();
+
+function uncount(connection: Connection, docid: number, before: Listed): void {
+  const unused = UNUSED.get(connection) ?? new Set();
+  UNUSED.set(connection, unused);
+  for (const key of keysOf(docid, before)) {
+    const counted = connection.get(COUNTED, key);
+    if (counted === undefined) continue;
+    if (counted.messages <= 1) {
+      connection.run(DROP_COUNTED, key);
+      unused.add(key.address_id);
+      continue;
+    }
+    let last = counted.last_docid;
+    if (last === docid) {
+      const sql = key.role === ROLE.sender ? LAST[ROLE.sender] : LAST[ROLE.recipient];
+      const values = [firstOfYear(key.year), docid, key.mailboxes, key.address_id];
+      last = connection.first<number>(sql, values) ?? last;
+    }
+    connection.run(SET_COUNTED, { ...key, messages: counted.messages - 1, last_docid: last });
+  }
+}
+
+function dropUnused(connection: Connection): void {
+  for (const id of UNUSED.get(connection) ?? []) {
+    if (connection.get(USED, { id }) !== undefined) continue;
+    const address = connection.get(ADDRESS, { id })?.address;
+    if (address === undefined) continue;
+    // What was forgotten must not be read again from a page that was freed.
+    const bytes = Buffer.byteLength(address);
+    const blank = String(id).padStart(bytes, '\0').slice(-bytes);
+    connection.run(BLANK_ADDRESS, { id, blank });
+    connection.run(DROP_ADDRESS, { id });
+    KNOWN.get(connection)?.delete(address);
+  }
+  UNUSED.delete(connection);
+}
