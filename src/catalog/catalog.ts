@@ -1,6 +1,6 @@
 import type { CommittedBatch, FoldedRecord, Locator } from '../archive/format/records.ts';
 import type { PlaceLine } from '../mail/lines.ts';
-import type { MessageId } from '../mail/words.ts';
+import type { MailboxKey, MessageId } from '../mail/words.ts';
 import {
   type AttachmentQueries,
   type AttachmentWriter,
@@ -29,8 +29,9 @@ import { type PlaceQueries, placeQueries } from './places.ts';
 import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
 import { query } from './query.ts';
 import { type RelinkQueries, relinkQueries } from './relinking.ts';
+import { idsWithin, type Scope, sees } from './scope.ts';
 import { type SearchQueries, searchQueries } from './search/search.ts';
-import { threadMessages } from './threads.ts';
+import { threadMessages, threadWithin } from './threads.ts';
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -128,6 +129,15 @@ export interface Totals {
   readonly unparsed: number;
 }
 
+const ID = query<{ docid: number }>()((db, p) =>
+  db.selectFrom('messages').select('id').where('docid', '=', p.docid),
+);
+const MAILBOX_NUMBER = query<MailboxKey>()((db, p) =>
+  db
+    .selectFrom('mailboxes')
+    .select('id')
+    .where((eb) => eb.and({ host: p.host, mailbox: p.mailbox })),
+);
 const META = query()((db) => db.selectFrom('meta').select(['messages', 'message_bytes']));
 const UNPARSED_COUNT = query()((db) =>
   db
@@ -172,9 +182,13 @@ export interface Catalog extends SearchQueries {
   /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
   commitAt(time: number): { readonly number: number; readonly time: number } | null;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
-  threadOf(id: MessageId): MessageId[];
+  threadOf(id: MessageId, scope?: Scope): MessageId[];
   /** Everything that happened to a message, oldest first; empty for an unknown message. */
-  history(id: MessageId): HistoryLine[];
+  history(id: MessageId, scope?: Scope): HistoryLine[];
+  /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
+  scopeOf(mailboxes: readonly MailboxKey[]): Scope;
+  /** The messages of a scope whose id begins so: at most `limit`. */
+  idsWithin(scope: Scope, prefix: string, limit: number): MessageId[];
   close(): void;
 }
 
@@ -278,6 +292,7 @@ export function openCatalogReader(dataDir: string, file: string = catalogFile(da
 function reading(connection: Connection, known?: KnownHashes): Catalog {
   const places = placeQueries(connection);
   const messages = messageQueries(connection, known);
+  const search = searchQueries(connection, places, messages.docidsByPrefix);
   return {
     reached: () => reached(connection),
     orphans: () => reached(connection).orphans,
@@ -299,16 +314,30 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
       const made = timeOf(connection, number);
       return made === undefined ? null : { number, time: made };
     },
-    ...searchQueries(connection, places, messages.docidsByPrefix),
-    threadOf(id) {
+    ...search,
+    threadOf(id, scope) {
       const docid = messages.docidOf(id);
+      if (scope !== undefined) {
+        if (docid === undefined || !sees(connection, scope, docid)) return [];
+        return threadWithin(connection, scope, docid).flatMap((one) => idOf(connection, one) ?? []);
+      }
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
-    history(id) {
+    history(id, scope) {
       const docid = messages.docidOf(id);
-      return docid === undefined ? [] : history(connection, places, docid, id);
+      return docid === undefined ? [] : history(connection, places, docid, id, scope);
     },
+    scopeOf: (keys) => ({
+      mailboxes: keys.flatMap((key) => connection.get(MAILBOX_NUMBER, key)?.id ?? []),
+    }),
+    idsWithin: (scope, prefix, limit) =>
+      idsWithin(connection, scope, prefix, limit).map(({ id }) => id),
     close: () => connection.close(),
   };
+}
+
+function idOf(connection: Connection, docid: number): MessageId | undefined {
+  const row = connection.get(ID, { docid });
+  return row === undefined ? undefined : connection.hex(row.id);
 }

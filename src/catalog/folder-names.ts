@@ -1,6 +1,7 @@
 import { foldersMeant } from '../mail/name-selection.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
+import type { Scope } from './scope.ts';
 
 /** How a folder was called at a commit, and whose it is. */
 export interface FolderName {
@@ -44,13 +45,13 @@ const EVER = query()((db) =>
     .selectFrom('folder_spans as s')
     .innerJoin('folders as f', 'f.id', 's.folder_id')
     .innerJoin('mailboxes as b', 'b.id', 'f.mailbox_id')
-    .select(['b.host', 'b.mailbox', 'b.address', 's.path'])
+    .select(['b.id as mailboxId', 'b.host', 'b.mailbox', 'b.address', 's.path'])
     .select(['s.special_use as specialUse', 'f.delimiter'])
     .distinct()
     .orderBy('s.path'),
 );
 const MAILBOXES = query()((db) =>
-  db.selectFrom('mailboxes').select(['host', 'address', 'mailbox']).orderBy('id'),
+  db.selectFrom('mailboxes').select(['id', 'host', 'address', 'mailbox']).orderBy('id'),
 );
 
 /** What folders and mailboxes of the archive were ever called, whatever became of them. */
@@ -62,10 +63,23 @@ export interface EverNamed {
   readonly mailboxes: readonly Pick<FolderName, 'host' | 'mailbox' | 'address'>[];
 }
 
-/** Returns every name a folder ever had, and every mailbox, also one without folders. */
-export function everNamed(connection: Connection): EverNamed {
-  const folders = connection.all(EVER, {}).map((row) => ({ ...row, name: lastPart(row) }));
-  return { folders, mailboxes: connection.all(MAILBOXES, {}) };
+/** Returns every name a folder ever had, and every mailbox, also one without folders; or those in a scope. */
+export function everNamed(connection: Connection, scope?: Scope | null): EverNamed {
+  const has = (mailbox: number) => scope?.mailboxes.includes(mailbox) ?? true;
+  const folders = connection
+    .all(EVER, {})
+    .filter(({ mailboxId }) => has(mailboxId))
+    .map(({ mailboxId: _, ...row }) => ({ ...row, name: lastPart(row) }));
+  const mailboxes = connection.all(MAILBOXES, {}).filter(({ id }) => has(id));
+  return { folders, mailboxes: mailboxes.map(({ id: _, ...mailbox }) => mailbox) };
+}
+
+/** Returns the folders of a scope. */
+export function namesWithin(
+  names: ReadonlyMap<number, FolderName>,
+  scope: Scope,
+): ReadonlyMap<number, FolderName> {
+  return new Map([...names].filter(([, { mailboxId }]) => scope.mailboxes.includes(mailboxId)));
 }
 
 /** Every folder ever seen by its number, under its last path, or under the path it had at a commit. */

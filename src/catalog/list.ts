@@ -7,11 +7,13 @@ import {
   type FolderName,
   folderNames,
   matchingFolders,
+  namesWithin,
 } from './folder-names.ts';
 import { LIST_ROWS, type ListRow } from './list-rows.ts';
 import { senderOf } from './messages.ts';
 import { commitAt, isoTime } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
+import type { Scope } from './scope.ts';
 
 export interface ListFilter extends FolderFilter {
   /** Ended places instead of current ones. */
@@ -23,6 +25,8 @@ export interface ListFilter extends FolderFilter {
   /** Only messages received at this time or later, and before that; milliseconds since the epoch. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
+  /** Only these mailboxes, as if there were no others. */
+  readonly scope?: Scope | undefined;
   /** Newest first where it is not given. */
   readonly sort?: ListOrder | undefined;
 }
@@ -59,7 +63,8 @@ export function* listPlaces(
   filter: ListFilter,
 ): Generator<ListedPlace, void, undefined> {
   const commit = filter.asOf === undefined ? undefined : commitAt(connection, filter.asOf);
-  const names = folderNames(connection, commit);
+  const all = folderNames(connection, commit);
+  const names = filter.scope === undefined ? all : namesWithin(all, filter.scope);
   const { sort = 'newest' } = filter;
   for (const row of ordered(rows(connection, filter, names, commit), sort)) {
     const name = names.get(row.folder_id);
@@ -94,12 +99,13 @@ function* rows(
       ? connection.rows(views.current, bounds)
       : connection.rows(views.asOf, { ...bounds, commit });
   };
-  if (filter.mailbox === undefined && filter.folder === undefined) {
+  const { scope } = filter;
+  if (filter.mailbox === undefined && filter.folder === undefined && scope === undefined) {
     yield* open(everywhere, 0);
     return;
   }
   const wanted = new Set(matchingFolders([...names.values()], filter).map((name) => name.id));
-  if (wanted.size <= MERGED_FOLDERS) {
+  if (wanted.size <= MERGED_FOLDERS || scope !== undefined) {
     yield* merged(
       [...wanted].map((folder) => open(inFolder, folder)),
       sort,

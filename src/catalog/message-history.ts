@@ -3,7 +3,8 @@ import type { Connection } from './connection.ts';
 import { folderNames } from './folder-names.ts';
 import { isoTime, timeOf } from './moments.ts';
 import type { PlaceQueries } from './places.ts';
-import { query } from './query.ts';
+import { type Builder, query } from './query.ts';
+import { foldersOf, type Scope } from './scope.ts';
 
 /** Something that happened to a message at a place. `detail` holds the remaining fields of the fact. */
 export interface HistoryLine {
@@ -19,13 +20,17 @@ export interface HistoryLine {
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-const PLACES = query<{ docid: number }>()((db, p) =>
+const placesOf = (db: Builder, docid: number) =>
   db
     .selectFrom('places')
     .select(['id', 'folder_id', 'generation', 'uid'])
     .select(['from_commit', 'to_commit', 'flag_set', 'reason'])
-    .where('docid', '=', p.docid)
-    .orderBy('id'),
+    .where('docid', '=', docid)
+    .orderBy('id');
+const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
+/** The same in some mailboxes, a JSON array of their numbers. */
+const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
+  placesOf(db, p.docid).where('folder_id', 'in', foldersOf(p.mailboxes)),
 );
 const SPANS = query<{ place: number }>()((db, p) =>
   db
@@ -52,16 +57,21 @@ const QUARANTINED = query<{ folder: number; generation: number; uid: number }>()
 
 type Step = Pick<HistoryLine, 'commit' | 'event' | 'flags' | 'detail'>;
 
-/** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. */
+/** Returns everything that happened to a message, in the order of commits; empty for an unknown docid. With a scope, at its places there. */
 export function history(
   connection: Connection,
   places: Pick<PlaceQueries, 'flags'>,
   docid: number,
   id: MessageId,
+  scope?: Scope,
 ): HistoryLine[] {
   const names = folderNames(connection);
   const lines: HistoryLine[] = [];
-  for (const place of connection.all(PLACES, { docid })) {
+  const rows =
+    scope === undefined
+      ? connection.all(PLACES, { docid })
+      : connection.all(PLACES_WITHIN, { docid, mailboxes: JSON.stringify(scope.mailboxes) });
+  for (const place of rows) {
     const key = { folder: place.folder_id, generation: place.generation, uid: place.uid };
     const name = names.get(place.folder_id);
     const spans = connection.all(SPANS, { place: place.id });

@@ -4,6 +4,7 @@ import { type SubjectLink, threadNode } from '../search/thread-links.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
 import { query, type Row } from './query.ts';
+import { isVisible, type Scope } from './scope.ts';
 
 /**
  * Threads are the connected parts of a graph. Its nodes are Message-IDs, those of messages and those that
@@ -150,6 +151,69 @@ export function threadOf(connection: Connection, docid: number): number | undefi
 /** Ids of the messages in a message's thread, the oldest first; none before it is indexed. */
 export function threadMessages(connection: Connection, docid: number): MessageId[] {
   return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
+}
+
+/**
+ * Returns the parts of a thread that hang together by the messages of a scope alone, each with its docids in ascending
+ * order: a message that the reader must not know of connects nothing.
+ */
+export function threadsWithin(
+  connection: Connection,
+  scope: Scope,
+  thread: number,
+): { readonly docids: readonly number[]; readonly nodes: ReadonlySet<number> }[] {
+  const members = [
+    ...connection.text<Member>(
+      `SELECT t.docid, t.node, t.subject, t.joins, t.ancestors
+       FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
+       WHERE t.thread = ? AND ${isVisible(scope)} ORDER BY t.docid`,
+      [BigInt(thread)],
+    ),
+  ];
+  const parts = new Parts();
+  const bySubject = new Map<number, Member>();
+  for (const member of members) {
+    for (const node of nodesOf(member)) parts.join(member.node, node);
+    if (member.subject === null) continue;
+    const before = bySubject.get(member.subject);
+    if (before !== undefined && member.joins === 1 && member.docid - before.docid <= SUBJECT_REACH)
+      parts.join(member.node, before.node);
+    bySubject.set(member.subject, member);
+  }
+  const found = new Map<number, { docids: number[]; nodes: Set<number> }>();
+  for (const member of members) {
+    const part = parts.least(member.node);
+    const known = found.get(part) ?? { docids: [], nodes: new Set() };
+    known.docids.push(member.docid);
+    for (const node of nodesOf(member)) known.nodes.add(node);
+    found.set(part, known);
+  }
+  return [...found.values()];
+}
+
+/** Returns the docids of a message's thread in a scope, ascending; itself alone before it is indexed. */
+export function threadWithin(
+  connection: Connection,
+  scope: Scope,
+  docid: number,
+): readonly number[] {
+  const thread = threadOf(connection, docid);
+  if (thread === undefined) return [docid];
+  const parts = threadsWithin(connection, scope, thread);
+  return parts.find(({ docids }) => docids.includes(docid))?.docids ?? [];
+}
+
+/** Returns the docids of the messages of a scope in whose thread a Message-ID is. */
+export function threadNamingWithin(
+  connection: Connection,
+  scope: Scope,
+  messageId: string,
+): readonly number[] {
+  const thread = threadNaming(connection, messageId);
+  if (thread === undefined) return [];
+  const node = threadNode(messageId);
+  const parts = threadsWithin(connection, scope, thread);
+  return parts.find(({ nodes }) => nodes.has(node))?.docids ?? [];
 }
 
 /** The thread that a Message-ID is in, whether or not the archive has its message. */

@@ -183,18 +183,21 @@ describe('sets against walks', () => {
       ...catalog.foundDocids({ node: nodeOf(text), ...(asOf === undefined ? {} : { asOf }) }),
     ]) ?? [];
 
+  const inThread = (thread: number | undefined) =>
+    thread === undefined ? undefined : { column: 'thread' as const, values: [thread] };
+
   const setsOf = (text: string, asOf?: number): SetSearch => {
     const commit = asOf === undefined ? null : commitAt(connection, asOf);
     const names = {
       ...archiveNames(connection, commit),
       byIdPrefix: messageQueries(connection).docidsByPrefix,
       ever: () => everNamed(connection),
-      threadOf: (docid: number) => threadOf(connection, docid),
-      threadNaming: (messageId: string) => threadNaming(connection, messageId),
+      threadOf: (docid: number) => inThread(threadOf(connection, docid)),
+      threadNaming: (messageId: string) => inThread(threadNaming(connection, messageId)),
       accounts: new Map<string, string>(),
     };
     const found = alternatives(resolve(nodeOf(text), names, () => undefined));
-    return new SetSearch(connection, found, commit);
+    return new SetSearch(connection, found, { asOf: commit, scope: null });
   };
 
   test('give the same, in both directions and in number, now and as of any moment', () => {

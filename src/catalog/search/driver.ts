@@ -1,13 +1,13 @@
 import type { Connection } from '../connection.ts';
 import { type Conjunct, hasStar } from './formula.ts';
 import {
-  type AsOf,
   type Direction,
   type Driver,
   needsMatch,
   newestOf,
   type Range,
   type Side,
+  type View,
 } from './sql.ts';
 
 /** A conjunct with what its walk follows, and its bounds narrowed to where hits can be. */
@@ -54,13 +54,13 @@ interface Density<D> {
 export function chooseDriver(
   connection: Connection,
   conjunct: Conjunct,
-  asOf: AsOf,
+  view: View,
   direction: Direction,
   grown = 1,
 ): Drive {
   const match = needsMatch(conjunct);
   const fallback = match ? ({ by: 'match' } as const) : ({ by: 'all' } as const);
-  const rivals = rivalsOf(conjunct, asOf);
+  const rivals = rivalsOf(conjunct, view);
   const [only] = rivals;
   if (only === undefined) return { conjunct, driver: fallback, stretch: conjunct };
   if (rivals.length === 1 && !match) return { conjunct, driver: only, stretch: conjunct };
@@ -157,11 +157,20 @@ function hasPrefix({ has, lacks }: Conjunct): boolean {
   return [...has, ...lacks].some(hasStar);
 }
 
-function rivalsOf({ places, members, deleted }: Conjunct, asOf: AsOf): Side[] {
+function rivalsOf({ places, members, deleted }: Conjunct, { asOf, scope }: View): Side[] {
   const rivals: Side[] = members
     .filter(({ values }) => values.length <= TOGETHER)
-    .map((some) => ({ by: some.column === 'thread' ? 'thread' : 'message-id', members: some }));
+    .map((some) => ({ by: some.column === 'node' ? 'message-id' : 'thread', members: some }));
   if (asOf !== null) return rivals;
+  // The other indexes know what is deleted everywhere, and not what is deleted in a scope.
+  if (scope !== null)
+    return [
+      ...rivals,
+      ...places.flatMap(({ folders }): Side[] => {
+        const walked = folders !== null && folders.length <= TOGETHER;
+        return walked ? [{ by: 'folders', folders }] : [];
+      }),
+    ];
   if (deleted === true) rivals.push({ by: 'ended' });
   for (const { folders, flagSets, indexed } of places) {
     if (folders !== null && folders.length <= TOGETHER) rivals.push({ by: 'folders', folders });

@@ -8,9 +8,9 @@ export interface PlaceCondition {
   readonly indexed: 'unread' | 'starred' | null;
 }
 
-/** Messages by what threading knows of them: in one of these threads, or with one of these Message-IDs. */
+/** Messages by what threading knows of them: in one of these threads, with one of these Message-IDs, or themselves. */
 export interface Members {
-  readonly column: 'thread' | 'node';
+  readonly column: 'thread' | 'node' | 'docid';
   readonly values: readonly number[];
 }
 
@@ -151,7 +151,7 @@ function gathered(parts: readonly Formula[], op: 'and' | 'or'): readonly Formula
   const found = parts.filter((part) => !text.includes(part));
   if (text.length > 0) found.unshift(text.length === 1 ? (text[0] ?? ALWAYS) : { op, parts: text });
   if (op === 'and') return found;
-  for (const column of ['thread', 'node'] as const) {
+  for (const column of ['thread', 'node', 'docid'] as const) {
     const same = found.flatMap((part) =>
       part.op === 'members' && part.members.column === column ? [part.members] : [],
     );

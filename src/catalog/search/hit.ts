@@ -10,8 +10,9 @@ import type { FolderName } from '../folder-names.ts';
 import { senderOf } from '../messages.ts';
 import { isoTime } from '../moments.ts';
 import type { PlaceQueries } from '../places.ts';
-import { query, type Row } from '../query.ts';
-import type { AsOf } from './sql.ts';
+import { type Builder, query, type Row } from '../query.ts';
+import { foldersOf } from '../scope.ts';
+import type { View } from './sql.ts';
 
 /** An attachment of a hit in whose text something sought stands. */
 export interface MatchedAttachment {
@@ -101,16 +102,15 @@ const MESSAGE = query<{ docid: number }>()((db, p) =>
     .select(['m.message_id', 'm.extractor', 't.text'])
     .where('m.docid', '=', p.docid),
 );
-const PLACES = query<{ docid: number }>()((db, p) =>
+const placesOf = (db: Builder, docid: number) =>
   db
     .selectFrom('places as p')
     .innerJoin('commits as seen', 'seen.number', 'p.first_commit')
     .leftJoin('commits as closing', 'closing.number', 'p.to_commit')
     .select(['p.id', 'p.folder_id', 'p.uid', 'p.flag_set', 'p.date', 'p.from_commit'])
     .select(['p.to_commit', 'seen.time as first_seen', 'closing.time as ended_at'])
-    .where('p.docid', '=', p.docid),
-);
-const SPANS = query<{ docid: number }>()((db, p) =>
+    .where('p.docid', '=', docid);
+const spansOf = (db: Builder, docid: number) =>
   db
     .selectFrom('spans as s')
     .innerJoin('places as p', 'p.id', 's.place_id')
@@ -118,8 +118,30 @@ const SPANS = query<{ docid: number }>()((db, p) =>
     .innerJoin('commits as closing', 'closing.number', 's.to_commit')
     .select(['p.id', 's.folder_id', 'p.uid', 's.flag_set', 's.date', 's.from_commit'])
     .select(['s.to_commit', 'seen.time as first_seen', 'closing.time as ended_at'])
-    .where('s.docid', '=', p.docid),
+    .where('s.docid', '=', docid);
+const PLACES = query<{ docid: number }>()((db, p) => placesOf(db, p.docid));
+const SPANS = query<{ docid: number }>()((db, p) => spansOf(db, p.docid));
+/** The same in some mailboxes, a JSON array of their numbers. */
+const PLACES_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
+  placesOf(db, p.docid).where('p.folder_id', 'in', foldersOf(p.mailboxes)),
 );
+const SPANS_WITHIN = query<{ docid: number; mailboxes: string }>()((db, p) =>
+  spansOf(db, p.docid).where('s.folder_id', 'in', foldersOf(p.mailboxes)),
+);
+
+/** The places of a message that a view may show, and their earlier intervals. */
+function intervalsOf(connection: Connection, docid: number, { scope }: View) {
+  if (scope === null)
+    return {
+      places: connection.all(PLACES, { docid }),
+      spans: () => connection.all(SPANS, { docid }),
+    };
+  const within = { docid, mailboxes: JSON.stringify(scope.mailboxes) };
+  return {
+    places: connection.all(PLACES_WITHIN, within),
+    spans: () => connection.all(SPANS_WITHIN, within),
+  };
+}
 
 interface PlaceRow
   extends Pick<
@@ -136,7 +158,7 @@ export function hitReader(
   places: Pick<PlaceQueries, 'flags'>,
   names: ReadonlyMap<number, FolderName>,
   node: SearchNode,
-  asOf: AsOf,
+  view: View,
 ): (docid: number) => SearchHit | undefined {
   const texts = unpackedTexts(connection);
   const words = soughtWords(node);
@@ -152,7 +174,9 @@ export function hitReader(
     const row = connection.get(MESSAGE, { docid });
     if (row === undefined) return undefined;
     const shown = inOrder(
-      asOf === null ? connection.all(PLACES, { docid }) : placesAt(connection, docid, asOf),
+      view.asOf === null
+        ? intervalsOf(connection, docid, view).places
+        : placesAt(connection, docid, view.asOf, view),
     );
     const hitPlaces = shown.map((place): HitPlace => {
       const name = names.get(place.folder_id);
@@ -209,11 +233,9 @@ function inOrder(rows: readonly PlaceRow[]): PlaceRow[] {
 }
 
 /** Every place as it was: its interval at the commit, or the last one before. */
-function placesAt(connection: Connection, docid: number, commit: number): PlaceRow[] {
-  const intervals = [
-    ...connection.all(PLACES, { docid }),
-    ...connection.all(SPANS, { docid }),
-  ].filter((row) => row.from_commit <= commit);
+function placesAt(connection: Connection, docid: number, commit: number, view: View): PlaceRow[] {
+  const { places, spans } = intervalsOf(connection, docid, view);
+  const intervals = [...places, ...spans()].filter((row) => row.from_commit <= commit);
   const last = new Map<number, PlaceRow>();
   for (const row of intervals) {
     const known = last.get(row.id);

@@ -2,7 +2,7 @@ import { searchError } from '../../errors/usage.ts';
 import type { Connection } from '../connection.ts';
 import type { Drive } from './driver.ts';
 import { type Conjunct, starsIn } from './formula.ts';
-import { type AsOf, ranked, rankedAmong } from './sql.ts';
+import { ranked, rankedAmong, type View } from './sql.ts';
 
 /** The most words to rank by: each costs a visit to all its occurrences in every hit. */
 const RANKED_LIMIT = 16;
@@ -44,7 +44,7 @@ export function byRelevance(
   connection: Connection,
   drives: readonly Drive[],
   limit: number,
-  asOf: AsOf,
+  view: View,
   inOrder: () => Iterable<number>,
 ): number[] {
   const has = [...new Set(drives.flatMap(({ conjunct }) => conjunct.has))].filter(
@@ -55,7 +55,7 @@ export function byRelevance(
   const [only] = drives;
   const most = rankedHits(has, drives.length > 1 ? RANKED_AMONG : RANKED_HITS);
   if (only !== undefined && drives.length === 1 && has.length > 0) {
-    const { sql, params } = ranked(only.conjunct, only.driver, limit, most, asOf);
+    const { sql, params } = ranked(only.conjunct, only.driver, limit, most, view);
     return inRank(connection.text<RankRow>(sql, params));
   }
   const newest = firstOf(inOrder(), has.length > 0 ? most : limit);

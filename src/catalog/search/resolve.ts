@@ -15,7 +15,7 @@ import { threadNode } from '../../search/thread-links.ts';
 import { MARK } from '../flag-marks.ts';
 import type { FlagSetRow } from '../flag-sets.ts';
 import type { EverNamed, FolderName } from '../folder-names.ts';
-import type { Formula, PlaceCondition } from './formula.ts';
+import type { Formula, Members, PlaceCondition } from './formula.ts';
 
 /** What names in a query stand for in this archive. */
 export interface Names {
@@ -23,9 +23,9 @@ export interface Names {
   flagSets(): readonly FlagSetRow[];
   /** Docids of the messages whose id begins so. */
   byIdPrefix(prefix: string): readonly number[];
-  /** The thread of a message, and the one that a Message-ID is in. */
-  threadOf(docid: number): number | undefined;
-  threadNaming(messageId: string): number | undefined;
+  /** The messages in the thread of one, and in the one that a Message-ID is in; undefined where there are none. */
+  threadOf(docid: number): Members | undefined;
+  threadNaming(messageId: string): Members | undefined;
   /** What folders and mailboxes were ever called: a name from another time is known, and finds nothing. */
   ever(): EverNamed;
   /** The host of each account that is configured, by its name in lower case. */
@@ -174,18 +174,17 @@ function messageId(value: string, names: Names): Formula {
 /** By the mailkeep id of any message in it, or its beginning, or by a Message-ID that it has or names. */
 function thread(value: string, names: Names, unknown: (name: UnknownName) => void): Formula {
   const ours = /^[0-9a-f]{4,64}$/i.test(value) ? names.byIdPrefix(value) : [];
-  const named = names.threadNaming(value);
-  const values = [
-    ...new Set([
-      ...ours.flatMap((docid) => names.threadOf(docid) ?? []),
-      ...(named === undefined ? [] : [named]),
-    ]),
+  const found = [
+    ...ours.flatMap((docid) => names.threadOf(docid) ?? []),
+    ...[names.threadNaming(value) ?? []].flat(),
   ];
-  if (values.length === 0) {
+  const [first] = found;
+  if (first === undefined) {
     unknown({ kind: 'message', found: value, suggestion: null, candidates: [], never: true });
     return never;
   }
-  return { op: 'members', members: { column: 'thread', values } };
+  const values = [...new Set(found.flatMap((members) => members.values))];
+  return { op: 'members', members: { column: first.column, values } };
 }
 
 /** Whatever address a mailbox of the archive has. */

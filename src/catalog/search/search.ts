@@ -2,18 +2,19 @@ import type { MessageId } from '../../mail/words.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { archiveNames } from '../archive-names.ts';
 import type { Connection } from '../connection.ts';
-import { everNamed } from '../folder-names.ts';
+import { everNamed, namesWithin } from '../folder-names.ts';
 import { commitAt } from '../moments.ts';
 import type { PlaceQueries } from '../places.ts';
 import { query } from '../query.ts';
-import { threadNaming, threadOf } from '../threads.ts';
+import { idsWithin, type Scope } from '../scope.ts';
+import { threadNaming, threadNamingWithin, threadOf, threadWithin } from '../threads.ts';
 import { chooseDriver, type Drive, isSparse } from './driver.ts';
-import { alternatives } from './formula.ts';
+import { alternatives, type Members } from './formula.ts';
 import { hitReader, type SearchHit } from './hit.ts';
 import { byRelevance } from './ranking.ts';
 import { type Names, resolve, type UnknownName } from './resolve.ts';
 import { SetSearch } from './sets.ts';
-import { type AsOf, counted, type Direction, type Sql, walks } from './sql.ts';
+import { counted, type Direction, type Sql, type View, walks } from './sql.ts';
 import { walkDrives } from './walk.ts';
 
 export interface SearchRequest {
@@ -23,6 +24,8 @@ export interface SearchRequest {
   readonly sort: 'newest' | 'oldest' | 'relevance';
   /** Searches what the archive had observed at this time, milliseconds since the epoch. */
   readonly asOf?: number | undefined;
+  /** Searches these mailboxes as if there were no others; all where it is not given. */
+  readonly scope?: Scope | undefined;
   /** Hosts of the configured accounts by their names in lower case, for `account:`. */
   readonly accounts?: ReadonlyMap<string, string>;
   /** Continues after the hit with this docid; not with relevance, whose order has no such position. */
@@ -36,7 +39,7 @@ export interface SearchResult {
 }
 
 /** What counting, or finding all there is, needs to know. */
-export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts'>;
+export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
 
 /** How a search is run, for `--explain`. */
 export interface SearchPlan {
@@ -83,17 +86,17 @@ export function searchQueries(
 ): SearchQueries {
   const countHitsWhile: SearchQueries['countHitsWhile'] = (request, mayContinue) =>
     connection.snapshot(() => {
-      const { drives, asOf } = prepared(connection, ids, request);
+      const { drives, view } = prepared(connection, ids, request);
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
-      const byIndex = drives.length === 1 ? counted(only.conjunct, asOf) : undefined;
+      const byIndex = drives.length === 1 ? counted(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
           return { count: n, complete: true };
       if (!isSparse(connection, drives, 'newest'))
-        return setsOf(connection, drives, asOf).countWhile(mayContinue);
+        return setsOf(connection, drives, view).countWhile(mayContinue);
       let count = 0;
-      for (const _ of walkDrives(connection, drives, 'newest', asOf)) {
+      for (const _ of walkDrives(connection, drives, 'newest', view)) {
         count += 1;
         if (!mayContinue()) return { count, complete: false };
       }
@@ -102,10 +105,10 @@ export function searchQueries(
   return {
     search: (request) =>
       connection.snapshot(() => {
-        const { drives, unknown, asOf, names } = prepared(connection, ids, request);
-        const read = hitReader(connection, places, names, request.node, asOf);
+        const { drives, unknown, view, names } = prepared(connection, ids, request);
+        const read = hitReader(connection, places, names, request.node, view);
         const hits: SearchHit[] = [];
-        for (const docid of docids(connection, drives, request, asOf)) {
+        for (const docid of docids(connection, drives, request, view)) {
           if (hits.length >= request.limit) break;
           const hit = read(docid);
           if (hit !== undefined) hits.push(hit);
@@ -115,13 +118,13 @@ export function searchQueries(
     countHits: (request) => countHitsWhile(request, () => true).count,
     countHitsWhile,
     *foundDocids(request) {
-      const { drives, asOf } = prepared(connection, ids, request);
-      yield* walkDrives(connection, drives, 'newest', asOf);
+      const { drives, view } = prepared(connection, ids, request);
+      yield* walkDrives(connection, drives, 'newest', view);
     },
     *foundIds(request) {
-      const { drives, asOf } = prepared(connection, ids, request);
+      const { drives, view } = prepared(connection, ids, request);
       let left = request.limit;
-      for (const docid of docids(connection, drives, request, asOf)) {
+      for (const docid of docids(connection, drives, request, view)) {
         if (left <= 0) return;
         const row = connection.get(ID, { docid });
         if (row === undefined) continue;
@@ -130,17 +133,17 @@ export function searchQueries(
       }
     },
     explainSearch(request) {
-      const { drives, unknown, asOf } = prepared(connection, ids, request);
+      const { drives, unknown, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
       if (!isWalked(connection, drives, direction)) {
-        const sql = setsOf(connection, drives, asOf).lists().map(shown);
+        const sql = setsOf(connection, drives, view).lists().map(shown);
         return { unknown, drives: [{ driver: 'sets', sql }] };
       }
       return {
         unknown,
         drives: drives.map(({ conjunct, driver, stretch }) => ({
           driver: driver.by === 'both' ? `match and ${driver.rare.by}` : driver.by,
-          sql: walks({ ...conjunct, ...stretch }, driver, direction, asOf).map(shown),
+          sql: walks({ ...conjunct, ...stretch }, driver, direction, view).map(shown),
         })),
       };
     },
@@ -161,16 +164,17 @@ function prepared(
   request: CountRequest & Pick<SearchRequest, 'after'> & { readonly sort?: string },
 ) {
   const asOf = request.asOf === undefined ? null : commitAt(connection, request.asOf);
-  const { folders, flagSets } = archiveNames(connection, asOf);
+  const { scope = null } = request;
+  const view: View = { asOf, scope };
+  const known = archiveNames(connection, asOf);
+  const folders = scope === null ? known.folders : namesWithin(known.folders, scope);
   const unknown: UnknownName[] = [];
   const names: Names = {
     folders,
-    flagSets,
-    byIdPrefix: ids,
-    threadOf: (docid) => threadOf(connection, docid),
-    threadNaming: (messageId) => threadNaming(connection, messageId),
-    ever: () => everNamed(connection),
-    accounts: request.accounts ?? new Map(),
+    flagSets: known.flagSets,
+    ever: () => everNamed(connection, scope),
+    ...(scope === null ? lookups(connection, ids) : lookupsWithin(connection, scope)),
+    accounts: accountsOf(request.accounts ?? new Map(), folders, scope),
   };
   const formula = resolve(request.node, names, (name) => unknown.push(name));
   const { after, sort } = request;
@@ -183,34 +187,71 @@ function prepared(
   const drives = bounded
     .filter(({ low, high }) => low < high)
     .map((conjunct) =>
-      chooseDriver(connection, conjunct, asOf, sort === 'oldest' ? 'oldest' : 'newest'),
+      chooseDriver(connection, conjunct, view, sort === 'oldest' ? 'oldest' : 'newest'),
     )
     .filter(({ conjunct }) => conjunct.low < conjunct.high);
-  return { asOf, unknown, drives, names: folders };
+  return { view, unknown, drives, names: folders };
+}
+
+type Lookups = Pick<Names, 'byIdPrefix' | 'threadOf' | 'threadNaming'>;
+
+function lookups(connection: Connection, ids: IdLookup): Lookups {
+  const members = (thread: number | undefined): Members | undefined =>
+    thread === undefined ? undefined : { column: 'thread', values: [thread] };
+  return {
+    byIdPrefix: ids,
+    threadOf: (docid) => members(threadOf(connection, docid)),
+    threadNaming: (messageId) => members(threadNaming(connection, messageId)),
+  };
+}
+
+/** Messages that one prefix of an id may stand for, as without a scope. */
+const CANDIDATES = 10;
+
+function lookupsWithin(connection: Connection, scope: Scope): Lookups {
+  const members = (values: readonly number[]): Members | undefined =>
+    values.length === 0 ? undefined : { column: 'docid', values };
+  return {
+    byIdPrefix: (prefix) =>
+      idsWithin(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
+    threadOf: (docid) => members(threadWithin(connection, scope, docid)),
+    threadNaming: (messageId) => members(threadNamingWithin(connection, scope, messageId)),
+  };
+}
+
+/** The accounts whose mailboxes are in a scope. */
+function accountsOf(
+  accounts: Names['accounts'],
+  folders: Names['folders'],
+  scope: Scope | null,
+): Names['accounts'] {
+  if (scope === null) return accounts;
+  const hosts = new Set([...folders.values()].map(({ host }) => host.toLowerCase()));
+  return new Map([...accounts].filter(([, host]) => hosts.has(host)));
 }
 
 function docids(
   connection: Connection,
   drives: readonly Drive[],
   { sort, limit }: SearchRequest,
-  asOf: AsOf,
+  view: View,
 ): Iterable<number> {
   return sort === 'relevance'
-    ? byRelevance(connection, drives, limit, asOf, () =>
-        inOrder(connection, drives, 'newest', asOf),
+    ? byRelevance(connection, drives, limit, view, () =>
+        inOrder(connection, drives, 'newest', view),
       )
-    : inOrder(connection, drives, sort, asOf);
+    : inOrder(connection, drives, sort, view);
 }
 
 function inOrder(
   connection: Connection,
   drives: readonly Drive[],
   direction: Direction,
-  asOf: AsOf,
+  view: View,
 ): Iterable<number> {
   return isWalked(connection, drives, direction)
-    ? walkDrives(connection, drives, direction, asOf)
-    : setsOf(connection, drives, asOf).walk(direction);
+    ? walkDrives(connection, drives, direction, view)
+    : setsOf(connection, drives, view).walk(direction);
 }
 
 /**
@@ -221,10 +262,10 @@ function isWalked(connection: Connection, drives: readonly Drive[], direction: D
   return drives.length < 2 || isSparse(connection, drives, direction);
 }
 
-function setsOf(connection: Connection, drives: readonly Drive[], asOf: AsOf): SetSearch {
+function setsOf(connection: Connection, drives: readonly Drive[], view: View): SetSearch {
   return new SetSearch(
     connection,
     drives.map(({ conjunct }) => conjunct),
-    asOf,
+    view,
   );
 }

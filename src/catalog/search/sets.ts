@@ -8,15 +8,16 @@ import {
   type PlaceCondition,
 } from './formula.ts';
 import {
-  type AsOf,
   atPlace,
   type Direction,
   isCurrent,
   lastPlaceIs,
   type Range,
   type Sql,
+  seen,
   together,
   unionOf,
+  type View,
   within,
 } from './sql.ts';
 
@@ -41,8 +42,8 @@ export function listText(expression: string, range: Range): Sql {
   return within('SELECT rowid FROM msg_fts', 'rowid', range, ['msg_fts MATCH ?'], [expression]);
 }
 
-export function listPlace(place: PlaceCondition, range: Range, asOf: AsOf): Sql {
-  if (asOf !== null) return listAsked(atPlace(place, asOf), range);
+export function listPlace(place: PlaceCondition, range: Range, view: View): Sql {
+  if (view.asOf !== null || view.scope !== null) return listAsked(atPlace(place, view), range);
   const { folders, flagSets } = place;
   const current = within('SELECT p.docid FROM places p', 'p.docid', range, [
     'p.to_commit IS NULL',
@@ -50,7 +51,7 @@ export function listPlace(place: PlaceCondition, range: Range, asOf: AsOf): Sql 
     ...(flagSets === null ? [] : [`p.flag_set IN (${flagSets.join(', ')})`]),
   ]);
   // What has no current place counts by its last one.
-  const ended = listAsked(`m.open_places = 0 AND ${lastPlaceIs(place)}`, range);
+  const ended = listAsked(`m.open_places = 0 AND ${lastPlaceIs(place, null)}`, range);
   return unionOf([current, ended]);
 }
 
@@ -60,13 +61,14 @@ export function listMembers({ column, values }: Members, range: Range): Sql {
   ]);
 }
 
-export function listDeleted(range: Range, asOf: AsOf): Sql {
-  return listAsked(asOf === null ? 'm.open_places = 0' : `NOT ${isCurrent(asOf)}`, range);
+export function listDeleted(range: Range, view: View): Sql {
+  const isNow = view.asOf === null && view.scope === null;
+  return listAsked(isNow ? 'm.open_places = 0' : `NOT ${isCurrent(view)}`, range);
 }
 
-/** What the archive had seen at a commit. */
-export function listSeen(range: Range, commit: number): Sql {
-  return listAsked(`m.first_commit <= ${commit}`, range);
+/** What a view shows. */
+export function listSeen(range: Range, view: View): Sql {
+  return listAsked(seen(view).join(' AND '), range);
 }
 
 /** Asks each message of the range. */
@@ -93,7 +95,7 @@ export class SetSearch {
   constructor(
     private readonly connection: Connection,
     private readonly conjuncts: readonly Conjunct[],
-    private readonly asOf: AsOf,
+    private readonly view: View,
   ) {
     this.#range = {
       low: Math.min(...conjuncts.map(({ low }) => low)),
@@ -123,7 +125,7 @@ export class SetSearch {
   lists(): Sql[] {
     const found = new Map<string, Sql>();
     for (const conjunct of this.conjuncts)
-      for (const condition of conditionsOf(conjunct, this.asOf)) {
+      for (const condition of conditionsOf(conjunct, this.view)) {
         if (condition.of === 'list') found.set(condition.key, condition.list(this.#range));
         if (condition.of === 'starred') found.set(condition.key, condition.list(WHOLE));
       }
@@ -140,7 +142,7 @@ export class SetSearch {
       const newest = docids.at(-1);
       if (oldest === undefined || newest === undefined) return;
       const range = { low: oldest, high: newest + 1 };
-      yield new StretchSets(this.connection, new Stretch(docids), range, this.asOf, this.#starred);
+      yield new StretchSets(this.connection, new Stretch(docids), range, this.view, this.#starred);
       if (direction === 'newest') high = oldest;
       else low = newest + 1;
     }
@@ -156,7 +158,7 @@ class StretchSets {
     private readonly connection: Connection,
     private readonly stretch: Stretch,
     private readonly range: Range,
-    private readonly asOf: AsOf,
+    private readonly view: View,
     private readonly starred: Map<string, readonly number[]>,
   ) {}
 
@@ -166,7 +168,7 @@ class StretchSets {
 
   #of(conjunct: Conjunct): DocidSet {
     let found = this.stretch.all();
-    for (const condition of conditionsOf(conjunct, this.asOf)) {
+    for (const condition of conditionsOf(conjunct, this.view)) {
       const set = this.#known.get(condition.key) ?? this.#make(condition);
       this.#known.set(condition.key, set);
       found = condition.holds ? found.and(set) : found.without(set);
@@ -208,7 +210,7 @@ type Condition = { readonly key: string; readonly holds: boolean } & (
 );
 
 /** From cheap to dear, since nothing more is asked once nothing is left. */
-function conditionsOf(conjunct: Conjunct, asOf: AsOf): Condition[] {
+function conditionsOf(conjunct: Conjunct, view: View): Condition[] {
   const { low, high, sizeLow, sizeHigh, deleted, has, lacks } = conjunct;
   const between = (of: 'docids' | 'sizes', from: number, to: number): Condition[] =>
     from > 0 || to < Number.MAX_SAFE_INTEGER
@@ -222,7 +224,7 @@ function conditionsOf(conjunct: Conjunct, asOf: AsOf): Condition[] {
   });
   const where = (holds: boolean) => (place: PlaceCondition) => {
     const key = `place ${place.folders?.join() ?? 'any'} ${place.flagSets?.join() ?? 'any'}`;
-    return listing(key, holds, (range) => listPlace(place, range, asOf));
+    return listing(key, holds, (range) => listPlace(place, range, view));
   };
   const who = (holds: boolean) => (members: Members) => {
     const key = `${members.column} ${members.values.join()}`;
@@ -238,7 +240,7 @@ function conditionsOf(conjunct: Conjunct, asOf: AsOf): Condition[] {
     ...between('docids', low, high),
     ...conjunct.members.map(who(true)),
     ...together(conjunct.places).map(where(true)),
-    ...(deleted === null ? [] : [listing('deleted', deleted, (range) => listDeleted(range, asOf))]),
+    ...(deleted === null ? [] : [listing('deleted', deleted, (range) => listDeleted(range, view))]),
     ...has.map(says(true)),
     // What is not indexed yet is neither found by its text nor by lacking one.
     ...(has.length === 0 && lacks.length > 0 ? [says(true)(EVERYTHING)] : []),
@@ -246,7 +248,7 @@ function conditionsOf(conjunct: Conjunct, asOf: AsOf): Condition[] {
     ...conjunct.noPlaces.map(where(false)),
     ...conjunct.noMembers.map(who(false)),
     ...between('sizes', sizeLow, sizeHigh),
-    ...(asOf === null ? [] : [listing('seen', true, (range) => listSeen(range, asOf))]),
+    ...(seen(view).length === 0 ? [] : [listing('seen', true, (range) => listSeen(range, view))]),
   ];
 }
 

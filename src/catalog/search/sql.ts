@@ -1,3 +1,4 @@
+import { foldersIn, isVisible, type Scope } from '../scope.ts';
 import { type Conjunct, type Members, matchOf, type PlaceCondition } from './formula.ts';
 
 /**
@@ -27,8 +28,13 @@ export type Side =
   | { readonly by: 'ended' }
   | { readonly by: 'all' };
 
-/** The state of the archive that a search sees: a commit, or null for now. */
-export type AsOf = number | null;
+/** What a search sees of the archive. */
+export interface View {
+  /** The state at a commit, or null for now. */
+  readonly asOf: number | null;
+  /** Some mailboxes, or null for all. */
+  readonly scope: Scope | null;
+}
 
 /**
  * Statements that together give every docid of a conjunct, each in docid order; one docid may come more than
@@ -37,10 +43,10 @@ export type AsOf = number | null;
  * Where the index drives, the order is `msg_fts.rowid` and the join is CROSS: any other way of saying it makes
  * SQLite sort all hits.
  */
-export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, asOf: AsOf): Sql[] {
+export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, view: View): Sql[] {
   const order = direction === 'newest' ? 'DESC' : 'ASC';
   if (driver.by === 'match' || driver.by === 'both') {
-    const { from, where, params } = matched(conjunct, driver, asOf);
+    const { from, where, params } = matched(conjunct, driver, view);
     return [
       {
         sql: `SELECT msg_fts.rowid AS docid FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid ${order}`,
@@ -50,7 +56,7 @@ export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, 
   }
   const match = needsMatch(conjunct) ? [matchOf(conjunct.has, conjunct.lacks)] : [];
   const asked = [
-    ...filtersOf(conjunct, asOf),
+    ...filtersOf(conjunct, view),
     ...match.map(
       () => 'EXISTS (SELECT 1 FROM msg_fts WHERE msg_fts MATCH ? AND msg_fts.rowid = m.docid)',
     ),
@@ -65,10 +71,10 @@ export function walks(conjunct: Conjunct, driver: Driver, direction: Direction, 
 }
 
 /** Counts the messages of a conjunct that one index answers; undefined where each message would have to be asked. */
-export function counted(conjunct: Conjunct, asOf: AsOf): Sql | undefined {
-  if (filtersOf(conjunct, asOf).length > 0) return undefined;
+export function counted(conjunct: Conjunct, view: View): Sql | undefined {
+  if (filtersOf(conjunct, view).length > 0) return undefined;
   if (needsMatch(conjunct)) {
-    const { from, where, params } = matched(conjunct, { by: 'match' }, asOf);
+    const { from, where, params } = matched(conjunct, { by: 'match' }, view);
     return { sql: `SELECT count(*) AS n FROM ${from} WHERE ${where}`, params };
   }
   return within('SELECT count(*) AS n FROM messages m', 'm.docid', conjunct);
@@ -78,9 +84,9 @@ export function counted(conjunct: Conjunct, asOf: AsOf): Sql | undefined {
 function matched(
   conjunct: Conjunct,
   driver: Driver,
-  asOf: AsOf,
+  view: View,
 ): { readonly from: string; readonly where: string; readonly params: Sql['params'] } {
-  const filters = filtersOf(conjunct, asOf);
+  const filters = filtersOf(conjunct, view);
   const within = bounds('msg_fts.rowid', conjunct);
   const among = driver.by === 'both' ? candidates(driver.rare, conjunct) : undefined;
   return {
@@ -150,13 +156,13 @@ export function ranked(
   driver: Driver,
   limit: number,
   among: number,
-  asOf: AsOf,
+  view: View,
 ): Sql {
   const listed: Driver =
     driver.by === 'match' || driver.by === 'both' || driver.by === 'all'
       ? driver
       : { by: 'both', rare: driver };
-  const { from, where, params } = matched(conjunct, listed, asOf);
+  const { from, where, params } = matched(conjunct, listed, view);
   return {
     sql: `SELECT docid, best AS rank FROM (SELECT msg_fts.rowid AS docid, rank AS best FROM ${from} WHERE ${where} ORDER BY msg_fts.rowid DESC LIMIT ${among}) ORDER BY best LIMIT ${limit}`,
     params,
@@ -261,17 +267,17 @@ export function within(
 }
 
 /** What is asked of each candidate `m`. */
-function filtersOf(conjunct: Conjunct, asOf: AsOf): string[] {
+function filtersOf(conjunct: Conjunct, view: View): string[] {
   const { sizeLow, sizeHigh, deleted, noPlaces, members, noMembers } = conjunct;
   return [
-    ...(asOf === null ? [] : [`m.first_commit <= ${asOf}`]),
+    ...seen(view),
     ...(sizeLow > 0 ? [`m.size >= ${sizeLow}`] : []),
     ...(sizeHigh < Number.MAX_SAFE_INTEGER ? [`m.size <= ${sizeHigh}`] : []),
-    ...(deleted === null ? [] : [deleted ? `NOT ${isCurrent(asOf)}` : isCurrent(asOf)]),
-    ...together(conjunct.places).map((place) => atPlace(place, asOf)),
+    ...(deleted === null ? [] : [deleted ? `NOT ${isCurrent(view)}` : isCurrent(view)]),
+    ...together(conjunct.places).map((place) => atPlace(place, view)),
     ...members.map((some) => isMember(some)),
     ...noMembers.map((some) => `NOT ${isMember(some)}`),
-    ...apart(noPlaces).map((place) => `NOT ${atPlace(place, asOf)}`),
+    ...apart(noPlaces).map((place) => `NOT ${atPlace(place, view)}`),
   ];
 }
 
@@ -318,21 +324,39 @@ function isMember({ column, values }: Members): string {
   return `EXISTS (SELECT 1 FROM thread_members t WHERE t.docid = m.docid AND t.${column} IN (${values.join(', ')}))`;
 }
 
-export function isCurrent(asOf: AsOf): string {
-  return asOf === null ? '(m.open_places > 0)' : openAt(asOf, '');
+/** What holds for every message `m` that a view shows. */
+export function seen({ asOf, scope }: View): string[] {
+  if (scope === null) return asOf === null ? [] : [`m.first_commit <= ${asOf}`];
+  if (asOf === null) return [isVisible(scope)];
+  const then = `q.docid = m.docid AND q.first_commit <= ${asOf}${inScope(scope)}`;
+  return [isVisible(scope), `EXISTS (SELECT 1 FROM places q WHERE ${then})`];
+}
+
+export function isCurrent({ asOf, scope }: View): string {
+  if (asOf !== null) return openAt(asOf, inScope(scope));
+  return scope === null ? '(m.open_places > 0)' : isOpen(inScope(scope));
 }
 
 /** The condition holds at a current place; or, for a message that has none, at its last. */
-export function atPlace(place: PlaceCondition, asOf: AsOf): string {
-  const condition = ofPlace(place);
+export function atPlace(place: PlaceCondition, { asOf, scope }: View): string {
+  const ours = inScope(scope);
+  const condition = `${ofPlace(place)}${ours}`;
   if (asOf !== null)
-    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, '')} AND ${lastWas(asOf, condition)}))`;
-  return `(EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit IS NULL${condition}) OR (m.open_places = 0 AND ${lastPlaceIs(place)}))`;
+    return `(${openAt(asOf, condition)} OR (NOT ${openAt(asOf, ours)} AND ${lastWas(asOf, condition, ours)}))`;
+  const none = scope === null ? 'm.open_places = 0' : `NOT ${isOpen(ours)}`;
+  return `(${isOpen(condition)} OR (${none} AND ${lastPlaceIs(place, scope)}))`;
 }
 
 /** Of a message without a current place: it holds at the last. */
-export function lastPlaceIs(place: PlaceCondition): string {
-  return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (SELECT max(z.to_commit) FROM places z WHERE z.docid = m.docid)${ofPlace(place)})`;
+export function lastPlaceIs(place: PlaceCondition, scope: Scope | null): string {
+  const ours = inScope(scope);
+  const last = `SELECT max(q.to_commit) FROM places q WHERE q.docid = m.docid${ours}`;
+  return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit = (${last})${ofPlace(place)}${ours})`;
+}
+
+/** That a place `q` is in a scope, to be added to other conditions. */
+function inScope(scope: Scope | null): string {
+  return scope === null ? '' : ` AND q.folder_id IN ${foldersIn(scope)}`;
 }
 
 function ofPlace({ folders, flagSets }: PlaceCondition): string {
@@ -342,15 +366,23 @@ function ofPlace({ folders, flagSets }: PlaceCondition): string {
   ].join('');
 }
 
+function isOpen(condition: string): string {
+  return `EXISTS (SELECT 1 FROM places q WHERE q.docid = m.docid AND q.to_commit IS NULL${condition})`;
+}
+
 function openAt(commit: number, condition: string): string {
   const within = `q.docid = m.docid AND q.from_commit <= ${commit}`;
   return `(EXISTS (SELECT 1 FROM places q WHERE ${within} AND (q.to_commit IS NULL OR q.to_commit > ${commit})${condition}) OR EXISTS (SELECT 1 FROM spans q WHERE ${within} AND q.to_commit > ${commit}${condition}))`;
 }
 
-/** The condition held at one of the places that ended last by a commit; `resumed` is when a place came back. */
-function lastWas(commit: number, condition: string): string {
+/**
+ * The condition held at one of the places that ended last by a commit; `resumed` is when a place came back.
+ *
+ * @param ours which places count, see `inScope`
+ */
+function lastWas(commit: number, condition: string, ours: string): string {
   const closed = (table: string) =>
-    `SELECT folder_id, flag_set, to_commit FROM ${table} WHERE docid = m.docid AND to_commit <= ${commit}`;
+    `SELECT folder_id, flag_set, to_commit FROM ${table} q WHERE docid = m.docid AND to_commit <= ${commit}${ours}`;
   const ended = `${closed('places')} UNION ALL ${closed('spans')} AND resumed > ${commit}`;
   return `EXISTS (SELECT 1 FROM (${ended}) q WHERE q.to_commit = (SELECT max(to_commit) FROM (${ended}))${condition})`;
 }

@@ -1,6 +1,6 @@
 import type { Connection } from '../connection.ts';
 import { chooseDriver, type Drive } from './driver.ts';
-import { type AsOf, type Direction, type Sql, walks } from './sql.ts';
+import { type Direction, type Sql, type View, walks } from './sql.ts';
 
 /** By how much a stretch is longer than the one before: choosing costs as much as some hundred candidates. */
 const GROWTH = 4;
@@ -11,10 +11,10 @@ export function walkDrives(
   connection: Connection,
   drives: readonly Drive[],
   direction: Direction,
-  asOf: AsOf,
+  view: View,
 ): Generator<number, void, undefined> {
   return mergedWalks(
-    drives.map((drive) => stretches(connection, drive, direction, asOf)),
+    drives.map((drive) => stretches(connection, drive, direction, view)),
     direction,
   );
 }
@@ -24,14 +24,14 @@ function* stretches(
   connection: Connection,
   begun: Drive,
   direction: Direction,
-  asOf: AsOf,
+  view: View,
 ): Generator<number, void, undefined> {
   let drive = begun;
   for (let grown = 1; ; grown = Math.min(LONGEST, grown * GROWTH)) {
     const { conjunct, driver, stretch } = drive;
     yield* merged(
       connection,
-      walks({ ...conjunct, ...stretch }, driver, direction, asOf),
+      walks({ ...conjunct, ...stretch }, driver, direction, view),
       direction,
     );
     const rest =
@@ -40,7 +40,7 @@ function* stretches(
         : { ...conjunct, low: stretch.high };
     if (rest.low >= rest.high || (stretch.low <= conjunct.low && stretch.high >= conjunct.high))
       return;
-    drive = chooseDriver(connection, rest, asOf, direction, grown * GROWTH);
+    drive = chooseDriver(connection, rest, view, direction, grown * GROWTH);
     if (drive.conjunct.low >= drive.conjunct.high) return;
   }
 }

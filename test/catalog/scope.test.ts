@@ -1,0 +1,199 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Fact } from '../../src/archive/format/facts.ts';
+import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
+import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { CountRequest } from '../../src/catalog/search/search.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import { attachment, entry, HOST, START, sha256, temporaryDir } from './history.ts';
+import { ACTS, Model, steps } from './model.ts';
+
+/*
+ * A reader with a scope must be told exactly what a reader of an archive would be told that never had the other
+ * mailboxes: each history is folded twice, whole and without them, and every answer compared.
+ */
+
+const OURS = { host: HOST, mailbox: 'AC1' };
+
+/** One of a few by a message's id, so that both archives have the same. */
+const numberOf = (id: string) => Number.parseInt(id.slice(0, 8), 16);
+
+/** The fact with what depends on the message alone, wherever it appears first. */
+function settled(fact: Fact): Fact {
+  if (fact.fact !== 'appeared') return fact;
+  const second = START / 1000 + (numberOf(fact.message) % 1_000_000);
+  const { assumedFrom, ...rest } = fact;
+  return {
+    ...rest,
+    ...(assumedFrom?.mailbox === fact.mailbox ? { assumedFrom } : {}),
+    docid: second * 64,
+    size: 100 + (numberOf(fact.message) % 50),
+    listing: {
+      ...fact.listing,
+      date: new Date(second * 1000).toISOString(),
+      subject: `About ${numberOf(fact.message) % 5}`,
+      messageId: `<${fact.message.slice(0, 8)}@example.org>`,
+    },
+  };
+}
+
+/** A batch as it would be if the archive mirrored our mailbox only. */
+function oursOf({ records, ...batch }: CommittedBatch): CommittedBatch {
+  const ours = records.filter(
+    (record) =>
+      record.kind === 'fact' && (!('mailbox' in record.fact) || record.fact.mailbox === 'AC1'),
+  );
+  return { ...batch, records: ours };
+}
+
+function settledBatch({ records, ...batch }: CommittedBatch): CommittedBatch {
+  const settle = (record: FoldedRecord): FoldedRecord =>
+    record.kind === 'fact' ? { ...record, fact: settled(record.fact) } : record;
+  return { ...batch, records: records.map(settle) };
+}
+
+const WORDS = ['alpha', 'beta', 'gamma', 'delta'];
+
+/** Indexes everything; some messages answer one that is also, or only, in the other mailbox. */
+function indexAll(catalog: WritableCatalog, ids: readonly string[]): void {
+  const pending = catalog.index.pending({ limit: 1000 });
+  catalog.index.index(
+    pending
+      .map(({ docid, id }) => {
+        const n = numberOf(id);
+        const word = WORDS[n % 4] ?? '';
+        const named = ids[n % Math.max(1, ids.length)] ?? id;
+        return {
+          docid,
+          entry: entry({
+            subject: `${n % 3 === 0 ? 'Re: ' : ''}About ${n % 5}`,
+            from: 'Ada <ada@example.org>',
+            senders: ['ada@example.org'],
+            to: n % 2 === 0 ? 'one@example.net' : 'two@example.net',
+            recipients: [n % 2 === 0 ? 'one@example.net' : 'two@example.net'],
+            body: `${word} and ${WORDS[(n >>> 4) % 4]}`,
+            messageId: `${id.slice(0, 8)}@example.org`,
+            references: n % 2 === 0 ? [`${named.slice(0, 8)}@example.org`] : [],
+            attachments: n % 4 === 1 ? [attachment(1), attachment(2, { form: null })] : [],
+          }),
+        };
+      })
+      .toSorted((a, b) => a.docid - b.docid),
+  );
+}
+
+const QUERIES = [
+  ...[
+    'in:anywhere',
+    'alpha',
+    '-alpha',
+    'alpha OR beta',
+    'alpha beta',
+    'alph*',
+    'in:INBOX',
+    'in:Archive',
+  ],
+  ...['-in:INBOX', 'mailbox:one@example.net', 'mailbox:two@example.net', 'mailbox:three'],
+  ...['is:deleted', '-is:deleted', 'is:unread', 'is:starred', 'flag:work', '-flag:work'],
+  ...['is:read in:INBOX', '-is:read -in:Archive', 'in:INBOX in:Archive', 'in:Nowhere'],
+  ...['has:attachment', 'mime:application/pdf', 'from:me', 'to:me', 'larger:120', 'smaller:120'],
+  ...['from:<ada@example.org>', 'date:2024-01-02', 'account:mail.example.net', 'account:other'],
+  ...['(alpha in:INBOX) OR (beta is:deleted)', '(is:unread) OR (gamma -in:INBOX) OR is:starred'],
+  ...['(alpha OR is:deleted) (beta OR in:Archive)', 'About', '-(alpha is:read)'],
+];
+
+const request = (query: string): CountRequest => ({
+  node: parseQuery(query, { now: START, timeZone: 'UTC' }).node,
+  accounts: new Map([['mine', HOST]]),
+});
+
+async function withTwins(
+  act: (whole: WritableCatalog, ours: WritableCatalog) => void,
+): Promise<void> {
+  const rooms = [temporaryDir(), temporaryDir()] as const;
+  const whole = await openCatalog(rooms[0].dir);
+  const ours = await openCatalog(rooms[1].dir);
+  try {
+    act(whole, ours);
+  } finally {
+    whole.close();
+    ours.close();
+    for (const room of rooms) room.remove();
+  }
+}
+
+describe('a reader with a scope', () => {
+  test('is told what an archive of these mailboxes would tell', async () => {
+    await fc.assert(
+      fc.asyncProperty(steps([...ACTS, 'rename']), (played) =>
+        withTwins((whole, ours) => {
+          const model = new Model();
+          for (const step of [...played, { act: 'commit', a: 0, b: 0 } as const]) model.play(step);
+          const batches = model.history.batches.map(settledBatch);
+          for (const batch of batches) {
+            whole.foldBatch(batch);
+            ours.foldBatch(oursOf(batch));
+          }
+          const ids = [...new Set(model.places.map(({ message }) => sha256(message)))];
+          for (const catalog of [whole, ours]) indexAll(catalog, ids);
+          const scope = whole.scopeOf([OURS]);
+          const times = [undefined, ...batches.slice(-3).map(({ commit }) => commit.time)];
+          const queries = [
+            ...QUERIES,
+            ...ids.flatMap((id) => [`thread:${id}`, `id:${id.slice(0, 4)}`]),
+            ...ids.flatMap((id) => [`thread:${id.slice(0, 8)}@example.org`]),
+          ];
+          for (const asOf of times)
+            for (const query of queries) {
+              const asked = { ...request(query), ...(asOf === undefined ? {} : { asOf }) };
+              const scoped = { ...asked, scope };
+              const what = `${query} as of ${asOf}`;
+              expect(whole.countHits(scoped), what).toBe(ours.countHits(asked));
+              expect([...whole.foundDocids(scoped)], what).toEqual([...ours.foundDocids(asked)]);
+              for (const sort of ['newest', 'oldest'] as const) {
+                const page = { limit: 5, sort };
+                const found = ours.search({ ...asked, ...page });
+                expect(whole.search({ ...scoped, ...page }), what).toEqual(found);
+                expect([...whole.foundIds({ ...scoped, ...page })], what).toEqual([
+                  ...ours.foundIds({ ...asked, ...page }),
+                ]);
+              }
+              expect(whole.explainSearch({ ...scoped, limit: 1, sort: 'newest' }).unknown).toEqual(
+                ours.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown,
+              );
+            }
+          for (const asOf of times)
+            for (const more of [{}, { deleted: true }, { folder: 'INBOX' }, { mailbox: 'AC2' }]) {
+              const filter = { ...more, ...(asOf === undefined ? {} : { asOf }) };
+              expect([...whole.list({ ...filter, scope })]).toEqual([...ours.list(filter)]);
+            }
+          for (const id of ids) {
+            const known = ours.messages.docidOf(id) !== undefined;
+            expect(whole.threadOf(id, scope)).toEqual(known ? ours.threadOf(id) : []);
+            expect(whole.history(id, scope)).toEqual(ours.history(id));
+            expect(whole.idsWithin(scope, id.slice(0, 2), 9)).toEqual(
+              ids
+                .filter((one) => one.startsWith(id.slice(0, 2)) && ours.messages.docidOf(one))
+                .sort(),
+            );
+          }
+        }),
+      ),
+      { numRuns: 25 },
+    );
+  });
+
+  test('of no mailbox is told nothing', async () => {
+    await withTwins((whole) => {
+      const model = new Model();
+      for (let a = 0; a < 9; a += 1) model.play({ act: 'arrive', a, b: a });
+      model.play({ act: 'commit', a: 0, b: 0 });
+      for (const batch of model.history.batches) whole.foldBatch(batch);
+      indexAll(whole, []);
+      const scope = whole.scopeOf([{ host: HOST, mailbox: 'AC9' }]);
+      for (const query of QUERIES) expect(whole.countHits({ ...request(query), scope })).toBe(0);
+      expect([...whole.list({ scope })]).toEqual([]);
+      expect(whole.idsWithin(scope, '', 9)).toEqual([]);
+    });
+  });
+});
