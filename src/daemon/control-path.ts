@@ -1,13 +1,8 @@
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readFileSync, rmSync, type Stats, writeFileSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { existsSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { makeFolders } from '../disk/make-folders.ts';
-import { errnoOf } from '../errors/mailkeep-error.ts';
+import { fitsSocket, isOwnSocket, isPrivateFolder, privateFolder } from '../disk/private-socket.ts';
 import { daemonError } from '../errors/small-families.ts';
-
-/** A socket's address holds 108 bytes on Linux and 104 elsewhere, with a zero at the end. */
-const LONGEST_PATH_BYTES = 103;
 
 const SOCKET = 'control.sock';
 /** Stands in the archive where the socket cannot: a file with the path of the socket. */
@@ -30,9 +25,9 @@ export function prepareControlPlace(
   const pointer = path.join(dataDir, POINTER);
   rmSync(inArchive, { force: true });
   rmSync(pointer, { force: true });
-  if (fits(inArchive)) return { socket: inArchive, pointer: null };
+  if (fitsSocket(inArchive)) return { socket: inArchive, pointer: null };
   const name = `${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}.sock`;
-  const socket = path.join(privateFolder(env), name);
+  const socket = path.join(privateFolder(env, name.length), name);
   rmSync(socket, { force: true });
   writeFileSync(pointer, `${socket}\n`, { mode: 0o600 });
   return { socket, pointer };
@@ -62,48 +57,4 @@ export function findControlSocket(dataDir: string): string | null {
   if (!path.isAbsolute(socket) || !isPrivateFolder(folder, dataDir)) throw foreign;
   if (!isOwnSocket(socket, dataDir)) throw foreign;
   return socket;
-}
-
-function isOwnSocket(socket: string, dataDir: string): boolean {
-  const stat = lstatSync(socket);
-  return stat.isSocket() && isOwn(stat, dataDir);
-}
-
-function isPrivateFolder(stat: Stats, dataDir: string | null): boolean {
-  return stat.isDirectory() && isOwn(stat, dataDir) && (stat.mode & 0o077) === 0;
-}
-
-/** Root may maintain the archive of another user; it then asks that user's daemon. */
-function isOwn({ uid }: Stats, dataDir: string | null): boolean {
-  const own = userInfo().uid;
-  // Where users have no numbers, -1.
-  if (own < 0 || uid === own) return true;
-  return own === 0 && dataDir !== null && uid === lstatSync(dataDir).uid;
-}
-
-function fits(socket: string): boolean {
-  return Buffer.byteLength(socket) <= LONGEST_PATH_BYTES;
-}
-
-/** The user's own folder for sockets; in the system's folder for temporary files where there is none. */
-function privateFolder({ XDG_RUNTIME_DIR }: Readonly<Record<string, string | undefined>>): string {
-  if (XDG_RUNTIME_DIR !== undefined && existsSync(XDG_RUNTIME_DIR)) {
-    const folder = path.join(XDG_RUNTIME_DIR, 'mailkeep');
-    if (fits(path.join(folder, 'x'.repeat(21)))) return privateOnly(folder);
-  }
-  return privateOnly(path.join(tmpdir(), `mailkeep-${userInfo().uid}`));
-}
-
-function privateOnly(folder: string): string {
-  try {
-    makeFolders(folder, 0o700);
-  } catch (error) {
-    if (errnoOf(error) === undefined) throw error;
-    throw daemonError('daemon-socket-folder', { folder });
-  }
-  // Anybody may have made it: a socket in somebody else's folder would be theirs to replace.
-  if (!isPrivateFolder(lstatSync(folder), null)) {
-    throw daemonError('daemon-socket-folder', { folder });
-  }
-  return folder;
 }
