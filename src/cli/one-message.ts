@@ -1,3 +1,4 @@
+import { purgedMessage } from '../engine/archive/purged-message.ts';
 import type { Reader } from '../engine/archive/reader.ts';
 import { retentionError } from '../errors/retention.ts';
 import { usageError } from '../errors/usage.ts';
@@ -28,15 +29,6 @@ export function oneMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string):
       throw usageError('usage-unknown-message', { id: typed });
     }
   }
-}
-
-/** What is left of a message that was purged, if that is what an id, or the beginning of one, names. */
-export function purgedMessage({ catalog }: Pick<Reader, 'catalog'>, typed: string) {
-  if (catalog.messages.byPrefix(typed).match !== 'none') return undefined;
-  const [purged, other] = catalog.messages.purgedByPrefix(typed);
-  if (purged === undefined || other !== undefined) return undefined;
-  const { id, reason, time } = purged;
-  return { id, reason, time: time === null ? null : new Date(time).toISOString() };
 }
 
 /** As much of the id as makes it unique, and what people know the message by. */

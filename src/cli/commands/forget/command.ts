@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander';
 import { realFiles } from '../../../archive/files/real-files.ts';
 import type { QuarantineEntry } from '../../../catalog/quarantine.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
+import { purgedMessage } from '../../../engine/archive/purged-message.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { finishPurge } from '../../../engine/purge.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
@@ -18,7 +19,7 @@ import { counted } from '../../../wording/amounts.ts';
 import { withReader } from '../../archive-access.ts';
 import { confirmed } from '../../ask.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { oneMessage, purgedMessage } from '../../one-message.ts';
+import { oneMessage } from '../../one-message.ts';
 import { chosenEntries, type QuarantineChoice } from '../../quarantine-choice.ts';
 
 const HELP = `

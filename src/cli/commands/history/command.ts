@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
+import { purgedMessage } from '../../../engine/archive/purged-message.ts';
 import type { Reader } from '../../../engine/archive/reader.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
+import { eventText } from '../../../wording/history.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
-import { oneMessage, purgedMessage } from '../../one-message.ts';
+import { oneMessage } from '../../one-message.ts';
 import { present } from '../../output.ts';
 import { dateText } from '../../place-line.ts';
 
@@ -40,33 +42,10 @@ async function printHistory(
   }
   for (const line of reader.catalog.history(oneMessage(reader, typed))) {
     const { time, event, mailbox, folder, uid, flags = [], detail } = line;
-    const more = present([flags.length > 0 && flags.join(' '), detailText(event, detail)]);
+    const more = present([flags.length > 0 && flags.join(' '), eventText(event, detail)]);
     await output.line(line, () =>
       `${dateText(time)}  ${event.padEnd(12)} ${terminalLine(`${mailbox} / ${folder} / ${uid}  ${more.join('  ')}`)}`.trimEnd(),
     );
   }
   return EXIT.done;
-}
-
-/** Why something ended, as people say it. */
-const ENDED: Readonly<Record<string, string>> = {
-  missing: 'no longer at the service',
-  moved: 'moved to another folder',
-  replaced: 'another message has its uid now',
-  renumbered: 'the service renumbered the folder',
-  'folder-gone': 'its folder is no longer at the service',
-  forgotten: 'forgotten',
-};
-
-/** What a fact says about its place: in words where there are some, else as it is stored. */
-function detailText(
-  event: string,
-  detail: Readonly<Record<string, unknown>> | undefined,
-): readonly string[] {
-  if (detail === undefined) return [];
-  if (event === 'held') return [detail.held === true ? 'held by the brake' : 'no longer held'];
-  if (event === 'ended' && typeof detail.reason === 'string') {
-    return [ENDED[detail.reason] ?? detail.reason];
-  }
-  return [JSON.stringify(detail)];
 }
