@@ -57,7 +57,7 @@ export async function serveReading(data: ReadWorkerData): Promise<void> {
     await sendAttachments(wire, limits);
   } else if (want.kind === 'page') {
     const { safePage } = await import('./safe-page.ts');
-    wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits)) });
+    wire.send({ kind: 'page', ...(await safePage(wire.pieces(), limits, want.links)) });
   } else {
     const head = new Head(limits.headerBytes);
     const source = head.passing(wire.pieces());

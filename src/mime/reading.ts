@@ -5,7 +5,14 @@ import { builtWorker, WorkerThread } from '../threads/worker-thread.ts';
 import { type ExtractedAttachment, reasonOfEnd, type UnparsedReason } from './extraction.ts';
 import { DEFAULT_LIMITS, type MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
-import type { FromReader, ReadWant, ReadWorkerData, ToReader } from './worker-protocol.ts';
+import type {
+  FromReader,
+  LinkTarget,
+  ReadWant,
+  ReadWorkerData,
+  RemotePictures,
+  ToReader,
+} from './worker-protocol.ts';
 
 /** What a reader answers; its requests for more of the source are met in here. */
 type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
@@ -186,10 +193,24 @@ export async function readPage(
   source: AsyncIterable<Uint8Array>,
   options: ReadingOptions = {},
 ): Promise<string | null> {
-  for await (const answer of readInWorker(source, { kind: 'page' }, options)) {
+  return (await readFramedPage(source, null, options))?.page ?? null;
+}
+
+/**
+ * The same page, with its links leading to `links` where that is given, and how many pictures of other servers it was to
+ * show.
+ */
+export async function readFramedPage(
+  source: AsyncIterable<Uint8Array>,
+  links: LinkTarget,
+  options: ReadingOptions = {},
+): Promise<{ readonly page: string; readonly remote: RemotePictures } | null> {
+  for await (const answer of readInWorker(source, { kind: 'page', links }, options)) {
     if (answer.kind !== 'page') continue;
-    if (answer.page === null && answer.reason !== null) throw mailUnreadable(answer.reason);
-    return answer.page;
+    const { page, remote, reason } = answer;
+    if (page !== null) return { page, remote };
+    if (reason !== null) throw mailUnreadable(reason);
+    return null;
   }
   throw mailUnreadable('malformed');
 }

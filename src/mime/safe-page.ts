@@ -6,6 +6,7 @@ import { htmlText } from './html-text.ts';
 import { bytesOf, collectText, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, parseTree, type TakeLeaf } from './part-tree.ts';
+import type { LinkTarget, RemotePictures } from './worker-protocol.ts';
 
 /** HTML given to the parser at once: within one piece, the depth may run past what is asked for. */
 const PIECE = 16 * 1024;
@@ -56,6 +57,12 @@ const PICTURE_INSIDE = /^data:image\/(?:png|jpe?g|gif|webp|bmp);base64,[a-z0-9+/
 /** Characters of the message's own pictures in a page: one may be named any number of times. */
 const INSERTED_LENGTH = 32 * 1024 * 1024;
 
+interface PageOptions {
+  readonly links?: LinkTarget;
+  /** Hears of each picture of another server. */
+  readonly onRemote?: (host: string) => void;
+}
+
 /** Elements within elements; beyond this, a page shows the text of the HTML only. No program writes a tenth of it. */
 const MAX_DEPTH = 1000;
 
@@ -68,8 +75,13 @@ const MAX_DEPTH = 1000;
  *
  * @param pictures `data:` URIs by the Content-ID that the page names them by
  */
-export function safeHtml(html: string, pictures: ReadonlyMap<string, string> = new Map()): string {
-  const body = isDeeperThan(html, MAX_DEPTH) ? textOf(html) : cleaned(html, pictures);
+export function safeHtml(
+  html: string,
+  pictures: ReadonlyMap<string, string> = new Map(),
+  { links = null, onRemote = () => {} }: PageOptions = {},
+): string {
+  const options = { links, onRemote };
+  const body = isDeeperThan(html, MAX_DEPTH) ? textOf(html) : cleaned(html, pictures, options);
   return [
     '<!doctype html>',
     '<html><head><meta charset="utf-8">',
@@ -88,7 +100,11 @@ function textOf(html: string): string {
   return `<pre style="white-space: pre-wrap">${escaped}</pre>`;
 }
 
-function cleaned(html: string, pictures: ReadonlyMap<string, string>): string {
+function cleaned(
+  html: string,
+  pictures: ReadonlyMap<string, string>,
+  { links, onRemote }: Required<PageOptions>,
+): string {
   let room = INSERTED_LENGTH;
   return sanitize(html, {
     allowedTags: TAGS,
@@ -111,13 +127,29 @@ function cleaned(html: string, pictures: ReadonlyMap<string, string>): string {
         const own = ownPicture(uri, pictures);
         const fits = own !== undefined && own.length <= room;
         if (fits) room -= own.length;
+        if (/^https?:/i.test(uri) && URL.canParse(uri)) onRemote(new URL(uri).host);
         const inside = fits ? own : PICTURE_INSIDE.test(uri) ? uri : undefined;
         return { tagName, attribs: inside === undefined ? attribs : { ...attribs, src: inside } };
       },
-      a: sanitize.simpleTransform('a', { rel: 'noopener noreferrer nofollow', target: '_blank' }),
+      a: (tagName, { href, ...attribs }) => {
+        const to = href === undefined ? undefined : linkTo(href.trim(), links);
+        const away = { rel: 'noopener noreferrer nofollow', target: '_blank' };
+        return {
+          tagName,
+          attribs: { ...attribs, ...(to === undefined ? {} : { href: to }), ...away },
+        };
+      },
     },
     nestingLimit: 200,
   });
+}
+
+/** Where a link leads; undefined for one that leads nowhere. */
+function linkTo(href: string, links: LinkTarget): string | undefined {
+  if (links === null) return href;
+  return /^(?:https?|mailto):/i.test(href)
+    ? `${links}${encodeURIComponent(href.toWellFormed())}`
+    : undefined;
 }
 
 function ownPicture(uri: string, pictures: ReadonlyMap<string, string>): string | undefined {
@@ -134,6 +166,9 @@ function percentDecoded(text: string): string {
   }
 }
 
+/** Servers that pictures are counted of. */
+const MOST_HOSTS = 200;
+
 /** Bytes of one picture that is put into a page, and of all of them. */
 const PICTURE_BYTES = 2 * 1024 * 1024;
 const PICTURES_BYTES = 16 * 1024 * 1024;
@@ -142,11 +177,16 @@ const PICTURES_BYTES = 16 * 1024 * 1024;
 export async function safePage(
   source: AsyncIterable<Uint8Array>,
   limits: MimeLimits,
-): Promise<{ readonly page: string | null; readonly reason: Breach | null }> {
+  links: LinkTarget = null,
+): Promise<{
+  readonly page: string | null;
+  readonly remote: RemotePictures;
+  readonly reason: Breach | null;
+}> {
   const { root, breach } = await parseTree(source, keepingPictures(collectText(limits)), limits);
   const leaves = leavesIn(root);
   const html = htmlBodies(leaves, limits.textPartBytes);
-  if (html.length === 0) return { page: null, reason: breach };
+  if (html.length === 0) return { page: null, remote: {}, reason: breach };
   const pictures = new Map<string, string>();
   for (const { info, content } of leaves) {
     if (info.contentId === null || !PICTURE.test(info.contentType)) continue;
@@ -154,7 +194,12 @@ export async function safePage(
     const type = info.contentType.toLowerCase();
     pictures.set(info.contentId, `data:${type};base64,${bytesOf(content).toString('base64')}`);
   }
-  return { page: safeHtml(html.join('\n'), pictures), reason: breach };
+  const remote = new Map<string, number>();
+  const onRemote = (host: string): void => {
+    if (remote.has(host) || remote.size < MOST_HOSTS) remote.set(host, (remote.get(host) ?? 0) + 1);
+  };
+  const page = safeHtml(html.join('\n'), pictures, { links, onRemote });
+  return { page, remote: Object.fromEntries(remote), reason: breach };
 }
 
 /** As `take`, and the bytes of pictures that a page may name, up to a ceiling. */

@@ -43,6 +43,15 @@ export interface ReadWorkerData {
   readonly want: ReadWant;
 }
 
+/**
+ * Where the links of a page lead: null, to where the sender had them lead; else to this address with the sender's behind
+ * it, percent-encoded.
+ */
+export type LinkTarget = string | null;
+
+/** How many pictures of other servers a page was to show, by host. None is ever fetched. */
+export type RemotePictures = Readonly<Record<string, number>>;
+
 export type ReadWant =
   | { readonly kind: 'message' }
   /** Headers only, as of a message that is unreadable for this reason. */
@@ -50,7 +59,7 @@ export type ReadWant =
   /** Every attachment, in one go. */
   | { readonly kind: 'attachments' }
   /** The HTML as a page that is safe to open. */
-  | { readonly kind: 'page' };
+  | { readonly kind: 'page'; readonly links: LinkTarget };
 
 /** To the reader: a piece of the source, its end, or leave to send the next chunk. */
 export type ToReader = PieceMessage | { readonly kind: 'more' };
@@ -66,6 +75,7 @@ export type FromReader =
   | {
       readonly kind: 'page';
       readonly page: string | null;
+      readonly remote: RemotePictures;
       readonly reason: UnparsedReason | null;
     }
   /** Nothing more comes. */
