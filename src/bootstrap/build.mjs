@@ -5,6 +5,7 @@
  *   threads of its own stays outside;
  * - the reading commands once more as one script with its compiled code next to it, the catalog's queries in it as SQL
  *   (see queries.mjs), and the launcher that `mailkeep` is (see src/launcher/);
+ * - what browsers load for the web interface;
  * - the man page, from the help of the commands.
  *
  * Files are replaced one by one and only where their content changed, so that a program that runs from
@@ -116,12 +117,14 @@ const MODULES = {
 // Compiled code holds for the version that made it.
 needNode();
 if (process.argv.includes('--clean')) rmSync(dist, { recursive: true, force: true });
-mkdirSync(dist, { recursive: true });
+mkdirSync(path.join(dist, 'web'), { recursive: true });
 const startedAt = new Date();
 const metafiles = [];
 const comments = [];
 const parts = await modules();
 for (const { name, contents } of parts) put(name, contents);
+const web = await webAssets();
+for (const { name, contents } of web) put(name, contents);
 const manual = manualPage();
 put(manual.name, manual.contents);
 const script = await readingScript();
@@ -130,7 +133,7 @@ const reading = [script, code, ...(await launchers(script.name, code.name))];
 for (const { name, contents } of reading) put(name, contents);
 const notices = noticesOf(metafiles, comments);
 put(notices.name, notices.contents);
-const written = [...parts, manual, ...reading, notices];
+const written = [...parts, ...web, manual, ...reading, notices];
 for (const file of [program, path.join(dist, 'mailkeep.js')]) chmodSync(file, 0o755);
 // The age of the build, whether or not this file changed: see needs.mjs.
 utimesSync(program, startedAt, startedAt);
@@ -168,6 +171,31 @@ async function modules() {
     name: path.basename(file.path),
     contents: file.contents,
   }));
+}
+
+/**
+ * What browsers load for the web interface, in dist/web/: each file's name carries a hash of its content, and assets.json
+ * names them by their sources.
+ */
+async function webAssets() {
+  const outputFiles = await bundle({
+    entryPoints: ['style.css', 'enter.mjs', 'mark.svg'].map((name) => `src/web/assets/${name}`),
+    outdir: 'dist/web',
+    entryNames: '[name]-[hash]',
+    platform: 'browser',
+    target: 'es2022',
+    format: 'iife',
+    loader: { '.svg': 'copy' },
+    minify: true,
+  });
+  const files = outputFiles.map((file) => ({
+    name: `web/${path.basename(file.path)}`,
+    contents: file.contents,
+  }));
+  const names = files.map(({ name }) => path.basename(name)).sort();
+  const known = Object.fromEntries(names.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
+  const contents = Buffer.from(`${JSON.stringify(known, null, 2)}\n`);
+  return [...files, { name: 'web/assets.json', contents }];
 }
 
 /** In roff. */
@@ -306,9 +334,10 @@ function put(name, contents) {
 /** Removes what an earlier build left. A program that runs may still load a chunk of it; an hour later it has. */
 function dropOld(fresh) {
   const graceMs = 3_600_000;
-  for (const name of readdirSync(dist)) {
+  const assets = readdirSync(path.join(dist, 'web')).map((name) => `web/${name}`);
+  for (const name of [...readdirSync(dist), ...assets]) {
     const file = path.join(dist, name);
-    const left = !fresh.has(name) && /^chunk-|\.code$|\.tmp$/.test(name);
+    const left = !fresh.has(name) && /^chunk-|^web\/|\.code$|\.tmp$/.test(name);
     if (left && statSync(file).mtimeMs < Date.now() - graceMs) rmSync(file);
   }
 }

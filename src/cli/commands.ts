@@ -24,6 +24,11 @@ export const COMMANDS: readonly CommandEntry[] = [
   READING.attachments,
   READING.history,
   {
+    name: 'web',
+    summary: 'read and search the archive in a browser',
+    load: () => import('./commands/web/command.ts'),
+  },
+  {
     name: 'verify',
     summary: 'verify that the archive is what was written to it',
     load: () => import('./commands/verify/command.ts'),

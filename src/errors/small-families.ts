@@ -117,3 +117,24 @@ export interface ServiceFacts {
 
 /** An error of the local service's set-up. Exit code 2, but for `sandbox-source-changed`, which is a fault of one request. */
 export const serviceError = errorsOf<ServiceFacts>('usage');
+
+/** Codes of the web interface, with the facts that fill their sentences. */
+export interface WebFacts {
+  /** Nobody serves this archive to whom a sign-in link could be asked of. */
+  readonly 'web-not-running': { readonly dataDir: string };
+  /** A daemon has the archive, and serves no web interface. */
+  readonly 'web-not-in-daemon': Readonly<Record<string, never>>;
+  /** An address that other machines reach, without an https address in front of it. */
+  readonly 'web-not-loopback': { readonly host: string };
+  readonly 'web-cannot-listen': {
+    readonly host: string;
+    readonly port: number;
+    readonly reason: string;
+  };
+}
+
+/** An error of starting the web interface, or of asking it for a link. */
+export const webError = errorsOf<WebFacts>('config', {
+  'web-not-running': 'origin',
+  'web-not-in-daemon': 'origin',
+});

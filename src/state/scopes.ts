@@ -12,6 +12,7 @@ import {
   sizeLessons,
   uidPairs,
   verification,
+  webSession,
 } from './values.ts';
 
 /**
@@ -113,6 +114,8 @@ export const SCOPES = {
   verification: scope('name', verification),
   /** How far samples have verified a segment. */
   verified: scope('segment', fields({ at: number, covered: number, next: number })),
+  /** The signed-in browsers of the web interface, by the SHA-256 of their cookie's value. */
+  'web-session': scope('name', webSession),
 } as const;
 
 export type ScopeName = keyof typeof SCOPES;

@@ -233,3 +233,21 @@ export const deliveries = listOfAll(
     durationMs: number,
   }),
 );
+
+/** A browser that is signed in to the web interface. Times are milliseconds since the epoch. */
+export interface WebSession {
+  readonly createdAt: number;
+  readonly usedAt: number;
+  /** What the browser calls itself. */
+  readonly agent: string;
+  /** Keys of the mailboxes that it may read, as `mailboxKey` makes them; null for all. */
+  readonly mailboxes: readonly string[] | null;
+}
+
+/** A scope that cannot be read must not become a wider one: the whole session is undefined then. */
+export const webSession: Read<WebSession> = fields({
+  createdAt: number,
+  usedAt: number,
+  agent: text,
+  mailboxes: nullable(listOfAll(text)),
+});

@@ -3,6 +3,7 @@ import type {
   DaemonFacts,
   ServiceFacts,
   ServiceUnitsFacts,
+  WebFacts,
   WebhookFacts,
 } from '../errors/small-families.ts';
 import { reasonText, type Sentences, say, some } from './sentence.ts';
@@ -93,6 +94,29 @@ export const WEBHOOK_SENTENCES: Sentences<WebhookFacts> = {
     say(
       `The last ${failures === 1 ? 'delivery' : `${failures} deliveries`} of webhook ${id} failed: only scheduled syncs find new mail.`,
       `"mailkeep webhooks test ${id}" shows why.`,
+    ),
+};
+
+export const WEB_SENTENCES: Sentences<WebFacts> = {
+  'web-not-running': ({ dataDir }) =>
+    say(
+      `No web interface of ${dataDir} is running.`,
+      'Start one with "mailkeep web"; it prints a sign-in link.',
+    ),
+  'web-not-in-daemon': () =>
+    say(
+      'The daemon serves no web interface.',
+      'Add "web": {} to its configuration and restart it, or start one with "mailkeep web".',
+    ),
+  'web-not-loopback': ({ host }) =>
+    say(
+      `The web interface does not listen on ${host}, which other machines can reach, without HTTPS in front of it.`,
+      'Listen on 127.0.0.1, or name the https address of your reverse proxy as web.publicUrl in the configuration.',
+    ),
+  'web-cannot-listen': ({ host, port, reason }) =>
+    say(
+      `The web interface cannot listen on ${host}:${port}: ${reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(reason)}.`,
+      'Choose another address with --listen; port 0 selects a free one.',
     ),
 };
 

@@ -96,6 +96,23 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'sync/plan',
     'verify',
   ],
+  // The archive in a browser: reads only, and knows neither the command line nor the daemon, which both start it.
+  web: [
+    'engine',
+    'wording',
+    'archive',
+    'catalog',
+    'config',
+    'disk',
+    'errors',
+    'health',
+    'listener',
+    'mail',
+    'mime',
+    'names',
+    'search',
+    'state',
+  ],
   // Decides when what is done, and speaks to its neighbours among the processes.
   daemon: [
     'engine',
@@ -118,6 +135,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'state',
     'sync',
     'sync/plan',
+    'web',
   ],
   // Parses the command line, calls the engine and prints.
   cli: [
@@ -149,6 +167,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'sync',
     'sync/plan',
     'verify',
+    'web',
     'wire',
   ],
   // What the program's file is: checks the version of Node.js before it loads the rest.

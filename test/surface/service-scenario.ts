@@ -117,6 +117,8 @@ export async function others(done: Exercised, place: Place): Promise<void> {
   });
   // It prints where it listens before it waits for the end, which has come.
   await done.run({ of: 'sandbox', signal: AbortSignal.abort() });
+  const web = ['--data', data, '--listen', '127.0.0.1:0'];
+  await done.run({ of: 'web', args: web, signal: AbortSignal.abort() });
   await done.errors('of an error', ['show', 'ffffffffffff', '--data', data]);
   await done.errors('of an error', ['list', '--nonsense']);
   await done.errors('of sync --log', ['sync', '--log', '--config', config]);

@@ -1,0 +1,115 @@
+import { isMailbox } from '../../../catalog/folder-names.ts';
+import type { ListenAddress } from '../../../config/address.ts';
+import { locateDataDir } from '../../../config/located-fields.ts';
+import { findControlSocket } from '../../../daemon/control-path.ts';
+import { requireArchive } from '../../../engine/archive/archive-folder.ts';
+import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
+import { accountHosts } from '../../../engine/saved-searches.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { hasCode } from '../../../errors/mailkeep-error.ts';
+import { webError } from '../../../errors/small-families.ts';
+import { mailboxKey } from '../../../state/scopes.ts';
+import { askLink, linkSockets, openLinkChannel } from '../../../web/link-channel.ts';
+import { startWebServer, type WebServer } from '../../../web/server/web-server.ts';
+import { openSessions } from '../../../web/session-store.ts';
+import { sentenceOf } from '../../../wording/sentence-of.ts';
+import { withReader } from '../../archive-access.ts';
+import type { CommandContext } from '../../context.ts';
+import { openInBrowser } from './open-in-browser.ts';
+
+export interface ServeOptions {
+  readonly listen: ListenAddress;
+  readonly mailboxes: readonly string[];
+  readonly open: boolean;
+}
+
+/** Serves the archive until the command is interrupted, which is how it ends well. */
+export async function serveWeb(context: CommandContext, options: ServeOptions): Promise<ExitCode> {
+  const { globals, surroundings, output, notices, now, signal } = context;
+  const dataDir = locateDataDir(globals, surroundings);
+  requireArchive(dataDir);
+  const mailboxes = await keysOf(context, options.mailboxes);
+  const sessions = openSessions(dataDir);
+  let web: WebServer | undefined;
+  let channel: Awaited<ReturnType<typeof openLinkChannel>> | undefined;
+  try {
+    web = await startWebServer({
+      dataDir,
+      listen: options.listen,
+      publicUrl: null,
+      sessions: sessions.store,
+      accounts: (node) => accountHosts(node, context),
+      now,
+      onError: (error) =>
+        notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
+    }).catch((error: unknown) => {
+      if (!hasCode(error, 'cannot-listen')) throw error;
+      const { host, port } = options.listen;
+      throw webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
+    });
+    const { url, link } = web;
+    channel = await openLinkChannel({ dataDir, env: surroundings.env, link });
+    const signInUrl = link(mailboxes);
+    await output.object(
+      { url, signInUrl },
+      () =>
+        `Sign in at ${signInUrl}\nThe link works once, within ten minutes. "mailkeep web --link" prints another.`,
+    );
+    if (!sessions.areKept)
+      notices.say('The archive cannot be written: browsers sign in again after a restart.');
+    if (options.open) openInBrowser(signInUrl, context);
+    await aborted(signal);
+  } finally {
+    await channel?.close();
+    await web?.close();
+    sessions.close();
+  }
+  return EXIT.done;
+}
+
+/** Prints a link of the server that runs: the daemon, or else the `mailkeep web` that was started last. */
+export async function askForLink(
+  context: CommandContext,
+  addresses: readonly string[],
+  open: boolean,
+): Promise<ExitCode> {
+  const { globals, surroundings, output } = context;
+  const dataDir = locateDataDir(globals, surroundings);
+  requireArchive(dataDir);
+  const mailboxes = await keysOf(context, addresses);
+  const control = findControlSocket(dataDir);
+  const sockets = [
+    ...linkSockets(dataDir, surroundings.env),
+    ...(control === null ? [] : [control]),
+  ];
+  for (const socket of sockets) {
+    const signInUrl = await askLink(socket, mailboxes);
+    if (signInUrl === null) continue;
+    await output.object({ signInUrl }, () => signInUrl);
+    if (open) openInBrowser(signInUrl, context);
+    return EXIT.done;
+  }
+  throw webError('web-not-running', { dataDir });
+}
+
+/** Returns the keys of the mailboxes that a link is limited to; null where none is named. @throws usage-unknown-name */
+function keysOf(
+  context: CommandContext,
+  addresses: readonly string[],
+): Promise<readonly string[] | null> {
+  if (addresses.length === 0) return Promise.resolve(null);
+  return withReader(context, (reader) =>
+    addresses.flatMap((mailbox) => {
+      refuseUnknownChoice(reader, { mailbox });
+      const known = reader.catalog.folders.mailboxes();
+      return known.filter((box) => isMailbox(box, mailbox)).map(mailboxKey);
+    }),
+  );
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

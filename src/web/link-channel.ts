@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, lstatSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import path from 'node:path';
+import { z } from 'zod';
+import { isOwnSocket, privateFolder } from '../disk/private-socket.ts';
+import { errnoOf } from '../errors/mailkeep-error.ts';
+
+/** What asks for a sign-in link: keys of the mailboxes that its browser may read, or null for all. */
+export const linkMessage = z.object({
+  mailboxes: z.array(z.string().max(4_096)).min(1).max(10_000).nullable(),
+});
+/** What answers it. */
+export const linkAnswer = z.object({ signInUrl: z.string() });
+
+/** Where a server takes such a message, on its own socket and on the daemon's. */
+export const LINK_PATH = '/web-link';
+
+const MOST_BYTES = 1024 * 1024;
+/** A server answers at once or not at all. */
+const ASK_MS = 5_000;
+const SUFFIX = '.web.sock';
+/** Of a socket, with a process id of ten digits. */
+const NAME_LENGTH = 12 + 1 + 10 + SUFFIX.length;
+
+/** Nobody listens: the server was killed, or ends just now. */
+const NOBODY = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EACCES']);
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Takes messages that ask for sign-in links, on a socket in a folder that only this user can reach: the archive may lie
+ * on a medium that cannot be written.
+ *
+ * @throws daemon-socket-folder where there is no such folder
+ */
+export async function openLinkChannel(options: {
+  readonly dataDir: string;
+  readonly env: Environment;
+  readonly link: (mailboxes: readonly string[] | null) => string;
+}): Promise<{ close(): Promise<void> }> {
+  const { dataDir, env, link } = options;
+  const folder = privateFolder(env, NAME_LENGTH);
+  const socket = path.join(folder, `${prefixOf(dataDir)}${process.pid}${SUFFIX}`);
+  rmSync(socket, { force: true });
+  const server = createServer((request, response) => {
+    const isLink = request.method === 'POST' && request.url === LINK_PATH;
+    const answered = isLink ? linkMessageIn(request) : Promise.resolve(undefined);
+    answered.then(
+      (message) => {
+        response.statusCode = message === undefined ? 404 : 200;
+        response.setHeader('content-type', 'application/json');
+        response.end(
+          message === undefined ? '' : JSON.stringify({ signInUrl: link(message.mailboxes) }),
+        );
+      },
+      () => {
+        response.statusCode = 400;
+        response.end();
+      },
+    );
+  });
+  server.listen(socket);
+  await once(server, 'listening');
+  chmodSync(socket, 0o600);
+  return {
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** @throws Error for a body that is too long or no such message */
+async function linkMessageIn(request: IncomingMessage): Promise<z.output<typeof linkMessage>> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    size += piece.length;
+    if (size > MOST_BYTES) throw new Error('the message is too long');
+    pieces.push(piece);
+  }
+  return linkMessage.parse(JSON.parse(Buffer.concat(pieces).toString('utf8')));
+}
+
+/** Returns the sockets of servers of an archive that this user (or, for root, its owner) started, the newest first. */
+export function linkSockets(dataDir: string, env: Environment): string[] {
+  const folder = privateFolder(env, NAME_LENGTH);
+  const prefix = prefixOf(dataDir);
+  return readdirSync(folder)
+    .filter((name) => name.startsWith(prefix) && name.endsWith(SUFFIX))
+    .map((name) => path.join(folder, name))
+    .filter((file) => isOwnSocket(file, dataDir))
+    .toSorted((a, b) => lstatSync(b).mtimeMs - lstatSync(a).mtimeMs);
+}
+
+/**
+ * Asks a server for a sign-in link.
+ *
+ * @returns null where nobody listens, or who does serves no web interface
+ */
+export async function askLink(
+  socketPath: string,
+  mailboxes: readonly string[] | null,
+): Promise<string | null> {
+  const signal = AbortSignal.timeout(ASK_MS);
+  const options = { socketPath, method: 'POST', path: LINK_PATH, signal, agent: false };
+  const request = httpRequest(options);
+  request.end(JSON.stringify({ mailboxes }));
+  try {
+    const [response]: IncomingMessage[] = await once(request, 'response');
+    if (response === undefined) return null;
+    const pieces: Buffer[] = [];
+    for await (const piece of response as AsyncIterable<Buffer>) pieces.push(piece);
+    if (response.statusCode !== 200) return null;
+    const answer: unknown = JSON.parse(Buffer.concat(pieces).toString('utf8'));
+    return linkAnswer.safeParse(answer).data?.signInUrl ?? null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    if (error instanceof Error && error.name === 'TimeoutError') return null;
+    const reason = errnoOf(error);
+    if (reason !== undefined && NOBODY.has(reason)) return null;
+    throw error;
+  }
+}
+
+function prefixOf(dataDir: string): string {
+  const digest = createHash('sha256').update(realpathSync(dataDir)).digest('hex');
+  return `${digest.slice(0, 12)}-`;
+}

@@ -1,0 +1,90 @@
+import type { ComponentChildren, VNode } from 'preact';
+import type { Assets } from '../server/assets.ts';
+
+export interface DocumentProps {
+  readonly assets: Assets;
+  readonly title: string;
+  /** Scripts of the build that the page needs; none without JavaScript. */
+  readonly scripts?: readonly string[];
+  readonly class?: string;
+  readonly children: ComponentChildren;
+}
+
+/** The document around every page. It has neither inline styles nor inline scripts. */
+export function Document({ assets, title, scripts = [], ...rest }: DocumentProps): VNode {
+  return (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="robots" content="noindex, nofollow" />
+        <title>{title}</title>
+        <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
+        <link rel="stylesheet" href={assets.address('style.css')} />
+        {scripts.map((name) => (
+          <script key={name} src={assets.address(name)} defer />
+        ))}
+      </head>
+      <body class={rest.class}>{rest.children}</body>
+    </html>
+  );
+}
+
+/** The mark: an envelope with battlements. */
+export function Mark(): VNode {
+  return (
+    <svg class="mark" viewBox="0 0 22 22" aria-hidden="true">
+      <path d="M3 9.2V4.4h3.2v2h3.2v-2h3.2v2h3.2v-2H19v4.8l-8 5z" />
+      <path d="m3 13.4 8 5 8-5" />
+    </svg>
+  );
+}
+
+/** The name of the program with its mark, as a link to the mail where there is some to show. */
+export function Brand({ home }: { readonly home: boolean }): VNode {
+  const inner = (
+    <>
+      <Mark />
+      <span>mailkeep</span>
+    </>
+  );
+  return home ? (
+    <a class="brand" href="/mail">
+      {inner}
+    </a>
+  ) : (
+    <span class="brand">{inner}</span>
+  );
+}
+
+/** A page of one column without mail on it. */
+export function PlainPage({
+  assets,
+  title,
+  home = false,
+  scripts = [],
+  children,
+}: Omit<DocumentProps, 'class'> & { readonly home?: boolean }): VNode {
+  return (
+    <Document assets={assets} title={`${title} · mailkeep`} scripts={scripts} class="plain">
+      <main>
+        <Brand home={home} />
+        {children}
+      </main>
+      <footer class="about">
+        Reads the archive on this machine, sends nothing, and changes nothing at the service.
+      </footer>
+    </Document>
+  );
+}
+
+/** A command to type, set apart. */
+export function Command({ children }: { readonly children: string }): VNode {
+  return (
+    <p class="command">
+      <span aria-hidden="true">$ </span>
+      <code>{children}</code>
+    </p>
+  );
+}

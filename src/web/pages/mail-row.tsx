@@ -1,0 +1,79 @@
+import type { VNode } from 'preact';
+import type { SearchHit } from '../../catalog/search/hit.ts';
+import { Icon } from './icons.tsx';
+import { Marked } from './marked.tsx';
+import { Moment } from './moment.tsx';
+
+interface RowProps {
+  readonly hit: SearchHit;
+  readonly href: string;
+  readonly chosen: boolean;
+}
+
+/** A message of a list. One that the service deleted has a hatched edge and says so. */
+export function Row({ hit, href, chosen }: RowProps): VNode {
+  const { line, matches, attachmentMatches } = hit;
+  const unread = !line.flags.includes('\\Seen');
+  const states = [
+    'row',
+    ...(unread ? ['unread'] : []),
+    ...(line.endedAt === null ? [] : ['ended']),
+  ];
+  const attached = (line.attachments ?? []).some(({ inline }) => !inline);
+  const [found] = line.matchedAttachments;
+  const showsFound = found !== undefined && matches.length === 0;
+  return (
+    <li class={states.join(' ')}>
+      <a href={href} aria-current={chosen ? 'true' : undefined}>
+        <span class="first">
+          <span class="who">
+            <bdi>{senderText(line.from)}</bdi>
+          </span>
+          {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+        </span>
+        <span class="second">
+          <span class="subj">
+            <bdi>{line.subject ?? '(no subject)'}</bdi>
+          </span>
+          <span class="marks">
+            {unread && <span class="vh">unread</span>}
+            {line.flags.includes('\\Flagged') && (
+              <>
+                <Icon name="star" class="star" />
+                <span class="vh">starred</span>
+              </>
+            )}
+            {line.endedAt !== null && (
+              <span class="tag ended">
+                deleted <Moment ms={Date.parse(line.endedAt)} day />
+              </span>
+            )}
+            {attached && (
+              <>
+                <Icon name="clip" />
+                <span class="vh">with attachments</span>
+              </>
+            )}
+          </span>
+        </span>
+        <span class="snip">
+          {showsFound ? (
+            <>
+              <Icon name="clip" />
+              <bdi>{found.filename ?? 'an attachment'}</bdi>:{' '}
+              <Marked text={found.snippet} matches={attachmentMatches[0] ?? []} />
+            </>
+          ) : (
+            <Marked text={line.snippet} matches={matches} />
+          )}
+        </span>
+      </a>
+    </li>
+  );
+}
+
+/** Returns how people know the sender of a message. */
+export function senderText(from: SearchHit['line']['from']): string {
+  if (from === null) return '(no sender)';
+  return from.name === '' ? from.address : from.name;
+}

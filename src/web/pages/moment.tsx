@@ -1,0 +1,21 @@
+import type { VNode } from 'preact';
+
+const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
+const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+
+/** Returns a day such as `20 Nov 2026`, in the zone of this machine. */
+export function dayText(ms: number): string {
+  return DAY.format(ms);
+}
+
+/** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
+export function Moment({
+  ms,
+  day = false,
+}: {
+  readonly ms: number;
+  readonly day?: boolean;
+}): VNode {
+  const text = day ? dayText(ms) : `${dayText(ms)} ${TIME.format(ms)}`;
+  return <time dateTime={new Date(ms).toISOString()}>{text}</time>;
+}

@@ -1,0 +1,119 @@
+import type { VNode } from 'preact';
+import type { Assets } from '../server/assets.ts';
+import { Command, PlainPage } from './frame.tsx';
+
+const FAILURES = {
+  failed: [
+    'This page could not be made',
+    'The server has noted why. Nothing in the archive changed.',
+  ],
+  'foreign-form': [
+    'This form came from somewhere else',
+    'Only pages of this server may send forms to it. Open the page again and repeat the step.',
+  ],
+  limited: [
+    'This sign-in is limited to some mailboxes',
+    'This version shows mail only to sign-ins without a limit. "mailkeep web --link" without --mailbox prints a link for one.',
+  ],
+  'stale-form': ['This page is out of date', 'Go back, reload the page and repeat the step.'],
+} as const;
+
+interface Plain {
+  readonly assets: Assets;
+}
+
+/** A page for what went wrong; it shows nothing of the archive. */
+export function FailurePage({
+  assets,
+  kind,
+}: Plain & { readonly kind: keyof typeof FAILURES }): VNode {
+  const [title, text] = FAILURES[kind];
+  return (
+    <PlainPage assets={assets} title={title} home>
+      <h1>{title}</h1>
+      <p>{text}</p>
+    </PlainPage>
+  );
+}
+
+export function NotFoundPage({ assets }: Plain): VNode {
+  return (
+    <PlainPage assets={assets} title="Nothing here" home>
+      <h1>Nothing here</h1>
+      <p>
+        This address leads nowhere. <a href="/mail">All mail</a>
+      </p>
+    </PlainPage>
+  );
+}
+
+/** What went wrong with a code that was typed. */
+export type EnterProblem = 'wrong-code' | 'stale-form' | null;
+
+/** The sign-in page. With JavaScript, the code of a link fills the field and is sent. */
+export function EnterPage({
+  assets,
+  token,
+  problem,
+}: Plain & { readonly token: string; readonly problem: EnterProblem }): VNode {
+  return (
+    <PlainPage assets={assets} title="Sign in" scripts={['enter.js']}>
+      <h1>Ask the machine for a way in</h1>
+      <p>There is no password. Where the archive is kept, run</p>
+      <Command>mailkeep web --link</Command>
+      <p>and open the link that it prints. It works once, within ten minutes.</p>
+      <form method="post" action="/enter" id="enter" class="code-form">
+        <label for="code">Or type its last part here</label>
+        <div class="row-of-two">
+          <input
+            id="code"
+            name="code"
+            required
+            maxlength={40}
+            autocomplete="one-time-code"
+            autocapitalize="characters"
+            spellcheck={false}
+            placeholder="K7QM-2XWD-94HT"
+            aria-invalid={problem === null ? undefined : 'true'}
+            aria-describedby={problem === null ? undefined : 'problem'}
+          />
+          <button type="submit">Sign in</button>
+        </div>
+        <input type="hidden" name="token" value={token} />
+        {problem !== null && (
+          <p class="problem" id="problem" role="alert">
+            {problem === 'wrong-code'
+              ? 'This code is wrong, was used before, or is too old. Run the command again for a new one.'
+              : 'This page was open for too long. Type the code again.'}
+          </p>
+        )}
+      </form>
+      <p class="small">This browser stays signed in for 30 days, or until you sign it out.</p>
+    </PlainPage>
+  );
+}
+
+/** The page between a link in a mail and where it leads. */
+export function AwayPage({ assets, to }: Plain & { readonly to: string | null }): VNode {
+  if (to === null)
+    return (
+      <PlainPage assets={assets} title="A link in a message">
+        <h1>This link is not opened</h1>
+        <p>Only addresses of web pages and of mail are.</p>
+      </PlainPage>
+    );
+  return (
+    <PlainPage assets={assets} title="A link in a message">
+      <h1>This link leads away from the archive</h1>
+      <p>Whoever wrote the message chose this address. Read it before you open it.</p>
+      <p class="address">
+        <bdi>{to}</bdi>
+      </p>
+      <p>
+        <a class="button" href={to} rel="noreferrer noopener nofollow">
+          Open it
+        </a>
+      </p>
+    </PlainPage>
+  );
+}

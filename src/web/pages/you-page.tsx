@@ -1,0 +1,55 @@
+import type { VNode } from 'preact';
+import type { Session } from '../access/sessions.ts';
+import type { Assets } from '../server/assets.ts';
+import { Command, PlainPage } from './frame.tsx';
+import { Moment } from './moment.tsx';
+
+export interface SignedInBrowser extends Pick<Session, 'createdAt' | 'usedAt' | 'agent'> {
+  /** Names the session in a form. */
+  readonly id: string;
+  readonly isThis: boolean;
+  /** Addresses of the mailboxes that it is limited to; null for none. */
+  readonly mailboxes: readonly string[] | null;
+}
+
+/** The signed-in browsers, with a button each that ends them. */
+export function YouPage({
+  assets,
+  token,
+  browsers,
+}: {
+  readonly assets: Assets;
+  readonly token: string;
+  readonly browsers: readonly SignedInBrowser[];
+}): VNode {
+  return (
+    <PlainPage assets={assets} title="Signed-in browsers" home>
+      <h1>Signed-in browsers</h1>
+      <ul class="browsers">
+        {browsers.map(({ id, isThis, agent, createdAt, usedAt, mailboxes }) => (
+          <li key={id}>
+            <div>
+              <strong>
+                <bdi>{agent === '' ? 'A browser without a name' : agent}</bdi>
+              </strong>
+              {isThis && <span class="tag">this one</span>}
+              {mailboxes !== null && <span class="tag">only {mailboxes.join(', ')}</span>}
+              <p class="small">
+                Signed in <Moment ms={createdAt} />, last used <Moment ms={usedAt} />
+              </p>
+            </div>
+            <form method="post" action={isThis ? '/sign-out' : '/you/end'}>
+              <input type="hidden" name="token" value={token} />
+              <input type="hidden" name="id" value={id} />
+              <button type="submit" class="quiet">
+                {isThis ? 'Sign out' : 'End'}
+              </button>
+            </form>
+          </li>
+        ))}
+      </ul>
+      <p>Another browser signs in by a link of its own:</p>
+      <Command>mailkeep web --link</Command>
+    </PlainPage>
+  );
+}

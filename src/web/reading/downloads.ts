@@ -1,0 +1,117 @@
+import type { Reader } from '../../engine/archive/reader.ts';
+import type { MessageId } from '../../mail/words.ts';
+import { openAttachments } from '../../mime/reading.ts';
+import { safeFileName } from '../../mime/safe-file-name.ts';
+import { DOWNLOAD_POLICY } from '../server/security-headers.ts';
+import type { ServedArchive } from './served-archive.ts';
+
+/** Something to save, as it comes. */
+export interface Download {
+  /** As the mail gives it; null where it gives none. */
+  readonly name: string | null;
+  /** What it is called where nothing of the name can be used. */
+  readonly fallback: string;
+  /** Bytes, where they are known before. */
+  readonly size: number | null;
+  readonly bytes: AsyncIterable<Uint8Array>;
+}
+
+/** Returns the exact source of a message. Where its hash turns out wrong, the answer breaks off. */
+export function sourceDownload(reader: Pick<Reader, 'sources'>, id: MessageId): Download {
+  const sources = reader.sources();
+  return {
+    name: `${id.slice(0, 12)}.eml`,
+    fallback: 'message.eml',
+    size: sources.sizeOf(id),
+    bytes: sources.streamMessage(id),
+  };
+}
+
+/** Returns an attachment by its number; undefined where the message has no such one. */
+export async function attachmentDownload(
+  reader: Pick<Reader, 'sources'>,
+  id: MessageId,
+  number: number,
+): Promise<Download | undefined> {
+  const pieces = openAttachments(reader.sources().streamMessage(id));
+  for (;;) {
+    const next = await pieces.next();
+    if (next.done === true) return undefined;
+    if (!('attachment' in next.value) || next.value.attachment.number !== number) continue;
+    const { filename } = next.value.attachment;
+    return {
+      name: filename,
+      fallback: `attachment-${number}`,
+      size: null,
+      bytes: only(pieces, number),
+    };
+  }
+}
+
+/** The bytes of one attachment, to the end of the message: its hash is compared there. */
+async function* only(
+  pieces: ReturnType<typeof openAttachments>,
+  number: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const piece of pieces)
+    if ('bytes' in piece && piece.number === number) yield piece.bytes;
+}
+
+/** Returns an answer that a browser can only save; the archive stays open until its last byte has gone. */
+export function savedAnswer(
+  { name, fallback, size, bytes }: Download,
+  release: ReturnType<ServedArchive['hold']>['release'],
+): Response {
+  const file = safeFileName(name, { fallback, taken: new Set() });
+  return new Response(streamOf(bytes, release), {
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-disposition': disposition(file),
+      'content-security-policy': DOWNLOAD_POLICY,
+      ...(size === null ? {} : { 'content-length': String(size) }),
+    },
+  });
+}
+
+/** RFC 6266: the name in ASCII, and as it is for every browser since 2012. */
+function disposition(file: string): string {
+  const ascii = file.replace(/[^\x20-\x7e]|["\\%]/g, '_');
+  const encoded = encodeURIComponent(file.toWellFormed()).replace(
+    /['()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
+}
+
+function streamOf(
+  bytes: AsyncIterable<Uint8Array>,
+  release: () => void,
+): ReadableStream<Uint8Array> {
+  const pieces = bytes[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const next = await pieces.next();
+          if (next.done !== true) {
+            controller.enqueue(next.value);
+            return;
+          }
+          release();
+          controller.close();
+        } catch (error) {
+          release();
+          controller.error(error);
+        }
+      },
+      async cancel() {
+        try {
+          await pieces.return?.();
+        } finally {
+          release();
+        }
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

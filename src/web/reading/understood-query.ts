@@ -1,0 +1,79 @@
+import type { CountRequest } from '../../catalog/search/search.ts';
+import { refuseNeverNamed } from '../../engine/archive/chosen-names.ts';
+import type { Reader } from '../../engine/archive/reader.ts';
+import { savedSearches, withSaved } from '../../engine/saved-searches.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { SearchNode } from '../../search/ast.ts';
+import { parseQuery } from '../../search/parse.ts';
+import { sentenceOf } from '../../wording/sentence-of.ts';
+
+/** Why a query finds nothing: the CLI's sentence, the stretch that it is about, and a query to try instead. */
+export interface QueryProblem {
+  readonly message: string;
+  readonly hint: string | null;
+  /** UTF-16 code units of the text from `start` up to `end`; null where all of it is meant. */
+  readonly stretch: { readonly start: number; readonly end: number } | null;
+  /** What was probably meant: what to write, and the whole query with it. */
+  readonly suggestion: { readonly text: string; readonly query: string } | null;
+}
+
+export type Understood =
+  | { readonly request: CountRequest; readonly asOf: number | null; readonly problem: null }
+  | { readonly request: null; readonly asOf: null; readonly problem: QueryProblem };
+
+const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
+
+/**
+ * Understands what stands in the query box; an empty one means everything.
+ *
+ * @param accounts as `SearchRequest.accounts`, for a query that names one
+ */
+export function understandQuery(
+  text: string,
+  reader: Pick<Reader, 'catalog' | 'dataDir'>,
+  now: number,
+  accounts: (node: SearchNode) => ReadonlyMap<string, string>,
+): Understood {
+  try {
+    const whole = withSaved(text, () => savedSearches(reader.dataDir));
+    const query =
+      whole.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(whole, { now });
+    const asOf = query.asOf ?? undefined;
+    const request = { node: query.node, asOf, accounts: accounts(query.node) };
+    const plan = { ...request, limit: 1, sort: 'newest' as const };
+    refuseNeverNamed(reader.catalog.explainSearch(plan).unknown);
+    return { request, asOf: query.asOf, problem: null };
+  } catch (error) {
+    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+    return { request: null, asOf: null, problem: problemOf(text, error) };
+  }
+}
+
+function problemOf(text: string, error: MailkeepError): QueryProblem {
+  const { message, hint } = sentenceOf(error);
+  const { found, position, suggestion, instead, operator } = error.facts;
+  const stretch = stretchOf(text, found, position);
+  const meant = suggestion ?? instead;
+  if (stretch === null || typeof found !== 'string' || typeof meant !== 'string')
+    return { message, hint, stretch, suggestion: null };
+  const isOperator = found.endsWith(':') && !meant.endsWith(':');
+  const written = isOperator ? `${meant}:` : quotedIfNeeded(meant, text[stretch.start - 1]);
+  const shown = typeof operator === 'string' ? `${operator}:${written}` : written;
+  const query = text.slice(0, stretch.start) + written + text.slice(stretch.end);
+  return { message, hint, stretch, suggestion: { text: shown, query } };
+}
+
+/** Positions are those of the text unless a saved search stood in it; a name is looked for where it stands once. */
+function stretchOf(text: string, found: unknown, position: unknown): QueryProblem['stretch'] {
+  if (typeof found !== 'string' || found === '') return null;
+  if (typeof position === 'number')
+    return text.startsWith(found, position)
+      ? { start: position, end: position + found.length }
+      : null;
+  const start = text.indexOf(found);
+  return start < 0 || text.includes(found, start + 1) ? null : { start, end: start + found.length };
+}
+
+function quotedIfNeeded(name: string, before: string | undefined): string {
+  return before !== '"' && /[\s()]/.test(name) ? `"${name}"` : name;
+}

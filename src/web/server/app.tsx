@@ -1,0 +1,86 @@
+import { Hono } from 'hono';
+import { cookieNames, cookieValue } from '../access/cookies.ts';
+import { FormTokens } from '../access/form-tokens.ts';
+import { isOwnApiRequest, mayBeOwnForm, reachedBy } from '../access/request-rules.ts';
+import { FailurePage, NotFoundPage } from '../pages/plain-pages.tsx';
+import { apiRoutes } from './api-routes.ts';
+import { mailRoutes } from './mail-routes.tsx';
+import {
+  page,
+  type RequestFacts,
+  seeOther,
+  type WebApp,
+  type WebParts,
+} from './request-context.ts';
+import { secured } from './security-headers.ts';
+import { publicRoutes, signedInRoutes } from './sign-in-routes.tsx';
+
+const METHODS = new Set(['GET', 'HEAD', 'POST']);
+
+/** Returns the function that answers every request of the web interface; it never throws. */
+export function webApp(options: Omit<WebParts, 'forms'>): (request: Request) => Promise<Response> {
+  const parts: WebParts = { ...options, forms: new FormTokens() };
+  const app = appOf(parts);
+  return async (request) => {
+    const reached = reachedBy(request.headers.get('host'), parts.own);
+    // A page of a name that somebody made point here learns nothing, not even what this is.
+    if (reached === null) return secured(plain(421));
+    if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
+    return secured(await app.fetch(request, { reached }));
+  };
+}
+
+function plain(status: number, headers: Record<string, string> = {}): Response {
+  return new Response('', { status, headers: { 'content-type': 'text/plain', ...headers } });
+}
+
+function appOf(parts: WebParts): WebApp {
+  const { sessions, now, port, assets, onError } = parts;
+  const app = new Hono<RequestFacts>();
+  app.use(async (context, next) => {
+    const { reached } = context.env;
+    context.set('reached', reached);
+    context.set('cookies', cookieNames(port, reached.secure));
+    const { raw, path } = context.req;
+    const isApi = path === '/api' || path.startsWith('/api/');
+    if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
+    if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
+      return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
+    await next();
+    return undefined;
+  });
+  publicRoutes(app, parts);
+  // Whatever follows is behind the sign-in: without one, every address gives the same answer.
+  app.use(async (context, next) => {
+    const { session: name } = context.get('cookies');
+    const token = cookieValue(context.req.header('cookie') ?? null, name);
+    const session = token === undefined ? undefined : sessions.find(token, now());
+    if (session === undefined) {
+      const isApi = context.req.path.startsWith('/api/') || context.req.path === '/api';
+      return isApi ? refused('signed-out', 401) : seeOther(context, '/enter');
+    }
+    context.set('session', session);
+    await next();
+    return undefined;
+  });
+  signedInRoutes(app, parts);
+  apiRoutes(app, parts);
+  mailRoutes(app, parts);
+  app.notFound((context) =>
+    context.req.path.startsWith('/api/')
+      ? refused('not-found', 404)
+      : page(context, <NotFoundPage assets={assets} />, 404),
+  );
+  app.onError((error, context) => {
+    onError(error);
+    return context.req.path.startsWith('/api/')
+      ? refused('failed', 500)
+      : page(context, <FailurePage assets={assets} kind="failed" />, 500);
+  });
+  return app;
+}
+
+/** An error of `/api`: the code alone, since the pages have the words. */
+function refused(code: string, status: number): Response {
+  return Response.json({ error: { code } }, { status });
+}

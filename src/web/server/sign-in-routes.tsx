@@ -1,0 +1,114 @@
+import { cookieValue, formCookie, removedCookie, sessionCookie } from '../access/cookies.ts';
+import { newFormCookie } from '../access/form-tokens.ts';
+import { AwayPage, EnterPage, type EnterProblem, FailurePage } from '../pages/plain-pages.tsx';
+import { YouPage } from '../pages/you-page.tsx';
+import { mailboxNames } from '../reading/mailbox-names.ts';
+import { formBody } from './form-body.ts';
+import {
+  page,
+  type RequestContext,
+  seeOther,
+  type WebApp,
+  type WebParts,
+} from './request-context.ts';
+
+/** Digits of a session's key that a form names it by. */
+const ID_LENGTH = 24;
+/** A year: an asset's name changes with its content. */
+const FOR_EVER = 'public, max-age=31536000, immutable';
+
+/** What everybody may ask for, and which shows nothing of the archive: assets, the sign-in, the way out of a message. */
+export function publicRoutes(app: WebApp, parts: WebParts): void {
+  const { assets, codes, sessions, forms, now } = parts;
+  app.get('/assets/:name', (context) => {
+    const asset = assets.file(context.req.param('name'));
+    if (asset === undefined) return context.body(null, 404);
+    return context.body(asset.bytes, 200, {
+      'content-type': asset.type,
+      'cache-control': FOR_EVER,
+    });
+  });
+  app.get('/away', (context) => {
+    const to = leadingAway(context.req.query('to') ?? '');
+    return page(context, <AwayPage assets={assets} to={to} />, to === null ? 400 : 200);
+  });
+  const enterPage = (context: RequestContext, problem: EnterProblem): Response => {
+    const cookies = context.get('cookies');
+    const known = cookieValue(context.req.header('cookie') ?? null, cookies.form);
+    const value = known ?? newFormCookie();
+    if (known === undefined) context.header('set-cookie', formCookie(cookies, value));
+    const content = <EnterPage assets={assets} token={forms.of(value)} problem={problem} />;
+    return page(context, content, problem === null ? 200 : 403);
+  };
+  app.get('/enter', (context) => enterPage(context, null));
+  app.post('/enter', async (context) => {
+    const fields = await formBody(context.req.raw);
+    if (fields === null) return context.body(null, 400);
+    const cookies = context.get('cookies');
+    const header = context.req.header('cookie') ?? null;
+    const value = cookieValue(header, cookies.form);
+    if (value === undefined || !forms.isOf(value, fields.get('token') ?? ''))
+      return enterPage(context, 'stale-form');
+    const grant = codes.redeem(fields.get('code') ?? '', now());
+    if (grant === null) return enterPage(context, 'wrong-code');
+    // A session that this browser had is over: nobody but who typed the code has the new one.
+    const before = cookieValue(header, cookies.session);
+    const old = before === undefined ? undefined : sessions.find(before, now());
+    if (old !== undefined) sessions.end(old.key);
+    const agent = context.req.header('user-agent') ?? '';
+    const { token } = sessions.begin({ agent, mailboxes: grant.mailboxes }, now());
+    context.header('set-cookie', sessionCookie(cookies, token));
+    context.header('set-cookie', removedCookie(cookies.form, cookies.secure), { append: true });
+    return seeOther(context, '/mail');
+  });
+}
+
+/** What a signed-in browser does about sign-ins. */
+export function signedInRoutes(app: WebApp, parts: WebParts): void {
+  const { archive, assets, sessions, forms, now } = parts;
+  app.get('/you', async (context) => {
+    const session = context.get('session');
+    const names = await archive.use(mailboxNames);
+    // Who may read some mailboxes learns of no other browser, and of no other mailbox.
+    const listed = session.mailboxes === null ? sessions.list(now()) : [session];
+    const browsers = listed.map(({ key, mailboxes, ...browser }) => ({
+      ...browser,
+      id: key.slice(0, ID_LENGTH),
+      isThis: key === session.key,
+      mailboxes:
+        mailboxes?.map((mailbox) => names.get(mailbox) ?? 'a mailbox that is gone') ?? null,
+    }));
+    const token = forms.of(session.key);
+    return page(context, <YouPage assets={assets} token={token} browsers={browsers} />);
+  });
+  const ownForm = async (context: RequestContext): Promise<URLSearchParams | null> => {
+    const fields = await formBody(context.req.raw);
+    const isOwn = forms.isOf(context.get('session').key, fields?.get('token') ?? '');
+    return isOwn ? fields : null;
+  };
+  app.post('/sign-out', async (context) => {
+    if ((await ownForm(context)) === null)
+      return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
+    sessions.end(context.get('session').key);
+    const { session, secure } = context.get('cookies');
+    context.header('set-cookie', removedCookie(session, secure));
+    return seeOther(context, '/enter');
+  });
+  app.post('/you/end', async (context) => {
+    const fields = await ownForm(context);
+    if (fields === null)
+      return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
+    const id = fields.get('id') ?? '';
+    const { mailboxes } = context.get('session');
+    const ended = sessions.list(now()).find(({ key }) => key.slice(0, ID_LENGTH) === id);
+    if (ended !== undefined && mailboxes === null) sessions.end(ended.key);
+    return seeOther(context, '/you');
+  });
+}
+
+/** Returns an address that may be left for, as browsers write it (hosts in ASCII); null for any other. */
+function leadingAway(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const url = new URL(text);
+  return ['http:', 'https:', 'mailto:'].includes(url.protocol) ? url.href : null;
+}

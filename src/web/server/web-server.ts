@@ -1,0 +1,85 @@
+import { isLoopback, type ListenAddress } from '../../config/address.ts';
+import { webError } from '../../errors/small-families.ts';
+import { type ListenerLimits, listenOn } from '../../listener/listener.ts';
+import type { SearchNode } from '../../search/ast.ts';
+import { ownAddresses } from '../access/request-rules.ts';
+import { type SessionStore, Sessions } from '../access/sessions.ts';
+import { SignInCodes } from '../access/sign-in-codes.ts';
+import { ServedArchive } from '../reading/served-archive.ts';
+import { webApp } from './app.tsx';
+import { builtAssets } from './assets.ts';
+
+export interface WebServerOptions {
+  readonly dataDir: string;
+  readonly listen: ListenAddress;
+  /** The https address at which a reverse proxy serves it; null where browsers come directly. */
+  readonly publicUrl: string | null;
+  readonly sessions: SessionStore;
+  /** Returns the hosts of configured accounts by their names in lower case, for `account:` in a query. */
+  readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  /** Returns milliseconds since the epoch. */
+  readonly now: () => number;
+  /** Hears of a request that could not be answered, and of connections that the system did not give us. */
+  readonly onError: (error: unknown) => void;
+  readonly limits?: Partial<ListenerLimits>;
+}
+
+export interface WebServer {
+  readonly address: ListenAddress;
+  /** Where a browser finds it, without a path. */
+  readonly url: string;
+  /**
+   * Returns the address of a new sign-in link, which works once, within ten minutes.
+   *
+   * @param mailboxes keys of the mailboxes that the browser may read; null for all
+   */
+  link(mailboxes: readonly string[] | null): string;
+  close(): Promise<void>;
+}
+
+/**
+ * Serves the web interface over an archive, which it only reads.
+ *
+ * @throws web-not-loopback, cannot-listen, and what opening the archive throws
+ */
+export async function startWebServer(options: WebServerOptions): Promise<WebServer> {
+  const { listen, publicUrl, now, onError, limits = {} } = options;
+  if (publicUrl === null && !isLoopback(listen.host))
+    throw webError('web-not-loopback', { host: listen.host });
+  const archive = new ServedArchive(options.dataDir);
+  // What cannot be read is found out now, and not by the first visitor.
+  archive.hold().release();
+  const codes = new SignInCodes();
+  const sessions = new Sessions(options.sessions);
+  const { accounts } = options;
+  const parts = { archive, assets: builtAssets(), codes, sessions, accounts, now, onError };
+  let answer: ((request: Request) => Promise<Response>) | undefined;
+  try {
+    const listener = await listenOn({
+      section: 'web',
+      listen,
+      fetch: (request) => answer?.(request) ?? new Response(null, { status: 503 }),
+      onError,
+      limits,
+    });
+    const { address } = listener;
+    answer = webApp({ ...parts, ...address, own: ownAddresses(address, publicUrl) });
+    const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
+    return {
+      address,
+      url,
+      link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
+      async close() {
+        await listener.close();
+        archive.close();
+      },
+    };
+  } catch (error) {
+    archive.close();
+    throw error;
+  }
+}
+
+function httpUrl({ host, port }: ListenAddress): string {
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

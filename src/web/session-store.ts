@@ -1,0 +1,30 @@
+import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { hasState, openExistingState, openState } from '../state/state-file.ts';
+import { type SessionStore, sessionsInMemory, storedSessions } from './access/sessions.ts';
+
+export interface OpenedSessions {
+  readonly store: SessionStore;
+  /** False where the archive's state cannot be written: everybody signs in again after a restart. */
+  readonly areKept: boolean;
+  close(): void;
+}
+
+/** Opens the sessions of an archive: in its state, or in memory where that cannot be written. */
+export function openSessions(dataDir: string): OpenedSessions {
+  const state = stateOf(dataDir);
+  return state === undefined
+    ? { store: sessionsInMemory(), areKept: false, close: () => {} }
+    : { store: storedSessions(state), areKept: true, close: () => state.close() };
+}
+
+/** A state that is there and cannot be read stays as it is: to put it aside is for a command that writes. */
+function stateOf(dataDir: string) {
+  const known = openExistingState(dataDir);
+  if (known !== undefined || hasState(dataDir)) return known;
+  try {
+    return openState(dataDir);
+  } catch (error) {
+    if (error instanceof MailkeepError || hasCode(error, 'catalog-io')) return undefined;
+    throw error;
+  }
+}

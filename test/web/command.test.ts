@@ -1,0 +1,146 @@
+import { cpSync, existsSync, mkdtempSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import Database from 'better-sqlite3';
+import { beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+import { type Ended, mailkeep, start } from '../cli/child.ts';
+import { archiveOf, letter } from './served.ts';
+
+const announced = z.object({ url: z.string(), signInUrl: z.string() });
+
+let data: string;
+let runtime: string;
+
+beforeAll(async () => {
+  data = await archiveOf({ ferry: letter('Ferry', 'When does it leave?') });
+  runtime = mkdtempSync(path.join(tmpdir(), 'mk-run-'));
+});
+
+/** Runs `mailkeep web --json` while `act` runs, then ends it as a terminal or a supervisor does. */
+async function whileServing<T>(
+  args: readonly string[],
+  act: (first: z.output<typeof announced>) => Promise<T>,
+  signal: NodeJS.Signals = 'SIGTERM',
+): Promise<{ readonly result: T; readonly ended: Ended }> {
+  const { child, ended } = start(['web', '--json', '--listen', '127.0.0.1:0', ...args], {
+    env: { XDG_RUNTIME_DIR: runtime },
+  });
+  const lines = createInterface({ input: child.stdout });
+  const line = await Promise.race([
+    new Promise<string>((resolve) => lines.once('line', resolve)),
+    ended.then(({ stderr }) => Promise.reject(new Error(stderr))),
+  ]);
+  try {
+    const result = await act(announced.parse(JSON.parse(line)));
+    child.kill(signal);
+    return { result, ended: await ended };
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+/** Signs in as a browser without JavaScript does; returns the cookie. */
+async function signIn(signInUrl: string): Promise<string> {
+  const [enter = '', code = ''] = signInUrl.split('#');
+  const opened = await fetch(enter);
+  const token = /name="token" value="([^"]+)"/.exec(await opened.text())?.[1] ?? '';
+  const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const body = new URLSearchParams({ code, token });
+  const headers = { cookie };
+  const answer = await fetch(enter, { method: 'POST', body, headers, redirect: 'manual' });
+  expect(answer.headers.get('location')).toBe('/mail');
+  return answer.headers.getSetCookie()[0]?.split(';')[0] ?? '';
+}
+
+const ask = (url: string, cookie: string) =>
+  fetch(url, { headers: { cookie }, redirect: 'manual' }).then(({ status }) => status);
+
+test('web prints its address and a link, and ends well on a signal', async () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { ended } = await whileServing(
+      ['--data', data],
+      async ({ url, signInUrl }) => {
+        expect(url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
+        expect(signInUrl.startsWith(`${url}/enter#`)).toBe(true);
+        expect(await ask(`${url}/you`, await signIn(signInUrl))).toBe(200);
+      },
+      signal,
+    );
+    expect([ended.code, ended.stderr]).toEqual([0, '']);
+  }
+});
+
+test('sessions outlive the server', async () => {
+  const first = await whileServing(['--data', data], ({ signInUrl }) => signIn(signInUrl));
+  const value = first.result.replace(/^[^=]+=/, '');
+  await whileServing(['--data', data], async ({ url }) => {
+    // A cookie's name has the port, which is another one now.
+    const cookie = `mailkeep-${new URL(url).port}=${value}`;
+    expect(await ask(`${url}/you`, cookie)).toBe(200);
+  });
+});
+
+test('--link prints another link of the server that runs, for its user only', async () => {
+  const env = { XDG_RUNTIME_DIR: runtime };
+  await whileServing(['--data', data], async ({ url }) => {
+    const asked = await mailkeep(['web', '--link', '--json', '--data', data], { env });
+    expect([asked.code, asked.stderr]).toEqual([0, '']);
+    const { signInUrl } = z.object({ signInUrl: z.string() }).parse(JSON.parse(asked.stdout));
+    expect(await ask(`${url}/you`, await signIn(signInUrl))).toBe(200);
+    const plain = await mailkeep(['web', '--link', '--data', data], { env });
+    expect(plain.stdout).toMatch(/^http:\S+\/enter#[\w-]{14}\n$/);
+    expect(statSync(path.join(runtime, 'mailkeep')).mode & 0o777).toBe(0o700);
+  });
+});
+
+test('--link ends with code 1 where no server runs, and leaves nothing', async () => {
+  const other = await archiveOf({ other: letter('Other', 'text') });
+  const env = { XDG_RUNTIME_DIR: runtime };
+  await whileServing(['--data', data], async () => {
+    const { code, stdout, stderr } = await mailkeep(['web', '--link', '--data', other], { env });
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('No web interface of');
+  });
+});
+
+test('a link for a mailbox that never was is refused', async () => {
+  const args = ['web', '--link', '--mailbox', 'nobody@example.org', '--data', data];
+  const { code, stderr } = await mailkeep(args);
+  expect(code).toBe(2);
+  expect(stderr).toContain('nobody@example.org');
+});
+
+test('an address that other machines reach, and one that is taken, are refused', async () => {
+  const open = await mailkeep(['web', '--data', data, '--listen', '0.0.0.0:0']);
+  expect([open.code, open.stderr]).toEqual([2, expect.stringContaining('HTTPS')]);
+  const none = await mailkeep(['web', '--data', data, '--listen', 'nowhere']);
+  expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('--listen')]);
+  await whileServing(['--data', data], async ({ url }) => {
+    const taken = await mailkeep(['web', '--data', data, '--listen', new URL(url).host]);
+    expect([taken.code, taken.stderr]).toEqual([2, expect.stringContaining('EADDRINUSE')]);
+  });
+});
+
+test('an older catalog is named with the command that updates it, and stays as it is', async () => {
+  const copy = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-web-')), 'archive');
+  cpSync(data, copy, { recursive: true });
+  const file = path.join(copy, 'catalog.sqlite');
+  const catalog = new Database(file);
+  catalog.pragma('user_version = 1');
+  catalog.close();
+  const { code, stdout, stderr } = await mailkeep(['web', '--data', copy]);
+  expect([code === 0, stdout]).toEqual([false, '']);
+  expect(stderr).toContain('mailkeep rebuild');
+  const after = new Database(file, { readonly: true });
+  expect(after.pragma('user_version', { simple: true })).toBe(1);
+  after.close();
+});
+
+test('no archive is an error, and none is made', async () => {
+  const none = path.join(mkdtempSync(path.join(tmpdir(), 'mailkeep-web-')), 'none');
+  const { code } = await mailkeep(['web', '--data', none]);
+  expect(code).toBe(2);
+  expect(existsSync(none)).toBe(false);
+});

@@ -1,0 +1,270 @@
+import { createHash } from 'node:crypto';
+import { Parser } from 'htmlparser2';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { archiveOf, letter, Served } from './served.ts';
+
+/** What a sender may write wherever a sender writes. */
+const EVIL = `"><script>window.pwned=1</script><img src=x onerror=pwned()>'&lt;`;
+const encoded = (text: string) => `=?utf-8?B?${Buffer.from(text).toString('base64')}?=`;
+
+const HTML = [
+  '<p>Hello</p><script>pwned()</script><img src="https://tracker.example/a.png">',
+  '<img src="http://tracker.example/b.png"><img src="//other.example/c.png">',
+  '<a href="https://bücher.example/?q=1&amp;r=2">a link</a>',
+  '<a href="javascript:pwned()">another</a><a href="/m/secret">inside</a>',
+  '<form action="https://evil.example"><input name="x"></form><iframe src="/mail"></iframe>',
+  '<svg onload="pwned()"></svg><style>@import "https://evil.example/x.css"</style>',
+  '<p style="background:url(https://evil.example/y.png)" onclick="pwned()">styled</p>',
+].join('\n');
+
+function mixed(): string {
+  return [
+    'Message-ID: <mixed@example.org>',
+    'Date: Tue, 03 Feb 2026 10:00:00 +0000',
+    `From: ${encoded(`Eve ${EVIL}`)} <eve@example.org>`,
+    `To: ${encoded(EVIL)} <bob@example.org>`,
+    `Subject: ${encoded(`Mixed ${EVIL}`)}`,
+    `X-Evil: ${EVIL}`,
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/mixed; boundary="b"',
+    '',
+    '--b',
+    'Content-Type: text/html; charset=utf-8',
+    '',
+    HTML,
+    '--b',
+    'Content-Type: text/html; name="page.html"',
+    `Content-Disposition: attachment; filename*=utf-8''${encodeURIComponent(`../../etc/${EVIL}\u202Egnp.html`)}`,
+    'Content-Transfer-Encoding: base64',
+    '',
+    Buffer.from('<script>pwned()</script>').toString('base64'),
+    '--b--',
+    '',
+  ].join('\r\n');
+}
+
+const ferry = letter(
+  'Ferry',
+  `When does it leave?\r\n${EVIL}\r\n> one\r\n> two\r\n> three\r\n> four\r\n-- \r\nAnna`,
+);
+const answer = letter('Re: Ferry', 'At noon.', ['In-Reply-To: <ferry@example.org>']);
+const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
+
+const served = new Served();
+let cookie: string;
+
+beforeAll(async () => {
+  await served.start(await archiveOf({ ferry, answer, mixed: mixed() }));
+  cookie = await served.signIn();
+});
+afterAll(() => served.close());
+beforeEach(() => {
+  expect(served.errors).toEqual([]);
+});
+
+const get = (address: string) => served.ask(address, { headers: { cookie } });
+const VIEWS = ['', '?view=plain', '?view=html', '?view=headers', '?view=source', '?view=history'];
+
+/** What our own pages are made of. */
+const ELEMENTS = new Set(
+  (
+    'html head meta title link body a div header footer main nav section search form input button label svg path ' +
+    'span b bdi p h1 h2 ul ol li time mark u strong details summary article table tbody tr th td pre iframe'
+  ).split(' '),
+);
+
+/** A page on which nothing that a sender wrote is markup. */
+function expectHarmless(html: string): void {
+  expect(html).toMatch(/^<!doctype html><html lang="en">/);
+  const wrong: string[] = [];
+  const parser = new Parser({
+    onopentag(name, attributes) {
+      if (!ELEMENTS.has(name)) wrong.push(name);
+      for (const [attribute, value] of Object.entries(attributes)) {
+        if (/^on|^style$|^srcdoc$/.test(attribute)) wrong.push(`${name} ${attribute}`);
+        if (/^(?:href|src|action)$/.test(attribute) && !/^(?:\/(?!\/)|#)/.test(value))
+          wrong.push(`${name} ${attribute}=${value}`);
+      }
+      if (name === 'script') wrong.push('script');
+    },
+  });
+  parser.end(html);
+  expect(wrong).toEqual([]);
+}
+
+test('the list shows what was imported, newest first, with senders, places and counts', async () => {
+  const { status, text: html } = await get('/mail');
+  expect(status).toBe(200);
+  expect(html.indexOf('Mixed')).toBeLessThan(html.indexOf('Ferry'));
+  expect(html).toContain('<b>3</b> messages');
+  expect(html).toContain('Anna Berg');
+  expect(html).toContain('<time datetime="2026-02-02T10:00:00.000Z">');
+});
+
+test('words that were found are marked, and only they', async () => {
+  const { text: html } = await get('/mail?q=noon');
+  expect(html).toContain('<b>1</b> message');
+  expect(html).toContain('<mark>noon</mark>');
+});
+
+test('an error of the query shows where it is and a query to try', async () => {
+  const { status, text: html } = await get('/mail?q=ferry+froom%3Aanna');
+  expect(status).toBe(400);
+  expect(html).toContain('<u>froom:</u>');
+  expect(html).toContain('href="/mail?q=ferry+from%3Aanna"');
+  expect(html).toContain('aria-invalid="true"');
+});
+
+test('a folder that never was is an error like the others', async () => {
+  const { status, text: html } = await get('/mail?q=in%3ANowhere');
+  expect(status).toBe(400);
+  expect(html).toContain('<u>Nowhere</u>');
+});
+
+test('pages of a list follow each other without a gap', async () => {
+  const letters = Object.fromEntries(
+    Array.from({ length: 230 }, (_, i) => [`n${i}`, letter(`Number ${i}`, `text ${i}`)]),
+  );
+  const many = await new Served().start(await archiveOf(letters));
+  try {
+    const signedIn = await many.signIn();
+    const seen: string[] = [];
+    const sizes: number[] = [];
+    for (let address: string | undefined = '/mail?q=text'; address !== undefined; ) {
+      const { text: html }: { text: string } = await many.ask(address, {
+        headers: { cookie: signedIn },
+      });
+      const ids = [...html.matchAll(/[?;&]m=([0-9a-f]{16})"/g)].map(([, id = '']) => id);
+      seen.push(...ids);
+      sizes.push(ids.length);
+      const next: string | undefined = /rel="next" href="([^"]+)"|href="([^"]+)" rel="next"/
+        .exec(html)
+        ?.slice(1)
+        .find((found) => found !== undefined);
+      address = next?.replaceAll('&amp;', '&');
+    }
+    expect(sizes).toEqual([100, 100, 30]);
+    expect(new Set(seen).size).toBe(230);
+  } finally {
+    await many.close();
+  }
+});
+
+test('whatever a sender wrote, no page takes it for markup', async () => {
+  const id = idOf(mixed());
+  const addresses = [
+    '/mail',
+    `/mail?q=${encodeURIComponent(`${EVIL}`)}`,
+    `/mail?q=${encodeURIComponent(`in:${EVIL}`)}`,
+    ...VIEWS.flatMap((view) => [
+      `/m/${id}${view}`,
+      `/mail?m=${id}${view.replace('?', '&')}`,
+      `/m/${idOf(ferry)}${view}`,
+    ]),
+    `/m/${id}?q=${encodeURIComponent(EVIL)}`,
+  ];
+  for (const address of addresses) expectHarmless((await get(address)).text);
+  const { text: headers } = await get(`/m/${id}?view=headers`);
+  expect(headers).toContain('&lt;script>window.pwned=1');
+});
+
+test('the frame of a message’s HTML can run nothing, load nothing and leads nowhere unseen', async () => {
+  const { status, headers, text: html } = await get(`/m/${idOf(mixed())}/html`);
+  expect(status).toBe(200);
+  expect(headers['content-security-policy']).toBe(
+    "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+  );
+  expect(headers['x-frame-options']).toBeUndefined();
+  expect(headers['referrer-policy']).toBe('no-referrer');
+  expect(html).not.toMatch(/<script|<form|<iframe|<svg|onload|onclick|pwned|evil\.example|tracker/);
+  const links = [...html.matchAll(/href="([^"]*)"/g)].map(([, href = '']) => href);
+  expect(links).toEqual([`/away?to=${encodeURIComponent('https://bücher.example/?q=1&r=2')}`]);
+  const { text: page } = await get(`/m/${idOf(mixed())}?view=html`);
+  expect(page).toContain('<b>2 pictures on other servers</b>');
+  expect(page).toContain('tracker.example');
+  expect(page).toMatch(/<iframe [^>]*sandbox="allow-popups allow-popups-to-escape-sandbox"/);
+});
+
+test('the source is saved bit for bit', async () => {
+  for (const source of [ferry, mixed()]) {
+    const { status, headers, bytes } = await get(`/m/${idOf(source)}/source`);
+    expect(status).toBe(200);
+    expect(bytes.equals(Buffer.from(source))).toBe(true);
+    expect(headers).toMatchObject({
+      'content-type': 'application/octet-stream',
+      'content-disposition': expect.stringMatching(/^attachment; filename="[0-9a-f]{12}\.eml"/),
+      'content-length': String(Buffer.byteLength(source)),
+    });
+  }
+});
+
+test('an attachment can only be saved, under a name that is safe', async () => {
+  const { status, headers, text: content } = await get(`/m/${idOf(mixed())}/attachments/1`);
+  expect(status).toBe(200);
+  expect(content).toBe('<script>pwned()</script>');
+  expect(headers).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'none'",
+    'cross-origin-resource-policy': 'same-origin',
+    'x-content-type-options': 'nosniff',
+  });
+  const disposition = headers['content-disposition'] ?? '';
+  expect(disposition).toMatch(/^attachment; filename="[^"\\/]*"; filename\*=UTF-8''[\w.!~%-]*$/);
+  expect(decodeURIComponent(disposition)).not.toMatch(/\.\.\/|\u202e/);
+  expect((await get(`/m/${idOf(mixed())}/attachments/2`)).status).toBe(404);
+  expect((await get(`/m/${idOf(mixed())}/attachments/0`)).status).toBe(404);
+});
+
+test('a message shows its conversation, its folded quote and that its bytes were read back', async () => {
+  const { text: html } = await get(`/m/${idOf(ferry)}`);
+  expect(html).toContain('4 quoted lines');
+  expect(html).toContain('class="signature"');
+  expect(html).toContain(`/m/${idOf(answer)}`);
+  expect(html).toContain(`Read back complete: SHA-256`);
+  expect(html).toContain(`title="${idOf(ferry)}"`);
+});
+
+test('an id may be shortened; one that nothing has leads nowhere', async () => {
+  expect((await get(`/m/${idOf(ferry).slice(0, 8)}`)).text).toContain('When does it leave?');
+  for (const id of ['0000000000', 'nothex', 'ab', `${idOf(ferry)}0`, '..%2f..'])
+    expect([id, (await get(`/m/${id}`)).status]).toEqual([id, 404]);
+});
+
+test('before the archive knew a message, its page shows none of it', async () => {
+  const { status, text: html } = await get(`/m/${idOf(ferry)}?q=asof%3A2020-01-01`);
+  expect(status).toBe(404);
+  expect(html).not.toContain('When does it leave?');
+  expect((await get('/mail?q=asof%3A2020-01-01')).text).toContain('<b>0</b> messages');
+});
+
+test('each number of the side bar is what its link finds', async () => {
+  const { text: html } = await get('/mail');
+  const side = html.slice(html.indexOf('<nav class="side"'), html.indexOf('</nav>'));
+  const links = [...side.matchAll(/href="(\/mail[^"]*)"[\s\S]*?<\/a>/g)].flatMap(
+    ([link, href = '']) => {
+      const number = /<span class="n">([\d,]+)<\/span>/.exec(link)?.[1];
+      return number === undefined ? [] : [{ href: href.replaceAll('&amp;', '&'), number }];
+    },
+  );
+  expect(links.length).toBeGreaterThanOrEqual(4);
+  for (const { href, number } of links) {
+    const found = await get(href);
+    expect(found.text, href).toMatch(new RegExp(`<b>${number}</b> message`));
+  }
+});
+
+test('health names what needs a person, and counts it on each page', async () => {
+  const { text: html } = await get('/health');
+  expect(html).toContain('The archive was never verified');
+  expect(html).toContain('mailkeep verify');
+  expect(html).toContain('imported from files');
+});
+
+test('a session that is limited to mailboxes is shown no mail', async () => {
+  const limited = await served.signIn(['["import.invalid","x"]']);
+  for (const address of ['/mail', '/health', `/m/${idOf(ferry)}`, `/m/${idOf(ferry)}/source`]) {
+    const { status, text: html } = await served.ask(address, { headers: { cookie: limited } });
+    expect(status).toBe(403);
+    expect(html).not.toMatch(/Ferry|Anna|example\.org/);
+  }
+});

@@ -1,0 +1,170 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { expect } from 'vitest';
+import { type SessionStore, sessionsInMemory } from '../../src/web/access/sessions.ts';
+import {
+  startWebServer,
+  type WebServer,
+  type WebServerOptions,
+} from '../../src/web/server/web-server.ts';
+import { mailkeep } from '../cli/child.ts';
+
+export const NOW = Date.UTC(2026, 10, 20, 12);
+
+/** Imports messages into a new archive; returns its folder. */
+export async function archiveOf(
+  letters: Readonly<Record<string, string | Buffer>>,
+): Promise<string> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-'));
+  const mail = path.join(folder, 'letters');
+  mkdirSync(mail);
+  for (const [name, source] of Object.entries(letters))
+    writeFileSync(path.join(mail, `${name}.eml`), source);
+  const data = path.join(folder, 'archive');
+  const { code, stderr } = await mailkeep(['import', '--data', data, '--quiet', mail]);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return data;
+}
+
+/** A message of plain text. */
+export function letter(subject: string, text: string, headers: readonly string[] = []): string {
+  return [
+    `Message-ID: <${subject.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}@example.org>`,
+    'Date: Mon, 02 Feb 2026 10:00:00 +0000',
+    'From: Anna Berg <anna@example.org>',
+    'To: bob@example.org',
+    `Subject: ${subject}`,
+    ...headers,
+    'Content-Type: text/plain; charset=utf-8',
+    '',
+    text,
+    '',
+  ].join('\r\n');
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
+  readonly text: string;
+}
+
+export interface Asked {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** A server with a time of its own, and a client that sends exactly the headers it is given. */
+export class Served {
+  now = NOW;
+  readonly errors: unknown[] = [];
+  store: SessionStore = sessionsInMemory();
+  #web: WebServer | undefined;
+
+  get web(): WebServer {
+    if (this.#web === undefined) throw new Error('the server was not started');
+    return this.#web;
+  }
+
+  async start(dataDir: string, more: Partial<WebServerOptions> = {}): Promise<this> {
+    this.#web = await startWebServer({
+      dataDir,
+      listen: { host: '127.0.0.1', port: 0 },
+      publicUrl: null,
+      sessions: this.store,
+      accounts: () => new Map(),
+      now: () => this.now,
+      onError: (error) => this.errors.push(error),
+      ...more,
+    });
+    return this;
+  }
+
+  close(): Promise<void> {
+    return this.web.close();
+  }
+
+  get host(): string {
+    return `127.0.0.1:${this.web.address.port}`;
+  }
+
+  ask(target: string, { method = 'GET', headers = {}, body }: Asked = {}): Promise<Answer> {
+    const { host, port } = this.web.address;
+    return new Promise((resolve, reject) => {
+      const asked = httpRequest({ host, port, method, path: target, headers, agent: false });
+      asked.on('error', reject);
+      asked.on('response', (response) => {
+        buffer(response).then(
+          (bytes) =>
+            resolve({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              bytes,
+              text: bytes.toString('utf8'),
+            }),
+          reject,
+        );
+      });
+      asked.end(body);
+    });
+  }
+
+  /** Sends a form as a browser does. */
+  post(
+    target: string,
+    fields: Readonly<Record<string, string>>,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Answer> {
+    const body = new URLSearchParams(fields).toString();
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    return this.ask(target, { method: 'POST', headers: { ...type, ...headers }, body });
+  }
+
+  /** The code at the end of a new sign-in link. */
+  code(mailboxes: readonly string[] | null = null): string {
+    return this.web.link(mailboxes).replace(/^.*#/, '');
+  }
+
+  /** Opens the sign-in page: the cookie and the token that its form needs. */
+  async form(headers: Readonly<Record<string, string>> = {}) {
+    const answer = await this.ask('/enter', { headers });
+    const cookie = cookiesOf(answer)[0] ?? '';
+    return { cookie, token: tokenIn(answer.text) };
+  }
+
+  /** Types a code on the sign-in page. */
+  async enter(code: string, headers: Readonly<Record<string, string>> = {}): Promise<Answer> {
+    const { cookie, token } = await this.form();
+    return this.post('/enter', { code, token }, { cookie, ...headers });
+  }
+
+  /** Signs in; returns the cookie to send. */
+  async signIn(
+    mailboxes: readonly string[] | null = null,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<string> {
+    const answer = await this.enter(this.code(mailboxes), headers);
+    expect(answer.status).toBe(303);
+    return cookiesOf(answer)[0] ?? '';
+  }
+
+  /** The headers of a request that a page of this server makes. */
+  own(cookie: string): Record<string, string> {
+    return { cookie, 'sec-fetch-site': 'same-origin' };
+  }
+}
+
+/** The cookies that an answer sets, as `name=value`. */
+export function cookiesOf({ headers }: Pick<Answer, 'headers'>): string[] {
+  return (headers['set-cookie'] ?? []).map((cookie) => cookie.split(';', 1)[0] ?? '');
+}
+
+/** The token of the first form of a page. */
+export function tokenIn(html: string): string {
+  return /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
+}
