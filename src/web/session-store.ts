@@ -1,4 +1,4 @@
-import { hasCode, MailkeepError } from '../errors/mailkeep-error.ts';
+import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { hasState, openExistingState, openState } from '../state/state-file.ts';
 import { type SessionStore, sessionsInMemory, storedSessions } from './access/sessions.ts';
 
@@ -24,7 +24,8 @@ function stateOf(dataDir: string) {
   try {
     return openState(dataDir);
   } catch (error) {
-    if (error instanceof MailkeepError || hasCode(error, 'catalog-io')) return undefined;
+    // The folder cannot be written, or its disk is full.
+    if (error instanceof MailkeepError || errnoOf(error) !== undefined) return undefined;
     throw error;
   }
 }

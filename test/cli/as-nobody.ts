@@ -5,7 +5,8 @@ import path from 'node:path';
 import { mailkeep, program, type Spawned } from './child.ts';
 
 export const NOBODY = 65_534;
-const AS_NOBODY = [
+/** A command that runs another as nobody, for root only. */
+export const AS_NOBODY = [
   'setpriv',
   '--reuid',
   String(NOBODY),

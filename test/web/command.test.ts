@@ -1,11 +1,21 @@
-import { cpSync, existsSync, mkdtempSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import Database from 'better-sqlite3';
 import { beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Ended, mailkeep, start } from '../cli/child.ts';
+import { AS_NOBODY, NOBODY, unrefused } from '../cli/as-nobody.ts';
+import { type Ended, mailkeep, type Spawned, start } from '../cli/child.ts';
 import { archiveOf, letter } from './served.ts';
 
 const announced = z.object({ url: z.string(), signInUrl: z.string() });
@@ -23,10 +33,9 @@ async function whileServing<T>(
   args: readonly string[],
   act: (first: z.output<typeof announced>) => Promise<T>,
   signal: NodeJS.Signals = 'SIGTERM',
+  spawned: Spawned = { env: { XDG_RUNTIME_DIR: runtime } },
 ): Promise<{ readonly result: T; readonly ended: Ended }> {
-  const { child, ended } = start(['web', '--json', '--listen', '127.0.0.1:0', ...args], {
-    env: { XDG_RUNTIME_DIR: runtime },
-  });
+  const { child, ended } = start(['web', '--json', '--listen', '127.0.0.1:0', ...args], spawned);
   const lines = createInterface({ input: child.stdout });
   const line = await Promise.race([
     new Promise<string>((resolve) => lines.once('line', resolve)),
@@ -144,3 +153,36 @@ test('no archive is an error, and none is made', async () => {
   expect(code).toBe(2);
   expect(existsSync(none)).toBe(false);
 });
+
+test.skipIf(unrefused !== null)(
+  'an archive that cannot be written is served, with sessions in memory',
+  async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-'));
+    const copy = path.join(folder, 'archive');
+    cpSync(data, copy, { recursive: true });
+    rmSync(path.join(copy, 'state.sqlite'), { force: true });
+    const isRoot = process.getuid?.() === 0;
+    const home = mkdtempSync(path.join(tmpdir(), 'nobody-'));
+    if (isRoot) chownSync(home, NOBODY, NOBODY);
+    chmodSync(folder, 0o755);
+    for (const name of readdirSync(copy, { recursive: true }).map(String)) {
+      const file = path.join(copy, name);
+      chmodSync(file, statSync(file).isDirectory() ? 0o555 : 0o444);
+    }
+    chmodSync(copy, 0o555);
+    const env = { HOME: home, TMPDIR: home, XDG_RUNTIME_DIR: home };
+    const spawned = isRoot ? { env, cwd: home, under: AS_NOBODY } : { env, cwd: home };
+    const { ended } = await whileServing(
+      ['--data', copy],
+      async ({ url, signInUrl }) => {
+        const cookie = await signIn(signInUrl);
+        expect(await ask(`${url}/mail`, cookie)).toBe(200);
+      },
+      'SIGTERM',
+      spawned,
+    );
+    expect([ended.code, ended.stderr]).toEqual([0, '']);
+    expect(existsSync(path.join(copy, 'state.sqlite'))).toBe(false);
+    chmodSync(copy, 0o755);
+  },
+);

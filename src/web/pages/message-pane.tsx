@@ -141,8 +141,12 @@ function Content(props: MessagePaneProps): VNode {
       return (
         <>
           <Remote remote={content.remote} />
-          {reading.html === null ? (
-            <p class="empty">This message has no HTML.</p>
+          {reading.html === null || !content.isReadable ? (
+            <p class="empty">
+              {reading.html === null
+                ? 'This message has no HTML.'
+                : 'The HTML of this message could not be read. The source has it.'}
+            </p>
           ) : (
             <iframe
               class="html"

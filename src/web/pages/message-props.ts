@@ -10,7 +10,7 @@ export type View = (typeof VIEWS)[number];
 /** What the chosen view shows besides the message's head. */
 export type ViewContent =
   | { readonly view: 'thread' | 'plain'; readonly text: readonly TextPiece[] }
-  | { readonly view: 'html'; readonly remote: RemotePictures | null }
+  | { readonly view: 'html'; readonly remote: RemotePictures | null; readonly isReadable: boolean }
   | { readonly view: 'headers' }
   | { readonly view: 'source'; readonly window: SourceWindow | null }
   | { readonly view: 'history'; readonly lines: readonly HistoryLine[] };

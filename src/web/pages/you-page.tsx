@@ -1,6 +1,7 @@
 import type { VNode } from 'preact';
 import type { Session } from '../access/sessions.ts';
 import type { Assets } from '../server/assets.ts';
+import { browserName } from './browser-name.ts';
 import { Command, PlainPage } from './frame.tsx';
 import { Moment } from './moment.tsx';
 
@@ -29,8 +30,8 @@ export function YouPage({
         {browsers.map(({ id, isThis, agent, createdAt, usedAt, mailboxes }) => (
           <li key={id}>
             <div>
-              <strong>
-                <bdi>{agent === '' ? 'A browser without a name' : agent}</bdi>
+              <strong title={agent}>
+                <bdi>{browserName(agent)}</bdi>
               </strong>
               {isThis && <span class="tag">this one</span>}
               {mailboxes !== null && <span class="tag">only {mailboxes.join(', ')}</span>}

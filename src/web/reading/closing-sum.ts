@@ -21,6 +21,7 @@ export interface ClosingSum {
 /** Sums that are kept until the archive has another commit. */
 export class ClosingSums {
   #known: ClosingSum | undefined;
+  #past: { readonly commit: number; readonly sum: PastSum } | undefined;
 
   of({ catalog }: Pick<Reader, 'catalog'>): ClosingSum {
     const commit = catalog.reached().number;
@@ -41,6 +42,18 @@ export class ClosingSums {
     this.#known = { commit, ...sum };
     return this.#known;
   }
+
+  /** @param asOf milliseconds since the epoch */
+  past({ catalog }: Pick<Reader, 'catalog'>, asOf: number, now: number): PastSum {
+    const commit = catalog.reached().number;
+    const known = this.#past;
+    if (known?.commit === commit && known.sum.asOf === asOf) return known.sum;
+    const count = (query: string): number =>
+      catalog.countHits({ node: parseQuery(query, { now }).node, asOf });
+    const sum = { asOf, messages: count('*'), ended: count('is:deleted') };
+    this.#past = { commit, sum };
+    return sum;
+  }
 }
 
 /** How many messages the archive knew at a time, and how many of them were deleted at the service by then. */
@@ -48,10 +61,4 @@ export interface PastSum {
   readonly asOf: number;
   readonly messages: number;
   readonly ended: number;
-}
-
-export function pastSum({ catalog }: Pick<Reader, 'catalog'>, asOf: number, now: number): PastSum {
-  const count = (query: string): number =>
-    catalog.countHits({ node: parseQuery(query, { now }).node, asOf });
-  return { asOf, messages: count('*'), ended: count('is:deleted') };
 }

@@ -3,7 +3,6 @@ import type { MessageId } from '../../mail/words.ts';
 import { openAttachments } from '../../mime/reading.ts';
 import { safeFileName } from '../../mime/safe-file-name.ts';
 import { DOWNLOAD_POLICY } from '../server/security-headers.ts';
-import type { ServedArchive } from './served-archive.ts';
 
 /** Something to save, as it comes. */
 export interface Download {
@@ -13,17 +12,21 @@ export interface Download {
   readonly fallback: string;
   /** Bytes, where they are known before. */
   readonly size: number | null;
-  readonly bytes: AsyncIterable<Uint8Array>;
+  readonly bytes: AsyncIterator<Uint8Array>;
+  /** Ends what gives the bytes, also before the first one was asked for. */
+  stop(): Promise<unknown>;
 }
 
 /** Returns the exact source of a message. Where its hash turns out wrong, the answer breaks off. */
 export function sourceDownload(reader: Pick<Reader, 'sources'>, id: MessageId): Download {
   const sources = reader.sources();
+  const bytes = sources.streamMessage(id);
   return {
     name: `${id.slice(0, 12)}.eml`,
     fallback: 'message.eml',
     size: sources.sizeOf(id),
-    bytes: sources.streamMessage(id),
+    bytes,
+    stop: () => bytes.return(),
   };
 }
 
@@ -44,6 +47,7 @@ export async function attachmentDownload(
       fallback: `attachment-${number}`,
       size: null,
       bytes: only(pieces, number),
+      stop: () => pieces.return(),
     };
   }
 }
@@ -57,13 +61,18 @@ async function* only(
     if ('bytes' in piece && piece.number === number) yield piece.bytes;
 }
 
+export interface DownloadHooks {
+  /** Called once, when nothing more is read. */
+  readonly release: () => void;
+  /** Called where the rest of the bytes cannot be had: breaks the connection, since the answer has begun. */
+  readonly failed: (error: unknown) => void;
+}
+
 /** Returns an answer that a browser can only save; the archive stays open until its last byte has gone. */
-export function savedAnswer(
-  { name, fallback, size, bytes }: Download,
-  release: ReturnType<ServedArchive['hold']>['release'],
-): Response {
+export function savedAnswer(download: Download, hooks: DownloadHooks): Response {
+  const { name, fallback, size } = download;
   const file = safeFileName(name, { fallback, taken: new Set() });
-  return new Response(streamOf(bytes, release), {
+  return new Response(streamOf(download, hooks), {
     headers: {
       'content-type': 'application/octet-stream',
       'content-disposition': disposition(file),
@@ -84,15 +93,14 @@ function disposition(file: string): string {
 }
 
 function streamOf(
-  bytes: AsyncIterable<Uint8Array>,
-  release: () => void,
+  { bytes, stop }: Download,
+  { release, failed }: DownloadHooks,
 ): ReadableStream<Uint8Array> {
-  const pieces = bytes[Symbol.asyncIterator]();
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
-          const next = await pieces.next();
+          const next = await bytes.next();
           if (next.done !== true) {
             controller.enqueue(next.value);
             return;
@@ -101,12 +109,14 @@ function streamOf(
           controller.close();
         } catch (error) {
           release();
-          controller.error(error);
+          failed(error);
+          // The connection is broken, so nobody takes what came for all there is.
+          controller.close();
         }
       },
       async cancel() {
         try {
-          await pieces.return?.();
+          await stop();
         } finally {
           release();
         }

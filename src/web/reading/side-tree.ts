@@ -34,6 +34,9 @@ export interface SideTree {
 /** For all numbers of a tree together, in milliseconds: later ones are left out, and counted for the next page. */
 const COUNTING_MS = 300;
 
+/** Numbers that are kept. */
+const MOST_COUNTS = 20_000;
+
 /** Trees with their numbers, kept until the archive has another commit. */
 export class SideTrees {
   #commit = -1;
@@ -92,13 +95,16 @@ export class SideTrees {
     now: number,
     mayContinue: () => boolean,
   ): number | null {
-    const known = this.#counts.get(query);
+    const request = requestOf(query, now);
+    const key = `${query}\0${request.asOf ?? ''}`;
+    const known = this.#counts.get(key);
     if (known !== undefined) return known;
     if (!mayContinue()) return null;
-    const found = catalog.countHitsWhile(requestOf(query, now), mayContinue);
+    const found = catalog.countHitsWhile(request, mayContinue);
     if (!found.complete) return null;
     // A relative moment, such as asof:3d, is another one with each page.
-    if (!/asof:/i.test(query)) this.#counts.set(query, found.count);
+    if (this.#counts.size >= MOST_COUNTS) this.#counts.clear();
+    this.#counts.set(key, found.count);
     return found.count;
   }
 }

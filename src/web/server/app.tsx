@@ -18,15 +18,17 @@ import { publicRoutes, signedInRoutes } from './sign-in-routes.tsx';
 const METHODS = new Set(['GET', 'HEAD', 'POST']);
 
 /** Returns the function that answers every request of the web interface; it never throws. */
-export function webApp(options: Omit<WebParts, 'forms'>): (request: Request) => Promise<Response> {
+export function webApp(
+  options: Omit<WebParts, 'forms'>,
+): (request: Request, breakOff: () => void) => Promise<Response> {
   const parts: WebParts = { ...options, forms: new FormTokens() };
   const app = appOf(parts);
-  return async (request) => {
+  return async (request, breakOff) => {
     const reached = reachedBy(request.headers.get('host'), parts.own);
     // A page of a name that somebody made point here learns nothing, not even what this is.
     if (reached === null) return secured(plain(421));
     if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
-    return secured(await app.fetch(request, { reached }));
+    return secured(await app.fetch(request, { reached, breakOff }));
   };
 }
 

@@ -1,6 +1,7 @@
 import type { AttachmentTextState } from '../../catalog/attachment-texts.ts';
 import { type Reader, staleCatalog } from '../../engine/archive/reader.ts';
 import { type ArchiveStatus, archiveStatus } from '../../engine/status/archive-status.ts';
+import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import { readFramedPage } from '../../mime/reading.ts';
 import { readState } from '../../state/state-file.ts';
@@ -14,7 +15,7 @@ import {
   type ViewContent,
 } from '../pages/message-props.ts';
 import { FailurePage } from '../pages/plain-pages.tsx';
-import { ClosingSums, pastSum } from '../reading/closing-sum.ts';
+import { ClosingSums } from '../reading/closing-sum.ts';
 import {
   attachmentDownload,
   type Download,
@@ -77,7 +78,7 @@ export function mailRoutes(app: WebApp, parts: WebParts): void {
 
 /** What is saved has the archive open until its last byte has gone. */
 async function download(
-  { archive }: WebParts,
+  { archive, onError }: WebParts,
   context: RequestContext,
   typed: string,
   find: (reader: Reader, id: MessageId) => Promise<Download | undefined>,
@@ -86,13 +87,39 @@ async function download(
   try {
     const named = namedMessage(reader, typed);
     const found = named.kind === 'one' ? await find(reader, named.id) : undefined;
-    if (found !== undefined) return savedAnswer(found, release);
+    if (found !== undefined) {
+      const failed = (error: unknown): void => {
+        onError(error);
+        context.env.breakOff();
+      };
+      const answer = savedAnswer(await begun(found), { release, failed });
+      if (context.req.method !== 'HEAD') return answer;
+      await answer.body?.cancel();
+      return new Response(null, { headers: answer.headers });
+    }
   } catch (error) {
     release();
     throw error;
   }
   release();
   return context.notFound();
+}
+
+/** Reads the first bytes: what cannot be read at all is an error page, and no answer that breaks off. */
+async function begun(download: Download): Promise<Download> {
+  const { bytes } = download;
+  const first = await bytes.next();
+  let isFirst = true;
+  return {
+    ...download,
+    bytes: {
+      next() {
+        if (!isFirst) return bytes.next();
+        isFirst = false;
+        return Promise.resolve(first);
+      },
+    },
+  };
 }
 
 /** The HTML of a message as a document of its own, which is confined by its own headers wherever it is opened. */
@@ -103,7 +130,7 @@ async function framedHtml(
 ): Promise<Response> {
   const named = namedMessage(reader, typed);
   if (named.kind !== 'one') return context.notFound();
-  const framed = await readFramedPage(reader.sources().streamMessage(named.id), AWAY);
+  const framed = await framedOrNull(reader, named.id);
   if (framed === null) return context.notFound();
   return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
 }
@@ -111,6 +138,16 @@ async function framedHtml(
 const AWAY = '/away?to=';
 /** How old the number of matters on a page may be, in milliseconds. */
 const MATTERS_MS = 5_000;
+
+/** The HTML of a message; null where it has none, or none that can be read within the limits. */
+async function framedOrNull(reader: Reader, id: MessageId) {
+  try {
+    return await readFramedPage(reader.sources().streamMessage(id), AWAY);
+  } catch (error) {
+    if (hasCode(error, 'mail-unreadable')) return null;
+    throw error;
+  }
+}
 
 class MailPages {
   readonly #trees = new SideTrees();
@@ -200,7 +237,7 @@ class MailPages {
       problem,
       tree: this.#trees.of(reader, asOf === null ? '' : asOfWord(query), now()),
       closing: this.#sums.of(reader),
-      past: asOf === null ? null : pastSum(reader, asOf, now()),
+      past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
       matters: this.#matters(reader),
     };
   }
@@ -287,9 +324,9 @@ async function contentOf(
       return { view, window: isPart ? await sourceWindow(reader, id, from) : null };
     }
     case 'html': {
-      if (read.reading?.html == null) return { view, remote: null };
-      const framed = await readFramedPage(reader.sources().streamMessage(id), AWAY);
-      return { view, remote: framed?.remote ?? null };
+      if (read.reading?.html == null) return { view, remote: null, isReadable: false };
+      const framed = await framedOrNull(reader, id);
+      return { view, remote: framed?.remote ?? null, isReadable: framed !== null };
     }
     default:
       return { view, text: textPieces(read.reading?.text.trim() ?? '') };

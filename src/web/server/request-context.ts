@@ -27,7 +27,11 @@ export interface WebParts {
 
 /** What is known of a request before its route runs. */
 export interface RequestFacts {
-  Bindings: { reached: Reached };
+  Bindings: {
+    reached: Reached;
+    /** Breaks the connection: for an answer that turns out wrong once its beginning has gone. */
+    breakOff: () => void;
+  };
   Variables: {
     reached: Reached;
     cookies: CookieNames;

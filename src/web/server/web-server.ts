@@ -53,12 +53,13 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   const sessions = new Sessions(options.sessions);
   const { accounts } = options;
   const parts = { archive, assets: builtAssets(), codes, sessions, accounts, now, onError };
-  let answer: ((request: Request) => Promise<Response>) | undefined;
+  let answer: ReturnType<typeof webApp> | undefined;
   try {
     const listener = await listenOn({
       section: 'web',
       listen,
-      fetch: (request) => answer?.(request) ?? new Response(null, { status: 503 }),
+      fetch: (request, { outgoing }) =>
+        answer?.(request, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
       onError,
       limits,
     });
