@@ -92,6 +92,8 @@ async function demonstrate() {
   print(`  ${PROGRAM} search --data .demo/data ${SEARCHES[0].join(' ')}`);
   print(`  ${PROGRAM} list --data .demo/data --folder INBOX`);
   print(`  ${PROGRAM} status --data .demo/data`);
+  print('Or in a browser, with a link that signs it in:');
+  print(`  ${PROGRAM} web --data .demo/data`);
   print('For your own mailboxes, with your own token:');
   print(`  ${PROGRAM} init`);
   return 0;

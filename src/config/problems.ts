@@ -49,11 +49,11 @@ function meantValue(typed: string, values: readonly string[], path: Path): strin
 }
 
 /**
- * Returns problems that no single field shows: http outside this machine, two accounts of one name, webhook and health
- * on one port. Reads the raw file, so that these are reported together with wrong fields.
+ * Returns problems that no single field shows: http outside this machine, two accounts of one name, two listeners
+ * on one port, the web interface open to other machines without https. Reads the raw file, so that these are reported together with wrong fields.
  */
 export function crossProblems(raw: unknown): ConfigProblem[] {
-  return [...plainHttp(raw), ...repeatedNames(raw), ...sharedPort(raw)];
+  return [...plainHttp(raw), ...repeatedNames(raw), ...sharedPorts(raw), ...openWeb(raw)];
 }
 
 function plainHttp(raw: unknown): ConfigProblem[] {
@@ -88,22 +88,46 @@ function repeatedNames(raw: unknown): ConfigProblem[] {
   );
 }
 
-function sharedPort(raw: unknown): ConfigProblem[] {
-  const port = (section: string, fallback: string): number | undefined => {
-    const settings = valueAt(raw, [section]);
-    if (settings === undefined || settings === null) return undefined;
-    const text = valueAt(settings, ['listen']) ?? fallback;
-    return typeof text === 'string' ? parseListen(text)?.port : undefined;
-  };
-  const webhook = port('webhook', '127.0.0.1:8025');
-  if (webhook === undefined || webhook === 0 || webhook !== port('health', '127.0.0.1:8026')) {
-    return [];
-  }
+/** The daemon's listeners, and where each listens unless the file says otherwise. */
+const LISTENERS = [
+  ['webhook', '127.0.0.1:8025'],
+  ['health', '127.0.0.1:8026'],
+  ['web', '127.0.0.1:8027'],
+] as const;
+
+function listenAt(raw: unknown, [section, fallback]: (typeof LISTENERS)[number]) {
+  const settings = valueAt(raw, [section]);
+  if (settings === undefined || settings === null) return undefined;
+  const text = valueAt(settings, ['listen']) ?? fallback;
+  return typeof text === 'string' ? parseListen(text) : undefined;
+}
+
+function sharedPorts(raw: unknown): ConfigProblem[] {
+  const ports = LISTENERS.map((listener) => listenAt(raw, listener)?.port);
+  return LISTENERS.flatMap(([section], i) => {
+    const port = ports[i];
+    const first = port === undefined || port === 0 ? -1 : ports.indexOf(port);
+    const other = LISTENERS[first]?.[0];
+    if (first < 0 || first === i || other === undefined) return [];
+    const why = other === 'webhook' ? ', which faces the internet' : '';
+    return {
+      path: `${section}.listen`,
+      found: `port ${port}`,
+      expected: `another port than ${other}.listen${why}`,
+    };
+  });
+}
+
+/** Mail is never served in clear to another machine. */
+function openWeb(raw: unknown): ConfigProblem[] {
+  const at = listenAt(raw, LISTENERS[2]);
+  const publicUrl = valueAt(raw, ['web', 'publicUrl']) ?? null;
+  if (at === undefined || isLoopback(at.host) || publicUrl !== null) return [];
   return [
     {
-      path: 'health.listen',
-      found: `port ${webhook}`,
-      expected: 'another port than webhook.listen, which faces the internet',
+      path: 'web.listen',
+      found: at.host,
+      expected: '127.0.0.1, or the https address of a reverse proxy in web.publicUrl',
     },
   ];
 }

@@ -33,6 +33,14 @@ function isWebUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:/i.test(text);
 }
 
+/** Where a reverse proxy serves the web interface: all of its host, since pages name each other from the root. */
+function isPublicOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, pathname, search, hash } = new URL(text);
+  const rest = username + password + search + hash;
+  return protocol === 'https:' && pathname === '/' && rest === '';
+}
+
 /** No request is made to an address that names a user. */
 function isPostable(text: string): boolean {
   if (!isWebUrl(text)) return false;
@@ -296,6 +304,21 @@ export const configSchema = z
       .meta({
         description: 'Health and metrics; off when absent',
         expected: 'an object with listen',
+      }),
+    web: z
+      .strictObject({
+        listen: listen(
+          'Where the daemon serves the web interface: this machine, unless publicUrl is set',
+        ).default('127.0.0.1:8027'),
+        publicUrl: z.string().refine(isPublicOrigin).nullable().default(null).meta({
+          description: 'The https address at which a reverse proxy serves it',
+          expected: 'an https address without a path, or null',
+        }),
+      })
+      .nullish()
+      .meta({
+        description: 'The web interface; off when absent',
+        expected: 'an object with listen and publicUrl',
       }),
     notify: section({
       command: z.string().min(1).nullable().default(null).meta({

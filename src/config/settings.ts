@@ -52,6 +52,7 @@ export interface Settings {
   readonly retention: RetentionSettings;
   readonly webhook: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly health: { readonly listen: ListenAddress } | null;
+  readonly web: { readonly listen: ListenAddress; readonly publicUrl: string | null } | null;
   readonly notify: { readonly command: string | null; readonly url: Secret | null };
   readonly quota: Readonly<ConfigFile['quota']>;
   readonly minFreeBytes: number;
@@ -63,7 +64,7 @@ export type RetentionSettings = Readonly<ConfigFile['retention']>;
 /** Turns a validated file into settings; `file` is its absolute path, whose folder is the base of relative ones. */
 export function settle(content: ConfigFile, file: string): Settings {
   const folder = configFolder(file);
-  const { accounts, dataDir, brake, webhook, health, notify, retention, minFreeBytes, log } =
+  const { accounts, dataDir, brake, webhook, health, web, notify, retention, minFreeBytes, log } =
     content;
   const addressOf = (text: string) => validated('listen address', parseListen(text));
   return deepFreeze({
@@ -104,6 +105,10 @@ export function settle(content: ConfigFile, file: string): Settings {
         ? null
         : { listen: addressOf(webhook.listen), publicUrl: webhook.publicUrl },
     health: health === undefined || health === null ? null : { listen: addressOf(health.listen) },
+    web:
+      web === undefined || web === null
+        ? null
+        : { listen: addressOf(web.listen), publicUrl: web.publicUrl },
     notify: {
       command: notify.command,
       url: notify.url === null ? null : new Secret(notify.url),

@@ -6,6 +6,7 @@ import { parseJson } from '../archive/format/json-shape.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { daemonError } from '../errors/small-families.ts';
 import { onAbort } from '../limiter/on-abort.ts';
+import { type linkAnswer, linkMessage } from '../web/link-channel.ts';
 import type { ControlPlace } from './control-path.ts';
 import type { Daemon } from './daemon.ts';
 import { errorFacts, errorFamily, syncPlan, syncProgress, syncResult } from './sync-answers.ts';
@@ -55,18 +56,21 @@ export interface ControlServer {
 }
 
 /**
- * Answers commands on the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`. Only the archive's owner
- * may connect. Somebody who goes away interrupts nothing.
+ * Answers commands on the archive's control socket: `GET /status`, `POST /sync`, `POST /hint`, `POST /link`. Only the
+ * archive's owner may connect. Somebody who goes away interrupts nothing.
+ *
+ * @param link returns a sign-in link of the web interface; null where none is served
  */
 export async function startControlServer(
   place: ControlPlace,
   daemon: Daemon,
   version: string,
+  link: (mailboxes: readonly string[] | null) => string | null,
 ): Promise<ControlServer> {
   const ending = new AbortController();
   const server = createServer((request, response) => {
     response.setHeader('x-mailkeep-version', version);
-    answer(request, response, daemon, ending.signal).catch((error: unknown) => {
+    answer(request, response, { daemon, link }, ending.signal).catch((error: unknown) => {
       if (!response.headersSent) response.statusCode = error instanceof BadRequest ? 400 : 500;
       response.end();
     });
@@ -90,10 +94,12 @@ export async function startControlServer(
 
 class BadRequest extends Error {}
 
+type LinkMaker = Parameters<typeof startControlServer>[3];
+
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  daemon: Daemon,
+  { daemon, link }: { readonly daemon: Daemon; readonly link: LinkMaker },
   ending: AbortSignal,
 ): Promise<void> {
   switch (`${request.method} ${request.url}`) {
@@ -109,6 +115,14 @@ async function answer(
     case 'POST /sync':
       await sync(await body(request, syncMessage), response, daemon, ending);
       return;
+    case 'POST /link': {
+      const signInUrl = link((await body(request, linkMessage)).mailboxes);
+      response.statusCode = signInUrl === null ? 404 : 200;
+      response.setHeader('content-type', 'application/json');
+      const said: z.output<typeof linkAnswer> | null = signInUrl === null ? null : { signInUrl };
+      response.end(said === null ? '' : JSON.stringify(said));
+      return;
+    }
     default:
       response.statusCode = 404;
       response.end();

@@ -161,12 +161,15 @@ async function amongNeighbours(
     onFatal: die,
   });
   const place = prepareControlPlace(writer.dataDir, context.surroundings.env);
-  const control = await startControlServer(place, daemon, packageJson.version).catch(
-    async (error: unknown) => {
-      await passes.close();
-      throw error;
-    },
-  );
+  const control = await startControlServer(
+    place,
+    daemon,
+    packageJson.version,
+    neighbours.link,
+  ).catch(async (error: unknown) => {
+    await passes.close();
+    throw error;
+  });
   if (place.pointer !== null) {
     log.say(
       'info',

@@ -19,6 +19,8 @@ import type { ReceiverEvent } from '../receiver/reception.ts';
 import { serviceManager } from '../service-manager/service-manager.ts';
 import { catalogMirror } from '../sync/apply/catalog-mirror.ts';
 import { lastCompared } from '../sync/apply/memory/proof.ts';
+import { storedSessions } from '../web/access/sessions.ts';
+import type { WebServer } from '../web/server/web-server.ts';
 import type { Daemon } from './daemon.ts';
 import type { DaemonLog } from './daemon-log.ts';
 import { Notifying } from './notifying.ts';
@@ -31,7 +33,10 @@ import { WebhookWatch } from './webhook-watch.ts';
 /** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
 const FACTS_MS = 5_000;
 
-/** Those who listen to the daemon, and those it listens to: health and metrics, webhooks, the service manager. */
+/**
+ * Those who listen to the daemon, and those it listens to: health and metrics, webhooks, the web interface, the service
+ * manager.
+ */
 export interface Neighbours {
   readonly onEvent: (event: DaemonEvent) => void;
   readonly onRequest: (account: string, report: RequestReport) => void;
@@ -44,6 +49,8 @@ export interface Neighbours {
     daemon: Pick<Daemon, 'hint' | 'checkSooner'>,
     accounts: () => readonly AccountOrigin[],
   ): Promise<void>;
+  /** Returns a sign-in link of the web interface; null where none is served. */
+  link(mailboxes: readonly string[] | null): string | null;
   failed(): void;
   close(): Promise<void>;
 }
@@ -85,6 +92,14 @@ export async function openNeighbours(options: {
     const server = await startHealthServer({ listen, state, metrics, facts, damage, now, onError });
     closers.push(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
+  }
+  const web = await webOf(options, () => settings).catch(async (error: unknown) => {
+    for (const close of closers.reverse()) await close();
+    throw error;
+  });
+  if (web !== null) {
+    closers.push(() => web.close());
+    log.say('info', 'the web interface listens', { port: web.address.port });
   }
   const received = (event: ReceiverEvent): void => {
     switch (event.event) {
@@ -170,7 +185,7 @@ export async function openNeighbours(options: {
     async configure(changed) {
       const old = settings;
       settings = changed;
-      for (const listener of ['webhook', 'health'] as const) {
+      for (const listener of ['webhook', 'health', 'web'] as const) {
         if (!isDeepStrictEqual(old[listener], changed[listener])) {
           log.say('warn', `another ${listener} takes effect only after a restart`);
         }
@@ -179,6 +194,7 @@ export async function openNeighbours(options: {
       webhooks?.look();
       usages?.look();
     },
+    link: (mailboxes) => web?.link(mailboxes) ?? null,
     failed: () => state.enter('failed'),
     async close() {
       state.enter('stopping');
@@ -186,4 +202,28 @@ export async function openNeighbours(options: {
       for (const close of closers.splice(0).reverse()) await close();
     },
   };
+}
+
+/** Starts the web interface where the configuration asks for it; its code is loaded only then. */
+async function webOf(
+  { writer, now, log }: Parameters<typeof openNeighbours>[0],
+  settings: () => Settings,
+): Promise<WebServer | null> {
+  const { web } = settings();
+  if (web === null) return null;
+  const { startWebServer } = await import('../web/server/web-server.ts');
+  return startWebServer({
+    ...web,
+    dataDir: writer.dataDir,
+    sessions: storedSessions(writer.state),
+    accounts: () =>
+      new Map(
+        settings().accounts.map(({ name, baseUrl }) => [
+          name.toLowerCase(),
+          new URL(baseUrl).hostname.toLowerCase(),
+        ]),
+      ),
+    now,
+    onError: (error) => log.fail('error', 'a request of the web interface failed', error),
+  });
 }

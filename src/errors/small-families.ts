@@ -122,8 +122,6 @@ export const serviceError = errorsOf<ServiceFacts>('usage');
 export interface WebFacts {
   /** Nobody serves this archive to whom a sign-in link could be asked of. */
   readonly 'web-not-running': { readonly dataDir: string };
-  /** A daemon has the archive, and serves no web interface. */
-  readonly 'web-not-in-daemon': Readonly<Record<string, never>>;
   /** An address that other machines reach, without an https address in front of it. */
   readonly 'web-not-loopback': { readonly host: string };
   readonly 'web-cannot-listen': {
@@ -136,5 +134,4 @@ export interface WebFacts {
 /** An error of starting the web interface, or of asking it for a link. */
 export const webError = errorsOf<WebFacts>('config', {
   'web-not-running': 'origin',
-  'web-not-in-daemon': 'origin',
 });

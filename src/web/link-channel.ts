@@ -15,7 +15,7 @@ export const linkMessage = z.object({
 export const linkAnswer = z.object({ signInUrl: z.string() });
 
 /** Where a server takes such a message, on its own socket and on the daemon's. */
-export const LINK_PATH = '/web-link';
+const LINK_PATH = '/link';
 
 const MOST_BYTES = 1024 * 1024;
 /** A server answers at once or not at all. */

@@ -101,12 +101,7 @@ export const WEB_SENTENCES: Sentences<WebFacts> = {
   'web-not-running': ({ dataDir }) =>
     say(
       `No web interface of ${dataDir} is running.`,
-      'Start one with "mailkeep web"; it prints a sign-in link.',
-    ),
-  'web-not-in-daemon': () =>
-    say(
-      'The daemon serves no web interface.',
-      'Add "web": {} to its configuration and restart it, or start one with "mailkeep web".',
+      'Start one with "mailkeep web", which prints a sign-in link, or add "web": {} to the configuration of the daemon and restart it.',
     ),
   'web-not-loopback': ({ host }) =>
     say(

@@ -41,7 +41,7 @@ test.each(snippets)('what %s shows of a configuration is valid: %s', (_name, par
 
 test('the settings that the manual explains are shown as they are written', () => {
   const shown = snippets.map(([, part]) => part).join('');
-  for (const setting of ['webhook', 'notify', 'retention', 'rateLimit', 'minFreeBytes']) {
+  for (const setting of ['webhook', 'web', 'notify', 'retention', 'rateLimit', 'minFreeBytes']) {
     expect(shown).toContain(`"${setting}": `);
   }
 });
@@ -52,11 +52,12 @@ test('the example config is valid and shows the defaults', () => {
   const least = configSchema.parse({
     accounts: parsed.accounts.map(({ name, baseUrl, token }) => ({ name, baseUrl, token })),
   });
-  const { $schema, accounts, webhook, health, ...settings } = parsed;
+  const { $schema, accounts, webhook, health, web, ...settings } = parsed;
   const { accounts: _accounts, ...defaults } = least;
   expect($schema).toBe('./config.schema.json');
   expect(settings).toEqual(defaults);
   expect(accounts).toHaveLength(1);
   expect(webhook).toBeUndefined();
   expect(health).toBeUndefined();
+  expect(web).toBeUndefined();
 });

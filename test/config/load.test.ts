@@ -63,6 +63,7 @@ test('only accounts are required, the rest has the documented defaults', () => {
     },
     webhook: null,
     health: null,
+    web: null,
     notify: { command: null, url: null },
     minFreeBytes: 1_073_741_824,
     log: { level: 'info' },
@@ -92,6 +93,7 @@ test('every field of the contract is taken, paths relative to the file', () => {
     schedule: { sync: '*/30 * * * * *', timezone: 'Europe/Vilnius' },
     webhook: { listen: '127.0.0.1:0' },
     health: { listen: '[::1]:0' },
+    web: { listen: ':0', publicUrl: 'https://mail.example.org' },
   });
   const { settings } = loadConfig(file);
   const folder = path.dirname(file);
@@ -100,6 +102,10 @@ test('every field of the contract is taken, paths relative to the file', () => {
   expect(settings.accounts[0]?.baseUrl).toBe('https://mail.example');
   expect(settings.webhook).toEqual({ listen: { host: '127.0.0.1', port: 0 }, publicUrl: null });
   expect(settings.health).toEqual({ listen: { host: '::1', port: 0 } });
+  expect(settings.web).toEqual({
+    listen: { host: '0.0.0.0', port: 0 },
+    publicUrl: 'https://mail.example.org',
+  });
 });
 
 test('every wrong field is named at once, with what was found and what belongs there', () => {
@@ -284,4 +290,19 @@ test('tokens come from the environment and from systemd credentials', async () =
     facts: { source: 'env', name: 'TOKEN' },
   });
   await expect(readToken(variable, { TOKEN: ' ' })).rejects.toMatchObject({ code: 'token-empty' });
+});
+
+test('the web interface has a port of its own, and other machines reach it only by https', () => {
+  const found = (web: object, health?: object) =>
+    problems({ accounts: [account], web, ...(health === undefined ? {} : { health }) });
+  expect(found({ listen: '127.0.0.1:8026' }, {})).toEqual([
+    'web.listen: port 8026 / another port than health.listen',
+  ]);
+  expect(found({ listen: ':8027' })).toEqual([
+    'web.listen: 0.0.0.0 / 127.0.0.1, or the https address of a reverse proxy in web.publicUrl',
+  ]);
+  const expected = 'an https address without a path, or null';
+  for (const publicUrl of ['http://mail.example.org', 'https://mail.example.org/mail', 'mail'])
+    expect(found({ publicUrl })).toEqual([expect.stringMatching(/^web\.publicUrl: /)]);
+  expect(found({ publicUrl: 'mail' })[0]).toContain(expected);
 });

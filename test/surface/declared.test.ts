@@ -44,6 +44,7 @@ import { Metrics } from '../../src/health/metrics.ts';
 import { IMPORT_HOST } from '../../src/mail/imported.ts';
 import { EXTRACTOR_VERSION } from '../../src/mime/extraction.ts';
 import { openState, stateFile } from '../../src/state/state-file.ts';
+import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';
 import { sourceFiles } from '../architecture/source-tree.ts';
 import { expectRecorded } from './recorded.ts';
 import { schemaPaths } from './schema-paths.ts';
@@ -103,10 +104,12 @@ test('the control socket takes and answers what is recorded', () => {
   const asked = sourceFiles(['src']).flatMap(({ text }) =>
     [...text.matchAll(/^\s+case '((?:GET|POST) \/[a-z]+)':/gm)].map(([, line = '']) => line),
   );
-  expect(asked.sort()).toEqual(['GET /status', 'POST /hint', 'POST /sync']);
+  expect(asked.sort()).toEqual(['GET /status', 'POST /hint', 'POST /link', 'POST /sync']);
   expectRecorded('control', {
     'GET /status: answer': paths(daemonStatus),
     'POST /hint: request': paths(hintMessage),
+    'POST /link: answer': paths(linkAnswer),
+    'POST /link: request': paths(linkMessage),
     'POST /sync: answer, one line each': paths(answerLine),
     'POST /sync: request': paths(syncMessage),
   });
