@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { mailkeep, type Workplace } from '../cli/child.ts';
+import { jsonLines, mailkeep, type Workplace } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
 
 let sandbox: Sandbox;
@@ -51,4 +51,50 @@ test('the daemon serves the mail that it fetches, to who asks it for a link', as
   const log = JSON.stringify(daemon.lines);
   expect(log).not.toContain(signInUrl.replace(/^.*#/, ''));
   expect(log).not.toContain(headers.cookie.replace(/^.*=/, ''));
+});
+
+test('a deleted message stays in the list, marked, and the archive of before shows it as it was', async () => {
+  await daemon.message('the web interface listens');
+  await daemon.run('sync');
+  const { stdout } = await mailkeep(['list', '--json', '--data', place.data]);
+  const listed = z.object({
+    id: z.string(),
+    mailbox: z.string(),
+    folder: z.string(),
+    uid: z.int(),
+  });
+  const [first] = jsonLines(stdout).map((line) => listed.parse(line));
+  const before = new Date().toISOString();
+  const mailbox = [...sandbox.service.store.mailboxes.values()].find(
+    ({ address }) => address === first?.mailbox,
+  );
+  if (mailbox === undefined || first === undefined) throw new Error('nothing was mirrored');
+  const folder = sandbox.service.store.folderFor(mailbox, first.folder);
+  sandbox.service.store.remove(folder, first.uid);
+  const synced = await mailkeep([
+    'sync',
+    '--full',
+    '--accept-endings',
+    '--config',
+    place.config,
+    '--quiet',
+  ]);
+  expect([synced.code, synced.stderr]).toEqual([0, '']);
+  const asked = await mailkeep(['web', '--link', '--data', place.data]);
+  const base = asked.stdout.trim();
+  const headers = { cookie: await signIn(base) };
+  const get = async (address: string) => (await fetch(new URL(address, base), { headers })).text();
+  const list = await get('/mail');
+  expect(list).toContain('<b>20</b> messages, <b>1</b> deleted');
+  expect(list).toMatch(/class="row(?: unread)? ended"/);
+  expect(list).toContain('<b>19</b> at the service = <b>19</b> stored');
+  expect(await get('/mail?q=is%3Adeleted')).toContain(`m=${first.id.slice(0, 16)}`);
+  expect(await get(`/m/${first.id}`)).toContain('The service deleted this message');
+  expect(await get(`/m/${first.id}?view=history`)).toContain('no longer at the service');
+  const past = encodeURIComponent(`asof:${before}`);
+  expect(await get(`/m/${first.id}?q=${past}`)).not.toContain('The service deleted this message');
+  const then = await get(`/mail?q=${past}`);
+  expect(then).toContain('<b>20</b> messages');
+  expect(then).not.toMatch(/class="row(?: unread)? ended"/);
+  expect(then).toMatch(/<b>20<\/b> messages known, <b>0<\/b> of them deleted/);
 });

@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { Parser } from 'htmlparser2';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { expectHarmless } from './harmless.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
 /** What a sender may write wherever a sender writes. */
@@ -66,33 +64,6 @@ beforeEach(() => {
 
 const get = (address: string) => served.ask(address, { headers: { cookie } });
 const VIEWS = ['', '?view=plain', '?view=html', '?view=headers', '?view=source', '?view=history'];
-
-/** What our own pages are made of. */
-const ELEMENTS = new Set(
-  (
-    'html head meta title link body a div header footer main nav section search form input button label svg path ' +
-    'span b bdi p h1 h2 ul ol li time mark u strong details summary article table tbody tr th td pre iframe'
-  ).split(' '),
-);
-
-/** A page on which nothing that a sender wrote is markup. */
-function expectHarmless(html: string): void {
-  expect(html).toMatch(/^<!doctype html><html lang="en">/);
-  const wrong: string[] = [];
-  const parser = new Parser({
-    onopentag(name, attributes) {
-      if (!ELEMENTS.has(name)) wrong.push(name);
-      for (const [attribute, value] of Object.entries(attributes)) {
-        if (/^on|^style$|^srcdoc$/.test(attribute)) wrong.push(`${name} ${attribute}`);
-        if (/^(?:href|src|action)$/.test(attribute) && !/^(?:\/(?!\/)|#)/.test(value))
-          wrong.push(`${name} ${attribute}=${value}`);
-      }
-      if (name === 'script') wrong.push('script');
-    },
-  });
-  parser.end(html);
-  expect(wrong).toEqual([]);
-}
 
 test('the list shows what was imported, newest first, with senders, places and counts', async () => {
   const { status, text: html } = await get('/mail');
@@ -269,67 +240,6 @@ test('a session that is limited to mailboxes is shown no mail', async () => {
     expect(status).toBe(403);
     expect(html).not.toMatch(/Ferry|Anna|example\.org/);
   }
-});
-
-/** Text that hardly compresses, the same each time. */
-function noise(lines: number): string {
-  const hash = (i: number) => createHash('sha512').update(String(i)).digest('base64url');
-  return Array.from({ length: lines }, (_, i) => hash(i)).join('\r\n');
-}
-
-/** A server over an archive of one message, with one byte of its log flipped at a share of its length. */
-async function withFlippedByte(
-  source: string,
-  share: number,
-  act: (broken: Served, headers: Record<string, string>, flip: () => void) => Promise<void>,
-): Promise<void> {
-  const data = await archiveOf({ source });
-  const broken = await new Served().start(data);
-  try {
-    const flip = (): void => {
-      const [segment = ''] = globSync('log/*.seg', { cwd: data });
-      const file = path.join(data, segment);
-      const bytes = readFileSync(file);
-      const at = Math.floor(bytes.length * share);
-      bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
-      writeFileSync(file, bytes);
-    };
-    await act(broken, { cookie: await broken.signIn() }, flip);
-  } finally {
-    await broken.close();
-  }
-}
-
-test('a message whose bytes changed is reported, and its source is not sent', async () => {
-  const long = letter('Long', noise(3_000));
-  await withFlippedByte(long, 0.5, async (broken, headers, flip) => {
-    const whole = await broken.ask(`/m/${idOf(long)}`, { headers });
-    expect(whole.text).toContain('Read back complete');
-    flip();
-    const { status, text: html } = await broken.ask(`/m/${idOf(long)}`, { headers });
-    expect(status).toBe(200);
-    expect(html).toContain('These bytes are not what was stored');
-    expect(html).toContain('mailkeep verify --repair');
-    expect(html).not.toContain('Read back complete');
-    expect(html).toContain('Long');
-    expect(broken.errors).toEqual([]);
-    const source = await broken.ask(`/m/${idOf(long)}/source`, { headers });
-    expect(source.status).toBe(500);
-    expect(source.headers['content-security-policy']).toContain("default-src 'none'");
-    expect(source.text).toContain('This page could not be made');
-    expect(source.text).not.toMatch(/blob|damaged|[0-9a-f]{32}/);
-    expect(broken.errors).toHaveLength(1);
-  });
-});
-
-test('a source whose end changed breaks off, so that nobody takes it for complete', async () => {
-  const huge = letter('Huge', noise(120_000));
-  await withFlippedByte(huge, 0.9, async (broken, headers, flip) => {
-    flip();
-    await expect(broken.ask(`/m/${idOf(huge)}/source`, { headers })).rejects.toThrow();
-    expect(broken.errors).toHaveLength(1);
-    expect((await broken.ask('/mail', { headers })).status).toBe(200);
-  });
 });
 
 test('what is only asked about is not sent, and ends what would send it', async () => {

@@ -125,7 +125,10 @@ function Side({
   return (
     <nav class="side" aria-label="Archive">
       <input type="checkbox" id="drawer" class="vh" />
-      <label for="drawer">Folders</label>
+      <label for="drawer">
+        <Icon name="folder" />
+        Folders
+      </label>
       <div class="drawer">
         <div>
           {item(tree.all, 'mail', 'strong')}

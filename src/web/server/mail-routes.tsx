@@ -33,6 +33,7 @@ import {
 } from '../reading/message-view.ts';
 import { asOfWord, pageAddress } from '../reading/query-text.ts';
 import { SideTrees } from '../reading/side-tree.ts';
+import { Turns } from '../reading/turns.ts';
 import { type Understood, understandQuery } from '../reading/understood-query.ts';
 import {
   page,
@@ -136,13 +137,16 @@ async function framedHtml(
 }
 
 const AWAY = '/away?to=';
+/** Messages that are parsed at a time, each in a thread of its own. */
+const READINGS = 4;
+const readings = new Turns(READINGS);
 /** How old the number of matters on a page may be, in milliseconds. */
 const MATTERS_MS = 5_000;
 
 /** The HTML of a message; null where it has none, or none that can be read within the limits. */
 async function framedOrNull(reader: Reader, id: MessageId) {
   try {
-    return await readFramedPage(reader.sources().streamMessage(id), AWAY);
+    return await readings.take(() => readFramedPage(reader.sources().streamMessage(id), AWAY));
   } catch (error) {
     if (hasCode(error, 'mail-unreadable')) return null;
     throw error;
@@ -286,7 +290,7 @@ class MailPages {
     const { id } = named;
     const conversation = conversationOf(reader, id, asOf, this.parts.now());
     if (conversation === null) return { kind: 'not-then' };
-    const read = await readBack(reader, id);
+    const read = await readings.take(() => readBack(reader, id));
     const content = await contentOf(context, reader, id, read);
     const texts = new Map(textStates(reader, id).map((state) => [state.number, state]));
     return { id, conversation, read, content, texts, ...links, dataDir: reader.dataDir };
