@@ -58,6 +58,12 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     3: 'the message or the catalog is damaged',
   },
   history: { ...READS, 2: 'wrong usage, or no such message' },
+  web: {
+    ...READS,
+    ...STOPPED,
+    0: 'stopped by SIGTERM or SIGINT, or the link was printed',
+    1: 'no server runs (--link), or the archive cannot be read',
+  },
   verify: {
     ...WRITES,
     ...ASKS,
