@@ -50,7 +50,7 @@ export function Brand({ home }: { readonly home: boolean }): VNode {
     </>
   );
   return home ? (
-    <a class="brand" href="/mail">
+    <a class="brand" href="/mail" aria-label="mailkeep: all mail">
       {inner}
     </a>
   ) : (

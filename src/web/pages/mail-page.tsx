@@ -27,6 +27,7 @@ export function MailPage(props: MailPageProps): VNode {
   const title = query.trim() === '' ? 'All mail' : query;
   return (
     <Shell {...props} here="mail" title={title} reading={message !== null}>
+      {message === null && <h1 class="vh">{title}</h1>}
       <Chips query={query} />
       <div class="split">
         <section class="listcol" aria-label="Results">

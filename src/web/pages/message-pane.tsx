@@ -55,7 +55,7 @@ export function MessagePane(props: MessagePaneProps): VNode {
           </a>
         </nav>
       </header>
-      <div class={`rbody view-${content.view}`}>
+      <section class={`rbody view-${content.view}`} aria-label={TABS[content.view]} tabindex={0}>
         {ended.map(({ endedAt }) => (
           <p key="ended" class="strip ended">
             <Icon name="past" />
@@ -66,7 +66,7 @@ export function MessagePane(props: MessagePaneProps): VNode {
           </p>
         ))}
         <Content {...props} />
-      </div>
+      </section>
     </>
   );
 }
