@@ -9,14 +9,20 @@ import { collectText, isListed, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
 import { type ParsedTree, parseTree, type TakeLeaf } from './part-tree.ts';
-import type { FromReader, ReadWorkerData, ToReader } from './worker-protocol.ts';
+import type { FromReader, ReadWant, ReadWorkerData, ToReader } from './worker-protocol.ts';
 
 /** The reader's end of the wire: pieces are asked for one at a time, chunks sent one at a time. */
 class ReaderWire {
   readonly #intake = new PieceIntake(() => this.send({ kind: 'next' }));
   readonly #port = openThreadPort<ToReader, FromReader>((message) => {
     if (message.kind === 'more') this.#awaitedMore?.();
+    else if (message.kind === 'want') this.#wanted(message.want);
     else this.#intake.take(message);
+  });
+  #wanted: (want: ReadWant) => void = () => undefined;
+  /** What is wanted, once the host posts it. */
+  readonly want = new Promise<ReadWant>((resolve) => {
+    this.#wanted = resolve;
   });
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
@@ -52,7 +58,8 @@ class ReaderWire {
 /** Reads the one message that this thread is started for, and lets the thread end. */
 export async function serveReading(data: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire();
-  const { want, limits } = data;
+  const { limits } = data;
+  const want = data.want ?? (await wire.want);
   if (want.kind === 'attachments') {
     await sendAttachments(wire, limits);
   } else if (want.kind === 'page') {

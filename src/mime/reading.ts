@@ -28,9 +28,9 @@ async function* readInWorker(
   want: ReadWant,
   options: ReadingOptions,
 ): AsyncGenerator<ReaderAnswer, void, undefined> {
-  const limits = limitsOf(options);
-  const file = options.workerFile ?? builtWorker('mime-worker');
-  const thread = new ReadingThread(source, want, limits, file);
+  const { spare } = options;
+  const thread = spare?.take(want) ?? new ReadingThread(options, want);
+  thread.begin(source);
   try {
     for (;;) {
       const answer = await thread.answer();
@@ -40,33 +40,48 @@ async function* readInWorker(
     }
   } finally {
     await thread.end();
+    spare?.prepare();
   }
 }
 
 class ReadingThread {
   readonly #thread: WorkerThread<ToReader, FromReader>;
-  readonly #feed: PieceFeed;
+  #feed: PieceFeed | null = null;
   readonly #messageMs: number;
   readonly #answers: ReaderAnswer[] = [];
   #waiting: { resolve: (a: ReaderAnswer) => void; reject: (e: unknown) => void } | null = null;
   #failure: { readonly error: unknown } | null = null;
 
-  constructor(
-    source: AsyncIterable<Uint8Array>,
-    want: ReadWant,
-    limits: MimeLimits,
-    workerFile: URL,
-  ) {
-    this.#feed = new PieceFeed(source);
+  /** @param want null for a thread that waits for it */
+  constructor(options: ReadingOptions, want: ReadWant | null) {
+    const limits = limitsOf(options);
     this.#messageMs = limits.messageMs;
+    const file = options.workerFile ?? builtWorker('mime-worker');
     const data: ReadWorkerData = { mode: 'read', limits, want };
     this.#thread = new WorkerThread(
-      { name: 'mailkeep-read', file: workerFile, data, heap: limits },
+      { name: 'mailkeep-read', file, data, heap: limits },
       {
         message: (message) => this.#receive(message),
         ended: (end) => this.#fail(mailUnreadable(reasonOfEnd(end))),
       },
     );
+    if (want === null) this.#thread.unref();
+  }
+
+  /** True for a thread that ended before it was used. */
+  get isGone(): boolean {
+    return this.#thread.ending || this.#failure !== null;
+  }
+
+  /** Posts what is wanted to a thread that was started without. */
+  use(want: ReadWant): void {
+    this.#thread.ref();
+    this.#thread.post({ kind: 'want', want });
+  }
+
+  /** Starts to read. */
+  begin(source: AsyncIterable<Uint8Array>): void {
+    this.#feed = new PieceFeed(source);
     this.#thread.setDeadline(this.#messageMs);
   }
 
@@ -87,7 +102,7 @@ class ReadingThread {
 
   async end(): Promise<void> {
     await this.#thread.end();
-    await this.#feed.close();
+    await this.#feed?.close();
   }
 
   #receive(message: FromReader): void {
@@ -104,7 +119,8 @@ class ReadingThread {
   }
 
   async #feedNext(): Promise<void> {
-    const piece = await this.#feed.next();
+    const piece = await this.#feed?.next();
+    if (piece === undefined) return;
     if (this.#thread.ending) return;
     this.#thread.setDeadline(this.#messageMs);
     postPiece(this.#thread, piece);
@@ -122,6 +138,41 @@ interface ReadingOptions {
   readonly limits?: Partial<MimeLimits>;
   /** The built worker, where it is not in its usual place. */
   readonly workerFile?: URL;
+  /** A thread that may be started already, under the spare's own options. */
+  readonly spare?: SpareReader;
+}
+
+/**
+ * Keeps one thread started ahead, for programs that read messages now and then: to start one takes longer than to read
+ * a message. Each thread reads one message and ends, spare or not.
+ */
+export class SpareReader {
+  #spare: ReadingThread | undefined;
+  #closed = false;
+
+  constructor(private readonly options: Omit<ReadingOptions, 'spare'> = {}) {}
+
+  /** Starts a thread unless one waits. It does not keep the process alive. */
+  prepare(): void {
+    if (this.#closed || this.#spare?.isGone === false) return;
+    this.#spare = new ReadingThread(this.options, null);
+  }
+
+  /** Returns the thread that waits, told what is wanted; undefined where none does. */
+  take(want: ReadWant): ReadingThread | undefined {
+    const spare = this.#spare;
+    this.#spare = undefined;
+    if (spare === undefined || spare.isGone) return undefined;
+    spare.use(want);
+    return spare;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const spare = this.#spare;
+    this.#spare = undefined;
+    await spare?.end();
+  }
 }
 
 /**

@@ -40,7 +40,8 @@ export interface GroupResults {
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
-  readonly want: ReadWant;
+  /** Null for a thread that is started ahead: it is posted what is wanted, before anything else. */
+  readonly want: ReadWant | null;
 }
 
 /**
@@ -61,8 +62,11 @@ export type ReadWant =
   /** The HTML as a page that is safe to open. */
   | { readonly kind: 'page'; readonly links: LinkTarget };
 
-/** To the reader: a piece of the source, its end, or leave to send the next chunk. */
-export type ToReader = PieceMessage | { readonly kind: 'more' };
+/** To the reader: what is wanted, a piece of the source, its end, or leave to send the next chunk. */
+export type ToReader =
+  | PieceMessage
+  | { readonly kind: 'more' }
+  | { readonly kind: 'want'; readonly want: ReadWant };
 
 export type FromReader =
   /** Asks for the next piece of the source. */

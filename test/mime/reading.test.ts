@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { hasCode } from '../../src/errors/mailkeep-error.ts';
-import { openAttachments, readMessage, readPage } from '../../src/mime/reading.ts';
+import { openAttachments, readMessage, readPage, SpareReader } from '../../src/mime/reading.ts';
 import { buildWorker } from './built-worker.ts';
 import { attached, html, mail, multipart, parts, text } from './compose.ts';
+import { threadsOf } from './started-threads.ts';
 
 let workerFile: URL;
 beforeAll(async () => {
@@ -182,5 +183,56 @@ describe('readPage', () => {
 
   it('is null where there is no HTML', async () => {
     expect(await readPage(whole(mail({}, 'plain')), { workerFile })).toBeNull();
+  });
+});
+
+describe('SpareReader', () => {
+  it('reads each message in a thread that was started before, and one after the other', async () => {
+    const spare = new SpareReader({ workerFile });
+    try {
+      spare.prepare();
+      expect(
+        await threadsOf(async () => {
+          const read = await readMessage(whole(mail({ subject: 'first' }, 'one')), { spare });
+          expect([read.subject, read.text.trim()]).toEqual(['first', 'one']);
+        }),
+        // The next one, which waits.
+      ).toBe(1);
+      for (const subject of ['second', 'third'])
+        expect((await readMessage(whole(mail({ subject }, 'x')), { spare })).subject).toBe(subject);
+    } finally {
+      await spare.close();
+    }
+  });
+
+  it('starts another where two messages are read at once', async () => {
+    const spare = new SpareReader({ workerFile });
+    try {
+      spare.prepare();
+      const subjects = ['a', 'b', 'c'];
+      const read = await Promise.all(
+        subjects.map((subject) =>
+          readMessage(whole(mail({ subject }, 'x')), { spare, workerFile }),
+        ),
+      );
+      expect(read.map(({ subject }) => subject)).toEqual(subjects);
+    } finally {
+      await spare.close();
+    }
+  });
+
+  it('passes on what the source throws, and reads the next message', async () => {
+    const spare = new SpareReader({ workerFile });
+    async function* broken(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('Subject: x\r\n');
+      throw new Error('the disk is gone');
+    }
+    try {
+      spare.prepare();
+      await expect(readMessage(broken(), { spare })).rejects.toThrow('the disk is gone');
+      expect((await readMessage(whole(mail({ subject: 'y' }, 'x')), { spare })).subject).toBe('y');
+    } finally {
+      await spare.close();
+    }
   });
 });

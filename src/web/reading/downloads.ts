@@ -1,6 +1,6 @@
 import type { Reader } from '../../engine/archive/reader.ts';
 import type { MessageId } from '../../mail/words.ts';
-import { openAttachments } from '../../mime/reading.ts';
+import { openAttachments, type SpareReader } from '../../mime/reading.ts';
 import { safeFileName } from '../../mime/safe-file-name.ts';
 import { DOWNLOAD_POLICY } from '../server/security-headers.ts';
 
@@ -35,8 +35,9 @@ export async function attachmentDownload(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   number: number,
+  spare: SpareReader,
 ): Promise<Download | undefined> {
-  const pieces = openAttachments(reader.sources().streamMessage(id));
+  const pieces = openAttachments(reader.sources().streamMessage(id), { spare });
   for (;;) {
     const next = await pieces.next();
     if (next.done === true) return undefined;

@@ -4,7 +4,7 @@ import type { Reader } from '../../engine/archive/reader.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
-import { readMessage } from '../../mime/reading.ts';
+import { readMessage, type SpareReader } from '../../mime/reading.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 
@@ -89,10 +89,12 @@ export type ReadBack =
 
 /**
  * Reads a message to its last byte, whatever its parser needs of it: only then its hash is compared.
- *
- * @param read what is made of the bytes; `readMessage` by itself
  */
-export async function readBack(reader: Pick<Reader, 'sources'>, id: MessageId): Promise<ReadBack> {
+export async function readBack(
+  reader: Pick<Reader, 'sources'>,
+  id: MessageId,
+  spare: SpareReader,
+): Promise<ReadBack> {
   const sources = reader.sources();
   try {
     let isWhole = false;
@@ -100,7 +102,7 @@ export async function readBack(reader: Pick<Reader, 'sources'>, id: MessageId): 
       yield* sources.streamMessage(id);
       isWhole = true;
     }
-    const reading = await readMessage(noted());
+    const reading = await readMessage(noted(), { spare });
     if (!isWhole) for await (const _ of sources.streamMessage(id));
     return { reading, damage: null };
   } catch (error) {

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { catalogFile } from '../../catalog/open.ts';
 import { openReaderOf, type Reader } from '../../engine/archive/reader.ts';
+import { SpareReader } from '../../mime/reading.ts';
 
 interface Opened {
   readonly reader: Reader;
@@ -13,6 +14,8 @@ interface Opened {
 /** An archive that is open for reading as long as the server runs, whatever becomes of its catalog meanwhile. */
 export class ServedArchive {
   #current: Opened | undefined;
+  /** Parses the next message that a browser opens. */
+  readonly spare = new SpareReader();
 
   constructor(readonly dataDir: string) {}
 
@@ -46,8 +49,9 @@ export class ServedArchive {
     };
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#retire();
+    await this.spare.close();
   }
 
   #opened(): Opened {

@@ -3,7 +3,7 @@ import { type Reader, staleCatalog } from '../../engine/archive/reader.ts';
 import { type ArchiveStatus, archiveStatus } from '../../engine/status/archive-status.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
-import { readFramedPage } from '../../mime/reading.ts';
+import { readFramedPage, type SpareReader } from '../../mime/reading.ts';
 import { readState } from '../../state/state-file.ts';
 import { HealthPage } from '../pages/health-page.tsx';
 import { MailPage } from '../pages/mail-page.tsx';
@@ -62,7 +62,7 @@ export function mailRoutes(app: WebApp, parts: WebParts): void {
     archive.use((reader) => pages.message(context, reader, context.req.param('id'))),
   );
   app.get('/m/:id/html', (context) =>
-    archive.use((reader) => framedHtml(context, reader, context.req.param('id'))),
+    archive.use((reader) => framedHtml(context, reader, context.req.param('id'), archive.spare)),
   );
   app.get('/m/:id/source', (context) =>
     download(parts, context, context.req.param('id'), async (reader, id) =>
@@ -72,7 +72,7 @@ export function mailRoutes(app: WebApp, parts: WebParts): void {
   app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) => {
     const number = Number(context.req.param('number'));
     return download(parts, context, context.req.param('id'), (reader, id) =>
-      attachmentDownload(reader, id, number),
+      attachmentDownload(reader, id, number, archive.spare),
     );
   });
 }
@@ -128,10 +128,11 @@ async function framedHtml(
   context: RequestContext,
   reader: Reader,
   typed: string,
+  spare: SpareReader,
 ): Promise<Response> {
   const named = namedMessage(reader, typed);
   if (named.kind !== 'one') return context.notFound();
-  const framed = await framedOrNull(reader, named.id);
+  const framed = await framedOrNull(reader, named.id, spare);
   if (framed === null) return context.notFound();
   return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
 }
@@ -144,9 +145,11 @@ const readings = new Turns(READINGS);
 const MATTERS_MS = 5_000;
 
 /** The HTML of a message; null where it has none, or none that can be read within the limits. */
-async function framedOrNull(reader: Reader, id: MessageId) {
+async function framedOrNull(reader: Reader, id: MessageId, spare: SpareReader) {
   try {
-    return await readings.take(() => readFramedPage(reader.sources().streamMessage(id), AWAY));
+    return await readings.take(() =>
+      readFramedPage(reader.sources().streamMessage(id), AWAY, { spare }),
+    );
   } catch (error) {
     if (hasCode(error, 'mail-unreadable')) return null;
     throw error;
@@ -162,6 +165,8 @@ class MailPages {
 
   async mail(context: RequestContext, reader: Reader): Promise<Response> {
     const { now, accounts } = this.parts;
+    // Whoever lists messages is about to open one.
+    this.parts.archive.spare.prepare();
     const query = context.req.query('q') ?? '';
     const sort = context.req.query('sort') === 'oldest' ? 'oldest' : 'newest';
     const understood = understandQuery(query, reader, now(), accounts);
@@ -288,10 +293,11 @@ class MailPages {
     }
     if (named.kind !== 'one') return named;
     const { id } = named;
+    const { spare } = this.parts.archive;
     const conversation = conversationOf(reader, id, asOf, this.parts.now());
     if (conversation === null) return { kind: 'not-then' };
-    const read = await readings.take(() => readBack(reader, id));
-    const content = await contentOf(context, reader, id, read);
+    const read = await readings.take(() => readBack(reader, id, spare));
+    const content = await contentOf(context, reader, id, read, spare);
     const texts = new Map(textStates(reader, id).map((state) => [state.number, state]));
     return { id, conversation, read, content, texts, ...links, dataDir: reader.dataDir };
   }
@@ -314,6 +320,7 @@ async function contentOf(
   reader: Reader,
   id: MessageId,
   read: MessagePaneProps['read'],
+  spare: SpareReader,
 ): Promise<ViewContent> {
   const asked = context.req.query('view');
   const view = VIEWS.find((known) => known === asked) ?? 'thread';
@@ -329,7 +336,7 @@ async function contentOf(
     }
     case 'html': {
       if (read.reading?.html == null) return { view, remote: null, isReadable: false };
-      const framed = await framedOrNull(reader, id);
+      const framed = await framedOrNull(reader, id, spare);
       return { view, remote: framed?.remote ?? null, isReadable: framed !== null };
     }
     default:

@@ -72,11 +72,11 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
         await listener.close();
-        archive.close();
+        await archive.close();
       },
     };
   } catch (error) {
-    archive.close();
+    await archive.close();
     throw error;
   }
 }
