@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -7,7 +8,9 @@ import {
   readdirSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -113,6 +116,32 @@ test('--link ends with code 1 where no server runs, and leaves nothing', async (
     expect(stderr).toContain('No web interface of');
   });
 });
+
+test.skipIf(process.platform !== 'linux')(
+  '--open gives the browser the link in a private file, and never on a command line',
+  async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'mk-open-'));
+    const pipe = path.join(folder, 'opened');
+    spawnSync('mkfifo', [pipe]);
+    const opener = path.join(folder, 'xdg-open');
+    writeFileSync(opener, `#!/bin/sh\n{ echo "$@"; stat -c %a "$1"; cat "$1"; } > '${pipe}'\n`);
+    chmodSync(opener, 0o755);
+    const opened = readFile(pipe, 'utf8');
+    const env = { XDG_RUNTIME_DIR: runtime, PATH: `${folder}:${process.env.PATH ?? ''}` };
+    await whileServing(
+      ['--data', data, '--open'],
+      async ({ url, signInUrl }) => {
+        const [argument = '', mode, page = ''] = (await opened).split('\n');
+        expect(argument).not.toContain('#');
+        expect(mode).toBe('600');
+        expect(page).toContain(`url=${signInUrl}"`);
+        expect(await ask(`${url}/you`, await signIn(signInUrl))).toBe(200);
+      },
+      'SIGTERM',
+      { env },
+    );
+  },
+);
 
 test('a link for a mailbox that never was is refused', async () => {
   const args = ['web', '--link', '--mailbox', 'nobody@example.org', '--data', data];
