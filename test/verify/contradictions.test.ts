@@ -56,7 +56,8 @@ test('an index that contradicts itself is reported although every folded row agr
   const db = new Database(file);
   db.pragma('foreign_keys = OFF');
   db.exec(
-    'INSERT INTO attachments (docid, number, text_id) SELECT docid, 1, 77 FROM messages LIMIT 1',
+    `INSERT INTO attachments (docid, number, type, size, inline, text_id)
+      SELECT docid, 1, 'text/plain', 7, 0, 77 FROM messages LIMIT 1`,
   );
   db.close();
   const { checker } = watched(found);
