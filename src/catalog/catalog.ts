@@ -31,6 +31,7 @@ import { query } from './query.ts';
 import { type RelinkQueries, relinkQueries } from './relinking.ts';
 import { idsWithin, type Scope, sees } from './scope.ts';
 import { type SearchQueries, searchQueries } from './search/search.ts';
+import { type StatsQueries, statsQueries } from './stats/stats.ts';
 import { threadMessages, threadWithin } from './threads.ts';
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
@@ -172,6 +173,7 @@ export interface Catalog extends SearchQueries {
   readonly relinking: RelinkQueries;
   readonly index: IndexQueries;
   readonly attachments: AttachmentQueries;
+  readonly stats: StatsQueries;
   totals(): Totals;
   /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
   list(filter: ListFilter): IterableIterator<PlaceLine>;
@@ -315,6 +317,7 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
       return made === undefined ? null : { number, time: made };
     },
     ...search,
+    stats: statsQueries(connection, search),
     threadOf(id, scope) {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {

@@ -224,8 +224,9 @@ function indexAll(connection: Connection, documents: readonly IndexedDocument[])
   const mailboxes = mailboxesOf(connection, docids);
   putPeople(
     connection,
-    known.map(({ docid, entry, listed }) => ({
+    known.map(({ docid, entry, listed, fresh }) => ({
       docid,
+      fresh,
       mailboxes: mailboxes.get(docid) ?? [],
       senders: sendersOf(entry, listed),
       recipients: entry.recipients,

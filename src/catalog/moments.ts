@@ -1,3 +1,4 @@
+import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import type { Connection } from './connection.ts';
 import { query } from './query.ts';
 
@@ -28,6 +29,11 @@ export function timeOf(connection: Connection, number: number): number | undefin
 /** The number of the reached commit; 0 before the first. */
 export function reachedCommit(connection: Connection): number {
   return connection.get(LAST_NUMBER, {})?.commit_number ?? 0;
+}
+
+/** Returns when a message was received, by its docid: ISO 8601 in UTC. */
+export function isoOfDocid(docid: number): string | null {
+  return isoTime(Math.floor(docid / DOCIDS_PER_SECOND) * 1000);
 }
 
 /** ISO 8601 in UTC, as every time in JSON. Null stays null, and so does what no calendar has. */

@@ -88,6 +88,8 @@ export interface People {
   readonly mailboxes: readonly number[];
   readonly senders: readonly string[];
   readonly recipients: readonly string[];
+  /** True for a message of which nothing is recorded yet, which spares looking for it. */
+  readonly fresh: boolean;
 }
 
 /** Numbers of recent addresses: the same few are in most of the mail. */
@@ -97,14 +99,14 @@ const KNOWN_ADDRESSES = 20_000;
 /** Records who sent messages to whom, instead of what was recorded before, and counts it. Within a transaction. */
 export function putPeople(connection: Connection, messages: readonly People[]): void {
   const counts = new Map<string, Row<'correspondents'>>();
-  for (const { docid, mailboxes, senders, recipients } of messages) {
+  for (const { docid, mailboxes, senders, recipients, fresh } of messages) {
     const row = {
       docid,
       mailboxes: JSON.stringify(mailboxes),
       senders: JSON.stringify(withDomains(senders).map((one) => addressId(connection, one))),
       recipients: JSON.stringify(recipients.map((one) => addressId(connection, one))),
     };
-    const before = connection.get(OF_MESSAGE, { docid });
+    const before = fresh ? undefined : connection.get(OF_MESSAGE, { docid });
     if (before !== undefined) {
       const isSame = (['mailboxes', 'senders', 'recipients'] as const).every(
         (column) => before[column] === row[column],

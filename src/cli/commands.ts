@@ -24,6 +24,11 @@ export const COMMANDS: readonly CommandEntry[] = [
   READING.attachments,
   READING.history,
   {
+    name: 'stats',
+    summary: 'count messages by time, place, people or type',
+    load: () => import('./commands/stats/command.ts'),
+  },
+  {
     name: 'web',
     summary: 'read and search the archive in a browser',
     load: () => import('./commands/web/command.ts'),

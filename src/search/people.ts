@@ -5,14 +5,28 @@ import { hash47 } from './thread-links.ts';
  * in `ada@example.org.example`, `from:<ada@example.org>` finds this address.
  */
 
+/** What recent addresses are hashed to: a mailbox has few correspondents. */
+const recent = new Map<string, string>();
+const RECENT = 2_000;
+
+function hashed(address: string): string {
+  let known = recent.get(address);
+  if (known === undefined) {
+    if (recent.size >= RECENT) recent.clear();
+    known = hash47(address).toString(36);
+    recent.set(address, known);
+  }
+  return known;
+}
+
 /** The word of the index for a message whose From has an address; or, after an @, a domain. */
 export function senderToken(address: string): string {
-  return `zf${hash47(address).toString(36)}`;
+  return `zf${hashed(address)}`;
 }
 
 /** The word of the index for a message whose To, Cc or Bcc has an address. */
 export function recipientToken(address: string): string {
-  return `zr${hash47(address).toString(36)}`;
+  return `zr${hashed(address)}`;
 }
 
 /** Returns addresses, and their domains with an @ before them, each once. */

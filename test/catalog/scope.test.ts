@@ -3,7 +3,10 @@ import { describe, expect, test } from 'vitest';
 import type { Fact } from '../../src/archive/format/facts.ts';
 import type { CommittedBatch, FoldedRecord } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import type { Scope } from '../../src/catalog/scope.ts';
 import type { CountRequest } from '../../src/catalog/search/search.ts';
+import type { StatsRequest } from '../../src/catalog/stats/asked.ts';
+import { DIMENSIONS } from '../../src/catalog/stats/rows.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { attachment, entry, HOST, START, sha256, temporaryDir } from './history.ts';
 import { ACTS, Model, steps } from './model.ts';
@@ -107,6 +110,22 @@ const request = (query: string): CountRequest => ({
   accounts: new Map([['mine', HOST]]),
 });
 
+/** Every question about numbers. */
+function* statistics(scope: Scope) {
+  const asked = { scope, timeZone: 'UTC' };
+  for (const by of DIMENSIONS)
+    yield {
+      request: asked,
+      of: (catalog: WritableCatalog, its: StatsRequest): unknown => catalog.stats.rows(by, its),
+    };
+  const others = [
+    (catalog: WritableCatalog, its: StatsRequest): unknown => catalog.stats.totals(its),
+    (catalog: WritableCatalog, its: StatsRequest): unknown => catalog.stats.largest(its, 9),
+    (catalog: WritableCatalog, its: StatsRequest): unknown => catalog.stats.duplicates(its, 9),
+  ];
+  for (const of of others) yield { request: asked, of };
+}
+
 async function withTwins(
   act: (whole: WritableCatalog, ours: WritableCatalog) => void,
 ): Promise<void> {
@@ -167,6 +186,16 @@ describe('a reader with a scope', () => {
               const filter = { ...more, ...(asOf === undefined ? {} : { asOf }) };
               expect([...whole.list({ ...filter, scope })]).toEqual([...ours.list(filter)]);
             }
+          for (const { request: asked, of } of statistics(scope)) {
+            const all = [undefined, 'is:deleted', 'alpha'];
+            for (const query of all) {
+              const node = query === undefined ? {} : request(query);
+              expect(of(whole, { ...node, ...asked })).toEqual(
+                of(ours, { ...node, timeZone: 'UTC' }),
+              );
+            }
+          }
+          expect(whole.stats.people('', 9, scope)).toEqual(ours.stats.people('', 9));
           for (const id of ids) {
             const known = ours.messages.docidOf(id) !== undefined;
             expect(whole.threadOf(id, scope)).toEqual(known ? ours.threadOf(id) : []);

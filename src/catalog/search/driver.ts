@@ -1,14 +1,7 @@
 import type { Connection } from '../connection.ts';
+import type { View } from './conditions.ts';
 import { type Conjunct, hasStar } from './formula.ts';
-import {
-  type Direction,
-  type Driver,
-  needsMatch,
-  newestOf,
-  type Range,
-  type Side,
-  type View,
-} from './sql.ts';
+import { type Direction, type Driver, needsMatch, newestOf, type Range, type Side } from './sql.ts';
 
 /** A conjunct with what its walk follows, and its bounds narrowed to where hits can be. */
 export interface Drive {

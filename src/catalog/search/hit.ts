@@ -12,7 +12,7 @@ import { isoTime } from '../moments.ts';
 import type { PlaceQueries } from '../places.ts';
 import { type Builder, query, type Row } from '../query.ts';
 import { foldersOf } from '../scope.ts';
-import type { View } from './sql.ts';
+import type { View } from './conditions.ts';
 
 /** An attachment of a hit in whose text something sought stands. */
 export interface MatchedAttachment {

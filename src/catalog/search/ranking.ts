@@ -1,8 +1,9 @@
 import { searchError } from '../../errors/usage.ts';
 import type { Connection } from '../connection.ts';
+import type { View } from './conditions.ts';
 import type { Drive } from './driver.ts';
 import { type Conjunct, starsIn } from './formula.ts';
-import { ranked, rankedAmong, type View } from './sql.ts';
+import { ranked, rankedAmong } from './sql.ts';
 
 /** The most words to rank by: each costs a visit to all its occurrences in every hit. */
 const RANKED_LIMIT = 16;

@@ -8,13 +8,14 @@ import type { PlaceQueries } from '../places.ts';
 import { query } from '../query.ts';
 import { idsWithin, type Scope } from '../scope.ts';
 import { threadNaming, threadNamingWithin, threadOf, threadWithin } from '../threads.ts';
+import type { View } from './conditions.ts';
 import { chooseDriver, type Drive, isSparse } from './driver.ts';
 import { alternatives, type Members } from './formula.ts';
 import { hitReader, type SearchHit } from './hit.ts';
 import { byRelevance } from './ranking.ts';
 import { type Names, resolve, type UnknownName } from './resolve.ts';
 import { SetSearch } from './sets.ts';
-import { counted, type Direction, type Sql, type View, walks } from './sql.ts';
+import { counted, type Direction, type Sql, walks } from './sql.ts';
 import { walkDrives } from './walk.ts';
 
 export interface SearchRequest {

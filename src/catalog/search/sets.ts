@@ -1,4 +1,5 @@
 import type { Connection } from '../connection.ts';
+import { atPlace, isCurrent, lastPlaceIs, seen, together, type View } from './conditions.ts';
 import { type DocidSet, Stretch } from './docid-sets.ts';
 import {
   type Conjunct,
@@ -7,19 +8,7 @@ import {
   type Members,
   type PlaceCondition,
 } from './formula.ts';
-import {
-  atPlace,
-  type Direction,
-  isCurrent,
-  lastPlaceIs,
-  type Range,
-  type Sql,
-  seen,
-  together,
-  unionOf,
-  type View,
-  within,
-} from './sql.ts';
+import { type Direction, type Range, type Sql, unionOf, within } from './sql.ts';
 
 /*
  * Statements that list the docids of one condition within a range, from whichever index has them adjacent:

@@ -1,6 +1,7 @@
 import type { Connection } from '../connection.ts';
+import type { View } from './conditions.ts';
 import { chooseDriver, type Drive } from './driver.ts';
-import { type Direction, type Sql, type View, walks } from './sql.ts';
+import { type Direction, type Sql, walks } from './sql.ts';
 
 /** By how much a stretch is longer than the one before: choosing costs as much as some hundred candidates. */
 const GROWTH = 4;

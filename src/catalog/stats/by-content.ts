@@ -1,0 +1,163 @@
+import { mimeTokens } from '../../search/fts-text.ts';
+import type { Connection } from '../connection.ts';
+import { isoOfDocid } from '../moments.ts';
+import { ROLE } from '../people.ts';
+import { isAmong, type Scope } from '../scope.ts';
+import type { Found } from './found.ts';
+import { type StatsRow, term } from './rows.ts';
+
+/** Senders, recipients, or the senders' domains. */
+export type PeopleDimension = 'from' | 'to' | 'domain';
+
+interface Contents {
+  readonly type: string;
+  contents: number;
+  bytes: number;
+}
+
+/**
+ * Returns the types of all attachments with their distinct contents, from the sums that are kept.
+ *
+ * @param count how many messages have attachments of a type
+ */
+export function keptTypes(connection: Connection, count: (type: string) => number): StatsRow[] {
+  const rows = connection.text<Contents>('SELECT type, contents, bytes FROM attachment_types', []);
+  const types = new Map<string, Contents>();
+  for (const row of rows) {
+    const known = types.get(keyOf(row.type));
+    if (known === undefined) types.set(keyOf(row.type), { ...row });
+    else {
+      known.contents += row.contents;
+      known.bytes += row.bytes;
+    }
+  }
+  return [...types.values()].map((row) => typeRow(row, count(row.type)));
+}
+
+/** The same of the messages that a query finds. */
+export function foundTypes(found: Found): StatsRow[] {
+  const types = new Map<
+    string,
+    { readonly type: string; readonly docids: Set<number>; readonly sizes: Map<string, number> }
+  >();
+  for (const { docid, type, hash, size } of found.rows<{
+    docid: number;
+    type: string;
+    hash: string;
+    size: number;
+  }>(
+    "SELECT docid, type, hex(hash) AS hash, size FROM attachments WHERE type <> '' AND docid IN",
+  )) {
+    const known = types.get(keyOf(type)) ?? { type, docids: new Set(), sizes: new Map() };
+    types.set(keyOf(type), known);
+    known.docids.add(docid);
+    known.sizes.set(`${hash} ${type}`, size);
+  }
+  return [...types.values()].map(({ type, docids, sizes }) => {
+    const bytes = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+    return typeRow({ type, contents: sizes.size, bytes }, docids.size);
+  });
+}
+
+/** Types that a search cannot tell from each other count as one. */
+function keyOf(type: string): string {
+  return mimeTokens(type).at(-1) ?? '';
+}
+
+function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRow {
+  return { key: type, messages, bytes, deleted: null, contents, query: term('mime', type) };
+}
+
+interface Counted {
+  readonly address: string;
+  readonly messages: number;
+  readonly last: number;
+}
+
+/** Returns who sent or got messages, or the senders' domains, from the sums that are kept. */
+export function keptPeople(
+  connection: Connection,
+  by: PeopleDimension,
+  scope: Scope | null,
+): StatsRow[] {
+  const rows = connection.text<Counted>(
+    `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
+     FROM correspondents c JOIN addresses a ON a.id = c.address_id
+     WHERE c.role = ${roleOf(by)} AND a.address ${likeOf(by)}
+       ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}
+     GROUP BY a.id`,
+    [],
+  );
+  return [...rows].map((row) => personRow(by, row));
+}
+
+/** The same of the messages that a query finds. */
+export function foundPeople(by: PeopleDimension, found: Found): StatsRow[] {
+  const counted = new Map<number, { messages: number; last: number }>();
+  const column = by === 'to' ? 'recipients' : 'senders';
+  const rows = found.rows<{ id: number; docid: number }>(
+    `SELECT e.value AS id, p.docid FROM message_people p, json_each(p.${column}) e WHERE p.docid IN`,
+  );
+  for (const { id, docid } of rows) {
+    const known = counted.get(id) ?? { messages: 0, last: 0 };
+    counted.set(id, known);
+    known.messages += 1;
+    known.last = Math.max(known.last, docid);
+  }
+  const addresses = found.rowsOf<{ id: number; address: string }>(
+    [...counted.keys()],
+    `SELECT id, address FROM addresses WHERE address ${likeOf(by)} AND id IN`,
+  );
+  return addresses.map(({ id, address }) => {
+    const { messages = 0, last = 0 } = counted.get(id) ?? {};
+    return personRow(by, { address, messages, last });
+  });
+}
+
+/** Somebody whose address begins with what was typed. */
+export interface Person {
+  readonly address: string;
+  /** Messages sent to the address, and by it. */
+  readonly received: number;
+  readonly sent: number;
+}
+
+/** Returns people whose address begins so, those who were written to most first. */
+export function peopleCalled(
+  connection: Connection,
+  prefix: string,
+  limit: number,
+  scope: Scope | null,
+): Person[] {
+  const typed = prefix.toLowerCase();
+  const rows = connection.text<Person>(
+    `SELECT a.address, sum(iif(c.role = ${ROLE.recipient}, c.messages, 0)) AS received,
+       sum(iif(c.role = ${ROLE.sender}, c.messages, 0)) AS sent
+     FROM addresses a JOIN correspondents c ON c.address_id = a.id
+     WHERE a.address >= ? AND a.address < ? AND a.address ${likeOf('from')}
+       ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}
+     GROUP BY a.id ORDER BY received DESC, sent DESC, a.address LIMIT ${limit}`,
+    [typed, `${typed}\u{10ffff}`],
+  );
+  return [...rows];
+}
+
+function roleOf(by: PeopleDimension): number {
+  return by === 'to' ? ROLE.recipient : ROLE.sender;
+}
+
+/** A domain stands among addresses with its @. */
+function likeOf(by: PeopleDimension): string {
+  return by === 'domain' ? "LIKE '@%'" : "NOT LIKE '@%'";
+}
+
+function personRow(by: PeopleDimension, { address, messages, last }: Counted): StatsRow {
+  return {
+    key: by === 'domain' ? address.slice(1) : address,
+    messages,
+    bytes: null,
+    deleted: null,
+    last: isoOfDocid(last),
+    query: term(by === 'to' ? 'recip' : 'from', `<${address}>`),
+  };
+}
