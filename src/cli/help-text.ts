@@ -58,6 +58,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     3: 'the message or the catalog is damaged',
   },
   history: { ...READS, 2: 'wrong usage, or no such message' },
+  stats: { ...READS, 0: 'done, even if nothing is found' },
   web: {
     ...READS,
     ...STOPPED,
