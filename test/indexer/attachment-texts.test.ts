@@ -282,7 +282,7 @@ describe('the text of attachments', () => {
       const db = new Database(catalogFile(mail.dir), { readonly: true });
       const rows = db
         .prepare(
-          `SELECT docid, number, filename, hex(hash), form, version, failure, truncated, hex(text)
+          `SELECT docid, number, filename, type, size, inline, hex(t.hash), form, version, failure, truncated, hex(text)
            FROM attachments JOIN attachment_texts t ON t.id = text_id ORDER BY docid, number`,
         )
         .all();
