@@ -117,11 +117,7 @@ interface Question {
   readonly within: string | undefined;
 }
 
-function asked(
-  context: CommandContext,
-  reader: Reader,
-  text: string,
-): Question {
+function asked(context: CommandContext, reader: Reader, text: string): Question {
   const expanded = withSaved(text, () => savedSearches(reader.dataDir));
   const { node, asOf } = parseQuery(expanded, { now: context.now() });
   const request = {
