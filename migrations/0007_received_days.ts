@@ -1,9 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 
-/**
- * Adds where each message is, as one number, and how many messages of each such set were received on each day. Takes
- * some 15 s for a million messages.
- */
+/** Adds where each message is, as one number, and how many messages of each such set were received on each day. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db);
 }
