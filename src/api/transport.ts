@@ -76,9 +76,9 @@ export function openTransport(options: TransportOptions): Transport {
 type Paused = Set<Dispatcher.DispatchController>;
 
 /**
- * Connects as undici does, and lets every paused answer go on when a connection ends. undici 7 ends the process
+ * Connects as undici does, and lets every paused answer continue when a connection ends. undici 7 ends the process
  * with an assertion where a server closes the connection of an answer that is paused
- * (https://github.com/nodejs/undici/issues/5360); 8 does not, but needs Node.js 22.19. What is let go on is bytes
+ * (https://github.com/nodejs/undici/issues/5360); 8 does not, but needs Node.js 22.19. What continues is bytes
  * that have arrived: nothing more is read from a connection that has ended.
  */
 function connector(timeout: number, paused: Paused): buildConnector.connector {

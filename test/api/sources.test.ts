@@ -54,7 +54,7 @@ async function stuckDisk(): Promise<() => Promise<void>> {
     });
   }
   return async () => {
-    // What was sent is read before the disk goes on.
+    // What was sent is read before the disk works again.
     for (let turns = 0; turns < 100; turns += 1) await turn();
     for (const pipe of pipes) closeSync(openSync(pipe, 'w'));
   };
@@ -196,7 +196,7 @@ describe('a large source', () => {
         const sizes = () => readdirSync(dir).map((name) => statSync(join(dir, name)).size);
         while (sizes()[0] !== first?.length) await turn();
         // From here on, one piece is on its way to the disk, and the rest waits for it: one mebibyte may, so the
-        // answer is paused just before its end, goes on when the piece is written, and is paused again at its end.
+        // answer is paused just before its end, continues when the piece is written, and is paused again at its end.
         const release = await stuckDisk();
         socket.write(second ?? '', () => socket.end(rest ?? '', release));
       });
