@@ -72,7 +72,8 @@ const RULES: readonly Rule[] = [
   rule(
     'attachments',
     'lacking',
-    'SELECT docid, docid FROM attachments GROUP BY docid HAVING max(number) <> count(*)',
+    `SELECT docid, docid FROM attachments WHERE docid IN (SELECT docid FROM messages WHERE extractor > 0)
+     GROUP BY docid HAVING max(number) <> count(*)`,
   ),
   rule(
     'attachments',

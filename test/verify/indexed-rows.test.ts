@@ -26,6 +26,17 @@ test('an index that was made from the log contradicts itself nowhere', async () 
   expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
 });
 
+test('a message that waits to be indexed again may have a part of its attachments only', async () => {
+  const db = new Database(`${archive.dir}/catalog.sqlite`);
+  // As after a migration from a catalog that listed attachments with text.
+  db.exec('UPDATE attachments SET number = number + 1');
+  db.exec(
+    'UPDATE messages SET extractor = -extractor WHERE docid IN (SELECT docid FROM attachments)',
+  );
+  db.close();
+  expect(await verified(archive.dir)).toMatchObject({ found: 0, catalog: 'equal' });
+});
+
 test.each([
   [
     'thread_members',
