@@ -33,10 +33,13 @@ export function wrongStructure(dataDir: string): readonly string[] {
 export function contradictingTables(dataDir: string): readonly string[] {
   const connection = openForReading(catalogFile(dataDir));
   try {
-    for (const { table } of contradictions(connection)) return [table];
-    for (const { table } of miscountedByIndex(connection)) return [table];
-    for (const found of miscounted(connection)) if (found !== 'turn') return [found.table];
-    return [];
+    // One state for all: rows that another process writes meanwhile contradict nothing.
+    return connection.snapshot(() => {
+      for (const { table } of contradictions(connection)) return [table];
+      for (const { table } of miscountedByIndex(connection)) return [table];
+      for (const found of miscounted(connection)) if (found !== 'turn') return [found.table];
+      return [];
+    });
   } finally {
     connection.close();
   }
