@@ -89,9 +89,13 @@ export class Asked {
     const messages = this.found.messages();
     const [newest, oldest] = [messages[0], messages.at(-1)];
     if (newest === undefined || oldest === undefined) return [];
-    return between(oldest.docid, newest.docid).map(({ key, low, high }) =>
-      row(key, sumsOf(messages.filter(({ docid }) => docid >= low && docid < high))),
-    );
+    // Both are in order: one walk over the messages, however many periods there are.
+    let at = messages.length;
+    return between(oldest.docid, newest.docid).map(({ key, high }) => {
+      const end = at;
+      while (at > 0 && (messages[at - 1]?.docid ?? high) < high) at -= 1;
+      return row(key, sumsOf(messages.slice(at, end)));
+    });
   }
 
   #mailboxes(): StatsRow[] {
