@@ -20,9 +20,12 @@ const TABS: Readonly<Record<View, string>> = {
   history: 'History',
 };
 
+/** Header fields on one page: a header of a mebibyte can have a hundred thousand. */
+const MOST_FIELDS = 1_000;
+
 /** A message with its head, in one of six views. */
 export function MessagePane(props: MessagePaneProps): VNode {
-  const { id, conversation, content, address, back } = props;
+  const { id, conversation, content, address, back, read } = props;
   const { line } = conversation.own;
   const ended = line.endedAt === null ? [] : [line];
   return (
@@ -61,7 +64,7 @@ export function MessagePane(props: MessagePaneProps): VNode {
             <Icon name="past" />
             <span>
               The service deleted this message on <Moment ms={Date.parse(endedAt ?? '')} />. It is
-              kept only here, complete.
+              kept only here{read.damage === null && ', complete'}.
             </span>
           </p>
         ))}
@@ -120,7 +123,7 @@ function Content(props: MessagePaneProps): VNode {
         <>
           <table class="headers">
             <tbody>
-              {reading.headers.map(({ name, value }, i) => (
+              {reading.headers.slice(0, MOST_FIELDS).map(({ name, value }, i) => (
                 <tr key={i}>
                   <th scope="row">
                     <bdi>{name}</bdi>
@@ -132,6 +135,9 @@ function Content(props: MessagePaneProps): VNode {
               ))}
             </tbody>
           </table>
+          {reading.headers.length > MOST_FIELDS && (
+            <p class="small">The rest of the fields is left out; the source has all of them.</p>
+          )}
           <Proof {...props} />
         </>
       );

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import { purgedMessage } from '../../engine/archive/purged-message.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
@@ -103,11 +104,25 @@ export async function readBack(
       isWhole = true;
     }
     const reading = await readMessage(noted(), { spare });
-    if (!isWhole) for await (const _ of sources.streamMessage(id));
+    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id)));
     return { reading, damage: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { reading: null, damage: sentenceOf(error) };
+  }
+}
+
+/** Bytes of a source that are read before others have their turn: reading, inflating and hashing are synchronous. */
+const TURN_BYTES = 1024 * 1024;
+
+async function* inTurns(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
+  let read = 0;
+  for await (const piece of pieces) {
+    yield piece;
+    read += piece.length;
+    if (read < TURN_BYTES) continue;
+    read = 0;
+    await nextTurn();
   }
 }
 
@@ -129,7 +144,7 @@ export async function sourceWindow(
 ): Promise<SourceWindow> {
   const pieces: Buffer[] = [];
   let at = 0;
-  for await (const piece of reader.sources().streamMessage(id)) {
+  for await (const piece of inTurns(reader.sources().streamMessage(id))) {
     const start = Math.max(0, from - at);
     const end = from + WINDOW_BYTES - at;
     if (start < piece.length && end > 0) pieces.push(Buffer.from(piece.subarray(start, end)));
@@ -137,6 +152,9 @@ export async function sourceWindow(
   }
   return { from, bytes: Buffer.concat(pieces), size: at };
 }
+
+/** Pieces of a text on one page: a text of quotes and answers in turns, line by line, would cost seconds. */
+const MOST_PIECES = 2_000;
 
 /** A piece of a message's text: as it is written, quoted, or its signature. */
 export interface TextPiece {
@@ -155,7 +173,8 @@ export function textPieces(text: string): TextPiece[] {
     if (quoted) signature = false;
     const kind = quoted ? 'quote' : signature ? 'signature' : 'text';
     const last = pieces.at(-1);
-    if (last?.kind === kind) last.lines.push(line);
+    if (last !== undefined && (last.kind === kind || pieces.length >= MOST_PIECES))
+      last.lines.push(line);
     else pieces.push({ kind, lines: [line] });
   }
   return pieces;
