@@ -64,6 +64,8 @@ export async function openLinkChannel(options: {
   server.listen(socket);
   await once(server, 'listening');
   chmodSync(socket, 0o600);
+  // A connection that the system does not give (EMFILE): the next ones are waited for all the same.
+  server.on('error', () => {});
   return {
     async close() {
       const closed = once(server, 'close');
@@ -94,7 +96,9 @@ export function linkSockets(dataDir: string, env: Environment): string[] {
     .filter((name) => name.startsWith(prefix) && name.endsWith(SUFFIX))
     .map((name) => path.join(folder, name))
     .filter((file) => isOwnSocket(file, dataDir))
-    .toSorted((a, b) => lstatSync(b).mtimeMs - lstatSync(a).mtimeMs);
+    .map((file) => ({ file, madeAt: lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
+    .toSorted((a, b) => b.madeAt - a.madeAt)
+    .map(({ file }) => file);
 }
 
 /**

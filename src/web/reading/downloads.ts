@@ -97,11 +97,14 @@ function streamOf(
   { bytes, stop }: Download,
   { release, failed }: DownloadHooks,
 ): ReadableStream<Uint8Array> {
+  let cancelled = false;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
           const next = await bytes.next();
+          // The client left meanwhile, and the stream is closed.
+          if (cancelled) return;
           if (next.done !== true) {
             controller.enqueue(next.value);
             return;
@@ -109,6 +112,7 @@ function streamOf(
           release();
           controller.close();
         } catch (error) {
+          if (cancelled) return;
           release();
           failed(error);
           // The connection is broken, so nobody takes what came for all there is.
@@ -116,6 +120,7 @@ function streamOf(
         }
       },
       async cancel() {
+        cancelled = true;
         try {
           await stop();
         } finally {

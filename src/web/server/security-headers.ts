@@ -35,6 +35,8 @@ const EVERYWHERE: Readonly<Record<string, string>> = {
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
+  // A name that a link leads to is asked for when the link is followed, and not before.
+  'x-dns-prefetch-control': 'off',
   'x-frame-options': 'DENY',
   'cache-control': 'no-store',
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',

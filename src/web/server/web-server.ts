@@ -38,6 +38,12 @@ export interface WebServer {
 }
 
 /**
+ * Without a byte in either direction, in milliseconds: longer than a message may take that its parser gives up on, of
+ * which a page with the rest still follows.
+ */
+const IDLE_MS = 90_000;
+
+/**
  * Serves the web interface over an archive, which it only reads.
  *
  * @throws web-not-loopback, cannot-listen, and what opening the archive throws
@@ -61,7 +67,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       fetch: (request, { outgoing }) =>
         answer?.(request, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
       onError,
-      limits,
+      limits: { idleMs: IDLE_MS, ...limits },
     });
     const { address } = listener;
     answer = webApp({ ...parts, ...address, own: ownAddresses(address, publicUrl) });
