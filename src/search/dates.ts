@@ -148,7 +148,8 @@ function timeAgo(count: number, unit: string, context: ParseContext): number {
       : unit === 'mo'
         ? monthsBefore(wall, count)
         : { ...wall, day: wall.day - count * (unit === 'w' ? 7 : 1) };
-  return localMoment(shifted, context.timeZone);
+  // Nothing was received before the year 0, and dates far before it are none.
+  return localMoment({ ...shifted, year: Math.max(0, shifted.year) }, context.timeZone);
 }
 
 /** True for a text that `timeAgo` understands. */
