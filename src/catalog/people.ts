@@ -2,6 +2,7 @@ import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
 import { withDomains } from '../search/people.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
+import { numberList } from './number-list.ts';
 import { query, type Row } from './query.ts';
 
 /** Values of `correspondents.role`. */
@@ -115,7 +116,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
       uncount(connection, docid, before);
     }
     connection.run(PUT, row);
-    for (const key of keysOf(docid, row)) count(counts, key, docid);
+    for (const key of keysOf(connection, docid, row)) count(counts, key, docid);
   }
   for (const row of counts.values()) connection.run(COUNT, row);
   dropUnused(connection);
@@ -161,18 +162,17 @@ function addressId(connection: Connection, address: string): number {
 
 type Listed = Omit<Row<'message_people'>, 'docid'>;
 
-function* keysOf(docid: number, { mailboxes, senders, recipients }: Listed): Generator<Key> {
+function* keysOf(
+  { file }: Connection,
+  docid: number,
+  { mailboxes, senders, recipients }: Listed,
+): Generator<Key> {
   const year = yearOf(docid);
   for (const [role, list] of [
     [ROLE.sender, senders],
     [ROLE.recipient, recipients],
   ] as const)
-    for (const id of idsIn(list)) yield { address_id: id, role, year, mailboxes };
-}
-
-function idsIn(list: string): number[] {
-  const parsed: unknown = JSON.parse(list);
-  return Array.isArray(parsed) ? parsed.filter((id) => typeof id === 'number') : [];
+    for (const id of numberList(list, file)) yield { address_id: id, role, year, mailboxes };
 }
 
 function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: number): void {
@@ -191,7 +191,7 @@ const UNUSED = new WeakMap<Connection, Set<number>>();
 function uncount(connection: Connection, docid: number, before: Listed): void {
   const unused = UNUSED.get(connection) ?? new Set();
   UNUSED.set(connection, unused);
-  for (const key of keysOf(docid, before)) {
+  for (const key of keysOf(connection, docid, before)) {
     const counted = connection.get(COUNTED, key);
     if (counted === undefined) continue;
     if (counted.messages <= 1) {

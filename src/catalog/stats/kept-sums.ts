@@ -1,4 +1,5 @@
 import type { Connection } from '../connection.ts';
+import { numberList } from '../number-list.ts';
 import { DOCIDS_PER_DAY, type PlaceSet } from '../place-sets.ts';
 import { foldersIn, placeSetsIn, type Scope } from '../scope.ts';
 import type { Sums } from './rows.ts';
@@ -36,7 +37,11 @@ export class KeptSums {
         ),
       ].map(({ id, current, last, mailboxes }) => [
         id,
-        { current: numbers(current), last: numbers(last), mailboxes: numbers(mailboxes) },
+        {
+          current: numberList(current, connection.file),
+          last: numberList(last, connection.file),
+          mailboxes: numberList(mailboxes, connection.file),
+        },
       ]),
     );
     this.#deleted = new Set(
@@ -150,9 +155,4 @@ function minus(a: Sums, b: Sums): Sums {
     bytes: a.bytes - b.bytes,
     deleted: a.deleted - b.deleted,
   };
-}
-
-function numbers(list: string): number[] {
-  const parsed: unknown = JSON.parse(list);
-  return Array.isArray(parsed) ? parsed.filter((one) => typeof one === 'number') : [];
 }
