@@ -7,6 +7,8 @@ import * as catalog0005 from './0005_attachment_lists.ts';
 import * as catalog0006 from './0006_all_attachments.ts';
 import * as catalog0007 from './0007_received_days.ts';
 import * as catalog0008 from './0008_people.ts';
+import * as catalog0009 from './0009_changes.ts';
+import * as catalog0010 from './0010_chart_indexes.ts';
 
 /** One step of the catalog's shape. Steps only go forward: the catalog is derived, so the way back is a rebuild. */
 export interface CatalogMigration {
@@ -26,4 +28,6 @@ export const migrations: Readonly<Record<string, CatalogMigration>> = {
   '0006_all_attachments': catalog0006,
   '0007_received_days': catalog0007,
   '0008_people': catalog0008,
+  '0009_changes': catalog0009,
+  '0010_chart_indexes': catalog0010,
 };

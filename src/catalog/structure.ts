@@ -1,4 +1,4 @@
-import { miscounted, miscountedByIndex } from './counted-rows.ts';
+import { miscounted, miscountedSums } from './counted-rows.ts';
 import { contradictions } from './indexed-rows.ts';
 import { catalogFile, openForReading } from './open.ts';
 
@@ -36,7 +36,7 @@ export function contradictingTables(dataDir: string): readonly string[] {
     // One state for all: rows that another process writes meanwhile contradict nothing.
     return connection.snapshot(() => {
       for (const { table } of contradictions(connection)) return [table];
-      for (const { table } of miscountedByIndex(connection)) return [table];
+      for (const { table } of miscountedSums(connection)) return [table];
       for (const found of miscounted(connection)) if (found !== 'turn') return [found.table];
       return [];
     });

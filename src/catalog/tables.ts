@@ -24,6 +24,7 @@ export interface CatalogTables {
   forgotten: ForgottenTable;
   events: EventsTable;
   received_days: ReceivedDaysTable;
+  commit_changes: CommitChangesTable;
   texts: TextsTable;
   thread_members: ThreadMembersTable;
   thread_nodes: ThreadNodesTable;
@@ -226,6 +227,15 @@ interface ReceivedDaysTable {
   day: number;
   messages: number;
   bytes: number;
+}
+
+/** Places that a commit opened and ended in a folder. */
+interface CommitChangesTable {
+  commit_number: number;
+  folder_id: number;
+  /** Places that appeared, or came back. */
+  came: number;
+  ended: number;
 }
 
 interface EventsTable {

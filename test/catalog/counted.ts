@@ -88,8 +88,32 @@ export function correspondents(db: Database.Database): Counted {
   };
 }
 
+/** Places that each commit opened and ended in each folder. */
+export function commitChanges(db: Database.Database): Counted {
+  const events = (column: string, from: string, came: 0 | 1) =>
+    `SELECT ${column} AS n, folder_id, ${came} AS came FROM ${from} WHERE ${column} IS NOT NULL`;
+  const all = [
+    events('first_commit', 'places', 1),
+    events('to_commit', 'places', 0),
+    events('resumed', 'spans', 1),
+    events('to_commit', '(SELECT * FROM spans WHERE resumed IS NOT NULL)', 0),
+  ].join(' UNION ALL ');
+  return {
+    kept: rows(
+      db,
+      'SELECT commit_number, folder_id, came, ended FROM commit_changes ORDER BY 1, 2',
+    ),
+    counted: rows(
+      db,
+      `SELECT n, folder_id, total(came), count(*) - total(came) FROM (${all})
+       GROUP BY 1, 2 ORDER BY 1, 2`,
+    ),
+  };
+}
+
 /** Takes out of a catalog what versions after 6 keep. */
 export const WITHOUT_SUMS = `DROP TABLE correspondents; DROP TABLE message_people; DROP TABLE addresses;
   DROP TABLE attachment_types; DROP INDEX IF EXISTS attachments_by_hash;
-  ALTER TABLE messages DROP COLUMN place_set; DROP TABLE received_days;
+  DROP INDEX places_by_end; DROP INDEX messages_by_commit;
+  ALTER TABLE messages DROP COLUMN place_set; DROP TABLE received_days; DROP TABLE commit_changes;
   DROP TABLE place_sets`;

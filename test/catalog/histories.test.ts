@@ -5,7 +5,13 @@ import type { CommittedBatch } from '../../src/archive/format/records.ts';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import type { Place } from '../../src/mail/words.ts';
-import { attachmentTypes, correspondents, placeSets, receivedDays } from './counted.ts';
+import {
+  attachmentTypes,
+  commitChanges,
+  correspondents,
+  placeSets,
+  receivedDays,
+} from './counted.ts';
 import { attachment, entry, sha256, temporaryDir } from './history.ts';
 import { ACTS, addressOf, FOLDERS, lines, Model, steps } from './model.ts';
 
@@ -209,7 +215,13 @@ describe('random histories', () => {
             if (batch === undefined) continue;
             catalog.foldBatch(batch);
             if (step.a % 2 === 0) indexOthers(catalog, step.a);
-            for (const sums of [placeSets, receivedDays, attachmentTypes, correspondents]) {
+            for (const sums of [
+              placeSets,
+              receivedDays,
+              attachmentTypes,
+              correspondents,
+              commitChanges,
+            ]) {
               const { kept, counted } = sums(db);
               expect(kept, sums.name).toEqual(counted);
             }

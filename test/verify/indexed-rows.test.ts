@@ -69,6 +69,8 @@ test.each([
   ['received_days', 'lacking', 'DELETE FROM received_days'],
   ['received_days', 'surplus', 'INSERT INTO received_days VALUES (1, 1, 1, 1)'],
   ['received_days', 'different', 'UPDATE received_days SET bytes = bytes + 1'],
+  ['commit_changes', 'lacking', 'DELETE FROM commit_changes'],
+  ['commit_changes', 'surplus', 'UPDATE commit_changes SET came = came + 1'],
   ['message_people', 'lacking', 'DELETE FROM message_people'],
   ['correspondents', 'lacking', 'DELETE FROM correspondents'],
   ['correspondents', 'surplus', 'UPDATE correspondents SET messages = messages + 1'],

@@ -53,9 +53,9 @@ test('damage is met when its turn comes, and named', async () => {
 test('the order: the rest of what grew, then the oldest checkup', () => {
   const segments = [1, 2, 3].map((segment) => ({ segment, messages: 3, end: 10 }));
   const known = new Map([
-    [1, { at: 200, covered: 10, next: 0 }],
-    [2, { at: 100, covered: 10, next: 4 }],
-    [3, { at: 50, covered: 6, next: 0 }],
+    [1, { at: 200, covered: 10, next: 0, end: 10 }],
+    [2, { at: 100, covered: 10, next: 4, end: 10 }],
+    [3, { at: 50, covered: 6, next: 0, end: 10 }],
   ]);
   const order = leastRecentlyVerified(segments, (segment) => known.get(segment) ?? NEVER);
   expect(order.map(({ segment, from }) => [segment.segment, from])).toEqual([

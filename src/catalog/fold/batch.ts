@@ -6,6 +6,7 @@ import type { Connection } from '../connection.ts';
 import { FlagSets } from '../flag-sets.ts';
 import { query, type Row } from '../query.ts';
 import type { ComparedRecord, SettledRun } from '../settled-rows.ts';
+import { FoldedChanges } from './changes.ts';
 import { type FactOf, FoldedFolders } from './folders.ts';
 import { FoldedMessages } from './messages.ts';
 import { FoldedPlaceSets } from './place-sets.ts';
@@ -79,6 +80,7 @@ export class Fold {
   readonly #quarantine: FoldedQuarantine;
   readonly #purges: FoldedPurges;
   readonly #placeSets: FoldedPlaceSets | undefined;
+  readonly #changes: FoldedChanges | undefined;
 
   /** @param sums whether sums over the rows are kept, which comparing does without */
   constructor(
@@ -86,12 +88,19 @@ export class Fold {
     sums: 'sums' | 'rows' = 'sums',
   ) {
     this.#placeSets = sums === 'sums' ? new FoldedPlaceSets(connection) : undefined;
+    this.#changes = sums === 'sums' ? new FoldedChanges(connection) : undefined;
     this.#flagSets = new FlagSets(connection);
     this.#folders = new FoldedFolders(connection);
     this.#messages = new FoldedMessages(connection, this.#placeSets);
-    this.#places = new FoldedPlaces(connection, this.#folders, this.#messages, this.#flagSets);
+    this.#places = new FoldedPlaces(
+      connection,
+      this.#folders,
+      this.#messages,
+      this.#flagSets,
+      this.#changes,
+    );
     this.#quarantine = new FoldedQuarantine(connection, this.#folders, this.#flagSets);
-    this.#purges = new FoldedPurges(connection, this.#folders, this.#messages);
+    this.#purges = new FoldedPurges(connection, this.#folders, this.#messages, this.#changes);
   }
 
   /**
@@ -112,6 +121,7 @@ export class Fold {
       const parts = [this.#flagSets, this.#folders, this.#messages, this.#purges];
       for (const part of parts) part.forget();
       this.#placeSets?.forget();
+      this.#changes?.forget();
       throw error;
     }
   }
@@ -143,6 +153,7 @@ export class Fold {
     }
     this.#purges.finish();
     this.#placeSets?.finish();
+    this.#changes?.finish();
     this.#messages.finish();
     this.#folders.finish();
     const hash = Buffer.from(commit.hash, 'hex');

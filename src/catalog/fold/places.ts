@@ -4,6 +4,7 @@ import { named } from '../bound-sql.ts';
 import type { Connection } from '../connection.ts';
 import type { FlagSets, StoredFlagSet } from '../flag-sets.ts';
 import { query, type Row } from '../query.ts';
+import type { FoldedChanges } from './changes.ts';
 import { envelopeOf, moment } from './envelope.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 import type { FoldedMessages } from './messages.ts';
@@ -116,6 +117,7 @@ export class FoldedPlaces {
     private readonly folders: FoldedFolders,
     private readonly messages: FoldedMessages,
     private readonly flagSets: FlagSets,
+    private readonly changes: FoldedChanges | undefined,
   ) {}
 
   appeared(fact: FactOf<'appeared'>, commit: number): boolean {
@@ -183,6 +185,7 @@ export class FoldedPlaces {
     if (place.to_commit === null) this.#setFlags(place, flags, commit);
     else {
       this.#keepSpan(place, place.to_commit, commit);
+      this.#returned(place, place.to_commit, commit);
       this.connection.run(SET_FLAGS, {
         id: place.id,
         commit,
@@ -256,24 +259,31 @@ export class FoldedPlaces {
         return false;
       }
       this.#keepSpan(before, before.to_commit, row.from_commit);
+      this.#returned(before, before.to_commit, row.from_commit);
       this.connection.run(REPLACE, { id: before.id, ...row });
     } else {
       // Another message at a uid that is taken: the one that stood there has ended, and keeps its row.
       if (before !== undefined && before.to_commit === null)
         this.#end(before, row.from_commit, 'replaced');
       this.connection.run(ADD, row);
+      this.changes?.came(row.from_commit, row.folder_id);
     }
     return true;
   }
 
   #end(place: PlaceRow, commit: number, reason: string): void {
     this.connection.run(END, { id: place.id, commit, reason });
+    this.changes?.ended(commit, place.folder_id);
     this.messages.opened(place.docid, -1);
   }
 
+  #returned(place: PlaceRow, endedIn: number, commit: number): void {
+    if (wasNeverSeen(place, endedIn, commit)) this.changes?.stayed(commit, place.folder_id);
+    else this.changes?.came(commit, place.folder_id);
+  }
+
   #keepSpan(place: PlaceRow, to: number, resumed: number | null): void {
-    // Began and closed within one commit: no moment ever saw it, unless as ended, until it came back later.
-    if (place.from_commit === to && (resumed === null || resumed === to)) return;
+    if (wasNeverSeen(place, to, resumed)) return;
     this.connection.run(ADD_SPAN, {
       place_id: place.id,
       folder_id: place.folder_id,
@@ -295,4 +305,13 @@ export class FoldedPlaces {
       detail: canonicalJson(detail),
     });
   }
+}
+
+/** Began and closed within one commit: no moment ever saw it, unless as ended, until it came back later. */
+function wasNeverSeen(
+  { from_commit: from }: Pick<PlaceRow, 'from_commit'>,
+  to: number,
+  resumed: number | null,
+): boolean {
+  return from === to && (resumed === null || resumed === to);
 }

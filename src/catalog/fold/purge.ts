@@ -6,6 +6,7 @@ import { dropAttachments } from '../put-attachments.ts';
 import { query, type Row } from '../query.ts';
 import { RECORD_BLOB, RECORD_MESSAGE } from '../tables.ts';
 import { leaveThreads } from '../threads.ts';
+import type { FoldedChanges } from './changes.ts';
 import type { FactOf, FoldedFolders, Uid } from './folders.ts';
 import type { FoldedMessages } from './messages.ts';
 
@@ -89,6 +90,7 @@ export class FoldedPurges {
     private readonly connection: Connection,
     private readonly folders: FoldedFolders,
     private readonly messages: FoldedMessages,
+    private readonly changes: FoldedChanges | undefined,
   ) {}
 
   purged(fact: FactOf<'purged'>, commit: number): void {
@@ -135,6 +137,7 @@ export class FoldedPurges {
   }
 
   #drop(docid: number): void {
+    this.changes?.dropped(docid);
     for (const place of this.connection.all(PLACES, { docid })) {
       this.#clear(place);
       this.connection.run(DROP_SPANS_OF_PLACE, { place: place.id });
