@@ -8,7 +8,7 @@ import {
 import type { BlobHash, MessageId } from '../mail/words.ts';
 import { packUtf8, unpackUtf8 } from '../search/packed-text.ts';
 import type { Connection } from './connection.ts';
-import { type Builder, query } from './query.ts';
+import { type Builder, query, type Row } from './query.ts';
 
 /** A distinct attachment whose text is not known yet, and a message that has it. */
 export interface PendingAttachment {
@@ -44,6 +44,12 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
     .select(['a.number', 'a.filename', 't.version', 't.failure', 't.truncated', 't.text'])
     .where('a.docid', '=', p.docid)
     .orderBy('a.number'),
+);
+const TEXT = query<{ text: number }>()((db, p) =>
+  db
+    .selectFrom('attachment_texts')
+    .select(['version', 'failure', 'truncated', 'text'])
+    .where('id', '=', p.text),
 );
 const PENDING = query<{ after: number; limit: number }>()((db, p) =>
   db
@@ -111,6 +117,33 @@ export function* attachmentTexts(
   }
 }
 
+/** What is known of the text of a distinct attachment. */
+export interface KnownText extends Pick<AttachmentTextState, 'status' | 'reason' | 'truncated'> {
+  /** Empty where it has none. */
+  readonly text: string;
+}
+
+/**
+ * Returns what is known of a text.
+ *
+ * @throws `catalog-damaged`
+ */
+export function knownText(connection: Connection, textId: number): KnownText | undefined {
+  const row = connection.get(TEXT, { text: textId });
+  if (row === undefined) return undefined;
+  const text = row.text === null ? '' : unpack(connection, row.text);
+  return { ...stateOf(row), text };
+}
+
+function stateOf({
+  version,
+  failure,
+  truncated,
+}: Pick<Row<'attachment_texts'>, 'version' | 'failure' | 'truncated'>) {
+  const status = version <= 0 ? 'pending' : failure === null ? 'done' : 'failed';
+  return { status, reason: failure, truncated: truncated === 1 } as const;
+}
+
 export interface AttachmentQueries {
   /** Distinct attachments to be read, in the order in which they came, behind the one with `textId` `after`. */
   pending(options: { readonly limit: number; readonly after?: number }): PendingAttachment[];
@@ -146,13 +179,7 @@ export function attachmentQueries(connection: Connection): AttachmentQueries {
     ofMessage: (docid) =>
       connection
         .all(OF_MESSAGE, { docid })
-        .map(({ number, filename, version, failure, truncated }) => ({
-          number,
-          filename,
-          status: version <= 0 ? 'pending' : failure === null ? 'done' : 'failed',
-          reason: failure,
-          truncated: truncated === 1,
-        })),
+        .map(({ number, filename, ...row }) => ({ number, filename, ...stateOf(row) })),
   };
 }
 

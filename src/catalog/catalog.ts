@@ -1,38 +1,38 @@
-import type { CommittedBatch, FoldedRecord, Locator } from '../archive/format/records.ts';
-import type { PlaceLine } from '../mail/lines.ts';
+import type { CommittedBatch, FoldedRecord } from '../archive/format/records.ts';
 import type { MailboxKey, MessageId } from '../mail/words.ts';
 import {
-  type AttachmentQueries,
   type AttachmentWriter,
   attachmentQueries,
   attachmentWriter,
   noticeAttachmentVersion,
 } from './attachment-texts.ts';
+import type { Catalog, Totals } from './catalog-shape.ts';
+import { catalogWithin } from './catalog-within.ts';
 import type { Connection } from './connection.ts';
-import { type EndedQueries, endedQueries } from './ended.ts';
-import { Fold, type Reached, reached } from './fold/batch.ts';
-import { type FolderQueries, folderQueries } from './folders.ts';
-import {
-  type IndexQueries,
-  type IndexWriter,
-  indexQueries,
-  indexWriter,
-  noticeExtractor,
-} from './indexing.ts';
+import { endedQueries } from './ended.ts';
+import { fileQueries } from './files/files.ts';
+import { Fold, reached } from './fold/batch.ts';
+import { folderQueries } from './folders.ts';
+import { type IndexWriter, indexQueries, indexWriter, noticeExtractor } from './indexing.ts';
 import { KnownHashes } from './known-hashes.ts';
-import { type ListedPlace, type ListFilter, list, listPlaces } from './list.ts';
-import { type HistoryLine, history } from './message-history.ts';
-import { locator, type MessageQueries, messageQueries } from './messages.ts';
+import { list, listPlaces } from './list.ts';
+import { history } from './message-history.ts';
+import { locator, messageQueries } from './messages.ts';
 import { commitAt, timeOf } from './moments.ts';
 import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
-import { type PlaceQueries, placeQueries } from './places.ts';
-import { type QuarantineQueries, quarantineQueries } from './quarantine.ts';
+import { placeQueries } from './places.ts';
+import { quarantineQueries } from './quarantine.ts';
 import { query } from './query.ts';
-import { type RelinkQueries, relinkQueries } from './relinking.ts';
-import { idsWithin, type Scope, sees } from './scope.ts';
-import { type SearchQueries, searchQueries } from './search/search.ts';
-import { type StatsQueries, statsQueries } from './stats/stats.ts';
+import { relinkQueries } from './relinking.ts';
+import { idsWithin, sees } from './scope.ts';
+import { searchQueries } from './search/search.ts';
+import { chartQueries } from './stats/charts.ts';
+import { statsQueries } from './stats/stats.ts';
 import { threadMessages, threadWithin } from './threads.ts';
+import { changeQueries } from './timeline/changes.ts';
+import { spine } from './timeline/spine.ts';
+
+export type { Catalog };
 
 const TAKEN_FROM = query<{ docid: number; limit: number }>()((db, p) =>
   db
@@ -120,16 +120,6 @@ export function checkpoint(connection: Connection): boolean {
   return typeof row === 'object' && row !== null && 'busy' in row && row.busy === 0;
 }
 
-/** What the archive holds in all. */
-export interface Totals {
-  /** Distinct messages, and the bytes of their raw sources. */
-  readonly messages: number;
-  readonly bytes: number;
-  /** Messages not indexed yet, or due again. */
-  readonly pending: number;
-  readonly unparsed: number;
-}
-
 const ID = query<{ docid: number }>()((db, p) =>
   db.selectFrom('messages').select('id').where('docid', '=', p.docid),
 );
@@ -156,42 +146,6 @@ export function totals(connection: Connection): Totals {
     pending: indexQueries(connection).pendingCount(),
     unparsed: connection.get(UNPARSED_COUNT, {})?.n ?? 0,
   };
-}
-
-/** The catalog for reading, on one connection. Close it when done. */
-export interface Catalog extends SearchQueries {
-  /** The commit it has reached; number 0 and an empty hash before the first. */
-  reached(): Reached;
-  /** Facts that name unknown places; non-zero only if the log is damaged. */
-  orphans(): number;
-  readonly folders: FolderQueries;
-  readonly places: PlaceQueries;
-  readonly messages: MessageQueries;
-  readonly locator: Locator;
-  readonly quarantine: QuarantineQueries;
-  readonly ended: EndedQueries;
-  readonly relinking: RelinkQueries;
-  readonly index: IndexQueries;
-  readonly attachments: AttachmentQueries;
-  readonly stats: StatsQueries;
-  totals(): Totals;
-  /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
-  list(filter: ListFilter): IterableIterator<PlaceLine>;
-  /** The same places, with what names them in facts. */
-  listPlaces(filter: ListFilter): IterableIterator<ListedPlace>;
-  /** Runs reads that must agree with each other on one state of the catalog. */
-  snapshot<T>(act: () => T): T;
-  /** The commit in force at a time (milliseconds since the epoch), and when it was made; null before the first. */
-  commitAt(time: number): { readonly number: number; readonly time: number } | null;
-  /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
-  threadOf(id: MessageId, scope?: Scope): MessageId[];
-  /** Everything that happened to a message, oldest first; empty for an unknown message. */
-  history(id: MessageId, scope?: Scope): HistoryLine[];
-  /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */
-  scopeOf(mailboxes: readonly MailboxKey[]): Scope;
-  /** The messages of a scope whose id begins so: at most `limit`. */
-  idsWithin(scope: Scope, prefix: string, limit: number): MessageId[];
-  close(): void;
 }
 
 export interface FoldOptions {
@@ -295,7 +249,7 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
   const places = placeQueries(connection);
   const messages = messageQueries(connection, known);
   const search = searchQueries(connection, places, messages.docidsByPrefix);
-  return {
+  const catalog: Catalog = {
     reached: () => reached(connection),
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
@@ -317,7 +271,11 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
       return made === undefined ? null : { number, time: made };
     },
     ...search,
+    files: fileQueries(connection, search),
     stats: statsQueries(connection, search),
+    changes: changeQueries(connection),
+    spine: (request, mayContinue) => spine(connection, search, request, mayContinue),
+    charts: chartQueries(connection),
     threadOf(id, scope) {
       const docid = messages.docidOf(id);
       if (scope !== undefined) {
@@ -336,8 +294,10 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
     }),
     idsWithin: (scope, prefix, limit) =>
       idsWithin(connection, scope, prefix, limit).map(({ id }) => id),
+    within: (keys) => catalogWithin(connection, catalog, keys),
     close: () => connection.close(),
   };
+  return catalog;
 }
 
 function idOf(connection: Connection, docid: number): MessageId | undefined {

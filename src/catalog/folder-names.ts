@@ -140,3 +140,38 @@ export function isMailbox(
     called === undefined || address.toLowerCase() === called || mailbox.toLowerCase() === called
   );
 }
+
+type Named = Pick<FolderName, 'host' | 'mailbox' | 'address' | 'mailboxId'>;
+
+/** Returns the mailboxes that `mailbox:` means: by address, resource id, or what stands before the @. */
+export function mailboxesCalled(value: string, folders: readonly Named[]): ReadonlySet<number> {
+  return new Set(
+    folders.filter((one) => isMailboxCalled(value, one)).map(({ mailboxId }) => mailboxId),
+  );
+}
+
+export function isMailboxCalled(
+  value: string,
+  { address, mailbox }: Pick<FolderName, 'address' | 'mailbox'>,
+): boolean {
+  const wanted = value.toLowerCase();
+  const named = address.toLowerCase();
+  return named === wanted || mailbox.toLowerCase() === wanted || named.split('@', 1)[0] === wanted;
+}
+
+/**
+ * Returns the mailboxes that `account:` means: by its name in the configuration, or by the host that they are at.
+ *
+ * @param accounts hosts by the names of accounts in lower case
+ */
+export function mailboxesOfAccount(
+  value: string,
+  folders: readonly Named[],
+  accounts: ReadonlyMap<string, string>,
+): ReadonlySet<number> {
+  const wanted = value.toLowerCase();
+  const host = accounts.get(wanted) ?? wanted;
+  return new Set(
+    folders.filter((one) => one.host.toLowerCase() === host).map(({ mailboxId }) => mailboxId),
+  );
+}

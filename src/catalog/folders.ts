@@ -157,6 +157,14 @@ const CERTIFICATE = query<{ folder: number }>()((db, p) =>
     .limit((eb) => eb.lit(1)),
 );
 
+const GONE = query<{ folder: number }>()((db, p) =>
+  db
+    .selectFrom('folders as f')
+    .innerJoin('commits as c', 'c.number', 'f.gone_commit')
+    .select('c.time')
+    .where('f.id', '=', p.folder),
+);
+
 export interface FolderQueries {
   mailboxes(): KnownMailbox[];
   /** Returns one of them without reading the others: there may be a thousand, and a caller asks for each. */
@@ -175,6 +183,8 @@ export interface FolderQueries {
   /** The highest generation number the folder has had; 0 for none. */
   highestGeneration(folder: number): number;
   latestCertificate(folder: number): StoredCertificate | undefined;
+  /** When a folder was found gone at the origin, milliseconds since the epoch; null where it is there. */
+  goneAt(folder: number): number | null;
 }
 
 export function folderQueries(connection: Connection): FolderQueries {
@@ -213,6 +223,7 @@ export function folderQueries(connection: Connection): FolderQueries {
       const row = connection.get(CERTIFICATE, { folder });
       return row && { ...row, complete: row.complete === 1 };
     },
+    goneAt: (folder) => connection.get(GONE, { folder })?.time ?? null,
   };
 }
 

@@ -2,7 +2,7 @@ import type { Locator } from '../archive/format/records.ts';
 import { agreesWithSettled, compareRows, type RowDifference, type Turn } from './comparison.ts';
 import { type Concerns, concerns, type SpannedRecord, spanned } from './concerned.ts';
 import type { Connection } from './connection.ts';
-import { miscounted, miscountedByIndex } from './counted-rows.ts';
+import { miscounted, miscountedSums } from './counted-rows.ts';
 import { type ComparedBatch, Fold, type Reached, reached } from './fold/batch.ts';
 import { contradictions } from './indexed-rows.ts';
 import { locator } from './messages.ts';
@@ -27,6 +27,8 @@ const UNUSED = [
   'places_by_fingerprint',
   'places_assumed',
   'places_held',
+  'messages_by_commit',
+  'places_by_end',
   'spans_by_folder',
   'spans_resumed',
 ];
@@ -156,7 +158,7 @@ export async function openImplied(): Promise<ImpliedCatalog> {
     *differences(grown) {
       yield* compareRows(connection, grown.connection);
       yield* contradictions(grown.connection);
-      yield* miscountedByIndex(grown.connection);
+      yield* miscountedSums(grown.connection);
       yield* miscounted(grown.connection);
     },
     close: () => connection.close(),

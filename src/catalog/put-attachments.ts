@@ -152,6 +152,15 @@ function dropUnused(connection: Connection, before: readonly Known[]): void {
   }
 }
 
+/** Returns whether a message ends before its attachment does. */
+export function isCutOff({
+  docid,
+  number,
+  hash,
+}: Pick<Row<'attachments'>, 'docid' | 'number'> & { readonly hash: Buffer }): boolean {
+  return hash.equals(ownHash(docid, number));
+}
+
 /** What stands for the hash of an attachment whose bytes were not all seen: it is like no other. */
 function ownHash(docid: number, number: number): Buffer {
   return createHash('sha256').update(`mailkeep attachment ${docid} ${number}`).digest();

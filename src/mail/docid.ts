@@ -27,6 +27,11 @@ export function docidBaseOf(docid: number): number {
   return Math.floor(docid / DOCIDS_PER_SECOND) * DOCIDS_PER_SECOND;
 }
 
+/** Returns when the message of a docid was received, by the second; milliseconds since the epoch. */
+export function receivedAt(docid: number): number {
+  return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
+}
+
 /** Returns the lowest docid of messages received at a time (milliseconds since the epoch) or later, by the second. */
 export function docidAt(time: number): number {
   // A docid stands for a second: a moment within one belongs to it.

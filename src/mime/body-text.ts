@@ -80,6 +80,17 @@ export function htmlBodies(leaves: readonly Leaf<LeafContent>[], maxChars: numbe
     .map(({ info, content }) => leafText(info, content, maxChars));
 }
 
+/** An empty part has its line end. Bytes. */
+const LINE_END = 2;
+
+/** Returns whether a body is text that is no HTML, and not empty. */
+export function hasPlainBody(leaves: readonly Leaf<LeafContent>[]): boolean {
+  return leaves.some(
+    ({ info, content }) =>
+      info.contentType !== 'text/html' && isBodyText(info) && content.size > LINE_END,
+  );
+}
+
 function pieceOf(leaf: Leaf<LeafContent>): Piece | null {
   if (!isBodyText(leaf.info)) return null;
   return { html: leaf.info.contentType === 'text/html', leaf };

@@ -12,6 +12,8 @@ export interface MessageReading
   readonly text: string;
   /** The HTML bodies as sent, decoded and joined; not sanitised. Null where there is none. */
   readonly html: string | null;
+  /** Whether a body is plain text: without one, `text` is what the HTML says. */
+  readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];
   /** True when texts were longer than the ceilings. */
   readonly truncated: boolean;

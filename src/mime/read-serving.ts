@@ -1,7 +1,7 @@
 import { openThreadPort } from '../threads/in-thread.ts';
 import { PieceIntake } from '../threads/source-pieces.ts';
 import { attachmentOf, leavesIn } from './attachments.ts';
-import { bodyText, htmlBodies } from './body-text.ts';
+import { bodyText, hasPlainBody, htmlBodies } from './body-text.ts';
 import type { UnparsedReason } from './extraction.ts';
 import { charsetHint, fieldText, type HeaderBlock, readHeaderBlock } from './header-block.ts';
 import { headerFacts } from './header-facts.ts';
@@ -103,6 +103,7 @@ function reading(
     ...{ subject, from, to, cc, bcc, messageId },
     text: body.text,
     html: html.length === 0 ? null : html.join('\n'),
+    hasPlain: hasPlainBody(leaves),
     attachments: leaves
       .filter(({ info }) => isListed(info))
       .map((leaf, i) => attachmentOf(leaf, i + 1)),

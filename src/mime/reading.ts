@@ -315,6 +315,7 @@ function nothingRead(reason: UnparsedReason): MessageReading {
     messageId: null,
     text: '',
     html: null,
+    hasPlain: false,
     attachments: [],
     truncated: false,
   };

@@ -1,5 +1,4 @@
-import type { SearchNode, TextField, TextNode } from './ast.ts';
-import { foldLetters, foldWord, isAscii, once, splitRuns, UNSPACED } from './normalise.ts';
+import { firstMatch, matchesBetween, type Range, type Sought } from './word-matches.ts';
 
 /** A piece of a message's text, with the ranges (UTF-16 code units of `text`) that the query matched. */
 export interface Snippet {
@@ -7,66 +6,19 @@ export interface Snippet {
   readonly matches: readonly { readonly start: number; readonly end: number }[];
 }
 
-/** A run of words to look for; with `prefix` the last may go on. `loose` words stand inside unspaced text. */
-interface Sought {
-  readonly words: readonly string[];
-  readonly prefix: boolean;
-  readonly loose: boolean;
-}
-
 const LENGTH = 160;
 /** How much of the text stands before the first match. */
 const LEAD = 50;
-const SPACED = `(?!${UNSPACED})`;
-const PART = '[\\p{L}\\p{N}\\p{M}\\p{Co}]';
-const PART_BEFORE = once(() => new RegExp(`${SPACED}${PART}$`, 'u'));
-/** A run of an unspaced script is a word of its own, also where it touches others. */
-const WORD = once(
-  () =>
-    new RegExp(`(?:${UNSPACED}\\p{M}*)+|${SPACED}[\\p{L}\\p{N}\\p{Co}](?:${SPACED}${PART})*`, 'gu'),
-);
-
-/**
- * Returns the words and phrases of a query that a text may show, if the query searches one of these fields for them:
- * by default those of a message's body. Leaves out what the query excludes.
- */
-export function soughtWords(
-  node: SearchNode,
-  fields: readonly TextField[] = ['any', 'body'],
-): Sought[] {
-  const below = (part: SearchNode): Sought[] => soughtWords(part, fields);
-  switch (node.kind) {
-    case 'and':
-    case 'or':
-      return node.nodes.flatMap(below);
-    case 'near':
-      return node.terms.flatMap(below);
-    case 'text':
-      return fields.includes(node.field) ? sought(node) : [];
-    default:
-      return [];
-  }
-}
-
 /**
  * The piece of `text` around the first place at which something sought stands, on one line; undefined when
  * nothing does.
  */
 export function snippet(text: string, words: readonly Sought[]): Snippet | undefined {
-  if (words.length === 0) return undefined;
-  const first = findPlain(text, words, 0, text.length) ?? findFolded(text, words);
+  const first = firstMatch(text, words);
   if (first === undefined) return undefined;
   const start = wordStart(text, Math.max(0, first.start - LEAD));
   const end = wordEnd(text, Math.min(text.length, Math.max(start + LENGTH, first.end)));
-  const find = isAscii(text.slice(first.end, end)) ? findPlain : findFrom;
-  const found = [first];
-  for (let at = first.end; ; ) {
-    const next = find(text, words, at, end);
-    if (next === undefined) break;
-    found.push(next);
-    at = next.end;
-  }
-  return folded(text, start, end, found);
+  return folded(text, start, end, [first, ...matchesBetween(text, words, first.end, end)]);
 }
 
 /** How a text begins, on one line: what stands for it where nothing in it was sought. */
@@ -74,202 +26,14 @@ export function beginning(text: string): string {
   return folded(text, 0, wordEnd(text, Math.min(text.length, LENGTH)), []).text;
 }
 
-interface Range {
-  readonly start: number;
-  readonly end: number;
-}
-
-function sought({ text, prefix }: TextNode): Sought[] {
-  return splitRuns(foldLetters(text)).flatMap((part, index, parts): Sought[] => {
-    const words = wordsIn(part.text).map(foldWord);
-    if (words.length === 0) return [];
-    return [{ words, prefix: prefix && index === parts.length - 1, loose: part.unspaced }];
-  });
-}
-
-/**
- * The first match at or after `from`, beginning before `to`, that needs no folding but of case: nearly every one,
- * found twenty times as fast. In ASCII there is no other; accents and unspaced scripts are for `findFrom`.
- */
-function findPlain(
-  text: string,
-  words: readonly Sought[],
-  from: number,
-  to: number,
-): Range | undefined {
-  const lower = text.slice(from, to).toLowerCase();
-  if (lower.length !== to - from) return undefined;
-  let first: Range | undefined;
-  for (const one of words) {
-    const [head = ''] = one.words;
-    if (one.loose) continue;
-    const before = (first?.start ?? to) - from;
-    for (let at = lower.indexOf(head); at >= 0 && at < before; at = lower.indexOf(head, at + 1)) {
-      const start = from + at;
-      // Two units, since the letter before may be a pair of them.
-      if (endsInWord(text.slice(Math.max(0, start - 2), start))) continue;
-      const found = findFrom(text, [one], start, start + 1);
-      if (found === undefined) continue;
-      first = found;
-      break;
-    }
-  }
-  return first;
-}
-
-/**
- * Returns the first match with accents, or in an unspaced script, of a text in which `findPlain` finds none. Folding all
- * of a text takes as long as unpacking it; only words with letters beyond ASCII can differ from what they fold to.
- */
-function findFolded(text: string, words: readonly Sought[]): Range | undefined {
-  const stretches = stretchesBeyondAscii(text);
-  const [earliest] = stretches;
-  if (earliest === undefined) return undefined;
-  const lower = foldWord(stretches.map(({ start, end }) => text.slice(start, end)).join(' '));
-  // What stands in no folded word stands in the folded text neither: most texts are not looked through at all.
-  const present = words.filter(({ words: [head = ''] }) => lower.includes(head));
-  return present.length === 0 ? undefined : findFrom(text, present, earliest.start, text.length);
-}
-
-/** Returns the stretches between blanks and common signs that have a character beyond ASCII. */
-function stretchesBeyondAscii(text: string): Range[] {
-  // `findPlain` looked through nothing then.
-  if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
-  const found: Range[] = [];
-  BEYOND_ASCII.lastIndex = 0;
-  for (let next = BEYOND_ASCII.exec(text); next !== null; next = BEYOND_ASCII.exec(text)) {
-    let start = next.index;
-    let end = start + 1;
-    while (start > 0 && !isDivider(text.charCodeAt(start - 1))) start -= 1;
-    while (end < text.length && !isDivider(text.charCodeAt(end))) end += 1;
-    found.push({ start, end });
-    BEYOND_ASCII.lastIndex = end;
-  }
-  return found;
-}
-
-/** What is no divider either: as `isDivider` has these. */
-const BEYOND_ASCII = /[^\0-\x7f\u00a0\u2010-\u2027\u2030-\u203d]/g;
-
-/** Blanks and control characters, and of the signs beyond ASCII those of ordinary mail: dashes, quotes, dots, bullets. */
-function isDivider(code: number): boolean {
-  return (
-    code <= 0x20 ||
-    code === 0xa0 ||
-    (code >= 0x2010 && code <= 0x2027) ||
-    (code >= 0x2030 && code <= 0x203d)
-  );
-}
-
-/** The first range at or after `from`, beginning before `to`, where anything sought stands. */
-function findFrom(
-  text: string,
-  words: readonly Sought[],
-  from: number,
-  to: number,
-): Range | undefined {
-  const window: { readonly word: string; readonly start: number; readonly end: number }[] = [];
-  const longest = Math.max(...words.map((one) => (one.loose ? 1 : one.words.length)));
-  let ahead = nextWord(text, from);
-  for (;;) {
-    while (ahead !== undefined && window.length < longest) {
-      const shown = text.slice(ahead.start, ahead.end);
-      window.push({ word: foldWord(shown), ...ahead });
-      ahead = nextWord(text, ahead.end);
-    }
-    const [first] = window;
-    if (first === undefined || first.start >= to) return undefined;
-    for (const one of words) {
-      const end = one.loose ? looseEnd(first, one) : matchEnd(window, one);
-      if (end !== undefined) return end;
-    }
-    window.shift();
-  }
-}
-
-function wordsIn(text: string): string[] {
-  const words: string[] = [];
-  for (let word = nextWord(text, 0); word !== undefined; word = nextWord(text, word.end))
-    words.push(text.slice(word.start, word.end));
-  return words;
-}
-
-/** Returns the first word at or after a position. A word of letters that `kindOf` knows is found without `WORD`. */
-function nextWord(text: string, from: number): Range | undefined {
-  let start = from;
-  while (kindOf(text.charCodeAt(start)) === 'sign') start += 1;
-  let end = start;
-  while (kindOf(text.charCodeAt(end)) === 'part') end += 1;
-  if (start === text.length) return undefined;
-  if (end > start && (end === text.length || kindOf(text.charCodeAt(end)) === 'sign'))
-    return { start, end };
-  const word = WORD();
-  word.lastIndex = start;
-  const found = word.exec(text);
-  return found === null ? undefined : { start: found.index, end: found.index + found[0].length };
-}
-
-function endsInWord(text: string): boolean {
-  if (text === '') return false;
-  const kind = kindOf(text.charCodeAt(text.length - 1));
-  return kind === undefined ? PART_BEFORE().test(text) : kind === 'part';
-}
-
-/**
- * Returns whether a UTF-16 unit of ASCII, Latin-1, Latin Extended-A or -B, or an ordinary sign, is part of words; undefined
- * for others, and for what is no unit. To make an expression that knows all of Unicode takes longer than most searches.
- */
-function kindOf(code: number): 'part' | 'sign' | undefined {
-  if (code < 0x80)
-    return (code >= 0x61 && code <= 0x7a) ||
-      (code >= 0x41 && code <= 0x5a) ||
-      (code >= 0x30 && code <= 0x39)
-      ? 'part'
-      : 'sign';
-  if (code < 0xc0) return LATIN_1_PARTS.includes(code) ? 'part' : 'sign';
-  // The signs for multiplication and division.
-  if (code < 0x250) return code === 0xd7 || code === 0xf7 ? 'sign' : 'part';
-  return isDivider(code) ? 'sign' : undefined;
-}
-
-/** ª ² ³ µ ¹ º ¼ ½ ¾ */
-const LATIN_1_PARTS = [0xaa, 0xb2, 0xb3, 0xb5, 0xb9, 0xba, 0xbc, 0xbd, 0xbe];
-
-function matchEnd(
-  window: readonly { readonly word: string; readonly start: number; readonly end: number }[],
-  { words, prefix }: Sought,
-): Range | undefined {
-  const last = words.length - 1;
-  const fits = words.every((word, i) => {
-    const shown = window[i]?.word;
-    if (shown === undefined) return false;
-    return i === last && prefix ? shown.startsWith(word) : shown === word;
-  });
-  if (!fits) return undefined;
-  return { start: window[0]?.start ?? 0, end: window[last]?.end ?? 0 };
-}
-
-/** Inside an unspaced run any character may begin a match. */
-function looseEnd(
-  shown: { readonly word: string; readonly start: number; readonly end: number },
-  { words }: Sought,
-): Range | undefined {
-  const [word = ''] = words;
-  const at = shown.word.indexOf(word);
-  if (at < 0) return undefined;
-  // Folding may change lengths; then the whole run is marked.
-  if (shown.word.length !== shown.end - shown.start) return { start: shown.start, end: shown.end };
-  return { start: shown.start + at, end: shown.start + at + word.length };
-}
-
 /** Back to the beginning of the word at a position, if it is near. */
-function wordStart(text: string, at: number): number {
+export function wordStart(text: string, at: number): number {
   let start = at;
   while (start > 0 && at - start < 20 && !/\s/u.test(text[start - 1] ?? '')) start -= 1;
   return at - start < 20 ? start : whole(text, at);
 }
 
-function wordEnd(text: string, at: number): number {
+export function wordEnd(text: string, at: number): number {
   let end = at;
   while (end < text.length && end - at < 20 && !/\s/u.test(text[end] ?? '')) end += 1;
   return end - at < 20 ? end : whole(text, at);

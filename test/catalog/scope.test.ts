@@ -126,6 +126,24 @@ function* statistics(scope: Scope) {
   for (const of of others) yield { request: asked, of };
 }
 
+/** Every question about attachments; the numbers of texts are each archive's own. */
+function files(catalog: WritableCatalog, asked: CountRequest, ids: readonly string[]): unknown {
+  const all = () => true;
+  const hashes = [1, 2].map((number) => sha256(`attachment ${number}`));
+  const docids = ids.flatMap((id) => catalog.messages.docidOf(id) ?? []);
+  const told = {
+    sums: catalog.files.sums({ ...asked, timeZone: 'UTC' }, all),
+    page: catalog.files.page({ ...asked, limit: 1 }, all),
+    contents: hashes.map((hash) => catalog.files.content(asked, hash, 3)),
+    shared: [...catalog.foundDocids(asked)]
+      .filter((docid) => docids.includes(docid))
+      .map((docid) => catalog.files.ofMessage(asked, docid)),
+  };
+  return JSON.parse(
+    JSON.stringify(told, (key, value: unknown) => (key === 'textId' ? value !== null : value)),
+  );
+}
+
 async function withTwins(
   act: (whole: WritableCatalog, ours: WritableCatalog) => void,
 ): Promise<void> {
@@ -180,6 +198,13 @@ describe('a reader with a scope', () => {
               expect(whole.explainSearch({ ...scoped, limit: 1, sort: 'newest' }).unknown).toEqual(
                 ours.explainSearch({ ...asked, limit: 1, sort: 'newest' }).unknown,
               );
+            }
+          for (const asOf of times)
+            for (const query of ['in:anywhere', 'alpha', 'is:deleted', 'in:INBOX']) {
+              const asked = { ...request(query), ...(asOf === undefined ? {} : { asOf }) };
+              const told = (catalog: WritableCatalog, its: CountRequest) =>
+                files(catalog, its, ids);
+              expect(told(whole, { ...asked, scope }), query).toEqual(told(ours, asked));
             }
           for (const asOf of times)
             for (const more of [{}, { deleted: true }, { folder: 'INBOX' }, { mailbox: 'AC2' }]) {

@@ -301,6 +301,7 @@ describe('searching', () => {
     store([{ body: 'common' }]);
     expect(run('common in:INBOX.Snet')).toEqual({
       hits: [],
+      stoppedAt: null,
       unknown: [
         {
           kind: 'folder',

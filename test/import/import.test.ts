@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ExportFormat, MANIFEST_NAME } from '../../src/export/manifest.ts';
 import { runExport } from '../../src/export/run-export.ts';
 import { findMail } from '../../src/import/find-mail.ts';
-import { isImported } from '../../src/mail/imported.ts';
+import { isImported } from '../../src/mail/import-host.ts';
 import { exporting, StoredArchive, sampleSources, tree } from '../export/stored-archive.ts';
 import { importing } from './importing.ts';
 

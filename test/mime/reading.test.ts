@@ -43,6 +43,7 @@ describe('readMessage', () => {
       from: 'Jane <jane@example.org>',
       text: 'plain words\n\ninline notes',
       html: '<p>rich words</p>',
+      hasPlain: true,
       truncated: false,
     });
     expect(read.headers.slice(1, 4)).toEqual([

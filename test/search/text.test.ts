@@ -12,7 +12,8 @@ import {
 } from '../../src/search/normalise.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { readSize } from '../../src/search/sizes.ts';
-import { beginning, snippet, soughtWords } from '../../src/search/snippet.ts';
+import { beginning, snippet } from '../../src/search/snippet.ts';
+import { soughtWords } from '../../src/search/word-matches.ts';
 import { contains } from '../catalog/plain-scan.ts';
 
 describe('one form of text', () => {

@@ -1,3 +1,5 @@
+import type { Connection } from '../connection.ts';
+import { commitAt } from '../moments.ts';
 import { foldersIn, isVisible, type Scope } from '../scope.ts';
 import type { Conjunct, Members, PlaceCondition } from './formula.ts';
 
@@ -7,6 +9,17 @@ export interface View {
   readonly asOf: number | null;
   /** Some mailboxes, or null for all. */
   readonly scope: Scope | null;
+}
+
+/** Returns what a search sees that asks about a time, milliseconds since the epoch, and some mailboxes. */
+export function viewOf(
+  connection: Connection,
+  { asOf, scope }: { readonly asOf?: number | undefined; readonly scope?: Scope | undefined },
+): View {
+  return {
+    asOf: asOf === undefined ? null : commitAt(connection, asOf),
+    scope: scope ?? null,
+  };
 }
 
 /** What is asked of each candidate `m`. */

@@ -14,7 +14,13 @@ import { exactAddress, recipientToken, senderToken } from '../../search/people.t
 import { threadNode } from '../../search/thread-links.ts';
 import { MARK } from '../flag-marks.ts';
 import type { FlagSetRow } from '../flag-sets.ts';
-import type { EverNamed, FolderName } from '../folder-names.ts';
+import {
+  type EverNamed,
+  type FolderName,
+  isMailboxCalled,
+  mailboxesCalled,
+  mailboxesOfAccount,
+} from '../folder-names.ts';
 import type { Formula, Members, PlaceCondition } from './formula.ts';
 
 /** What names in a query stand for in this archive. */
@@ -206,11 +212,8 @@ function account(
   unknown: (name: UnknownName) => void,
 ): Formula {
   const wanted = value.toLowerCase();
-  const all = [...folders.values()];
   const host = accounts.get(wanted) ?? wanted;
-  const ids = new Set(
-    all.filter((name) => name.host.toLowerCase() === host).map(({ mailboxId }) => mailboxId),
-  );
+  const ids = mailboxesOfAccount(value, [...folders.values()], accounts);
   if (ids.size === 0) {
     const hosts = new Set(ever().mailboxes.map((known) => known.host));
     const candidates = [...accounts.keys(), ...hosts];
@@ -266,18 +269,13 @@ function mailbox(
   { folders, ever }: Names,
   unknown: (name: UnknownName) => void,
 ): Formula {
-  const wanted = value.toLowerCase();
-  const isMeant = ({ address, mailbox: resource }: Pick<FolderName, 'address' | 'mailbox'>) =>
-    address.toLowerCase() === wanted ||
-    resource.toLowerCase() === wanted ||
-    address.toLowerCase().split('@', 1)[0] === wanted;
-  const ids = new Set([...folders.values()].filter(isMeant).map(({ mailboxId }) => mailboxId));
+  const ids = mailboxesCalled(value, [...folders.values()]);
   if (ids.size === 0) {
     const { mailboxes } = ever();
     const candidates = mailboxes.map(({ address }) => address);
     const suggestion = nearestAddress(value, candidates);
     const named = { kind: 'mailbox', found: value, suggestion, candidates } as const;
-    unknown({ ...named, never: !mailboxes.some(isMeant) });
+    unknown({ ...named, never: !mailboxes.some((one) => isMailboxCalled(value, one)) });
     return never;
   }
   return { op: 'or', parts: [...ids].map((id) => meta([mailboxToken(id)])) };

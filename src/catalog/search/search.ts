@@ -3,20 +3,21 @@ import type { SearchNode } from '../../search/ast.ts';
 import { archiveNames } from '../archive-names.ts';
 import type { Connection } from '../connection.ts';
 import { everNamed, namesWithin } from '../folder-names.ts';
-import { commitAt } from '../moments.ts';
+import { indexQueries } from '../indexing.ts';
 import type { PlaceQueries } from '../places.ts';
 import { query } from '../query.ts';
 import { idsWithin, type Scope } from '../scope.ts';
 import { threadNaming, threadNamingWithin, threadOf, threadWithin } from '../threads.ts';
-import type { View } from './conditions.ts';
+import { type View, viewOf } from './conditions.ts';
 import { chooseDriver, type Drive, isSparse } from './driver.ts';
-import { alternatives, type Members } from './formula.ts';
+import { alternatives, type Formula, type Members } from './formula.ts';
 import { hitReader, type SearchHit } from './hit.ts';
 import { byRelevance } from './ranking.ts';
 import { type Names, resolve, type UnknownName } from './resolve.ts';
 import { SetSearch } from './sets.ts';
 import { counted, type Direction, type Sql, walks } from './sql.ts';
-import { walkDrives } from './walk.ts';
+import { type SumsFilter, sumsFilter } from './sums-filter.ts';
+import { Watch, walkDrives } from './walk.ts';
 
 export interface SearchRequest {
   /** See `search/parse.ts`. */
@@ -31,16 +32,32 @@ export interface SearchRequest {
   readonly accounts?: ReadonlyMap<string, string>;
   /** Continues after the hit with this docid; not with relevance, whose order has no such position. */
   readonly after?: number | undefined;
+  /** Ends the search where it says no; it is asked after some thousand messages. Not with relevance. */
+  readonly mayContinue?: (() => boolean) | undefined;
 }
 
 export interface SearchResult {
   readonly hits: readonly SearchHit[];
   /** Names in the query that nothing has. */
   readonly unknown: readonly UnknownName[];
+  /** Where `mayContinue` ended the search: the docid to continue after. Null where it did not. */
+  readonly stoppedAt: number | null;
 }
 
 /** What counting, or finding all there is, needs to know. */
 export type CountRequest = Pick<SearchRequest, 'node' | 'asOf' | 'accounts' | 'scope'>;
+
+/** The same of what comes after a docid: of older messages, or with `oldest` of newer ones. */
+export interface PartRequest extends CountRequest {
+  readonly after?: number | undefined;
+  readonly sort?: SearchRequest['sort'] | undefined;
+}
+
+/** The same among some messages. */
+export interface WalkRequest extends PartRequest {
+  /** Indexed ones: some dozens at most. */
+  readonly among?: readonly number[] | undefined;
+}
 
 /** How a search is run, for `--explain`. */
 export interface SearchPlan {
@@ -67,9 +84,19 @@ export interface SearchQueries {
    * Counts what a query finds until `mayContinue` says no. It is asked after some ten thousand messages, or after each
    * hit where few messages can be hits.
    */
-  countHitsWhile(request: CountRequest, mayContinue: () => boolean): HitCount;
-  /** The docids of all messages that a query finds, newest first. Reads as the caller takes them. */
-  foundDocids(request: CountRequest): IterableIterator<number>;
+  countHitsWhile(request: PartRequest, mayContinue: () => boolean): HitCount;
+  /** The docids of all messages that a query finds, newest first unless asked otherwise. Reads as the caller takes them. */
+  foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number>;
+  /**
+   * The docids that a query finds, the newest first, in the way that `search` finds its hits: each is had soon, not all of
+   * them together. Returns the docid to continue after where `mayContinue` ended the walk, and null where it did not.
+   */
+  walkFound(
+    request: Omit<WalkRequest, 'sort'>,
+    mayContinue?: () => boolean,
+  ): Generator<number, number | null, undefined>;
+  /** Which sets of places a query finds, where sums over them answer it; undefined where messages must be asked. */
+  sumsFilter(request: CountRequest): SumsFilter | undefined;
   /** The ids of the messages that a search finds, in its order and up to its limit, read as they are taken. */
   foundIds(request: SearchRequest): IterableIterator<MessageId>;
   /** How a search would be run. */
@@ -94,14 +121,16 @@ export function searchQueries(
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
           return { count: n, complete: true };
-      if (!isSparse(connection, drives, 'newest'))
+      const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
+      if (!isSparse(connection, drives, direction))
         return setsOf(connection, drives, view).countWhile(mayContinue);
       let count = 0;
-      for (const _ of walkDrives(connection, drives, 'newest', view)) {
+      const watch = new Watch(mayContinue);
+      for (const _ of walkDrives(connection, drives, direction, view, watch)) {
         count += 1;
         if (!mayContinue()) return { count, complete: false };
       }
-      return { count, complete: true };
+      return { count, complete: watch.stoppedAt === null };
     });
   return {
     search: (request) =>
@@ -109,23 +138,40 @@ export function searchQueries(
         const { drives, unknown, view, names } = prepared(connection, ids, request);
         const read = hitReader(connection, places, names, request.node, view);
         const hits: SearchHit[] = [];
-        for (const docid of docids(connection, drives, request, view)) {
+        const watch = new Watch(request.mayContinue);
+        for (const docid of docids(connection, drives, request, view, watch)) {
           if (hits.length >= request.limit) break;
           const hit = read(docid);
           if (hit !== undefined) hits.push(hit);
         }
-        return { hits, unknown };
+        return { hits, unknown, stoppedAt: hits.length >= request.limit ? null : watch.stoppedAt };
       }),
     countHits: (request) => countHitsWhile(request, () => true).count,
     countHitsWhile,
-    *foundDocids(request) {
+    *foundDocids(request, mayContinue) {
       const { drives, view } = prepared(connection, ids, request);
-      yield* walkDrives(connection, drives, 'newest', view);
+      const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
+      yield* walkDrives(connection, drives, direction, view, new Watch(mayContinue));
+    },
+    *walkFound(request, mayContinue) {
+      const { drives, view } = prepared(connection, ids, request);
+      const watch = new Watch(mayContinue);
+      yield* inOrder(connection, drives, 'newest', view, watch);
+      return watch.stoppedAt;
+    },
+    sumsFilter(request) {
+      const { drives, view } = prepared(connection, ids, request);
+      const isIndexed = () => indexQueries(connection).pendingCount() === 0;
+      return sumsFilter(
+        drives.map(({ conjunct }) => conjunct),
+        view,
+        isIndexed,
+      );
     },
     *foundIds(request) {
       const { drives, view } = prepared(connection, ids, request);
       let left = request.limit;
-      for (const docid of docids(connection, drives, request, view)) {
+      for (const docid of docids(connection, drives, request, view, new Watch())) {
         if (left <= 0) return;
         const row = connection.get(ID, { docid });
         if (row === undefined) continue;
@@ -159,15 +205,10 @@ function shown({ sql, params }: Sql): string {
   );
 }
 
-function prepared(
-  connection: Connection,
-  ids: IdLookup,
-  request: CountRequest & Pick<SearchRequest, 'after'> & { readonly sort?: string },
-) {
-  const asOf = request.asOf === undefined ? null : commitAt(connection, request.asOf);
-  const { scope = null } = request;
-  const view: View = { asOf, scope };
-  const known = archiveNames(connection, asOf);
+function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
+  const view = viewOf(connection, request);
+  const { scope } = view;
+  const known = archiveNames(connection, view.asOf);
   const folders = scope === null ? known.folders : namesWithin(known.folders, scope);
   const unknown: UnknownName[] = [];
   const names: Names = {
@@ -177,8 +218,15 @@ function prepared(
     ...(scope === null ? lookups(connection, ids) : lookupsWithin(connection, scope)),
     accounts: accountsOf(request.accounts ?? new Map(), folders, scope),
   };
-  const formula = resolve(request.node, names, (name) => unknown.push(name));
-  const { after, sort } = request;
+  const found = resolve(request.node, names, (name) => unknown.push(name));
+  const { after, sort, among } = request;
+  const formula: Formula =
+    among === undefined
+      ? found
+      : {
+          op: 'and',
+          parts: [found, { op: 'members', members: { column: 'docid', values: among } }],
+        };
   const bounded = alternatives(formula).map((conjunct) => {
     if (after === undefined || sort === 'relevance') return conjunct;
     return sort === 'oldest'
@@ -236,12 +284,13 @@ function docids(
   drives: readonly Drive[],
   { sort, limit }: SearchRequest,
   view: View,
+  watch: Watch,
 ): Iterable<number> {
   return sort === 'relevance'
     ? byRelevance(connection, drives, limit, view, () =>
-        inOrder(connection, drives, 'newest', view),
+        inOrder(connection, drives, 'newest', view, new Watch()),
       )
-    : inOrder(connection, drives, sort, view);
+    : inOrder(connection, drives, sort, view, watch);
 }
 
 function inOrder(
@@ -249,10 +298,11 @@ function inOrder(
   drives: readonly Drive[],
   direction: Direction,
   view: View,
+  watch: Watch,
 ): Iterable<number> {
   return isWalked(connection, drives, direction)
-    ? walkDrives(connection, drives, direction, view)
-    : setsOf(connection, drives, view).walk(direction);
+    ? walkDrives(connection, drives, direction, view, watch)
+    : setsOf(connection, drives, view).walk(direction, watch);
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   type PlaceCondition,
 } from './formula.ts';
 import { type Direction, type Range, type Sql, unionOf, within } from './sql.ts';
+import { Watch } from './walk.ts';
 
 /*
  * Statements that list the docids of one condition within a range, from whichever index has them adjacent:
@@ -70,6 +71,8 @@ const FIRST = 1_000;
 const GROWTH = 4;
 /** Messages of the longest stretch: a list of docids takes some 16 bytes for each. */
 const LONGEST = 65_536;
+/** The same where each message is asked, which takes some 10 µs. */
+const LONGEST_ASKED = 8_192;
 
 /**
  * What several alternatives find, as sets: each condition is listed once, however many alternatives have it, and no
@@ -95,7 +98,7 @@ export class SetSearch {
   /** Returns the number of messages that any alternative finds, or of those found before `mayContinue` said no. */
   countWhile(mayContinue: () => boolean): { readonly count: number; readonly complete: boolean } {
     let count = 0;
-    for (const sets of this.#stretches('newest', LONGEST)) {
+    for (const sets of this.#stretches('newest', this.#longest)) {
       count += sets.any(this.conjuncts).count();
       if (!mayContinue()) return { count, complete: false };
     }
@@ -103,10 +106,13 @@ export class SetSearch {
   }
 
   /** Every docid that any alternative finds. */
-  *walk(direction: Direction): Generator<number, void, undefined> {
+  *walk(direction: Direction, watch = new Watch()): Generator<number, void, undefined> {
     for (const sets of this.#stretches(direction, FIRST)) {
       const found = sets.any(this.conjuncts);
       yield* direction === 'newest' ? found.descending() : found.ascending();
+      const { low, high } = sets.range;
+      const passed = direction === 'newest' ? low : high - 1;
+      if (!sets.isLast && !watch.mayPass(passed, direction)) return;
     }
   }
 
@@ -121,9 +127,15 @@ export class SetSearch {
     return [...found.values()];
   }
 
+  /** Of another time, or in a scope, each message is asked about its places. */
+  get #longest(): number {
+    return this.view.asOf === null && this.view.scope === null ? LONGEST : LONGEST_ASKED;
+  }
+
   *#stretches(direction: Direction, first: number): Generator<StretchSets, void, undefined> {
     let { low, high } = this.#range;
-    for (let length = first; low < high; length = Math.min(LONGEST, length * GROWTH)) {
+    const longest = this.#longest;
+    for (let length = first; low < high; length = Math.min(longest, length * GROWTH)) {
       const order = direction === 'newest' ? 'DESC' : 'ASC';
       const docids = listed(this.connection, listMessages({ low, high }, order, length));
       if (direction === 'newest') docids.reverse();
@@ -131,7 +143,9 @@ export class SetSearch {
       const newest = docids.at(-1);
       if (oldest === undefined || newest === undefined) return;
       const range = { low: oldest, high: newest + 1 };
-      yield new StretchSets(this.connection, new Stretch(docids), range, this.view, this.#starred);
+      const stretch = new Stretch(docids);
+      const isLast = docids.length < length;
+      yield new StretchSets(this.connection, stretch, range, isLast, this.view, this.#starred);
       if (direction === 'newest') high = oldest;
       else low = newest + 1;
     }
@@ -146,7 +160,9 @@ class StretchSets {
   constructor(
     private readonly connection: Connection,
     private readonly stretch: Stretch,
-    private readonly range: Range,
+    readonly range: Range,
+    /** Whether no messages follow. */
+    readonly isLast: boolean,
     private readonly view: View,
     private readonly starred: Map<string, readonly number[]>,
   ) {}

@@ -238,6 +238,13 @@ function bounds(
   };
 }
 
+/** The message that so many others of a range lie before, in the order of a walk. */
+export function edgeOf(range: Range, direction: Direction, count: number): Sql {
+  const { sql, params } = within('SELECT m.docid FROM messages m', 'm.docid', range);
+  const order = direction === 'newest' ? 'DESC' : 'ASC';
+  return { sql: `${sql} ORDER BY m.docid ${order} LIMIT 1 OFFSET ${count}`, params };
+}
+
 /**
  * Narrows a SELECT to the docids of a range.
  *

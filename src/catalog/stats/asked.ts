@@ -1,4 +1,4 @@
-import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
+import { receivedAt } from '../../mail/docid.ts';
 import { archiveNames } from '../archive-names.ts';
 import type { Connection } from '../connection.ts';
 import { type FolderName, namesWithin } from '../folder-names.ts';
@@ -76,7 +76,7 @@ export class Asked {
   #periods(unit: 'year' | 'month'): StatsRow[] {
     const { timeZone } = this.request;
     const between = (low: number, high: number): Period[] =>
-      periodsBetween(unit, timeOf(low), timeOf(high), timeZone);
+      periodsBetween(unit, receivedAt(low), receivedAt(high), timeZone);
     const row = (key: string, sums: Sums): StatsRow => ({ key, ...sums, query: `date:${key}` });
     if (this.found === undefined) {
       const kept = this.#kept();
@@ -133,9 +133,4 @@ export class Asked {
     const { folders } = archiveNames(this.connection, commit);
     return this.scope === null ? folders : namesWithin(folders, this.scope);
   }
-}
-
-/** When a message was received, by its docid; milliseconds since the epoch. */
-function timeOf(docid: number): number {
-  return Math.floor(docid / DOCIDS_PER_SECOND) * 1000;
 }

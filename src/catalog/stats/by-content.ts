@@ -34,6 +34,24 @@ export function keptTypes(connection: Connection, count: (type: string) => numbe
   return [...types.values()].map((row) => typeRow(row, count(row.type)));
 }
 
+/** Types that are looked at: senders choose what their attachments are called. */
+const MOST_TYPES = 2_000;
+
+/** Returns types of attachments that begin so, from the sums that are kept. */
+export function typesCalled(
+  connection: Connection,
+  prefix: string,
+  limit: number,
+): { readonly type: string; readonly contents: number }[] {
+  const typed = prefix.toLowerCase();
+  const rows = connection.text<Omit<Contents, 'bytes'>>(
+    `SELECT type, contents FROM attachment_types
+     WHERE type >= ? AND type < ? AND type <> '' LIMIT ${MOST_TYPES}`,
+    [typed, `${typed}\u{10ffff}`],
+  );
+  return [...rows].sort((a, b) => b.contents - a.contents).slice(0, limit);
+}
+
 /** The same of the messages that a query finds. */
 export function foundTypes(found: Found): StatsRow[] {
   const types = new Map<
@@ -112,34 +130,6 @@ export function foundPeople(by: PeopleDimension, found: Found): StatsRow[] {
     const { messages = 0, last = 0 } = counted.get(id) ?? {};
     return personRow(by, { address, messages, last });
   });
-}
-
-/** Somebody whose address begins with what was typed. */
-export interface Person {
-  readonly address: string;
-  /** Messages sent to the address, and by it. */
-  readonly received: number;
-  readonly sent: number;
-}
-
-/** Returns people whose address begins so, those who were written to most first. */
-export function peopleCalled(
-  connection: Connection,
-  prefix: string,
-  limit: number,
-  scope: Scope | null,
-): Person[] {
-  const typed = prefix.toLowerCase();
-  const rows = connection.text<Person>(
-    `SELECT a.address, sum(iif(c.role = ${ROLE.recipient}, c.messages, 0)) AS received,
-       sum(iif(c.role = ${ROLE.sender}, c.messages, 0)) AS sent
-     FROM addresses a JOIN correspondents c ON c.address_id = a.id
-     WHERE a.address >= ? AND a.address < ? AND a.address ${likeOf('from')}
-       ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}
-     GROUP BY a.id ORDER BY received DESC, sent DESC, a.address LIMIT ${limit}`,
-    [typed, `${typed}\u{10ffff}`],
-  );
-  return [...rows];
 }
 
 function roleOf(by: PeopleDimension): number {

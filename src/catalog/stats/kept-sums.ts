@@ -24,26 +24,13 @@ export class KeptSums {
   readonly #days: { readonly day: number; readonly before: Sums; readonly own: Sums }[] = [];
   readonly #bySet = new Map<number, MutableSums>();
 
+  /** @param fits which sets of places count; all where it is not given */
   constructor(
     private readonly connection: Connection,
     private readonly scope: Scope | null,
+    fits: (set: PlaceSet, isDeleted: boolean) => boolean = () => true,
   ) {
     const where = this.#among('id');
-    this.#sets = new Map(
-      [
-        ...connection.text<{ id: number; current: string; last: string; mailboxes: string }>(
-          `SELECT id, current, last, mailboxes FROM place_sets WHERE ${where}`,
-          [],
-        ),
-      ].map(({ id, current, last, mailboxes }) => [
-        id,
-        {
-          current: numberList(current, connection.file),
-          last: numberList(last, connection.file),
-          mailboxes: numberList(mailboxes, connection.file),
-        },
-      ]),
-    );
     this.#deleted = new Set(
       connection.column<number>(
         `SELECT id FROM place_sets WHERE ${where} AND NOT EXISTS (
@@ -51,7 +38,27 @@ export class KeptSums {
         [],
       ),
     );
+    const sets = new Map<number, PlaceSet>();
+    for (const { id, current, last, mailboxes } of connection.text<{
+      id: number;
+      current: string;
+      last: string;
+      mailboxes: string;
+    }>(`SELECT id, current, last, mailboxes FROM place_sets WHERE ${where}`, [])) {
+      const set = {
+        current: numberList(current, connection.file),
+        last: numberList(last, connection.file),
+        mailboxes: numberList(mailboxes, connection.file),
+      };
+      if (fits(set, this.#deleted.has(id))) sets.set(id, set);
+    }
+    this.#sets = sets;
     this.#readDays();
+  }
+
+  /** The days that have messages, ascending. */
+  *days(): Generator<number, void, undefined> {
+    for (const { day } of this.#days) yield day;
   }
 
   /** From the beginning of the first day that has messages to the end of the last, in docids; undefined for none. */
@@ -101,6 +108,7 @@ export class KeptSums {
       before = plus(before, day.own);
     };
     for (const row of rows) {
+      if (!this.#sets.has(row.place_set)) continue;
       const own = this.#sumsOf(row);
       const known = this.#bySet.get(row.place_set);
       this.#bySet.set(row.place_set, known === undefined ? own : plus(known, own));
@@ -131,7 +139,10 @@ export class KeptSums {
        WHERE docid >= ? AND docid < ? AND ${this.#among('place_set')} GROUP BY place_set`,
       [BigInt(low), BigInt(high)],
     );
-    return [...rows].map((row) => this.#sumsOf(row)).reduce(plus, NONE);
+    return [...rows]
+      .filter((row) => this.#sets.has(row.place_set))
+      .map((row) => this.#sumsOf(row))
+      .reduce(plus, NONE);
   }
 
   #sumsOf({ place_set: set, messages, bytes }: Row): Sums {

@@ -18,6 +18,14 @@ export interface Sums {
   readonly deleted: number;
 }
 
+export function plus(a: Sums, b: Sums): Sums {
+  return {
+    messages: a.messages + b.messages,
+    bytes: a.bytes + b.bytes,
+    deleted: a.deleted + b.deleted,
+  };
+}
+
 /** One row of statistics. */
 export interface StatsRow {
   /** `2026`, `2026-03`, an address, a path, a type, or a domain. */

@@ -2,9 +2,10 @@ import type { Connection } from '../connection.ts';
 import type { Scope } from '../scope.ts';
 import type { SearchQueries } from '../search/search.ts';
 import { Asked, type StatsRequest } from './asked.ts';
-import { type Person, peopleCalled } from './by-content.ts';
+import { typesCalled } from './by-content.ts';
 import { duplicates } from './duplicates.ts';
 import { largest } from './largest.ts';
+import { type Person, peopleCalled } from './people-called.ts';
 import type { Dimension, DuplicateRow, LargeMessage, StatsRow, Sums } from './rows.ts';
 
 /** Statistics of the archive. Without a query, from sums that are kept; with one, by counting what it finds. */
@@ -16,8 +17,10 @@ export interface StatsQueries {
    * folders, mailboxes, or with two recipients counts in each.
    */
   rows(by: Dimension, request: StatsRequest): StatsRow[];
-  /** People whose address begins so, at most `limit`, those who were written to most first. */
-  people(prefix: string, limit: number, scope?: Scope): Person[];
+  /** People by the beginning of their address or name: see `peopleCalled`. */
+  people(typed: string, limit: number, scope?: Scope, mayContinue?: () => boolean): Person[];
+  /** Types of attachments that begin so, with their distinct contents; the commonest first, and none in a scope. */
+  types(prefix: string, limit: number): { readonly type: string; readonly contents: number }[];
   /** The largest messages, at most `limit`, the largest first. */
   largest(request: StatsRequest, limit: number): LargeMessage[];
   /** Messages that share a Message-ID, at most `limit` groups, the largest first. */
@@ -38,7 +41,9 @@ export function statsQueries(connection: Connection, search: SearchQueries): Sta
             .filter(({ messages }) => messages > 0),
         ),
       ),
-    people: (prefix, limit, scope) => peopleCalled(connection, prefix, limit, scope ?? null),
+    people: (typed, limit, scope, mayContinue = () => true) =>
+      within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
+    types: (prefix, limit) => typesCalled(connection, prefix, limit),
     largest: (request, limit) => within(() => largest(connection, asked(request), limit)),
     duplicates: (request, limit) => within(() => duplicates(connection, asked(request), limit)),
   };

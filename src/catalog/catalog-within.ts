@@ -1,0 +1,219 @@
+import type { MailboxKey } from '../mail/words.ts';
+import type { Catalog } from './catalog-shape.ts';
+import type { Connection } from './connection.ts';
+import { type IdMatch, messageQueries } from './messages.ts';
+import { idsWithin, isVisible, type Scope, sees } from './scope.ts';
+import { KeptSums } from './stats/kept-sums.ts';
+
+/** Candidates that a shortened id may name, as without a scope. */
+const CANDIDATES = 10;
+
+/**
+ * Returns a catalog that answers as if the archive held some mailboxes only. What cannot be answered so throws: a new
+ * query of the catalog has to decide here what a reader of some mailboxes learns from it.
+ */
+export function catalogWithin(
+  connection: Connection,
+  whole: Catalog,
+  keys: readonly MailboxKey[],
+): Catalog {
+  const scope = whole.scopeOf(keys);
+  const messages = messageQueries(connection);
+  const isOurs = (docid: number | undefined): docid is number =>
+    docid !== undefined && sees(connection, scope, docid);
+  const docidOf = (id: string): number | undefined => {
+    const docid = messages.docidOf(id);
+    return isOurs(docid) ? docid : undefined;
+  };
+  return {
+    ...{ reached: whole.reached, commitAt: whole.commitAt, snapshot: whole.snapshot },
+    folders: foldersWithin(whole, scope),
+    messages: {
+      find: (id) => (docidOf(id) === undefined ? undefined : messages.find(id)),
+      docidOf,
+      summary: (id) => (docidOf(id) === undefined ? undefined : messages.summary(id)),
+      byPrefix: (prefix) => matchOf(idsWithin(connection, scope, prefix, CANDIDATES)),
+      countByPrefix: (prefix) => idsWithin(connection, scope, prefix, CANDIDATES).length,
+      docidsByPrefix: (prefix) =>
+        idsWithin(connection, scope, prefix, CANDIDATES).map(({ docid }) => docid),
+      // Nothing says whose a message was that is gone.
+      ...{ isForgotten: () => false, purgedFor: () => undefined, purgedByPrefix: () => [] },
+      hasBlob: () => false,
+    },
+    index: {
+      pendingCount: () => countWhere(connection, scope, 'm.extractor <= 0'),
+      pending: withheld('pending'),
+      fresh: withheld('fresh'),
+    },
+    attachments: {
+      ofMessage: (docid) => (isOurs(docid) ? whole.attachments.ofMessage(docid) : []),
+      counts: () => attachmentCounts(connection, scope),
+      pending: withheld('pending'),
+    },
+    totals: () => ({
+      ...new KeptSums(connection, scope).where(() => true),
+      pending: countWhere(connection, scope, 'm.extractor <= 0'),
+      unparsed: countWhere(
+        connection,
+        scope,
+        'm.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)',
+      ),
+    }),
+    list: (filter) => whole.list({ ...filter, scope }),
+    listPlaces: (filter) => whole.listPlaces({ ...filter, scope }),
+    search: (request) => whole.search({ ...request, scope }),
+    countHits: (request) => whole.countHits({ ...request, scope }),
+    countHitsWhile: (request, mayContinue) =>
+      whole.countHitsWhile({ ...request, scope }, mayContinue),
+    foundDocids: (request, mayContinue) => whole.foundDocids({ ...request, scope }, mayContinue),
+    foundIds: (request) => whole.foundIds({ ...request, scope }),
+    walkFound: (request, mayContinue) => whole.walkFound({ ...request, scope }, mayContinue),
+    sumsFilter: (request) => whole.sumsFilter({ ...request, scope }),
+    explainSearch: (request) => whole.explainSearch({ ...request, scope }),
+    changes: {
+      span: whole.changes.span,
+      columns: (request, mayContinue) => whole.changes.columns({ ...request, scope }, mayContinue),
+      next: (time) => whole.changes.next(time, scope),
+      previous: (time) => whole.changes.previous(time, scope),
+      since: (time) => whole.changes.since(time, scope),
+    },
+    spine: (request, mayContinue) => whole.spine({ ...request, scope }, mayContinue),
+    files: {
+      page: (request, mayContinue) => whole.files.page({ ...request, scope }, mayContinue),
+      sums: (request, mayContinue) => whole.files.sums({ ...request, scope }, mayContinue),
+      content: (request, hash, limit) => whole.files.content({ ...request, scope }, hash, limit),
+      ofMessage: (request, docid) =>
+        isOurs(docid) ? whole.files.ofMessage({ ...request, scope }, docid) : [],
+      text: (textId) => (hasText(connection, scope, textId) ? whole.files.text(textId) : undefined),
+    },
+    stats: {
+      totals: (request) => whole.stats.totals({ ...request, scope }),
+      rows: (by, request) => whole.stats.rows(by, { ...request, scope }),
+      people: (typed, limit, _, mayContinue) =>
+        whole.stats.people(typed, limit, scope, mayContinue),
+      // The sums are those of all mailboxes.
+      types: () => [],
+      largest: (request, limit) => whole.stats.largest({ ...request, scope }, limit),
+      duplicates: (request, limit) => whole.stats.duplicates({ ...request, scope }, limit),
+    },
+    charts: {
+      ...whole.charts,
+      filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
+      types: withheld('types'),
+    },
+    threadOf: (id) => whole.threadOf(id, scope),
+    history: (id) => whole.history(id, scope),
+    scopeOf: () => scope,
+    idsWithin: (_, prefix, limit) => whole.idsWithin(scope, prefix, limit),
+    within: () => catalogWithin(connection, whole, keys),
+    quarantine: {
+      open: () => whole.quarantine.open().filter((entry) => keys.some((key) => isSame(key, entry))),
+      isAcknowledged: withheld('isAcknowledged'),
+    },
+    places: {
+      ...{ open: withheld('open'), at: withheld('at'), wasIn: withheld('wasIn') },
+      ...{ openGenerations: withheld('openGenerations'), assumed: withheld('assumed') },
+      flags: withheld('flags'),
+    },
+    ended: {
+      ...{ messages: withheld('messages'), placesOf: withheld('placesOf') },
+      ...{ confirmed: withheld('confirmed'), mailboxOf: withheld('mailboxOf') },
+    },
+    relinking: {
+      ...{ placed: withheld('placed'), isOpenSomewhere: withheld('isOpenSomewhere') },
+      ...{ unread: withheld('unread'), uidsFlagged: withheld('uidsFlagged') },
+      ...{ openUids: withheld('openUids'), quarantinedUids: withheld('quarantinedUids') },
+      ...{ forgottenUids: withheld('forgottenUids'), heldUids: withheld('heldUids') },
+      expectedUids: withheld('expectedUids'),
+    },
+    locator: { blob: withheld('blob'), message: withheld('message') },
+    ...{ orphans: withheld('orphans'), close: withheld('close') },
+  };
+}
+
+/** What nobody who may read some mailboxes asks for. */
+function withheld(name: string): () => never {
+  return () => {
+    throw new TypeError(`${name} obeys no limit to mailboxes`);
+  };
+}
+
+function isSame(a: MailboxKey, b: MailboxKey): boolean {
+  return a.host === b.host && a.mailbox === b.mailbox;
+}
+
+function foldersWithin({ folders }: Catalog, { mailboxes }: Scope): Catalog['folders'] {
+  const ours = () => folders.mailboxes().filter(({ id }) => mailboxes.includes(id));
+  const isOurs = (key: MailboxKey) => ours().some((known) => isSame(known, key));
+  const all: Catalog['folders']['all'] = (options) => {
+    const keys = ours();
+    return folders.all(options).filter((folder) => keys.some((key) => isSame(key, folder)));
+  };
+  let known: ReadonlySet<number> | undefined;
+  const inOurs =
+    <T>(ask: (folder: number) => T, other: T) =>
+    (folder: number): T => {
+      known ??= new Set(all({ gone: true }).map(({ id }) => id));
+      return known.has(folder) ? ask(folder) : other;
+    };
+  return {
+    mailboxes: ours,
+    mailbox: (key) => (isOurs(key) ? folders.mailbox(key) : undefined),
+    all,
+    everNamed() {
+      const ever = folders.everNamed();
+      const those = ours();
+      const isOne = (key: MailboxKey) => those.some((own) => isSame(own, key));
+      return { folders: ever.folders.filter(isOne), mailboxes: ever.mailboxes.filter(isOne) };
+    },
+    find: (key) => (isOurs(key) ? folders.find(key) : undefined),
+    counts: inOurs(folders.counts, NO_PLACES),
+    unread: inOurs(folders.unread, 0),
+    latestCertificate: inOurs(folders.latestCertificate, undefined),
+    goneAt: inOurs(folders.goneAt, null),
+    highestUid: withheld('highestUid'),
+    highestGeneration: withheld('highestGeneration'),
+  };
+}
+
+const NO_PLACES = {
+  ...{ open: 0, assumed: 0, held: 0, ended: 0 },
+  ...{ quarantined: 0, acknowledged: 0, forgotten: 0 },
+};
+
+function matchOf(found: readonly { readonly id: string; readonly docid: number }[]): IdMatch {
+  const [first, other] = found;
+  if (first === undefined) return { match: 'none' };
+  return other === undefined
+    ? { match: 'unique', ...first }
+    : { match: 'ambiguous', candidates: found.map(({ id }) => id) };
+}
+
+function countWhere(connection: Connection, scope: Scope, condition: string): number {
+  const sql = `SELECT count(*) FROM messages m WHERE ${condition} AND ${isVisible(scope)}`;
+  return connection.first<number>(sql, []) ?? 0;
+}
+
+/** Whether a message in a scope has a text. */
+function hasText(connection: Connection, scope: Scope, textId: number): boolean {
+  const sql = `SELECT 1 FROM attachments a CROSS JOIN messages m ON m.docid = a.docid
+    WHERE a.text_id = ? AND ${isVisible(scope)}`;
+  return connection.first<number>(sql, [BigInt(textId)]) !== undefined;
+}
+
+/** Distinct attachments with text of messages in a scope. */
+function attachmentCounts(
+  connection: Connection,
+  scope: Scope,
+): ReturnType<Catalog['attachments']['counts']> {
+  const [row] = connection.text<{ pending: number; done: number; failed: number }>(
+    `SELECT count(*) FILTER (WHERE t.version <= 0) AS pending,
+       count(*) FILTER (WHERE t.version > 0 AND t.failure IS NULL) AS done,
+       count(*) FILTER (WHERE t.version > 0 AND t.failure IS NOT NULL) AS failed
+     FROM attachment_texts t WHERE EXISTS (
+       SELECT 1 FROM attachments a JOIN messages m ON m.docid = a.docid
+       WHERE a.text_id = t.id AND ${isVisible(scope)})`,
+    [],
+  );
+  return row ?? { pending: 0, done: 0, failed: 0 };
+}
