@@ -17,6 +17,7 @@ const REMEMBERED: Readonly<Record<Remembered, string>> = {
   damage: 'the damage',
   sample: 'how far the sample came',
   segments: 'when each segment was verified',
+  run: 'the run',
 };
 
 /** Returns a listener that prints what the engine reports on standard error. */

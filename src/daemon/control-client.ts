@@ -68,6 +68,31 @@ export async function askSync(
   throw daemonError('daemon-stopped', {});
 }
 
+const EVERYTHING: SyncMessage = {
+  mailboxes: [],
+  folders: [],
+  full: false,
+  acceptEndings: false,
+  dryRun: false,
+};
+
+/**
+ * Has the daemon make a pass over all its mailboxes, and waits only until it has understood.
+ *
+ * @returns false when no daemon answers
+ * @throws daemon-version when it is another version of the program
+ */
+export async function askToLook(socket: string, version: string): Promise<boolean> {
+  const response = await ask(socket, 'POST', '/sync', EVERYTHING, AbortSignal.timeout(STATUS_MS));
+  if (response === null) return false;
+  // Whoever goes away interrupts nothing.
+  response.destroy();
+  const found = String(response.headers['x-mailkeep-version'] ?? '');
+  if (found !== version || response.statusCode !== 200)
+    throw daemonError('daemon-version', { found, own: version });
+  return true;
+}
+
 /** @throws daemon-answer for a line of more than 64 MiB */
 async function* lines(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
   let pieces: Buffer[] = [];

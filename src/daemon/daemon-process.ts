@@ -18,6 +18,7 @@ import { Passes } from './passes.ts';
 import type { DaemonClock } from './ports.ts';
 import { watchProcess } from './process-events.ts';
 import { ScheduledPruning } from './pruning.ts';
+import { RunNotes } from './run-notes.ts';
 import { choreReport } from './run-reports.ts';
 import { cronTimes, SCHEDULED, type Scheduled, Timetable } from './timetable.ts';
 import { ScheduledVerification } from './verification.ts';
@@ -93,7 +94,7 @@ async function withArchive(parts: Parts, settings: Settings): Promise<ExitCode> 
   const { context, writer, log } = parts;
   const { env } = context.surroundings;
   const { now } = context;
-  const neighbours = await openNeighbours({ settings, writer, env, now, log });
+  const neighbours = await openNeighbours({ context, settings, writer, env, now, log });
   try {
     return await amongNeighbours(parts, settings, neighbours);
   } catch (error) {
@@ -110,6 +111,11 @@ async function amongNeighbours(
   const { context, writer, clock, log } = parts;
   const { env } = context.surroundings;
   const { now } = context;
+  const notes = new RunNotes({ state: writer.state, now, log });
+  const onRun = (report: RunReport): void => {
+    notes.onRun(report);
+    neighbours.onRun(report);
+  };
   const passes = new Passes({
     writer,
     env,
@@ -120,7 +126,8 @@ async function amongNeighbours(
       neighbours.onRequest(account, report);
     },
     onWait: log.wait,
-    onSealed: watchSealing({ now, log, onRun: (report) => neighbours.onRun(report) }),
+    onSealed: watchSealing({ now, log, onRun }),
+    onTidied: (startedAt) => notes.onTidied(startedAt),
   });
   let end: (code: ExitCode) => void = () => {};
   const ended = new Promise<ExitCode>((resolve) => {
@@ -137,14 +144,14 @@ async function amongNeighbours(
     env,
     now,
     log,
-    onRun: (report) => neighbours.onRun(report),
+    onRun,
   });
   const pruning = new ScheduledPruning({
     context,
     writer,
     retention: () => passes.settings.retention,
     log,
-    onRun: (report) => neighbours.onRun(report),
+    onRun,
   });
   const daemon = new Daemon({
     accounts: settings.accounts.map(({ name }) => name),
@@ -155,6 +162,7 @@ async function amongNeighbours(
     chores: { verify: verification.run, prune: pruning.run },
     observer: (event) => {
       log.observer(event);
+      notes.onEvent(event);
       neighbours.onEvent(event);
     },
     random: Math.random,

@@ -5,7 +5,9 @@ import type { Settings } from '../config/settings.ts';
 import { storedWebhooks } from '../config/webhook-secrets.ts';
 import type { Writer } from '../engine/archive/writer.ts';
 import type { AccountOrigin } from '../engine/origins/account-origins.ts';
+import type { PlanningContext } from '../engine/purge.ts';
 import { archiveFacts } from '../engine/status/archive-facts.ts';
+import { policyOf } from '../engine/status/archive-policy.ts';
 import { DaemonState } from '../health/condition.ts';
 import { type ArchiveFacts, Remembered } from '../health/facts.ts';
 import { Metrics } from '../health/metrics.ts';
@@ -30,6 +32,15 @@ import { syncRunReport } from './run-reports.ts';
 import { UsageWatch } from './usage-watch.ts';
 import { WebhookWatch } from './webhook-watch.ts';
 
+/** A pass over all accounts, as by hand. */
+const EVERYTHING = {
+  account: undefined,
+  mailboxes: [],
+  folders: [],
+  full: false,
+  acceptEndings: false,
+};
+
 /** Facts of the archive cost some queries a folder, and a scrape asks for them once a metric. */
 const FACTS_MS = 5_000;
 
@@ -46,7 +57,7 @@ export interface Neighbours {
   configure(settings: Settings): Promise<void>;
   /** The schedules run. Starts to receive webhooks. @throws cannot-listen */
   ready(
-    daemon: Pick<Daemon, 'hint' | 'checkSooner'>,
+    daemon: Pick<Daemon, 'hint' | 'checkSooner' | 'sync'>,
     accounts: () => readonly AccountOrigin[],
   ): Promise<void>;
   /** Returns a sign-in link of the web interface; null where none is served. */
@@ -57,6 +68,7 @@ export interface Neighbours {
 
 /** Opens what the configuration asks for. @throws cannot-listen */
 export async function openNeighbours(options: {
+  readonly context: PlanningContext;
   readonly settings: Settings;
   readonly writer: Writer;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -93,7 +105,12 @@ export async function openNeighbours(options: {
     closers.push(() => server.close());
     log.say('info', 'health listens', { port: server.address.port });
   }
-  const web = await webOf(options, () => settings).catch(async (error: unknown) => {
+  let look: () => void = () => {};
+  const web = await webOf(
+    options,
+    () => settings,
+    () => look(),
+  ).catch(async (error: unknown) => {
     for (const close of closers.reverse()) await close();
     throw error;
   });
@@ -139,6 +156,8 @@ export async function openNeighbours(options: {
     },
     onRequest: (account, report) => metrics.request({ account, ...report }),
     async ready(daemon, accounts) {
+      // Its result is a run like any other, in the log and in the state.
+      look = () => void daemon.sync(EVERYTHING, () => {});
       if (settings.webhook !== null) {
         const { listen, publicUrl } = settings.webhook;
         const receiver = await startReceiver({
@@ -206,8 +225,9 @@ export async function openNeighbours(options: {
 
 /** Starts the web interface where the configuration asks for it; its code is loaded only then. */
 async function webOf(
-  { writer, now, log }: Parameters<typeof openNeighbours>[0],
+  { context, writer, now, log }: Parameters<typeof openNeighbours>[0],
   settings: () => Settings,
+  look: () => void,
 ): Promise<WebServer | null> {
   const { web } = settings();
   if (web === null) return null;
@@ -223,6 +243,11 @@ async function webOf(
           new URL(baseUrl).hostname.toLowerCase(),
         ]),
       ),
+    async look() {
+      look();
+      return true;
+    },
+    policy: () => policyOf(settings(), context),
     now,
     onError: (error) => log.fail('error', 'a request of the web interface failed', error),
   });

@@ -7,6 +7,7 @@ import {
   AccountOrigins,
   limiterStore,
 } from '../engine/origins/account-origins.ts';
+import { RequestLog } from '../engine/origins/request-log.ts';
 import { makePass } from '../engine/pass/make-pass.ts';
 import { Meter, Meters } from '../engine/pass/meter.ts';
 import { type Narrowing, wantedOf } from '../engine/pass/selection.ts';
@@ -47,6 +48,8 @@ export interface PassesOptions {
   readonly onWait: (wait: Wait) => void;
   /** After each round of sealing: when it began, and what it met that is not what was written. */
   readonly onSealed: (startedAt: number, damaged: readonly MailkeepError[]) => void;
+  /** After the last of the rounds that read attachments and seal, with when the first one began. */
+  readonly onTidied: (startedAt: number) => void;
 }
 
 /** Makes the daemon's passes: one archive and one index, side by side, over all accounts. */
@@ -59,6 +62,7 @@ export class Passes implements PassRunner {
   readonly #committer: SharedCommitter;
   readonly #compaction: Compaction;
   readonly #meters = new Meters();
+  #tidyingSince: number | undefined;
   #settings: Settings;
   #origins: AccountOrigins;
 
@@ -232,8 +236,9 @@ export class Passes implements PassRunner {
   }
 
   async tidy(signal: AbortSignal): Promise<boolean> {
-    const { writer, clock, onSealed } = this.#options;
+    const { writer, clock, onSealed, onTidied } = this.#options;
     const now = (): number => clock.now();
+    const since = this.#tidyingSince ?? now();
     const left = await this.#attachments.read({ signal, forMs: ATTACHMENTS_MS, now });
     // Not as after a first sync: closing the catalog's gaps would stop everything for as long as it takes.
     const { number } = writer.catalog.reached();
@@ -243,7 +248,10 @@ export class Passes implements PassRunner {
       ? await this.#compaction.step(this.#settings.minFreeBytes, signal)
       : { damaged: [], more: false };
     onSealed(startedAt, [...damaged, ...compacted.damaged]);
-    return left > 0 || compacted.more;
+    const isMore = left > 0 || compacted.more;
+    this.#tidyingSince = isMore ? since : undefined;
+    if (!isMore) onTidied(since);
+    return isMore;
   }
 
   recover(): void {
@@ -310,6 +318,7 @@ export class Passes implements PassRunner {
       clock,
       spoolDir: writer.spoolDir,
       store: limiterStore(writer.state),
+      requests: new RequestLog(writer.state, settings.rateLimit.requestsPerMinute, clock.now),
       onRequest: (account, report) => {
         this.#meters.count(account, report);
         onRequest(account, report);

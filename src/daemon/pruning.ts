@@ -31,8 +31,9 @@ export class ScheduledPruning {
     const { context, log, onRun } = this.#options;
     const startedAt = context.now();
     let failure: MailkeepError | null = null;
+    let messages: number | undefined;
     try {
-      await this.#prune(signal);
+      messages = await this.#prune(signal);
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
       failure = error;
@@ -41,10 +42,11 @@ export class ScheduledPruning {
       const text = 'nothing more could be pruned; "mailkeep prune" shows why';
       if (!signal.aborted) log.say('error', text, { code, family });
     }
-    if (!signal.aborted) onRun(choreReport('prune', startedAt, context.now(), failure));
+    if (!signal.aborted) onRun(choreReport('prune', startedAt, context.now(), failure, messages));
   };
 
-  async #prune(signal: AbortSignal): Promise<void> {
+  /** Returns how many messages it removed. */
+  async #prune(signal: AbortSignal): Promise<number> {
     const { context, writer, log, retention } = this.#options;
     const startedAt = context.now();
     const before = await this.#finish(signal);
@@ -57,6 +59,7 @@ export class ScheduledPruning {
       bytesFreed: freed(before) + freed(done),
       durationMs: context.now() - startedAt,
     });
+    return plan.prune.length;
   }
 
   async #finish(signal: AbortSignal): Promise<Compacted> {

@@ -53,9 +53,11 @@ export function choreReport(
   startedAt: number,
   endedAt: number,
   error: MailkeepError | null,
+  messages?: number,
 ): RunReport {
   return {
     kind,
+    messages,
     startedAt,
     endedAt,
     outcome: error === null ? 'done' : 'failed',

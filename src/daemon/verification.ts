@@ -45,6 +45,12 @@ export interface ScheduledVerificationOptions {
   readonly onRun: (report: RunReport) => void;
 }
 
+/** What a check found, and how many messages it read back; undefined where it could not be made. */
+interface Checked {
+  readonly failure: MailkeepError | null;
+  readonly messages?: number | undefined;
+}
+
 /** Of the environment: what it takes to run. Tokens, credentials and the service manager's socket are not among it. */
 const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'MAILKEEP_NETWORK_FILE_SYSTEM'];
 
@@ -72,42 +78,44 @@ export class ScheduledVerification {
     const startedAt = now();
     try {
       log.say('info', 'verification started');
-      const failure = await this.#verify(signal);
-      if (!signal.aborted) onRun(choreReport('verify', startedAt, now(), failure));
+      const { failure, messages } = await this.#verify(signal);
+      if (!signal.aborted) onRun(choreReport('verify', startedAt, now(), failure, messages));
     } finally {
       this.#underway = false;
     }
   };
 
-  async #verify(signal: AbortSignal): Promise<MailkeepError | null> {
-    const failure = await this.#check(signal, [], verified, 'verification finished');
-    if (failure !== null || signal.aborted) return failure;
-    return this.#check(signal, ['--drill'], drilled, 'drill finished');
+  async #verify(signal: AbortSignal): Promise<Checked> {
+    const all = await this.#check(signal, [], verified, 'verification finished');
+    if (all.failure !== null || signal.aborted) return all;
+    const { failure } = await this.#check(signal, ['--drill'], drilled, 'drill finished');
+    return { ...all, failure };
   }
 
   async #check(
     signal: AbortSignal,
     args: readonly string[],
-    shape: z.ZodType<{ readonly ok: boolean; readonly found: number }>,
+    shape: z.ZodType<{ readonly ok: boolean; readonly found: number; readonly messages: number }>,
     finished: string,
-  ): Promise<MailkeepError | null> {
+  ): Promise<Checked> {
     const { log } = this.#options;
     const { code, stdout, stderr } = await this.#child(signal, args);
-    if (signal.aborted) return null;
+    if (signal.aborted) return { failure: null };
     const result = shape.safeParse(json(stdout)).data;
     if (result === undefined || (code !== EXIT.done && code !== EXIT.damage)) {
       const said = refused.safeParse(json(stderr)).data?.error.code;
       const error = verifyError('verification-not-made', { reason: said ?? `code ${code}` });
       log.say('error', 'the archive could not be verified', { reason: said ?? null, exit: code });
-      return error;
+      return { failure: error };
     }
     const { ok, ...numbers } = result;
+    const { messages } = result;
     if (ok) {
       log.say('info', finished, numbers);
-      return null;
+      return { failure: null, messages };
     }
     log.say('error', 'the archive is damaged: "mailkeep verify" shows where', numbers);
-    return verifyError('archive-damaged', { found: result.found });
+    return { failure: verifyError('archive-damaged', { found: result.found }), messages };
   }
 
   async #child(signal: AbortSignal, args: readonly string[]) {

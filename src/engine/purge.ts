@@ -40,13 +40,16 @@ export async function journalPrune(
   catalog.foldBatch(await journalPurge(realFiles, dataDir, log, facts, survey));
 }
 
+/** What a plan is made with: the time, what a hold's query may name, and words for what is wrong with one. */
+export type PlanningContext = Pick<EngineContext, 'now' | 'globals' | 'surroundings' | 'words'>;
+
 /**
  * What the configuration lets go of now, with reasons.
  *
  * @throws retention-clock, retention-not-indexed, retention-bad-hold
  */
 export function plannedPrune(
-  context: EngineContext,
+  context: PlanningContext,
   catalog: Catalog,
   state: Pick<StateFile, 'entries'> | undefined,
   settings: RetentionSettings,
@@ -75,7 +78,7 @@ export function plannedPrune(
 
 /** A hold that means something else than was intended holds nothing, so whatever is doubtful ends it. */
 function heldByQueries(
-  context: EngineContext,
+  context: PlanningContext,
   catalog: Catalog,
   state: Pick<StateFile, 'entries'> | undefined,
   holds: RetentionSettings['hold'],

@@ -76,14 +76,34 @@ export function saveSearch(
   query: string | undefined,
   movedAside: (file: string) => void,
 ): void {
-  if (!NAME.test(name))
-    throw usageError('usage-option', { option: '--save', found: name, expected: 'search-name' });
+  checkName(name, '--save');
   const state = openState(dataDir, movedAside);
   try {
     state.set(SCOPE, name, query);
   } finally {
     state.close();
   }
+}
+
+/**
+ * The same, where the state is open.
+ *
+ * @param field what the name was typed into
+ * @throws usage-option
+ */
+export function saveIn(
+  state: Pick<StateFile, 'set'>,
+  field: string,
+  name: string,
+  query: string | undefined,
+): void {
+  checkName(name, field);
+  state.set(SCOPE, name, query);
+}
+
+function checkName(name: string, option: string): void {
+  if (!NAME.test(name))
+    throw usageError('usage-option', { option, found: name, expected: 'search-name' });
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isImported } from '../mail/imported.ts';
+import { isImported } from '../mail/import-host.ts';
 import type { VerificationFacts } from '../state/values.ts';
 
 /** What the archive knows of a mailbox. Times are milliseconds since the epoch. */

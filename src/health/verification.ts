@@ -20,8 +20,8 @@ const MOST_KEPT = 100;
 /** Another run may end, and write, just before this one writes what it had come to by its own end: one minute. */
 const SET_BACK_MS = 60_000;
 
-/** A finding of a run, with the commit that a checkpoint vouches for where that is what is damaged. */
-export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit'>>;
+/** A finding of a run, with the commit that a checkpoint vouches for, or the segment, where that is what is damaged. */
+export type FoundFinding = KnownFinding & Partial<Pick<RememberedFinding, 'commit' | 'segment'>>;
 
 /** What a run learned about damage. */
 export interface DamageOutcome {
@@ -121,6 +121,18 @@ export function recalledVerification(
   return { ...shown, damage: { since, found, findings } };
 }
 
+/** Returns what is known to be damaged of the log: segments, and messages in them. */
+export function knownDamageOfLog(state: Pick<StateFile, 'get'> | undefined): {
+  readonly segments: readonly number[];
+  readonly messages: readonly string[];
+} {
+  const findings = (state === undefined ? undefined : stored(state))?.damage?.findings ?? [];
+  return {
+    segments: findings.flatMap(({ segment }) => segment ?? []),
+    messages: findings.flatMap(({ what, id }) => (what === 'message' && id !== null ? [id] : [])),
+  };
+}
+
 function stored(state: Pick<StateFile, 'get'>): RememberedVerification | undefined {
   const last = state.get(SCOPE, KEY);
   return last !== undefined && 'ok' in last ? last : undefined;
@@ -154,7 +166,8 @@ function damageAfter(
   const counted = new Map(
     Object.entries(before?.counted ?? {}).filter(
       // Findings of which only the number is remembered are cleared by what covers all of their kind.
-      ([what]) => !isCleared({ what, id: null, text: '', at: countedAt, commit: null }),
+      ([what]) =>
+        !isCleared({ what, id: null, text: '', at: countedAt, commit: null, segment: null }),
     ),
   );
   const added = newAmong(findings, kept);
@@ -164,7 +177,10 @@ function damageAfter(
   const keys = new Set(findings.map(keyOf));
   const all = [
     ...kept.map((finding) => (keys.has(keyOf(finding)) ? { ...finding, at: endedAt } : finding)),
-    ...added.map(({ what, id, text, commit = null }) => ({ what, id, text, commit, at: endedAt })),
+    ...added.map(({ commit = null, segment = null, ...finding }) => ({
+      ...{ what: finding.what, id: finding.id, text: finding.text },
+      ...{ commit, segment, at: endedAt },
+    })),
   ];
   // Differences of the catalog may follow from what else is damaged, and are many: they go first.
   const remembered = [

@@ -1,7 +1,8 @@
 import { readHostPause } from '../limiter/host-pause.ts';
 import { readPaceState } from '../limiter/pace.ts';
 import type { FolderKey, MailboxKey, Place } from '../mail/words.ts';
-import { fields, list, mark, number, type Read, text } from './shape.ts';
+import { diskSample, requestDay } from './measured.ts';
+import { fields, list, mark, number, otherwise, type Read, text } from './shape.ts';
 import {
   deliveries,
   flagCounts,
@@ -72,6 +73,8 @@ export const SCOPES = {
   coverage: scope('generation', uidPairs),
   /** What the service logged of webhook deliveries. */
   'delivery-log': scope('account', deliveries),
+  /** How large the archive was on a UTC day. */
+  'disk-sample': scope('name', diskSample),
   /** Fetches that were not accepted. */
   'earlier-fetches': scope('place', list(fields({ at: number, sha256: text }))),
   /** What a folder's flags were last compared at. */
@@ -92,6 +95,8 @@ export const SCOPES = {
   'quarantine-tries': scope('place', fields({ tries: number, at: number })),
   /** The quotas of a mailbox, as the service last reported them. */
   quota: scope('mailbox', quota),
+  /** The requests of a gate on a UTC day, see `requestKey`. */
+  requests: scope('name', requestDay),
   /** Searches that were given a name. */
   'saved-search': scope('name', text),
   /** When each schedule was last begun. */
@@ -113,7 +118,10 @@ export const SCOPES = {
   /** The last verification and drill, and the damage that is known. */
   verification: scope('name', verification),
   /** How far samples have verified a segment. */
-  verified: scope('segment', fields({ at: number, covered: number, next: number })),
+  verified: scope(
+    'segment',
+    fields({ at: number, covered: number, next: number, end: otherwise(number, 0) }),
+  ),
   /** The signed-in browsers of the web interface, by the SHA-256 of their cookie's value. */
   'web-session': scope('name', webSession),
 } as const;

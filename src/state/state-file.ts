@@ -4,11 +4,13 @@ import Database from 'better-sqlite3';
 import { makePrivateFile } from '../disk/private-file.ts';
 import { translate } from '../disk/sqlite-errors.ts';
 import { hasCode } from '../errors/mailkeep-error.ts';
+import { makeRunTable, type RunJournal, runJournal } from './runs.ts';
 import { parseValue, type ScopeName, type ScopeValue, scopesOf } from './scopes.ts';
 
 /**
  * What is convenient to remember and no part of the archive: proofs, coverage, learned rules, the limiter,
- * backoffs. One table of JSON texts in `state.sqlite`; when the file is gone, all of it is learned again.
+ * backoffs. One table of JSON texts in `state.sqlite`, and one of runs; when the file is gone, all of the first is
+ * learned again.
  */
 export interface StateFile {
   /** Returns what was set, as its scope parses it: another version of the program may have written something else. */
@@ -19,6 +21,8 @@ export interface StateFile {
   set(scope: ScopeName, key: string, value: unknown): void;
   /** Reads and writes in one transaction: what other processes write comes before all of it or after. */
   together<T>(act: () => T): T;
+  /** What was done and when. */
+  readonly runs: RunJournal;
   close(): void;
 }
 
@@ -126,6 +130,7 @@ function openForWriting(file: string): Database.Database {
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = NORMAL');
     if (database.pragma('user_version', { simple: true }) !== VERSION) begin(database);
+    makeRunTable(database);
     const check = database.pragma('quick_check(1)', { simple: true });
     if (check !== 'ok') throw new UnreadableState();
     return database;
@@ -197,6 +202,7 @@ function over(database: Database.Database, file: string): StateFile {
       );
     },
     together: (act) => guard(() => database.transaction(act).immediate()),
+    runs: runJournal(database, guard),
     close: () => database.close(),
   };
 }

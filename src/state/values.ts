@@ -66,6 +66,8 @@ export interface RememberedFinding extends KnownFinding {
   readonly at: number;
   /** The commit that a checkpoint vouches for, where that is what is damaged. */
   readonly commit: number | null;
+  /** The segment of the log that is damaged, where its bytes are. */
+  readonly segment: number | null;
 }
 
 export interface RememberedDamage extends Omit<KnownDamage, 'findings'> {
@@ -104,7 +106,7 @@ function earlierVerification(value: unknown): RememberedVerification | undefined
   const last = { at, mode: 'full', checked: 0, of: 0, fullAt: at, ok } as const;
   if (ok) return { ...last, damage: null };
   const told = 'an earlier version found damage: "mailkeep verify" names it';
-  const finding = { what: 'log', id: null, text: told, at, commit: null };
+  const finding = { what: 'log', id: null, text: told, at, commit: null, segment: null };
   return {
     ...last,
     damage: { since: at, found: 1, findings: [finding], counted: {}, countedAt: at },
@@ -124,6 +126,7 @@ function damageIn(value: unknown): RememberedDamage | undefined {
         // An earlier version did not remember it.
         at: otherwise(number, since),
         commit: otherwise(number, null),
+        segment: otherwise(number, null),
       }),
     ),
     countedAt: otherwise(number, since),

@@ -13,9 +13,11 @@ export interface SegmentCheckup {
   readonly covered: number;
   /** Where the current round continues; 0 when there is none. */
   readonly next: number;
+  /** The ordinal behind the last message that it had then; 0 where an earlier version did not note it. */
+  readonly end: number;
 }
 
-export const NEVER: SegmentCheckup = { at: 0, covered: 0, next: 0 };
+export const NEVER: SegmentCheckup = { at: 0, covered: 0, next: 0, end: 0 };
 
 /** Where checkups are remembered between runs. */
 export interface Checkups {
@@ -111,8 +113,10 @@ function checkupAfter(
   now: number,
 ): SegmentCheckup {
   const first = from === before.covered && before.covered < end;
-  if (first) return { at: before.at || now, covered: reached, next: before.next };
-  return reached >= end ? { at: now, covered: end, next: 0 } : { ...before, next: reached };
+  if (first) return { at: before.at || now, covered: reached, next: before.next, end };
+  return reached >= end
+    ? { at: now, covered: end, next: 0, end }
+    : { ...before, next: reached, end };
 }
 
 /** Reads a message; what keeps it from being read as it was stored becomes a finding. */

@@ -26,12 +26,15 @@ export interface Spawned {
   readonly input?: string;
   /** A command that runs the program for us, such as one that watches it. */
   readonly under?: readonly string[];
+  /** The program to run instead of the one that was built here. */
+  readonly program?: string;
 }
 
 /** Starts the built program; nothing of the tests' own environment reaches it but PATH and HOME. */
-export function start(args: readonly string[], { cwd, env = {}, input, under = [] }: Spawned = {}) {
+export function start(args: readonly string[], options: Spawned = {}) {
+  const { cwd, env = {}, input, under = [], program: file = program } = options;
   const home = mkdtempSync(path.join(tmpdir(), 'mailkeep-home-'));
-  const [command = process.execPath, ...rest] = [...under, process.execPath, program, ...args];
+  const [command = process.execPath, ...rest] = [...under, process.execPath, file, ...args];
   const child = spawn(command, rest, {
     cwd: cwd ?? home,
     env: { PATH: process.env.PATH ?? '', HOME: home, XDG_CONFIG_HOME: home, ...env },

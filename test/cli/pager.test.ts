@@ -77,6 +77,7 @@ describe('a message on a terminal', () => {
     messageId: null,
     text: '',
     html: null,
+    hasPlain: false,
     attachments: [],
     truncated: false,
     ...changes,

@@ -51,6 +51,7 @@ it('days of passes leave nothing behind', async () => {
     onRequest: () => {},
     onWait: () => {},
     onSealed: () => {},
+    onTidied: () => {},
   });
   let over: (event: DaemonEvent) => void = () => {};
   const failures: unknown[] = [];

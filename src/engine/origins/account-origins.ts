@@ -12,6 +12,7 @@ import type { StateFile } from '../../state/state-file.ts';
 import { apiOrigin, orderUsages } from '../../sync/apply/api-origin.ts';
 import type { Origin, OriginMailbox } from '../../sync/apply/ports.ts';
 import { type AccountClients, openClients, type ReachableAccount } from './clients.ts';
+import type { RequestLog } from './request-log.ts';
 
 /** How long a listing of an account's mailboxes stays valid. */
 const LISTING_MS = 3_600_000;
@@ -49,6 +50,8 @@ export interface AccountOriginsOptions<A extends ReachableAccount> {
   readonly clock?: Clock;
   /** Where the limiter keeps what it learned; without one it learns again. */
   readonly store?: LimiterStore;
+  /** Where requests are counted; without one they are not. */
+  readonly requests?: RequestLog;
   readonly retries?: Partial<RetryPolicy>;
   readonly platformRetries?: Partial<RetryPolicy>;
   readonly onRequest?: (account: string, report: RequestReport) => void;
@@ -63,7 +66,8 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
 
   constructor(options: AccountOriginsOptions<A>) {
     this.#options = options;
-    const { accounts, rateLimit, env, spoolDir, clock, store, onRequest, onWait } = options;
+    const { accounts, rateLimit, env, spoolDir, clock, store } = options;
+    const { requests, onRequest, onWait } = options;
     this.#limiter = new Limiter({
       policy: rateLimit,
       ...(clock === undefined ? {} : { clock }),
@@ -77,9 +81,10 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
         token: async (source) => (await readToken(source, env)).reveal(),
         retries,
         platformRetries,
-        ...(onRequest === undefined
-          ? {}
-          : { onRequest: (report) => onRequest(settings.name, report) }),
+        onRequest: (report) => {
+          requests?.note(settings.name, report);
+          onRequest?.(settings.name, report);
+        },
       });
       const { host } = apiOrigin(clients.mailbox, spoolDir);
       const order = settings.platform?.orderId ?? null;
@@ -150,9 +155,10 @@ export class AccountOrigins<A extends ReachableAccount = AccountSettings> {
     return stat === undefined ? 'absent' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
   }
 
-  /** Keeps what the limiter learned. */
+  /** Keeps what the limiter learned, and how many requests there were. */
   save(): void {
     this.#limiter.save();
+    this.#options.requests?.save();
   }
 
   /** Aborts what is in flight. */

@@ -10,6 +10,7 @@ import type { SyncResult } from '../../sync/result.ts';
 import { runSync, type SyncOptions } from '../../sync/run-sync.ts';
 import type { Writer } from '../archive/writer.ts';
 import type { EngineContext } from '../context.ts';
+import { noteDiskSample } from '../status/disk-samples.ts';
 import type { OpenAccounts } from './open-pass.ts';
 import { attachmentReading, tidy } from './tidy.ts';
 
@@ -39,13 +40,13 @@ export interface PassOrder
  *
  * @throws what `runSync` throws
  */
-export function makePass(
+export async function makePass(
   writer: Writer,
   settings: Settings,
   { policy, ...order }: PassOrder,
 ): Promise<SyncResult> {
   const { sync, rateLimit, brake, minFreeBytes } = settings;
-  return runSync({
+  const result = await runSync({
     order: sync.order,
     first: sync.first,
     requestsPerMinute: rateLimit.requestsPerMinute,
@@ -59,6 +60,8 @@ export function makePass(
     ...order,
     policy: { ...BY_HAND, confirmAfterMs: brake.confirmAfterMs, brake, ...policy },
   });
+  noteDiskSample(writer.state, writer, order.now());
+  return result;
 }
 
 /** How long a pass reads the text of attachments once all messages are searchable; the next pass continues there. */

@@ -6,6 +6,7 @@ import type { AccountToSync } from '../../sync/run-sync.ts';
 import type { Writer } from '../archive/writer.ts';
 import type { EngineContext } from '../context.ts';
 import { AccountOrigins, limiterStore, PLATFORM_PATIENCE } from '../origins/account-origins.ts';
+import { RequestLog } from '../origins/request-log.ts';
 import { Meter } from './meter.ts';
 import { type Narrowing, wantedOf } from './selection.ts';
 
@@ -42,6 +43,7 @@ export async function withAccounts<T>(
     spoolDir: writer.spoolDir,
     clock: { ...systemClock, now },
     store: limiterStore(writer.state),
+    requests: new RequestLog(writer.state, settings.rateLimit.requestsPerMinute, now),
     platformRetries: PLATFORM_PATIENCE,
     onWait: ({ host, until, reason }) =>
       progress({ event: 'waiting', account: host, until, reason }),

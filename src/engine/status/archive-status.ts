@@ -1,5 +1,3 @@
-import { readdirSync, statSync } from 'node:fs';
-import path from 'node:path';
 import { logFolder } from '../../archive/format/layout.ts';
 import type { AttachmentCounts } from '../../catalog/attachment-texts.ts';
 import type { KnownFolder, KnownMailbox } from '../../catalog/folders.ts';
@@ -18,6 +16,7 @@ import { recalledProof } from '../../sync/apply/memory/proof.ts';
 import { isUnwatchedFolder, isUnwatchedMailbox } from '../../sync/apply/memory/unwatched.ts';
 import { suspendedSince } from '../../sync/apply/walk/note-usages.ts';
 import type { Reader } from '../archive/reader.ts';
+import { bytesIn, bytesOf } from './disk-samples.ts';
 
 /** A mailbox with or without anything in the archive. */
 type StatusMailbox = Omit<KnownMailbox, 'id'>;
@@ -239,13 +238,4 @@ function folderStatus(
     flagsAt: proof?.flagsAt ?? null,
     certifiedAt: certificate === undefined ? null : new Date(certificate.time).toISOString(),
   };
-}
-
-function bytesIn(folder: string): number {
-  return readdirSync(folder).reduce((sum, name) => sum + bytesOf(path.join(folder, name)), 0);
-}
-
-/** 0 for what a writer has just replaced. */
-function bytesOf(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -112,6 +112,7 @@ export function knownFindings(
     id: finding.what === 'message' ? finding.message.id : null,
     text: words.finding(withoutNames(finding)),
     commit: finding.what === 'commit' ? finding.number : null,
+    segment: finding.what === 'log' ? finding.segment : null,
   }));
 }
 

@@ -120,7 +120,7 @@ export function noteCheckup(context: EngineContext, dataDir: string, at: number)
     const catalog = openCompared(dataDir);
     try {
       for (const { segment, end } of catalog.segments()) {
-        state.set(SCOPE, String(segment), { at, covered: end, next: 0 });
+        state.set(SCOPE, String(segment), { at, covered: end, next: 0, end });
       }
     } finally {
       catalog.close();

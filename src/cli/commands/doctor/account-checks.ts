@@ -1,4 +1,4 @@
-import { request } from 'undici';
+import { Pool } from 'undici';
 import type { AccountSettings, Settings } from '../../../config/settings.ts';
 import { readToken } from '../../../config/token.ts';
 import { type StoredWebhook, storedWebhooks } from '../../../config/webhook-secrets.ts';
@@ -100,15 +100,24 @@ async function clockOf(
   signal: AbortSignal,
 ): Promise<ClockReading | null> {
   const before = now();
-  const answer = await request(baseUrl, {
-    method: 'HEAD',
-    signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
-  }).catch(() => null);
-  // The service was reached a moment ago: that it does not answer this says nothing of clocks.
-  if (answer === null) return null;
-  await answer.body.dump();
-  const theirs = Date.parse(String(answer.headers.date ?? ''));
-  return Number.isNaN(theirs) ? null : { theirs, before, after: now() };
+  const { origin, pathname, search } = new URL(baseUrl);
+  const pool = new Pool(origin);
+  try {
+    const answer = await pool
+      .request({
+        method: 'HEAD',
+        path: `${pathname}${search}`,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]),
+      })
+      .catch(() => null);
+    // The service was reached a moment ago: that it does not answer this says nothing of clocks.
+    if (answer === null) return null;
+    await answer.body.dump();
+    const theirs = Date.parse(String(answer.headers.date ?? ''));
+    return Number.isNaN(theirs) ? null : { theirs, before, after: now() };
+  } finally {
+    await pool.destroy();
+  }
 }
 
 /** How far ours is ahead, in milliseconds; the header has whole seconds, and travelled for a while. */

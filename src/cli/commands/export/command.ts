@@ -121,6 +121,7 @@ interface ExportLine {
   readonly mailbox?: string;
   readonly folder?: string;
   readonly deleted?: boolean;
+  readonly withDeleted?: boolean;
   readonly asOf?: string;
   readonly incremental?: boolean;
   readonly sidecar?: boolean;
@@ -164,7 +165,16 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     )
     .option('--mailbox <address>', 'only this mailbox (address or resource id)')
     .option('--folder <path>', 'only this folder: a path, a pattern, or a purpose such as sent')
-    .option('--deleted', 'messages deleted at the service, instead of those still there')
+    .addOption(
+      new Option(
+        '--deleted',
+        'messages deleted at the service, instead of those still there',
+      ).conflicts('withDeleted'),
+    )
+    .option(
+      '--with-deleted',
+      'also messages deleted at the service, each from the folder it was last in',
+    )
     .option('--as-of <T>', 'what existed at that time')
     .option('--incremental', 'add what is new since the last export to the same target')
     .option('--sidecar', 'also write JSON with places, flags and history of each message')
@@ -235,6 +245,7 @@ async function selectionOf(
     mailbox: options.mailbox ?? null,
     folder: options.folder ?? null,
     deleted: options.deleted ?? false,
+    withDeleted: options.withDeleted ?? false,
     asOf: options.asOf === undefined ? (query?.asOf ?? null) : moment('--as-of', options.asOf, at),
   };
 }

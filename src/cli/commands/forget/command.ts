@@ -9,7 +9,7 @@ import { finishPurge } from '../../../engine/purge.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { retentionError } from '../../../errors/retention.ts';
 import { usageError } from '../../../errors/usage.ts';
-import { isImported } from '../../../mail/imported.ts';
+import { isImported } from '../../../mail/import-host.ts';
 import { terminalLine } from '../../../mail/terminal-safe.ts';
 import type { MessageId, Place } from '../../../mail/words.ts';
 import { journalPurge, type PurgedFact } from '../../../retention/carry-out.ts';

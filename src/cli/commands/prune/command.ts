@@ -7,6 +7,7 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import type { KeepReason, PrunePlan, PruneReason, Sum } from '../../../retention/plan-prune.ts';
 import { readState } from '../../../state/state-file.ts';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { KEPT_WHY, PRUNED_WHY } from '../../../wording/prune.ts';
 import { withReader } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { present } from '../../output.ts';
@@ -39,22 +40,6 @@ export function define(command: Command, chosen: (body: Body) => void): void {
 
 type Done = { readonly segments: number; readonly bytesFreed: number };
 
-const GOES: Readonly<Record<PruneReason, string>> = {
-  ended: 'deleted longer ago than retention.endedAfterDays',
-  draft: 'versions of drafts, deleted longer ago than retention.draftsAfterDays',
-  rule: 'deleted longer ago than a rule of retention.rules says',
-};
-
-const STAYS: Readonly<Record<KeepReason, string>> = {
-  hold: 'on hold',
-  'no-rule': 'no rule allows it',
-  'too-recent': 'deleted too recently',
-  unreachable: 'in a mailbox that, as far as known, no account lists',
-  'not-confirmed': 'no complete comparison of the folder a week later confirmed the deletion',
-  'folder-reused': 'another folder had the same name',
-  'keep-at-least': 'among the newest of their folder (retention.keepAtLeast)',
-};
-
 /** The plan as `--json` prints it; sizes in bytes of the sources. */
 function planJson({ prune, byReason, kept, left }: PrunePlan, done: Done | undefined) {
   return {
@@ -86,10 +71,10 @@ function planText(plan: PrunePlan, done: Done | undefined): string {
   const keeps = [...kept.values()].reduce((sum, { messages }) => sum + messages, 0);
   return present([
     done === undefined ? `Would prune ${what}.` : `Pruned ${what}.`,
-    lines(byReason, GOES),
+    lines(byReason, PRUNED_WHY),
     left > 0 && `  ${count(left)} more may go; the next run takes them.`,
     keeps > 0 && `Keeps ${counted(keeps, 'message')} that were deleted everywhere:`,
-    lines(kept, STAYS),
+    lines(kept, KEPT_WHY),
     done === undefined &&
       prune.length > 0 &&
       'Nothing was changed; --apply removes them permanently.',

@@ -7,7 +7,7 @@ import type {
   MailboxStatus,
 } from '../../../engine/status/archive-status.ts';
 import { percentOf } from '../../../health/facts.ts';
-import { isImported } from '../../../mail/imported.ts';
+import { isImported } from '../../../mail/import-host.ts';
 import { displayWidth, fitColumns, padColumns, terminalLine } from '../../../mail/terminal-safe.ts';
 import { bytes, count, counted, span } from '../../../wording/amounts.ts';
 import { notSearchableText } from '../../../wording/catalog.ts';

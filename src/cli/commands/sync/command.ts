@@ -10,12 +10,15 @@ import { findControlSocket } from '../../../daemon/control-path.ts';
 import { openWriter, type Writer } from '../../../engine/archive/writer.ts';
 import { syncAccounts } from '../../../engine/pass/make-pass.ts';
 import { type OpenAccounts, withAccounts } from '../../../engine/pass/open-pass.ts';
+import { keepRun, recordOfFailure, recordOfPass } from '../../../engine/pass/run-record.ts';
 import { chosenAccounts, type Narrowing, wantedOf } from '../../../engine/pass/selection.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import type { ExitCode } from '../../../errors/exit-codes.ts';
 import { readDamage, recalledVerification } from '../../../health/verification.ts';
 import { catalogMirror } from '../../../sync/apply/catalog-mirror.ts';
 import { planSync } from '../../../sync/plan-sync.ts';
+import type { SyncResult } from '../../../sync/result.ts';
+import { sayFacts } from '../../../wording/sentence-of.ts';
 import type { Body, CommandContext } from '../../context.ts';
 import { collected } from '../../option-values.ts';
 import { type FollowedPass, followPass } from '../../progress/sync-progress.ts';
@@ -179,9 +182,39 @@ async function passed(
   writer: Writer,
 ): Promise<ExitCode> {
   const { progress } = followed;
-  const result = await syncAccounts(context, writer, settings, open, command, progress);
+  const names = open.accounts.map(({ name }) => name);
+  const result = await keptInState(context, writer, names, () =>
+    syncAccounts(context, writer, settings, open, command, progress),
+  );
   followed.result(result);
   followed.stop();
   const damage = recalledVerification(writer.state)?.damage ?? null;
   return printResult(context, command, result, { dataDir: writer.dataDir, damage });
+}
+
+/** Makes a pass, and keeps in the state what it came to. */
+async function keptInState(
+  { now, report, words }: Pick<CommandContext, 'now' | 'report' | 'words'>,
+  { state }: Pick<Writer, 'state'>,
+  accounts: readonly string[],
+  pass: () => Promise<SyncResult>,
+): Promise<SyncResult> {
+  const startedAt = now();
+  const account = accounts.length === 1 ? (accounts[0] ?? null) : null;
+  const frame = () => ({ kind: 'hand', account, startedAt, endedAt: now() });
+  const failed = (error: unknown): void =>
+    report({ event: 'state-not-written', what: 'run', error });
+  try {
+    const result = await pass();
+    const record = recordOfPass(
+      result,
+      frame(),
+      ({ code, facts }) => sayFacts(code, facts).message,
+    );
+    keepRun(state, record, failed);
+    return result;
+  } catch (error) {
+    keepRun(state, recordOfFailure(error, frame(), words.error(error)), failed);
+    throw error;
+  }
 }

@@ -1,12 +1,16 @@
+import packageJson from '../../../../package.json' with { type: 'json' };
 import { isMailbox } from '../../../catalog/folder-names.ts';
 import type { ListenAddress } from '../../../config/address.ts';
 import { locateDataDir } from '../../../config/located-fields.ts';
+import { askToLook } from '../../../daemon/control-client.ts';
 import { findControlSocket } from '../../../daemon/control-path.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
 import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { accountHosts } from '../../../engine/saved-searches.ts';
+import { settingsOf } from '../../../engine/settings.ts';
+import { type ArchivePolicy, policyOf } from '../../../engine/status/archive-policy.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { hasCode } from '../../../errors/mailkeep-error.ts';
+import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { webError } from '../../../errors/small-families.ts';
 import { mailboxKey } from '../../../state/scopes.ts';
 import { askLink, linkSockets, openLinkChannel } from '../../../web/link-channel.ts';
@@ -39,6 +43,11 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       publicUrl: null,
       sessions: sessions.store,
       accounts: (node) => accountHosts(node, context),
+      async look() {
+        const control = findControlSocket(dataDir);
+        return control !== null && askToLook(control, packageJson.version);
+      },
+      policy: () => policyFor(dataDir, context),
       now,
       onError: (error) =>
         notices.warn(`A request could not be answered: ${sentenceOf(error).message}`),
@@ -112,4 +121,16 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
   });
+}
+
+/** What the configuration decides about an archive; null where it cannot be read, or is about another archive. */
+function policyFor(dataDir: string, context: CommandContext): ArchivePolicy | null {
+  const globals = { ...context.globals, data: undefined };
+  try {
+    const settings = settingsOf({ ...context, globals, report: () => {} });
+    return settings.dataDir === dataDir ? policyOf(settings, context) : null;
+  } catch (error) {
+    if (!(error instanceof MailkeepError)) throw error;
+    return null;
+  }
 }

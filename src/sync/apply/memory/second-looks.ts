@@ -34,10 +34,14 @@ export function dueQuarantined(ctx: PassContext, at: FolderKey, generation: numb
   if (ctx.policy.rhythm === null) return [...uids];
   const { host, mailbox, folder } = at;
   return uids.filter((uid) => {
-    const { tries, at: last } = recallTries(ctx, { host, mailbox, folder, generation, uid });
-    const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
-    return tries === 0 || !isRecent(last, ctx.now(), wait);
+    const tried = recallTries(ctx, { host, mailbox, folder, generation, uid });
+    return tried.tries === 0 || !isRecent(tried.at, ctx.now(), nextTryAt(tried) - tried.at);
   });
+}
+
+/** Returns when a pass by the clock tries a quarantined place again, at the earliest. */
+export function nextTryAt({ tries, at }: ScopeValue<typeof TRIES>): number {
+  return at + Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 }
 
 /** Remembers that a quarantined place is retried now. */

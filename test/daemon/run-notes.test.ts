@@ -1,0 +1,148 @@
+import { rmSync } from 'node:fs';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { daemonLog } from '../../src/daemon/daemon-log.ts';
+import { RunNotes } from '../../src/daemon/run-notes.ts';
+import { choreReport } from '../../src/daemon/run-reports.ts';
+import { verifyError } from '../../src/errors/verify.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { KeptRun } from '../../src/state/runs.ts';
+import { openState, readState, type StateFile } from '../../src/state/state-file.ts';
+import { emptyResult, NOTHING_DONE, type SyncResult } from '../../src/sync/result.ts';
+import { temporaryDir } from '../catalog/history.ts';
+import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
+import { daemonWorkplace, RunningDaemon } from './running-daemon.ts';
+
+const T0 = Date.UTC(2026, 10, 2, 9);
+const RUN = { id: 7, kind: 'sync', account: 'main', startedAt: T0 } as const;
+
+let room: ReturnType<typeof temporaryDir>;
+let state: StateFile;
+let lines: string[];
+let notes: RunNotes;
+beforeEach(() => {
+  room = temporaryDir();
+  state = openState(room.dir);
+  lines = [];
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk));
+      done();
+    },
+  });
+  notes = new RunNotes({ state, now: () => T0 + 700, log: daemonLog(pino(stream)) });
+});
+afterEach(() => {
+  state.close();
+  room.remove();
+});
+
+function certificate(folder: string, stored: number, originTotal = stored) {
+  const sums = { assumed: 0, quarantined: 0, held: 0, forgotten: 0 };
+  const complete = stored === originTotal;
+  return { mailbox: 'ada@example.org', folder, stored, originTotal, complete, ...sums };
+}
+
+function finished(more: Partial<SyncResult>): void {
+  notes.onEvent({ event: 'run-finished', run: RUN, result: { ...emptyResult(700), ...more } });
+}
+
+const newest = (): KeptRun | undefined => state.runs.list({ limit: 1 })[0];
+
+test('a run that changed something is kept with the sums of its folders', () => {
+  const mailbox = { ...NOTHING_DONE, address: 'ada@example.org', added: 1, quarantined: 2 };
+  finished({
+    mailboxes: [mailbox],
+    requests: 3,
+    certificates: [certificate('INBOX', 12), certificate('Sent', 5)],
+  });
+  expect(newest()).toMatchObject({
+    ...{ kind: 'sync', account: 'main', startedAt: T0, endedAt: T0 + 700, outcome: 'done' },
+    ...{ mailboxes: 1, mailbox: 'ada@example.org', added: 1, quarantined: 2, requests: 3 },
+    sum: { folders: 2, originTotal: 17, stored: 17, complete: true },
+    folders: [{ folder: 'INBOX' }, { folder: 'Sent' }],
+  });
+});
+
+test('a run that changed nothing is kept with its sum and the folders that do not add up', () => {
+  const mailbox = { ...NOTHING_DONE, address: 'ada@example.org' };
+  const certificates = [certificate('INBOX', 12), certificate('Late', 4, 5)];
+  finished({ mailboxes: [mailbox], certificates });
+  expect(newest()).toMatchObject({
+    sum: { folders: 2, originTotal: 17, stored: 16, complete: false },
+    folders: [{ folder: 'Late', stored: 4, originTotal: 5 }],
+  });
+});
+
+test('a failure of one message is counted, and nothing of the message is kept', () => {
+  const facts = { subject: 'very private', seconds: 9 };
+  const failure = { account: 'main', family: 'origin', code: 'api.gone', facts } as const;
+  finished({
+    mailboxes: [{ ...NOTHING_DONE, address: 'ada@example.org' }],
+    failures: [{ ...failure, mailbox: 'ada@example.org', folder: 'INBOX', uid: 4711 }],
+  });
+  expect(newest()).toMatchObject({
+    outcome: 'done',
+    failures: 1,
+    troubles: [{ mailbox: 'ada@example.org', folder: 'INBOX', code: 'api.gone', text: null }],
+  });
+  expect(JSON.stringify(newest())).not.toMatch(/private|4711/);
+});
+
+test('verifications are kept with what they read, and what they found', () => {
+  const damage = verifyError('archive-damaged', { found: 1, findings: ['segment 1 is damaged'] });
+  notes.onRun(choreReport('verify', T0, T0 + 98_000, damage, 92_530));
+  expect(newest()).toMatchObject({
+    ...{ kind: 'verify', outcome: 'failed', messages: 92_530, failures: 1 },
+    troubles: [{ code: 'archive-damaged', text: expect.stringContaining('damage') }],
+  });
+});
+
+test('reading attachments is kept where it took some time', () => {
+  notes.onTidied(T0 + 650);
+  expect(newest()).toBeUndefined();
+  notes.onTidied(T0);
+  expect(newest()).toMatchObject({ kind: 'index', startedAt: T0, endedAt: T0 + 700 });
+});
+
+test('a state that cannot be written is logged, and the daemon continues', () => {
+  state.close();
+  finished({});
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toContain('a run could not be kept in state.sqlite');
+});
+
+test('the daemon and sync keep their runs in the archive', async () => {
+  const sandbox: Sandbox = await startSandbox({ seed: 5, mail: { messages: 30 } });
+  const place: Workplace = daemonWorkplace(sandbox);
+  const byHand: Workplace = workplace(sandbox);
+  const daemon = new RunningDaemon(place);
+  try {
+    await daemon.run('sync');
+    expect(await daemon.end()).toBe(0);
+    const { code } = await mailkeep(['sync', '--config', byHand.config, '--quiet']);
+    expect(code).toBe(0);
+    const runsOf = ({ data }: Workplace): KeptRun[] => {
+      const read = readState(data);
+      const runs = read?.runs.list({ limit: 20 }) ?? [];
+      read?.close();
+      return runs;
+    };
+    for (const [at, kind] of [
+      [place, 'sync'],
+      [byHand, 'hand'],
+    ] as const) {
+      const pass = runsOf(at).find((run) => run.kind === kind);
+      expect(pass).toMatchObject({ outcome: 'done', added: 30, failures: 0 });
+      expect(pass?.sum).toMatchObject({ originTotal: 30, stored: 30, complete: true });
+      expect(pass?.folders.length).toBeGreaterThan(0);
+      expect(pass?.requests).toBeGreaterThan(0);
+    }
+  } finally {
+    daemon.child.kill('SIGKILL');
+    await daemon.ended;
+    await sandbox.close();
+    for (const { folder } of [place, byHand]) rmSync(folder, { recursive: true, force: true });
+  }
+});
