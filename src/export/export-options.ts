@@ -34,6 +34,8 @@ export interface ExportSelection {
   readonly folder: string | null;
   /** Exports ended places instead of current ones. */
   readonly deleted: boolean;
+  /** Also exports messages without a current place, each from the place or places that ended last. */
+  readonly withDeleted?: boolean;
   /** Milliseconds since the epoch; null for the present. */
   readonly asOf: number | null;
 }
@@ -101,8 +103,12 @@ export interface ExportResult {
 export interface ExportTarget {
   /** Adds what an earlier export has to the plan. */
   recall(plan: ExportPlan): Promise<void>;
-  /** Begins to write: from here on unfinished files may be left by a kill. */
-  begin(plan: ExportPlan): Promise<FormatWriter>;
+  /**
+   * Begins to write: from here on unfinished files may be left by a kill.
+   *
+   * @param commit the number of the commit that the export is of
+   */
+  begin(plan: ExportPlan, commit: number): Promise<FormatWriter>;
   /** Writes manifest and sidecars, and gives everything its final name. */
   finish(writer: FormatWriter, plan: ExportPlan, head: ManifestHead): Promise<void>;
   /** Gives up: nothing unfinished stays. */

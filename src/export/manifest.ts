@@ -26,6 +26,8 @@ export interface ManifestHead {
     readonly mailbox: string | null;
     readonly folder: string | null;
     readonly deleted: boolean;
+    /** Present where messages that were deleted everywhere are exported along with the others. */
+    readonly withDeleted?: true;
   };
 }
 

@@ -1,6 +1,9 @@
+import type { ListedPlace } from '../catalog/list.ts';
+import { receivedAt } from '../mail/docid.ts';
 import { harmlessName } from '../mail/file-names.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import { encodeModifiedUtf7, lettersOf } from '../mailfiles/maildir-names.ts';
+import type { SearchNode } from '../search/ast.ts';
 import type { ExportOptions, ExportTarget } from './export-options.ts';
 import type { ManifestHead, MissingPlace } from './manifest.ts';
 import { componentName, distinctName, messageName, type NamedMessage, NameSpace } from './names.ts';
@@ -135,7 +138,7 @@ export async function planPlaces(options: ExportOptions, target: ExportTarget): 
 
 function readPlaces(options: ExportOptions, plan: ExportPlan) {
   const { catalog, selection, incremental } = options;
-  const { query, docids = null, mailbox, folder, deleted, asOf } = selection;
+  const { query, docids = null, asOf } = selection;
   const isNarrowed = query !== null || docids !== null;
   const moment = asOf === null ? {} : { asOf };
   if (query !== null) {
@@ -146,13 +149,7 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
   const pathOf = pathsOf(options);
   let [places, skipped, known, quarantined] = [0, 0, 0, 0];
   const failures: MissingPlace[] = [];
-  const listed = catalog.listPlaces({
-    ...(mailbox === null ? {} : { mailbox }),
-    ...(folder === null ? {} : { folder }),
-    ...moment,
-    deleted,
-  });
-  for (const { line, folder: named, generation, docid } of listed) {
+  for (const { line, folder: named, generation, docid } of listed(options, plan, isNarrowed)) {
     const { id } = line;
     if (id === null) {
       // Without bytes it is unknown whether the query would find a message.
@@ -201,6 +198,59 @@ function readPlaces(options: ExportOptions, plan: ExportPlan) {
     quarantined,
     failures,
   };
+}
+
+/** The places of a selection; where it is narrowed, of more messages than are meant. */
+function* listed(
+  { catalog, selection }: ExportOptions,
+  plan: ExportPlan,
+  isNarrowed: boolean,
+): Generator<ListedPlace, void, undefined> {
+  const { query, mailbox, folder, deleted, withDeleted = false, asOf } = selection;
+  const range = isNarrowed ? plan.range() : undefined;
+  if (isNarrowed && range === undefined) return;
+  const moment = asOf === null ? {} : { asOf };
+  const filter = {
+    ...(mailbox === null ? {} : { mailbox }),
+    ...(folder === null ? {} : { folder }),
+    // Only the time in which the messages were received is walked over.
+    ...(range === undefined
+      ? {}
+      : { from: receivedAt(range.low), to: receivedAt(range.high) + 1000 }),
+    ...moment,
+  };
+  yield* catalog.listPlaces({ ...filter, deleted });
+  if (deleted || !withDeleted) return;
+  const nodes = [IS_DELETED, ...(query === null ? [] : [query.node])];
+  const { accounts = new Map() } = query ?? {};
+  const node = { kind: 'and', nodes, span: IS_DELETED.span } as const;
+  plan.noteGone(catalog.foundDocids({ node, accounts, ...moment }));
+  yield* lastPlaces(catalog.listPlaces({ ...filter, deleted: true }), (docid) =>
+    plan.isGone(docid),
+  );
+}
+
+const IS_DELETED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
+
+/** Of each message that is gone, the ended place, or those that ended together last; places of one message come together. */
+function* lastPlaces(
+  ended: Iterable<ListedPlace>,
+  isGone: (docid: number) => boolean,
+): Generator<ListedPlace, void, undefined> {
+  let last: ListedPlace[] = [];
+  for (const place of ended) {
+    const [before] = last;
+    if (before !== undefined && before.docid !== place.docid) {
+      yield* last;
+      last = [];
+    }
+    if (!isGone(place.docid)) continue;
+    const at = place.line.endedAt ?? '';
+    const lastAt = last[0]?.line.endedAt ?? '';
+    if (last.length === 0 || at > lastAt) last = [place];
+    else if (at === lastAt) last.push(place);
+  }
+  yield* last;
 }
 
 /** Where places go, by format. */

@@ -1,7 +1,13 @@
 import { exportIncomplete } from '../errors/export.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { realExportFiles } from './export-files.ts';
-import type { ExportFailure, ExportOptions, ExportResult, FormatWriter } from './export-options.ts';
+import type {
+  ExportFailure,
+  ExportOptions,
+  ExportResult,
+  ExportTarget,
+  FormatWriter,
+} from './export-options.ts';
 import { MANIFEST_VERSION, type ManifestHead } from './manifest.ts';
 import { type ExportPlan, namesakeOf, type PlannedPlace } from './plan.ts';
 import { type Planned, planPlaces } from './plan-places.ts';
@@ -22,11 +28,20 @@ const MOST_FAILURES = 10_000;
  */
 export async function runExport(options: ExportOptions): Promise<ExportResult> {
   const files = options.files ?? realExportFiles;
-  const target =
-    options.format === 'zip' ? openZipTarget(options, files) : openFolderTarget(options, files);
+  return exportTo(
+    options,
+    options.format === 'zip' ? openZipTarget(options, files) : openFolderTarget(options, files),
+  );
+}
+
+/** The same, to any target. */
+export async function exportTo(
+  options: ExportOptions,
+  target: ExportTarget,
+): Promise<ExportResult> {
   const { plan, ...planned } = await planPlaces(options, target);
   try {
-    const writer = await target.begin(plan);
+    const writer = await target.begin(plan, (planned.asOf ?? planned.commit).number);
     const run = new ExportRun(options, plan, writer);
     try {
       const finished = await run.all();
@@ -84,7 +99,7 @@ function headOf(
   { format, selection }: ExportOptions,
   { commit, asOf }: Pick<ManifestHead, 'commit' | 'asOf'>,
 ): ManifestHead {
-  const { query, docids = null, mailbox, folder, deleted } = selection;
+  const { query, docids = null, mailbox, folder, deleted, withDeleted = false } = selection;
   return {
     mailkeep: MANIFEST_VERSION,
     format,
@@ -96,6 +111,7 @@ function headOf(
       mailbox,
       folder,
       deleted,
+      ...(withDeleted ? { withDeleted } : {}),
     },
   };
 }

@@ -72,7 +72,7 @@ class Records {
 }
 
 interface ZipWriterDeps {
-  readonly file: NewFile;
+  readonly file: Pick<NewFile, 'write' | 'discard'>;
   /** The zip's final name, for errors. */
   readonly final: string;
   readonly plan: ExportPlan;
