@@ -20,10 +20,12 @@ export function Document({ assets, title, scripts = [], ...rest }: DocumentProps
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex, nofollow" />
         <title>{title}</title>
+        {/* Before the first paint: a script that is loaded later would let the other theme flash up. */}
+        <script src={assets.address('before.js')} />
         <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
         <link rel="stylesheet" href={assets.address('style.css')} />
         {scripts.map((name) => (
-          <script key={name} src={assets.address(name)} defer />
+          <script key={name} src={assets.address(name)} type="module" />
         ))}
       </head>
       <body class={rest.class}>{rest.children}</body>

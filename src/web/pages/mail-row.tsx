@@ -12,63 +12,79 @@ interface RowProps {
 
 /** A message of a list. One that the service deleted has a hatched edge and says so. */
 export function Row({ hit, href, chosen }: RowProps): VNode {
-  const { line, matches, attachmentMatches } = hit;
-  const unread = !line.flags.includes('\\Seen');
-  const states = [
+  return (
+    <li class={rowClasses(hit)}>
+      <a href={href} aria-current={chosen ? 'true' : undefined}>
+        <RowText hit={hit} />
+      </a>
+    </li>
+  );
+}
+
+/** Returns the classes of a row, by the state of its message. */
+export function rowClasses({ line }: SearchHit): string {
+  return [
     'row',
-    ...(unread ? ['unread'] : []),
+    ...(isUnread(line) ? ['unread'] : []),
     ...(line.endedAt === null ? [] : ['ended']),
-  ];
+  ].join(' ');
+}
+
+function isUnread({ flags }: SearchHit['line']): boolean {
+  return !flags.includes('\\Seen');
+}
+
+/** What a row says of its message, in three lines. */
+export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
+  const { line, matches, attachmentMatches } = hit;
   const attached = (line.attachments ?? []).some(({ inline }) => !inline);
   const [found] = line.matchedAttachments;
   const showsFound = found !== undefined && matches.length === 0;
   return (
-    <li class={states.join(' ')}>
-      <a href={href} aria-current={chosen ? 'true' : undefined}>
-        <span class="first">
-          <span class="who">
-            <bdi>{senderText(line.from)}</bdi>
-          </span>
-          {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+    <>
+      <span class="first">
+        <span class="who">
+          <bdi>{senderText(line.from)}</bdi>
         </span>
-        <span class="second">
-          <span class="subj">
-            <bdi>{line.subject ?? '(no subject)'}</bdi>
-          </span>
-          <span class="marks">
-            {unread && <span class="vh">unread</span>}
-            {line.flags.includes('\\Flagged') && (
-              <>
-                <Icon name="star" class="star" />
-                <span class="vh">starred</span>
-              </>
-            )}
-            {line.endedAt !== null && (
-              <span class="tag ended">
-                deleted <Moment ms={Date.parse(line.endedAt)} day />
-              </span>
-            )}
-            {attached && (
-              <>
-                <Icon name="clip" />
-                <span class="vh">with attachments</span>
-              </>
-            )}
-          </span>
+        {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+      </span>
+      <span class="second">
+        <span class="subj">
+          <bdi>{line.subject ?? '(no subject)'}</bdi>
         </span>
-        <span class="snip">
-          {showsFound ? (
+        <span class="marks">
+          {isUnread(line) && <span class="vh">unread</span>}
+          {line.flags.includes('\\Flagged') && (
+            <>
+              <Icon name="star" class="star" />
+              <span class="vh">starred</span>
+            </>
+          )}
+          {line.endedAt !== null && (
+            <span class="tag ended">
+              deleted <Moment ms={Date.parse(line.endedAt)} day />
+            </span>
+          )}
+          {attached && (
             <>
               <Icon name="clip" />
-              <bdi>{found.filename ?? 'an attachment'}</bdi>:{' '}
-              <Marked text={found.snippet} matches={attachmentMatches[0] ?? []} />
+              <span class="vh">with attachments</span>
             </>
-          ) : (
-            <Marked text={line.snippet} matches={matches} />
           )}
         </span>
-      </a>
-    </li>
+      </span>
+      <span class="snip">
+        {showsFound ? (
+          <>
+            <Icon name="clip" />
+            <bdi>{found.filename ?? 'an attachment'}</bdi>:{' '}
+            <Marked text={found.snippet} matches={attachmentMatches[0] ?? []} />
+          </>
+        ) : (
+          <Marked text={line.snippet} matches={matches} />
+        )}
+      </span>
+    </>
   );
 }
 

@@ -1,50 +1,40 @@
 import type { VNode } from 'preact';
 import { MessagePane } from './message-pane.tsx';
-import type { MessagePaneProps } from './message-props.ts';
+import type { NoMessage } from './message-props.ts';
+import { Rail } from './message-rail.tsx';
 import { Moment } from './moment.tsx';
-import { Shell, type ShellProps } from './shell.tsx';
-
-type Framed = Omit<ShellProps, 'children' | 'here' | 'title' | 'reading'>;
+import type { PageOf } from './page.ts';
+import { Shell } from './shell.tsx';
 
 /** A message over the whole width. */
-export function MessagePage({
-  message,
-  ...frame
-}: Framed & { readonly message: MessagePaneProps }): VNode {
-  const title = message.conversation.own.line.subject ?? '(no subject)';
+export function MessagePage({ page }: { readonly page: PageOf<'message'> }): VNode {
   return (
-    <Shell {...frame} here="message" title={title} reading>
-      <section class="read alone" aria-label="Message">
-        <MessagePane {...message} />
+    <Shell frame={page.frame} here="message">
+      <div class="with-rail">
+        <section class="read alone" id="message" tabindex={-1} aria-label="Message">
+          <MessagePane {...page.message} />
+        </section>
+        <Rail message={page.message} />
+      </div>
+    </Shell>
+  );
+}
+
+export function NoMessagePage({ page }: { readonly page: PageOf<'no-message'> }): VNode {
+  return (
+    <Shell frame={page.frame} here="message">
+      <section class="page" id="message" tabindex={-1}>
+        <About found={page.found} />
       </section>
     </Shell>
   );
 }
 
-/** What stands where a message would: none has the id, several have, or it was removed from the archive. */
-export type NoMessage =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'not-then' }
-  | {
-      readonly kind: 'several';
-      readonly links: readonly { readonly id: string; readonly subject: string }[];
-    }
-  | {
-      readonly kind: 'purged';
-      readonly id: string;
-      readonly reason: string;
-      readonly time: string | null;
-    };
-
-export function NoMessagePage({ found, ...frame }: Framed & { readonly found: NoMessage }): VNode {
-  return (
-    <Shell {...frame} here="message" title="No such message">
-      <section class="page">
-        <About found={found} />
-      </section>
-    </Shell>
-  );
-}
+/** What removes messages, by the reason that the archive keeps. */
+const COMMANDS: Readonly<Record<string, string>> = {
+  forgotten: 'mailkeep forget',
+  pruned: 'mailkeep prune',
+};
 
 function About({ found }: { readonly found: NoMessage }): VNode {
   switch (found.kind) {
@@ -77,13 +67,11 @@ function About({ found }: { readonly found: NoMessage }): VNode {
         <>
           <h1>This message was removed from the archive</h1>
           <p>
-            <span class="mono">{found.id}</span>, {found.reason}
-            {found.time !== null && (
-              <>
-                , <Moment ms={Date.parse(found.time)} />
-              </>
-            )}
-            . Nothing else is left of it.
+            <span class="mono id">{found.id}</span>
+          </p>
+          <p>
+            Removed {found.time !== null && <Moment ms={Date.parse(found.time)} />} by{' '}
+            <code>{COMMANDS[found.reason] ?? found.reason}</code>. Nothing else is left of it.
           </p>
         </>
       );

@@ -1,8 +1,12 @@
 import type { VNode } from 'preact';
+import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { RemotePictures } from '../../mime/worker-protocol.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
+import { asOfWord, filterText, pageAddress } from '../reading/query-text.ts';
+import { extension } from './file-words.ts';
 import { Icon } from './icons.tsx';
-import type { MessagePaneProps } from './message-props.ts';
+import { Marked } from './marked.tsx';
+import type { Damage, MessagePlace, OpenMessage } from './message-props.ts';
 import { Moment } from './moment.tsx';
 
 /** How many pictures of other servers stay where they are. No button loads them. */
@@ -31,15 +35,22 @@ export function Remote({ remote }: { readonly remote: RemotePictures | null }): 
 }
 
 /** The attachments as tiles, each a link that saves it. */
-export function Attachments({ id, read, texts }: MessagePaneProps): VNode | null {
-  const attachments = read.reading?.attachments ?? [];
+export function Attachments({
+  id,
+  facts,
+  texts,
+  notes,
+  place,
+}: OpenMessage & { readonly place: MessagePlace }): VNode | null {
+  const attachments = facts?.attachments ?? [];
   if (attachments.length === 0) return null;
   return (
     <ul class="atts" aria-label="Attachments">
       {attachments.map(({ number, filename, contentType, size, inline }) => {
-        const text = texts.get(number);
+        const text = texts.find((known) => known.number === number);
+        const note = notes.find((known) => known.number === number);
         return (
-          <li key={number}>
+          <li key={number} class="att-of">
             <a class="att" href={`/m/${id}/attachments/${number}`} download>
               <span class="ext" aria-hidden="true">
                 {extension(filename)}
@@ -48,12 +59,27 @@ export function Attachments({ id, read, texts }: MessagePaneProps): VNode | null
                 <bdi>{filename ?? '(no name)'}</bdi>
               </span>
               <span class="meta">
-                <bdi>{contentType}</bdi> · {bytes(size)}
+                {bytes(size)} · <bdi>{contentType}</bdi>
                 {inline && ' · in the text'}
                 {text?.status === 'done' && ' · text searchable'}
                 {text?.status === 'failed' && ` · not searchable (${text.reason ?? 'unreadable'})`}
+                {text?.status === 'pending' && ' · not searchable yet'}
               </span>
             </a>
+            {note?.hit != null && (
+              <p class="hitline">
+                <Marked text={note.hit.text} matches={note.hit.matches} />
+              </p>
+            )}
+            {note !== undefined && note.messages.count > 1 && (
+              <a
+                class="also"
+                href={pageAddress('/files', { q: asOfWord(place.query), a: note.hash })}
+              >
+                Also in {!note.messages.complete && 'more than '}
+                {counted(note.messages.count - 1, 'other message')}
+              </a>
+            )}
           </li>
         );
       })}
@@ -61,29 +87,131 @@ export function Attachments({ id, read, texts }: MessagePaneProps): VNode | null
   );
 }
 
-/** True each time: the bytes were read for this page, and their hash was compared. */
-export function Proof({ id, conversation }: Pick<MessagePaneProps, 'id' | 'conversation'>): VNode {
-  const { firstSeen, places } = conversation.own.line;
+/** True each time: the bytes were read for this page, and their hash was compared. Unfolds to where the message is. */
+export function Proof({
+  open: { id, commit },
+  hit,
+}: {
+  readonly open: Pick<OpenMessage, 'id' | 'commit'>;
+  readonly hit: SearchHit;
+}): VNode {
+  const { firstSeen, places } = hit.line;
   return (
-    <footer class="proof">
-      <Icon name="shield" />
-      <span>
-        Read back complete: SHA-256{' '}
-        <span class="mono" title={id}>
-          {id.slice(0, 8)}…{id.slice(-4)}
-        </span>
-      </span>
-      {firstSeen !== null && (
+    <details class="proof">
+      <summary>
+        <Icon name="shield" />
         <span>
-          · stored <Moment ms={Date.parse(firstSeen)} />
+          Read back complete: SHA-256{' '}
+          <span class="mono" title={id}>
+            {id.slice(0, 8)}…{id.slice(-4)}
+          </span>
         </span>
-      )}
-      <span>· {counted(places.length, 'place')}</span>
-    </footer>
+        {firstSeen !== null && (
+          <span>
+            · stored <Moment ms={Date.parse(firstSeen)} />
+          </span>
+        )}
+        <span>
+          · <span class="more">{counted(places.length, 'place')}</span>
+        </span>
+      </summary>
+      <dl>
+        <dt>SHA-256</dt>
+        <dd class="mono">{id}</dd>
+        {commit !== null && (
+          <>
+            <dt>Commit</dt>
+            <dd>{count(commit)}</dd>
+          </>
+        )}
+        <dt>Places</dt>
+        <dd>
+          <PlaceList places={places} />
+        </dd>
+      </dl>
+    </details>
   );
 }
 
-function extension(filename: string | null): string {
-  const end = (filename ?? '').split('.').at(-1) ?? '';
-  return /^[A-Za-z0-9]{1,5}$/.test(end) && end !== filename ? end.toUpperCase() : '';
+type Places = SearchHit['line']['places'];
+
+/** Where a message is or was, each place a link to its folder. */
+export function PlaceList({ places }: { readonly places: Places }): VNode {
+  return (
+    <ul>
+      {places.map(({ mailbox, folder, uid, endedAt }) => (
+        <li key={`${mailbox} ${folder} ${uid}`}>
+          <a class="link" href={pageAddress('/mail', { q: folderQuery({ mailbox, folder }) })}>
+            <bdi>
+              {mailbox} / {folder}
+            </bdi>
+          </a>{' '}
+          <span class="faint">
+            uid {count(uid)}
+            {endedAt !== null && (
+              <>
+                , until <Moment ms={Date.parse(endedAt)} />
+              </>
+            )}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Returns the query that finds what is in a folder. */
+export function folderQuery({
+  mailbox,
+  folder,
+}: Pick<Places[number], 'mailbox' | 'folder'>): string {
+  return `${filterText('mailbox', mailbox)} ${filterText('in', folder)}`;
+}
+
+/** What is shown of a message whose bytes are not what was stored: the finding, what to do, and what the catalog knows. */
+export function Damaged({
+  hit: { line },
+  damage,
+  dataDir,
+}: {
+  readonly hit: SearchHit;
+  readonly damage: Damage | null;
+  readonly dataDir: string;
+}): VNode {
+  return (
+    <div class="damaged">
+      <div class="strip bad" role="alert">
+        <Icon name="alert" />
+        <div>
+          <p>
+            <strong>These bytes are not what was stored.</strong> <bdi>{damage?.message}</bdi>
+          </p>
+          <p class="mono">mailkeep verify --repair --data {shellWord(dataDir)}</p>
+        </div>
+      </div>
+      {line.snippet !== '' && (
+        <p class="text">
+          <span class="small">How its text begins, from the search index:</span>
+          {'\n'}
+          <bdi>{line.snippet}</bdi>
+        </p>
+      )}
+      {(line.attachments ?? []).length > 0 && (
+        <p class="small">
+          It had{' '}
+          {(line.attachments ?? []).map(({ number, filename, size }) => (
+            <span key={number}>
+              {number > 1 && ', '}
+              <bdi>{filename ?? '(no name)'}</bdi> ({bytes(size)})
+            </span>
+          ))}
+          , which cannot be saved.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -3,6 +3,13 @@ import type { VNode } from 'preact';
 const DAY = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
 const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 
+const WEEKDAY = new Intl.DateTimeFormat('en-GB', { weekday: 'short' });
+
+/** Returns a weekday such as `Fri`, in the zone of this machine. */
+export function weekdayText(ms: number): string {
+  return WEEKDAY.format(ms);
+}
+
 /** Returns a day such as `20 Nov 2026`, in the zone of this machine. */
 export function dayText(ms: number): string {
   return DAY.format(ms);
@@ -16,6 +23,10 @@ export function Moment({
   readonly ms: number;
   readonly day?: boolean;
 }): VNode {
-  const text = day ? dayText(ms) : `${dayText(ms)} ${TIME.format(ms)}`;
-  return <time dateTime={new Date(ms).toISOString()}>{text}</time>;
+  return (
+    <time dateTime={new Date(ms).toISOString()}>
+      {dayText(ms)}
+      {!day && <span class="clock"> {TIME.format(ms)}</span>}
+    </time>
+  );
 }

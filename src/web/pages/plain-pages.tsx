@@ -13,7 +13,7 @@ const FAILURES = {
   ],
   limited: [
     'This sign-in is limited to some mailboxes',
-    'This version shows mail only to sign-ins without a limit. "mailkeep web --link" without --mailbox prints a link for one.',
+    'This page is about all mailboxes. "mailkeep web --link" without --mailbox prints a link without a limit.',
   ],
   'stale-form': ['This page is out of date', 'Go back, reload the page and repeat the step.'],
 } as const;

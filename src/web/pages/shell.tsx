@@ -1,103 +1,72 @@
 import type { ComponentChildren, VNode } from 'preact';
+import { useContext } from 'preact/hooks';
 import { count } from '../../wording/amounts.ts';
-import type { ClosingSum, PastSum } from '../reading/closing-sum.ts';
-import { pageAddress } from '../reading/query-text.ts';
-import type { SideEntry, SideTree } from '../reading/side-tree.ts';
-import type { QueryProblem } from '../reading/understood-query.ts';
-import type { Assets } from '../server/assets.ts';
-import { Brand, Document } from './frame.tsx';
+import { asOfWord, pageAddress } from '../reading/query-text.ts';
+import type { SideEntry } from '../reading/side-tree.ts';
+import { BottomNav } from './bottom-nav.tsx';
+import { Brand } from './frame.tsx';
 import { folderIcon, Icon, type IconName } from './icons.tsx';
 import { Moment } from './moment.tsx';
+import type { Frame, Here } from './page.ts';
+import { Parts } from './parts.ts';
 
-/** What stands around each page of the archive. */
 export interface ShellProps {
-  readonly assets: Assets;
-  readonly title: string;
-  /** What stands in the query box, byte for byte. */
-  readonly query: string;
-  readonly problem: QueryProblem | null;
-  readonly tree: SideTree;
-  readonly closing: ClosingSum;
-  /** The moment of `asof:`; null for now. */
-  readonly past: PastSum | null;
-  /** Matters of the archive that need a person. */
-  readonly matters: number;
-  readonly here: 'mail' | 'message' | 'health';
-  readonly reading?: boolean;
+  readonly frame: Frame;
+  readonly here: Here;
   readonly children: ComponentChildren;
 }
 
-/** The frame of a page: query bar, side, main, closing sentence. */
-export function Shell(props: ShellProps): VNode {
-  const { assets, title, query, problem, tree, past, here, reading = false, children } = props;
-  const states = [
-    `at-${here}`,
-    ...(past === null ? [] : ['in-past']),
-    ...(reading ? ['has-message'] : []),
-  ];
+/** What stands around each page: query bar, side, main, closing sentence. */
+export function Shell({ frame, here, children }: ShellProps): VNode {
+  const { query, tree, past, closing, matters } = frame;
+  const { QueryBox, TimeBand } = useContext(Parts);
   return (
-    <Document assets={assets} title={`${title} · mailkeep`} class={states.join(' ')}>
+    <>
       <a class="skip" href="#results">
         Skip to the results
       </a>
+      {(here === 'mail' || here === 'message') && (
+        <a class="skip" href="#message">
+          Skip to the message
+        </a>
+      )}
       <div class="app">
         <header class="bar">
+          <input type="checkbox" id="drawer" class="vh toggle" aria-label="Folders" />
+          <label for="drawer" class="stat drawer-button">
+            <Icon name="lines" />
+            <span class="vh">Folders</span>
+          </label>
           <Brand home />
-          <QueryBox query={query} problem={problem} />
+          <QueryBox frame={frame} here={here} />
           {past === null ? (
-            <span class="stat wide">
+            <a class="stat wide" href="#then">
               <Icon name="past" />
               As of now
-            </span>
+            </a>
           ) : (
-            <span class="stat past">
+            <a class="stat past" href="#then">
               <Icon name="past" />
               As of <Moment ms={past.asOf} />
-            </span>
+            </a>
           )}
-          <a class="stat wide" href="/you" title="Signed-in browsers">
+          <a class="stat wide" href="/you" title="Settings">
             <Icon name="person" />
-            <span class="vh">Signed-in browsers</span>
+            <span class="vh">Settings</span>
           </a>
         </header>
-        <Side tree={tree} query={query} here={here} matters={props.matters} />
+        <Side tree={tree} query={query} here={here} matters={matters} />
         <main class="main" id="results" tabindex={-1}>
+          <TimeBand frame={frame} />
           {children}
         </main>
-        <Foot closing={props.closing} past={past} />
+        <Foot closing={closing} past={past} deleted={tree.ended.count} />
+        <BottomNav here={here} query={query} matters={matters} />
+        <label for="drawer" class="scrim">
+          <span class="vh">Close the folders</span>
+        </label>
       </div>
-    </Document>
-  );
-}
-
-function QueryBox({ query, problem }: Pick<ShellProps, 'query' | 'problem'>): VNode {
-  return (
-    <search class="searching">
-      <form class={problem === null ? 'query' : 'query wrong'} action="/mail">
-        <Icon name="search" />
-        <input
-          name="q"
-          value={query}
-          aria-label="Query"
-          placeholder="Search everything: from:anna has:attachment after:2026-01"
-          autocomplete="off"
-          autocapitalize="none"
-          spellcheck={false}
-          enterkeyhint="search"
-          aria-invalid={problem === null ? undefined : 'true'}
-          aria-describedby={problem === null ? undefined : 'problem'}
-        />
-        {query !== '' && (
-          <a class="clear" href="/mail" title="Clear the query">
-            <Icon name="cross" />
-            <span class="vh">Clear the query</span>
-          </a>
-        )}
-        <button type="submit" class="vh">
-          Search
-        </button>
-      </form>
-    </search>
+    </>
   );
 }
 
@@ -106,7 +75,7 @@ function Side({
   query,
   here,
   matters,
-}: Pick<ShellProps, 'tree' | 'query' | 'here' | 'matters'>): VNode {
+}: Pick<Frame, 'tree' | 'query' | 'matters'> & Pick<ShellProps, 'here'>): VNode {
   const item = (entry: SideEntry, icon: IconName, level: string, name = entry.name): VNode => (
     <a
       key={entry.query}
@@ -124,14 +93,29 @@ function Side({
   );
   return (
     <nav class="side" aria-label="Archive">
-      <input type="checkbox" id="drawer" class="vh" />
-      <label for="drawer">
-        <Icon name="folder" />
-        Folders
-      </label>
       <div class="drawer">
+        <label for="drawer" class="drawer-close">
+          <Icon name="cross" />
+          Close
+        </label>
         <div>
           {item(tree.all, 'mail', 'strong')}
+          <a
+            class="strong"
+            href={pageAddress('/files', { q: here === 'mail' ? query : asOfWord(query) })}
+            aria-current={here === 'files' ? 'page' : undefined}
+          >
+            <Icon name="clip" />
+            <span>Attachments</span>
+          </a>
+          <a
+            class="strong"
+            href="/dashboard"
+            aria-current={here === 'dashboard' ? 'page' : undefined}
+          >
+            <Icon name="chart" />
+            <span>Dashboard</span>
+          </a>
           <a class="strong" href="/health" aria-current={here === 'health' ? 'page' : undefined}>
             <Icon name="pulse" />
             <span>Health</span>
@@ -176,23 +160,45 @@ function Side({
           <h2>Kept only here</h2>
           {item(tree.ended, 'past', '')}
         </div>
+        <div class="drawer-only">
+          <a href="/you">
+            <Icon name="person" />
+            <span>Settings</span>
+          </a>
+        </div>
       </div>
     </nav>
   );
 }
 
 /** The bottom line of every page: does the archive add up. */
-function Foot({ closing, past }: Pick<ShellProps, 'closing' | 'past'>): VNode {
+function Foot({
+  closing,
+  past,
+  deleted,
+}: Pick<Frame, 'closing' | 'past'> & {
+  /** Messages, as the link counts them: a message that was moved has left a place, and is not deleted. */
+  readonly deleted: number | null;
+}): VNode {
   if (past !== null)
     return (
       <footer class="foot">
         <span class="sum">
-          As of <Moment ms={past.asOf} />: <b>{count(past.messages)}</b> messages known,{' '}
-          <b>{count(past.ended)}</b> of them deleted at the service by then
+          As of <Moment ms={past.asOf} />:{' '}
+          {past.messages !== null && (
+            <>
+              <b>{count(past.messages)}</b> messages known
+            </>
+          )}
+          {past.ended !== null && (
+            <>
+              , <b>{count(past.ended)}</b> of them deleted at the service by then
+            </>
+          )}
         </span>
       </footer>
     );
-  const { open, held, quarantined, forgotten, ended, imported, commit } = closing;
+  const { open, held, quarantined, forgotten, imported, commit } = closing;
   const total = open + quarantined + forgotten;
   return (
     <footer class="foot">
@@ -226,9 +232,9 @@ function Foot({ closing, past }: Pick<ShellProps, 'closing' | 'past'>): VNode {
       {total > 0 && imported > 0 && (
         <span class="faint">· {count(imported)} imported from files</span>
       )}
-      {ended > 0 && (
+      {deleted !== null && deleted > 0 && (
         <a class="faint" href={pageAddress('/mail', { q: 'is:deleted' })}>
-          · and {count(ended)} deleted there, kept only here
+          · and {count(deleted)} deleted there, kept only here
         </a>
       )}
       <span class="spacer" />

@@ -24,8 +24,10 @@ export function YouPage({
   readonly browsers: readonly SignedInBrowser[];
 }): VNode {
   return (
-    <PlainPage assets={assets} title="Signed-in browsers" home>
-      <h1>Signed-in browsers</h1>
+    <PlainPage assets={assets} title="Settings" home scripts={['you.js']}>
+      <h1>Settings</h1>
+      <Preferences />
+      <h2>Signed-in browsers</h2>
       <ul class="browsers">
         {browsers.map(({ id, isThis, agent, createdAt, usedAt, mailboxes }) => (
           <li key={id}>
@@ -52,5 +54,57 @@ export function YouPage({
       <p>Another browser signs in by a link of its own:</p>
       <Command>mailkeep web --link</Command>
     </PlainPage>
+  );
+}
+
+const PREFERENCES = [
+  [
+    'theme',
+    'Theme',
+    [
+      ['system', 'As the system'],
+      ['light', 'Light'],
+      ['dark', 'Dark'],
+    ],
+  ],
+  [
+    'density',
+    'Rows of lists',
+    [
+      ['auto', 'As the query needs'],
+      ['compact', 'One line'],
+      ['standard', 'Two lines'],
+      ['roomy', 'Three lines'],
+    ],
+  ],
+] as const;
+
+/** What this browser remembers for itself. Only a script can: without one there is nothing to choose. */
+function Preferences(): VNode {
+  return (
+    <form id="preferences" class="preferences" hidden>
+      {PREFERENCES.map(([name, label, options]) => (
+        <fieldset key={name}>
+          <legend>{label}</legend>
+          {options.map(([value, text]) => (
+            <label key={value}>
+              <input type="radio" name={name} value={value} />
+              {text}
+            </label>
+          ))}
+        </fieldset>
+      ))}
+      <fieldset>
+        <legend>Keyboard</legend>
+        <label>
+          <input type="checkbox" name="letters" />
+          Letters are keys, outside of fields
+        </label>
+        <p class="small">
+          <a href="/mail#keys">The map of the keys</a> opens with ? as well.
+        </p>
+      </fieldset>
+      <p class="small">Kept in this browser only.</p>
+    </form>
   );
 }

@@ -1,6 +1,8 @@
 import type { Reader } from '../../engine/archive/reader.ts';
-import { isImported } from '../../mail/imported.ts';
+import { isImported } from '../../mail/import-host.ts';
+import type { MailboxKey } from '../../mail/words.ts';
 import { parseQuery } from '../../search/parse.ts';
+import { within } from './mail-list.ts';
 
 /**
  * What the archive knows to be at the service, place by place: the closing sentence of a sync over all folders. `open`
@@ -18,6 +20,31 @@ export interface ClosingSum {
   readonly imported: number;
 }
 
+/** For each number of the past, in milliseconds. */
+const PAST_MS = 200;
+
+/** Returns the sum of some folders. */
+export function closingOf(
+  { folders }: Pick<Reader['catalog'], 'folders'>,
+  counts: (folder: MailboxKey) => boolean,
+): Omit<ClosingSum, 'commit'> {
+  const sum = { open: 0, held: 0, quarantined: 0, forgotten: 0, ended: 0, imported: 0 };
+  for (const folder of folders.all({ gone: true })) {
+    if (!counts(folder)) continue;
+    const own = folders.counts(folder.id);
+    sum.ended += own.ended;
+    if (isImported(folder)) {
+      sum.imported += own.open;
+      continue;
+    }
+    sum.open += own.open;
+    sum.held += own.held;
+    sum.quarantined += own.quarantined;
+    sum.forgotten += own.forgotten;
+  }
+  return sum;
+}
+
 /** Sums that are kept until the archive has another commit. */
 export class ClosingSums {
   #known: ClosingSum | undefined;
@@ -26,20 +53,7 @@ export class ClosingSums {
   of({ catalog }: Pick<Reader, 'catalog'>): ClosingSum {
     const commit = catalog.reached().number;
     if (this.#known?.commit === commit) return this.#known;
-    const sum = { open: 0, held: 0, quarantined: 0, forgotten: 0, ended: 0, imported: 0 };
-    for (const folder of catalog.folders.all({ gone: true })) {
-      const counts = catalog.folders.counts(folder.id);
-      sum.ended += counts.ended;
-      if (isImported(folder)) {
-        sum.imported += counts.open;
-        continue;
-      }
-      sum.open += counts.open;
-      sum.held += counts.held;
-      sum.quarantined += counts.quarantined;
-      sum.forgotten += counts.forgotten;
-    }
-    this.#known = { commit, ...sum };
+    this.#known = { commit, ...closingOf(catalog, () => true) };
     return this.#known;
   }
 
@@ -48,17 +62,23 @@ export class ClosingSums {
     const commit = catalog.reached().number;
     const known = this.#past;
     if (known?.commit === commit && known.sum.asOf === asOf) return known.sum;
-    const count = (query: string): number =>
-      catalog.countHits({ node: parseQuery(query, { now }).node, asOf });
+    const count = (query: string): number | null => {
+      const request = { node: parseQuery(query, { now }).node, asOf };
+      const found = catalog.countHitsWhile(request, within(PAST_MS));
+      return found.complete ? found.count : null;
+    };
     const sum = { asOf, messages: count('*'), ended: count('is:deleted') };
-    this.#past = { commit, sum };
+    if (sum.messages !== null && sum.ended !== null) this.#past = { commit, sum };
     return sum;
   }
 }
 
-/** How many messages the archive knew at a time, and how many of them were deleted at the service by then. */
+/**
+ * How many messages the archive knew at a time, and how many of them were deleted at the service by then; null where
+ * there was no time to count them.
+ */
 export interface PastSum {
   readonly asOf: number;
-  readonly messages: number;
-  readonly ended: number;
+  readonly messages: number | null;
+  readonly ended: number | null;
 }

@@ -2,56 +2,128 @@ import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { CountRequest, HitCount } from '../../catalog/search/search.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import type { SearchNode } from '../../search/ast.ts';
+import { type ListPlace, type ListSort, positionOf } from './list-place.ts';
 
 /** Rows of a page. */
-export const ROWS = 100;
+const ROWS = 100;
 /** A page is not worth waiting for longer than this, in milliseconds, to know how many rows there are in all. */
 const COUNTING_MS = 150;
+/** A page with fewer rows, and a place to continue from, is better than one that others wait for longer than this. */
+const LISTING_MS = 500;
 
 const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, end: 0 } };
 
-export interface MailList {
-  readonly hits: readonly SearchHit[];
-  readonly all: HitCount;
-  /** Of all, how many are deleted at the service; null where that was not counted to the end. */
-  readonly ended: number | null;
-  /** The id to continue after; null on the last page. */
-  readonly next: string | null;
+/** What would be found instead of nothing. */
+export interface NothingFound {
+  /** Names in the query that nothing goes by at its time, as sentences. */
+  readonly notes: readonly string[];
+  /** The term without which the query finds something, the query without it, and how much that finds. */
+  readonly without: {
+    readonly term: string;
+    readonly query: string;
+    readonly found: HitCount;
+  } | null;
 }
 
-export type ListSort = 'newest' | 'oldest';
+export interface MailList {
+  readonly hits: readonly SearchHit[];
+  /** Null while that is not known yet. */
+  readonly all: HitCount | null;
+  /** Of all, how many are deleted at the service; null where that was not counted to the end. */
+  readonly ended: number | null;
+  /** What `after=` takes to continue: an id, or a place where time ran out. Null on the last page. */
+  readonly next: string | null;
+  /** Only where nothing is found. */
+  readonly nothing?: NothingFound | undefined;
+}
 
-/**
- * Reads one page of what a query finds.
- *
- * @param after the last message of the page before, if any
- */
+export interface MailRows extends Pick<MailList, 'hits' | 'next'> {
+  /** The same for `before=`; null where the page is known to be the first. */
+  readonly previous: string | null;
+}
+
+export type MailCounts = Pick<MailList, 'all' | 'ended' | 'nothing'>;
+
+/** Reads one page of what a query finds. */
 export function mailList(
+  reader: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  place: ListPlace | undefined,
+): MailList {
+  return reader.catalog.snapshot(() => {
+    const rows = mailRows(reader, request, sort, place, ROWS);
+    const isAll = place === undefined && rows.next === null;
+    const all = isAll
+      ? { count: rows.hits.length, complete: true }
+      : reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+    return { ...rows, all, ended: endedOf(reader, request) };
+  });
+}
+
+/** Reads rows of what a query finds; how many there are in all is another question. */
+export function mailRows(
   { catalog }: Pick<Reader, 'catalog'>,
   request: CountRequest,
   sort: ListSort,
-  after: string | undefined,
-): MailList {
-  return catalog.snapshot(() => {
-    const from = after === undefined ? undefined : catalog.messages.docidOf(after);
-    const found = catalog.search({ ...request, limit: ROWS + 1, sort, after: from }).hits;
-    const hits = found.slice(0, ROWS);
-    const isAll = from === undefined && found.length <= ROWS;
-    const all = isAll
-      ? { count: hits.length, complete: true }
-      : catalog.countHitsWhile(request, within(COUNTING_MS));
-    const { node } = request;
-    const gone = catalog.countHitsWhile(
-      { ...request, node: { kind: 'and', nodes: [node, ENDED], span: node.span } },
-      within(COUNTING_MS),
-    );
-    return {
-      hits,
-      all,
-      ended: gone.complete ? gone.count : null,
-      next: found.length > ROWS ? (hits.at(-1)?.line.id ?? null) : null,
-    };
+  place: ListPlace | undefined,
+  limit: number,
+): MailRows {
+  const isBefore = place?.side === 'before';
+  const direction = isBefore ? other(sort) : sort;
+  const { hits: found, stoppedAt } = catalog.search({
+    ...{ ...request, limit: limit + 1, sort: direction, after: startOf(place, sort) },
+    mayContinue: within(LISTING_MS),
   });
+  const hits = found.slice(0, limit);
+  if (isBefore) hits.reverse();
+  const [first, last] = [hits[0]?.line.id ?? null, hits.at(-1)?.line.id ?? null];
+  const beyond = stoppedAt === null ? null : positionOf(stoppedAt);
+  const hasMore = found.length > limit;
+  return isBefore
+    ? { hits, next: last, previous: hasMore ? first : beyond }
+    : { hits, next: hasMore ? last : beyond, previous: place === undefined ? null : first };
+}
+
+function other(sort: ListSort): ListSort {
+  return sort === 'newest' ? 'oldest' : 'newest';
+}
+
+/** The docid that a search continues after. */
+function startOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
+  if (place?.side !== 'at') return place?.docid;
+  return sort === 'newest' ? place.docid + 1 : place.docid - 1;
+}
+
+/** Counts the rows before the one at a place, as far as there is time: with it, and in all. */
+export function positionIn(
+  { catalog }: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  { docid }: ListPlace,
+): { readonly before: HitCount; readonly all: HitCount } {
+  return catalog.snapshot(() => ({
+    before: catalog.countHitsWhile(
+      { ...request, sort: other(sort), after: docid },
+      within(COUNTING_MS),
+    ),
+    all: catalog.countHitsWhile(request, within(COUNTING_MS)),
+  }));
+}
+
+/** Counts what a query finds as far as there is time. */
+export function countsOf(reader: Pick<Reader, 'catalog'>, request: CountRequest): MailCounts {
+  const all = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
+  return { all, ended: endedOf(reader, request) };
+}
+
+function endedOf({ catalog }: Pick<Reader, 'catalog'>, request: CountRequest): MailList['ended'] {
+  const { node } = request;
+  const gone = catalog.countHitsWhile(
+    { ...request, node: { kind: 'and', nodes: [node, ENDED], span: node.span } },
+    within(COUNTING_MS),
+  );
+  return gone.complete ? gone.count : null;
 }
 
 /** Returns a function that says for so many milliseconds that there is time left. */

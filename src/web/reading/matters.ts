@@ -1,8 +1,9 @@
 import type { Stale } from '../../engine/archive/reader.ts';
 import type { ArchiveStatus, MailboxStatus } from '../../engine/status/archive-status.ts';
 import { fullnessOf, percentOf } from '../../health/facts.ts';
-import { isImported } from '../../mail/imported.ts';
-import { counted } from '../../wording/amounts.ts';
+import { isImported } from '../../mail/import-host.ts';
+import type { KeptRun } from '../../state/runs.ts';
+import { counted, span } from '../../wording/amounts.ts';
 
 /** Something about the archive that a person should know of, and what to do about it. */
 export interface Matter {
@@ -11,13 +12,29 @@ export interface Matter {
   readonly text: string;
   /** What may be done about it on the command line, without the program's name; null where time alone helps. */
   readonly command: string | null;
+  /** Where more is shown. */
+  readonly link: { readonly href: string; readonly text: string } | null;
 }
 
 /** From here on a mailbox counts as full, in per cent of its quota. */
 const FULL_PERCENT = 95;
 
+/** What a status does not say. */
+interface Surroundings {
+  readonly behind: Stale | null;
+  /** False where the status is that of some mailboxes. */
+  readonly whole: boolean;
+  /** The last passes, newest first. */
+  readonly runs: readonly KeptRun[];
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
 /** Returns what needs a person, the worst first. Everything is known offline: nothing is asked of the service. */
-export function mattersOf(status: ArchiveStatus, behind: Stale | null): Matter[] {
+export function mattersOf(
+  status: ArchiveStatus,
+  { behind, whole, runs, now }: Surroundings,
+): Matter[] {
   const { verification, pending, mailboxes } = status;
   const found = verification?.found ?? 0;
   const matters: Matter[] = [];
@@ -30,6 +47,7 @@ export function mattersOf(status: ArchiveStatus, behind: Stale | null): Matter[]
         .map(({ text }) => text)
         .join('. '),
       command: 'verify --repair',
+      link: { href: '/health/verification', text: 'See what is damaged' },
     });
   if (behind !== null)
     matters.push({
@@ -37,14 +55,17 @@ export function mattersOf(status: ArchiveStatus, behind: Stale | null): Matter[]
       title: 'The catalog lacks the newest mail',
       text: `It has reached commit ${behind.reached} of ${behind.last}; the log has the rest.`,
       command: 'rebuild',
+      link: null,
     });
+  matters.push(...mattersOfRuns(runs), ...matterOfSilence(runs, now));
   for (const mailbox of mailboxes) matters.push(...mattersOfMailbox(mailbox));
-  if (verification === null && status.messages > 0)
+  if (whole && verification === null && status.messages > 0)
     matters.push({
       level: 'warn',
       title: 'The archive was never verified',
       text: 'A verification reads every byte and compares it with its hash.',
       command: 'verify',
+      link: { href: '/health/verification', text: 'Verification' },
     });
   if (pending > 0)
     matters.push({
@@ -52,6 +73,7 @@ export function mattersOf(status: ArchiveStatus, behind: Stale | null): Matter[]
       title: `${counted(pending, 'message')} cannot be found by words yet`,
       text: 'Folder, flags, date and size already find them. The next sync indexes them.',
       command: null,
+      link: null,
     });
   return matters.toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
 }
@@ -65,6 +87,7 @@ function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
       title: `${address}: ${counted(held, 'message')} held by the brake`,
       text: 'So many disappeared at the service at once that a later comparison must confirm it.',
       command: 'list --held',
+      link: { href: '/health/held', text: 'See them, and when a second look decides' },
     });
   if (quarantined > 0)
     matters.push({
@@ -72,6 +95,7 @@ function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
       title: `${address}: ${counted(quarantined, 'message')} in quarantine`,
       text: 'They could not be fetched completely, and are tried again.',
       command: 'quarantine',
+      link: { href: '/health/quarantine', text: 'See them' },
     });
   if (suspendedSince !== null)
     matters.push({
@@ -79,6 +103,7 @@ function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
       title: `${address} is suspended at the service`,
       text: `First seen so on ${suspendedSince.slice(0, 10)}. What is archived stays readable.`,
       command: null,
+      link: null,
     });
   const full = fullnessOf(mailbox.quota?.resources ?? []);
   if (full !== null && percentOf(full.share) >= FULL_PERCENT)
@@ -87,6 +112,7 @@ function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
       title: `${address} is ${percentOf(full.share)}% full at the service`,
       text: 'A full mailbox receives no mail.',
       command: null,
+      link: null,
     });
   const late = folders.filter(({ complete, unwatched: left }) => complete === false && !left);
   if (late.length > 0 && !unwatched && !isImported(mailbox))
@@ -98,6 +124,55 @@ function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
         .map(({ folder }) => folder)
         .join(', ')}${late.length > 3 ? ' and others' : ''}.`,
       command: 'sync',
+      link: { href: '/health/folders?sort=age', text: 'See folders by age' },
     });
   return matters;
+}
+
+/** Accounts, or the archive, whose last pass failed as a whole: a refused token, a service that is away, a full disk. */
+function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
+  const last = new Map<string | null, KeptRun>();
+  for (const run of runs) {
+    if (run.sum === null && run.outcome !== 'failed') continue;
+    // One over several accounts says nothing any more when one of them had a later pass.
+    const isLater = run.account === null ? last.size > 0 : last.has(run.account);
+    if (!isLater) last.set(run.account, run);
+  }
+  return [...last.values()].flatMap(({ account, outcome, kind, troubles }): Matter[] => {
+    const [trouble] = troubles;
+    // What a verification found is a matter by itself.
+    if (outcome !== 'failed' || kind === 'verify' || trouble === undefined) return [];
+    return [
+      {
+        level: 'warn',
+        title: account === null ? 'The last run failed' : `${account}: the last pass failed`,
+        text: trouble.text ?? trouble.code,
+        command: 'doctor',
+        link: { href: '/health/runs', text: 'See the runs' },
+      },
+    ];
+  });
+}
+
+/** The daemon counts as silent after so many times the usual wait between its passes, and not before so long. */
+const MISSED_PASSES = 3;
+const SILENT_MS = 900_000;
+
+/** The daemon makes no passes any more: by its own rhythm, since nothing here asks it. */
+function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
+  const passes = runs.filter(({ kind }) => kind === 'sync').map(({ startedAt }) => startedAt);
+  const [last] = passes;
+  const waits = passes.slice(1).map((startedAt, at) => (passes[at] ?? startedAt) - startedAt);
+  const usual = waits.toSorted((a, b) => a - b)[Math.floor(waits.length / 2)];
+  if (last === undefined || usual === undefined) return [];
+  if (now - last < Math.max(SILENT_MS, MISSED_PASSES * usual)) return [];
+  return [
+    {
+      level: 'warn',
+      title: 'The daemon has made no pass lately',
+      text: `The last one began ${span(now - last)} ago, and usually they are ${span(usual)} apart. What is archived can be read and searched; nothing new comes.`,
+      command: 'doctor',
+      link: { href: '/health/runs', text: 'See the runs' },
+    },
+  ];
 }

@@ -1,16 +1,16 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SearchHit } from '../../catalog/search/hit.ts';
+import type { CountRequest } from '../../catalog/search/search.ts';
 import { purgedMessage } from '../../engine/archive/purged-message.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
 import { readMessage, type SpareReader } from '../../mime/reading.ts';
+import type { SearchNode } from '../../search/ast.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
-
-/** Messages of a conversation that are shown. */
-const MOST_OF_THREAD = 200;
+import { inTurns } from './in-turns.ts';
+import type { Conversation } from './message-shapes.ts';
 
 /** What an id, or the beginning of one, names. */
 export type NamedMessage =
@@ -34,16 +34,12 @@ export function namedMessage(reader: Pick<Reader, 'catalog'>, typed: string): Na
   return purged === undefined ? { kind: 'none' } : { kind: 'purged', ...purged };
 }
 
-/** A message as search lists it, with its conversation, oldest first. It stands in it itself. */
-export interface Conversation {
-  readonly own: SearchHit;
-  readonly all: readonly SearchHit[];
-}
-
 /**
  * Returns a message with its conversation, as the archive knew them at a time.
  *
  * @param asOf milliseconds since the epoch; null for now
+ * @param asked what the query box asks for; null where it has no words that mail is looked through for
+ * @param limit messages of a conversation, at most
  * @returns null where the archive did not have the message then
  */
 export function conversationOf(
@@ -51,15 +47,34 @@ export function conversationOf(
   id: MessageId,
   asOf: number | null,
   now: number,
+  asked: CountRequest | null,
+  limit: number,
 ): Conversation | null {
-  const found = (query: string): readonly SearchHit[] => {
-    const { node } = parseQuery(query, { now });
-    const request = { node, asOf: asOf ?? undefined, limit: MOST_OF_THREAD };
-    return catalog.search({ ...request, sort: 'oldest' }).hits;
-  };
-  const all = found(`thread:${id}`);
-  const own = all.find(({ line }) => line.id === id) ?? alone(catalog, id, asOf);
-  return own === undefined ? null : { own, all: all.includes(own) ? all : [own] };
+  const { node } = parseQuery(`thread:${id}`, { now });
+  const request = { asOf: asOf ?? undefined, limit, sort: 'oldest' as const };
+  const all = catalog.search({ ...request, node }).hits;
+  const at = all.findIndex(({ line }) => line.id === id);
+  if (at >= 0) {
+    const both: SearchNode | null =
+      asked === null ? null : { kind: 'and', nodes: [node, asked.node], span: node.span };
+    const found =
+      asked === null || both === null
+        ? []
+        : catalog.search({ ...request, ...asked, node: both }).hits;
+    // With what was found in them, and in their attachments.
+    const byId = new Map(found.map((hit) => [hit.line.id, hit]));
+    return {
+      all: all.map((hit) => byId.get(hit.line.id) ?? hit),
+      at,
+      // One that only its subject finds shows no more when it is unfolded.
+      found: found
+        .filter(({ matches, line }) => matches.length + line.matchedAttachments.length > 0)
+        .map(({ line }) => line.id)
+        .filter((one) => one !== id),
+    };
+  }
+  const own = alone(catalog, id, asOf);
+  return own === undefined ? null : { all: [own], at: 0, found: [] };
 }
 
 /** A message that is not indexed yet is in no conversation, nor in one of which only the first part is shown. */
@@ -110,72 +125,4 @@ export async function readBack(
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;
     return { reading: null, damage: sentenceOf(error) };
   }
-}
-
-/** Bytes of a source that are read before others have their turn: reading, inflating and hashing are synchronous. */
-const TURN_BYTES = 1024 * 1024;
-
-async function* inTurns(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
-  let read = 0;
-  for await (const piece of pieces) {
-    yield piece;
-    read += piece.length;
-    if (read < TURN_BYTES) continue;
-    read = 0;
-    await nextTurn();
-  }
-}
-
-/** A stretch of a source, and how much there is in all. Bytes. */
-export interface SourceWindow {
-  readonly from: number;
-  readonly bytes: Buffer;
-  readonly size: number;
-}
-
-/** Bytes of a source on one page. */
-export const WINDOW_BYTES = 256 * 1024;
-
-/** Reads a stretch of a source, and the rest for its hash. @throws message-damaged, blob-damaged */
-export async function sourceWindow(
-  reader: Pick<Reader, 'sources'>,
-  id: MessageId,
-  from: number,
-): Promise<SourceWindow> {
-  const pieces: Buffer[] = [];
-  let at = 0;
-  for await (const piece of inTurns(reader.sources().streamMessage(id))) {
-    const start = Math.max(0, from - at);
-    const end = from + WINDOW_BYTES - at;
-    if (start < piece.length && end > 0) pieces.push(Buffer.from(piece.subarray(start, end)));
-    at += piece.length;
-  }
-  return { from, bytes: Buffer.concat(pieces), size: at };
-}
-
-/** Pieces of a text on one page: a text of quotes and answers in turns, line by line, would cost seconds. */
-const MOST_PIECES = 2_000;
-
-/** A piece of a message's text: as it is written, quoted, or its signature. */
-export interface TextPiece {
-  readonly kind: 'text' | 'quote' | 'signature';
-  readonly lines: readonly string[];
-}
-
-/** Returns the text of a message in pieces: what is quoted is folded, and a signature dimmed. */
-export function textPieces(text: string): TextPiece[] {
-  const pieces: { kind: TextPiece['kind']; lines: string[] }[] = [];
-  let signature = false;
-  for (const line of text.replace(/\r\n?/g, '\n').split('\n')) {
-    const quoted = /^[ \t]?>/.test(line);
-    // RFC 3676 section 4.3; the blank behind the dashes is often lost.
-    if (/^-- ?$/.test(line)) signature = true;
-    if (quoted) signature = false;
-    const kind = quoted ? 'quote' : signature ? 'signature' : 'text';
-    const last = pieces.at(-1);
-    if (last !== undefined && (last.kind === kind || pieces.length >= MOST_PIECES))
-      last.lines.push(line);
-    else pieces.push({ kind, lines: [line] });
-  }
-  return pieces;
 }

@@ -1,46 +1,52 @@
+import { findTerm, termsOf, withoutTerm, withTerm } from './query-terms.ts';
+
 /** Returns a filter of the query language, such as `in:"INBOX.Old mail"`. */
 export function filterText(operator: string, value: string): string {
   const isPlain = /^[\p{L}\p{N}@._+/-]+$/u.test(value);
   return `${operator}:${isPlain ? value : `"${value.replaceAll('"', '')}"`}`;
 }
 
-/** Returns whether a filter stands in a query as a word of its own. */
-export function hasWord(query: string, word: string): boolean {
-  return wordsOf(query).some((part) => part === word);
+/** What no quotation marks can hold in a query. */
+const UNQUOTABLE = /["“”„]/u;
+
+/** Returns a filter that finds a folder; null for a path that the language cannot name. */
+export function folderText(path: string): string | null {
+  return UNQUOTABLE.test(path) ? null : filterText('in', path);
 }
 
-/** Returns a query with a word added at its end, or taken out where it stands; the rest stays as it was typed. */
-export function toggled(query: string, word: string): string {
-  const parts = wordsOf(query);
-  const at = parts.indexOf(word);
-  if (at < 0) return `${query.trimEnd()} ${word}`.trim();
-  // With the blank behind it.
-  return [...parts.slice(0, at), ...parts.slice(at + 2)].join('').trim();
+/** Returns a filter that finds mailboxes of one address: by their ids, where the language cannot name it. */
+export function mailboxText(
+  mailboxes: readonly { readonly address: string; readonly mailbox: string }[],
+): string {
+  const address = mailboxes[0]?.address ?? '';
+  if (!UNQUOTABLE.test(address)) return filterText('mailbox', address);
+  const ids = mailboxes.map(({ mailbox }) => filterText('mailbox', mailbox));
+  return ids.length === 1 ? ids.join('') : `(${ids.join(' OR ')})`;
 }
 
-/** The words of a query and the blanks between them; what is quoted or in brackets stays in one piece. */
-function wordsOf(query: string): string[] {
-  const parts: string[] = [];
-  let current = '';
-  let depth = 0;
-  let quoted = false;
-  for (const character of query) {
-    const isBlank = /\s/.test(character) && !quoted && depth === 0;
-    if (character === '"') quoted = !quoted;
-    if (!quoted && /[({]/.test(character)) depth += 1;
-    if (!quoted && /[)}]/.test(character)) depth -= 1;
-    if (isBlank) {
-      if (current !== '') parts.push(current);
-      parts.push(character);
-      current = '';
-    } else current += character;
-  }
-  return current === '' ? parts : [...parts, current];
+/** Returns a query that asks for something, or does not any more; the rest stays as it was typed. */
+export function toggled(query: string, text: string): string {
+  const term = findTerm(query, text);
+  return term === undefined ? withTerm(query, text) : withoutTerm(query, term);
 }
 
 /** Returns the part of a query that says as of when: `asof:…` as it was typed, or an empty text. */
 export function asOfWord(query: string): string {
-  return wordsOf(query).find((part) => /^asof:/i.test(part)) ?? '';
+  return termsOf(query).terms.find(({ operator }) => operator === 'asof')?.text ?? '';
+}
+
+/**
+ * Returns a query as of another moment; what else stands in it stays as it was typed.
+ *
+ * @param moment milliseconds since the epoch; null for now
+ */
+export function asOf(query: string, moment: number | null): string {
+  const old = asOfWord(query);
+  const without = old === '' ? query : toggled(query, old);
+  if (moment === null) return without;
+  // Whole seconds in UTC: the query has no finer moments, and its zone is not the reader's.
+  const word = `asof:${new Date(moment).toISOString().replace(/\.\d+Z$/, 'Z')}`;
+  return withTerm(without, word);
 }
 
 export interface MailAddress {

@@ -2,6 +2,16 @@ import { statSync } from 'node:fs';
 import { catalogFile } from '../../catalog/open.ts';
 import { openReaderOf, type Reader } from '../../engine/archive/reader.ts';
 import { SpareReader } from '../../mime/reading.ts';
+import { mailboxKey } from '../../state/scopes.ts';
+
+/** The archive as one browser may read it. */
+export interface ServedReader extends Reader {
+  /**
+   * Keys of the mailboxes that the browser may read; null for all. The catalog knows no others then. Whatever does not
+   * come from the catalog, such as `state.sqlite` or the log, is to be left out or limited by these.
+   */
+  readonly mailboxes: readonly string[] | null;
+}
 
 interface Opened {
   readonly reader: Reader;
@@ -22,10 +32,14 @@ export class ServedArchive {
   /**
    * Runs `act` with a reader that stays open until it has ended.
    *
+   * @param mailboxes keys of the mailboxes that may be read; null for all
    * @throws what `openReaderOf` throws, and what `act` throws
    */
-  async use<T>(act: (reader: Reader) => T | Promise<T>): Promise<T> {
-    const { reader, release } = this.hold();
+  async use<T>(
+    mailboxes: readonly string[] | null,
+    act: (reader: ServedReader) => T | Promise<T>,
+  ): Promise<T> {
+    const { reader, release } = this.hold(mailboxes);
     try {
       return await act(reader);
     } finally {
@@ -34,12 +48,15 @@ export class ServedArchive {
   }
 
   /** Returns a reader that stays open until it is released: for answers that are sent after the handler has returned. */
-  hold(): { readonly reader: Reader; readonly release: () => void } {
+  hold(mailboxes: readonly string[] | null): {
+    readonly reader: ServedReader;
+    readonly release: () => void;
+  } {
     const opened = this.#opened();
     opened.users += 1;
     let held = true;
     return {
-      reader: opened.reader,
+      reader: readerWithin(opened.reader, mailboxes),
       release: () => {
         if (!held) return;
         held = false;
@@ -70,6 +87,14 @@ export class ServedArchive {
     old.retired = true;
     if (old.users === 0) old.reader.close();
   }
+}
+
+/** Returns a reader whose catalog answers as if the archive held these mailboxes only; null limits it to none. */
+export function readerWithin(reader: Reader, mailboxes: readonly string[] | null): ServedReader {
+  if (mailboxes === null) return { ...reader, mailboxes };
+  const known = reader.catalog.folders.mailboxes();
+  const ours = known.filter((mailbox) => mailboxes.includes(mailboxKey(mailbox)));
+  return { ...reader, catalog: reader.catalog.within(ours), mailboxes };
 }
 
 function identityOf(file: string): string {

@@ -1,12 +1,13 @@
 import type { KnownFolder } from '../../catalog/folders.ts';
 import type { CountRequest } from '../../catalog/search/search.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
-import { savedSearches } from '../../engine/saved-searches.ts';
-import { isImported } from '../../mail/imported.ts';
+import { isImported } from '../../mail/import-host.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { mailboxKey } from '../../state/scopes.ts';
 import { within } from './mail-list.ts';
 import { filterText } from './query-text.ts';
+import { searchesFor } from './searches-for.ts';
+import type { ServedReader } from './served-archive.ts';
 
 /** Something of the side bar: a link that writes a query, and what that query finds. */
 export interface SideEntry {
@@ -47,8 +48,12 @@ export class SideTrees {
    *
    * @param asOfText `asof:…` as it stands in the query, or empty: each link and each number obeys it
    */
-  of(reader: Pick<Reader, 'catalog' | 'dataDir'>, asOfText: string, now: number): SideTree {
-    const { catalog, dataDir } = reader;
+  of(
+    reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
+    asOfText: string,
+    now: number,
+  ): SideTree {
+    const { catalog } = reader;
     const { number } = catalog.reached();
     if (number !== this.#commit) this.#counts.clear();
     this.#commit = number;
@@ -63,7 +68,7 @@ export class SideTrees {
       return {
         all: entry('All mail', ''),
         ended: entry('Deleted at the service', 'is:deleted'),
-        saved: savedSearches(dataDir).map(({ name }) => ({
+        saved: searchesFor(reader).map(({ name }) => ({
           name,
           query: `@${name} ${asOfText}`.trim(),
         })),
@@ -89,6 +94,11 @@ export class SideTrees {
     });
   }
 
+  /** Returns a number that stood in the last tree of now. */
+  known(query: string): number | null {
+    return this.#counts.get(keyOf(query, undefined)) ?? null;
+  }
+
   #count(
     { catalog }: Pick<Reader, 'catalog'>,
     query: string,
@@ -96,7 +106,7 @@ export class SideTrees {
     mayContinue: () => boolean,
   ): number | null {
     const request = requestOf(query, now);
-    const key = `${query}\0${request.asOf ?? ''}`;
+    const key = keyOf(query, request.asOf);
     const known = this.#counts.get(key);
     if (known !== undefined) return known;
     if (!mayContinue()) return null;
@@ -107,6 +117,10 @@ export class SideTrees {
     this.#counts.set(key, found.count);
     return found.count;
   }
+}
+
+function keyOf(query: string, asOf: number | undefined): string {
+  return `${query}\0${asOf ?? ''}`;
 }
 
 function requestOf(query: string, now: number): CountRequest {

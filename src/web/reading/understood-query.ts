@@ -1,11 +1,12 @@
 import type { CountRequest } from '../../catalog/search/search.ts';
 import { refuseNeverNamed } from '../../engine/archive/chosen-names.ts';
-import type { Reader } from '../../engine/archive/reader.ts';
-import { savedSearches, withSaved } from '../../engine/saved-searches.ts';
+import { withSaved } from '../../engine/saved-searches.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
+import { searchesFor } from './searches-for.ts';
+import type { ServedReader } from './served-archive.ts';
 
 /** Why a query finds nothing: the CLI's sentence, the stretch that it is about, and a query to try instead. */
 export interface QueryProblem {
@@ -30,12 +31,12 @@ const EVERYTHING: SearchNode = { kind: 'all', span: { start: 0, end: 0 } };
  */
 export function understandQuery(
   text: string,
-  reader: Pick<Reader, 'catalog' | 'dataDir'>,
+  reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
   now: number,
   accounts: (node: SearchNode) => ReadonlyMap<string, string>,
 ): Understood {
   try {
-    const whole = withSaved(text, () => savedSearches(reader.dataDir));
+    const whole = withSaved(text, () => searchesFor(reader));
     const query =
       whole.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(whole, { now });
     const asOf = query.asOf ?? undefined;

@@ -1,0 +1,274 @@
+import type { VNode } from 'preact';
+import type { SearchHit } from '../../catalog/search/hit.ts';
+import { count, counted } from '../../wording/amounts.ts';
+import { roughSpan } from './conversation-head.ts';
+import { Icon } from './icons.tsx';
+import { senderText } from './mail-row.tsx';
+import { Marked } from './marked.tsx';
+import { Attachments, Damaged, Proof } from './message-parts.tsx';
+import {
+  type MessageContent,
+  type MessagePlace,
+  messageAddress,
+  type OpenMessage,
+} from './message-props.ts';
+import { Text } from './message-text.tsx';
+import { Moment } from './moment.tsx';
+
+export interface ConversationProps {
+  readonly message: MessageContent;
+}
+
+/** Unfolds messages, and folds them again. */
+export interface Folding {
+  /** Messages that are unfolded, by their ids. */
+  readonly open: ReadonlyMap<string, OpenMessage>;
+  /** Where a script runs: unfolds a message in its place, or folds it. */
+  readonly toggle: ((id: string) => void) | null;
+}
+
+/** A conversation as it is without a script: what is folded is a link that opens the message. */
+export function Conversation({ message }: ConversationProps): VNode {
+  return <Thread message={message} open={unfoldedAtFirst(message)} toggle={null} />;
+}
+
+/** The messages that are unfolded when a conversation is opened. */
+export function unfoldedAtFirst(message: MessageContent): ReadonlyMap<string, OpenMessage> {
+  const others = message.content.view === 'thread' ? message.content.others : [];
+  return new Map([message, ...others].map((open) => [open.id, open]));
+}
+
+/** Folded messages in a row of which the inner ones become one line. */
+const FOLDED = 3;
+
+/** Messages of a conversation, oldest first. */
+export function Thread({ message, open, toggle }: ConversationProps & Folding): VNode {
+  const { all } = message.conversation;
+  const parts: VNode[] = [];
+  let run: SearchHit[] = [];
+  const endRun = (): void => {
+    if (run.length > 0) parts.push(<Run key={run[0]?.docid} hits={run} {...{ message, toggle }} />);
+    run = [];
+  };
+  for (const hit of all) {
+    const unfolded = open.get(hit.line.id);
+    if (unfolded === undefined) {
+      run.push(hit);
+      continue;
+    }
+    endRun();
+    const fold = toggle === null || all.length === 1 ? null : () => toggle(hit.line.id);
+    parts.push(<Message key={hit.docid} {...{ hit, message, fold }} open={unfolded} />);
+  }
+  endRun();
+  return <>{parts}</>;
+}
+
+interface RunProps extends ConversationProps, Pick<Folding, 'toggle'> {
+  readonly hits: readonly SearchHit[];
+}
+
+/** Folded messages one after the other; of many, the inner ones are one line that says whether any was deleted. */
+function Run({ hits, message, toggle }: RunProps): VNode {
+  const fold = (hit: SearchHit): VNode => (
+    <Fold key={hit.docid} hit={hit} place={message.place} toggle={toggle} />
+  );
+  if (hits.length <= FOLDED) return <>{hits.map(fold)}</>;
+  const inner = hits.slice(1, -1);
+  const ended = inner.filter(({ line }) => line.endedAt !== null).length;
+  return (
+    <>
+      {hits.slice(0, 1).map(fold)}
+      <details class="folds">
+        <summary>
+          <Icon name="down" />
+          {counted(inner.length, 'more message')}
+          {ended > 0 && `, ${ended === 1 ? 'one' : count(ended)} of them deleted at the service`}
+        </summary>
+        {inner.map(fold)}
+      </details>
+      {hits.slice(-1).map(fold)}
+    </>
+  );
+}
+
+interface FoldProps extends Pick<Folding, 'toggle'> {
+  readonly hit: SearchHit;
+  readonly place: MessagePlace;
+}
+
+function Fold({ hit: { line, matches }, place, toggle }: FoldProps): VNode {
+  return (
+    <a
+      class={line.endedAt === null ? 'fold' : 'fold ended'}
+      href={messageAddress(place, line.id, 'thread')}
+      data-fold={line.id}
+      onClick={(event) => {
+        const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+        if (toggle === null || !isPlain) return;
+        event.preventDefault();
+        toggle(line.id);
+      }}
+    >
+      <Face hit={line} />
+      <span class="who">
+        <bdi>{senderText(line.from)}</bdi>
+      </span>
+      <span class="snip">
+        <Marked text={line.snippet} matches={matches} />
+      </span>
+      {line.endedAt !== null && <span class="tag ended">deleted</span>}
+      {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+    </a>
+  );
+}
+
+interface MessageProps extends ConversationProps {
+  readonly hit: SearchHit;
+  readonly open: OpenMessage;
+  readonly fold: (() => void) | null;
+}
+
+/** One message of a conversation with its text. */
+function Message({ hit, open, message, fold }: MessageProps): VNode {
+  const { line } = hit;
+  const { facts, text } = open;
+  const isOwn = line.id === message.id;
+  return (
+    <article
+      class={`msg${line.endedAt === null ? '' : ' ended'}`}
+      id={`m-${line.id.slice(0, 16)}`}
+      aria-label={`Message of ${senderText(line.from)}`}
+      tabindex={-1}
+    >
+      <header class="mhead">
+        <Face hit={line} big />
+        <div>
+          <p class="who">
+            <Sender line={line} written={facts?.from ?? ''} />
+          </p>
+          <Recipients name="to" value={facts?.to ?? ''} />
+          <Recipients name="cc" value={facts?.cc ?? ''} />
+          <Recipients name="bcc" value={facts?.bcc ?? ''} />
+        </div>
+        <div class="when">
+          {line.date !== null && <Moment ms={Date.parse(line.date)} />}
+          {fold !== null && (
+            <button type="button" class="btn quiet small" onClick={fold}>
+              Fold
+            </button>
+          )}
+        </div>
+      </header>
+      <Ended line={line} isComplete={open.damage === null} />
+      {facts === null ? (
+        <Damaged hit={hit} damage={open.damage} dataDir={message.dataDir} />
+      ) : (
+        <>
+          {facts.reason !== null && (
+            <p class="strip warn">
+              <Icon name="alert" />
+              <span>
+                This message could not be read to its end ({facts.reason}). The source is complete.
+              </span>
+            </p>
+          )}
+          {facts.onlyHtml && (
+            <p class="strip html-only">
+              <Icon name="draft" />
+              <span>This message is HTML only. Below is its text.</span>
+              <a class="btn" href={messageAddress(message.place, line.id, 'html')}>
+                Show the HTML
+              </a>
+            </p>
+          )}
+          <Text pieces={text} folded />
+          {text.every(({ lines }) => lines.every((one) => one.trim() === '')) && (
+            <p class="text muted">This message has no text.</p>
+          )}
+          {facts.truncated && (
+            <p class="small">The rest of the text is left out; the source has all of it.</p>
+          )}
+          <Attachments {...open} place={message.place} />
+          <Proof open={open} hit={hit} />
+        </>
+      )}
+      {!isOwn && (
+        <p class="msg-links">
+          <a class="link" href={messageAddress(message.place, line.id, 'thread')}>
+            Open this message
+          </a>
+        </p>
+      )}
+    </article>
+  );
+}
+
+type Line = SearchHit['line'];
+
+/** Says of a message that the service deleted when that was, and how long after it came. */
+export function Ended({
+  line: { endedAt, date },
+  isComplete,
+}: {
+  readonly line: Pick<Line, 'endedAt' | 'date'>;
+  readonly isComplete: boolean;
+}): VNode | null {
+  if (endedAt === null) return null;
+  const at = Date.parse(endedAt);
+  const after = date === null ? null : at - Date.parse(date);
+  return (
+    <p class="strip ended">
+      <Icon name="past" />
+      <span>
+        <strong>
+          Deleted at the service on <Moment ms={at} day />
+        </strong>
+        {after !== null && after >= 0 && `, ${roughSpan(after)} after it came`}. Kept only here
+        {isComplete && ', complete'}.
+      </span>
+    </p>
+  );
+}
+
+function Sender({ line, written }: { readonly line: Line; readonly written: string }): VNode {
+  const { from } = line;
+  if (from === null || from.name === '') return <bdi>{written || senderText(from)}</bdi>;
+  return (
+    <>
+      <bdi>{from.name}</bdi> <bdi class="address-of">{from.address}</bdi>
+    </>
+  );
+}
+
+function Recipients({
+  name,
+  value,
+}: {
+  readonly name: string;
+  readonly value: string;
+}): VNode | null {
+  if (value === '') return null;
+  return (
+    <p class="to">
+      {name} <bdi>{value}</bdi>
+    </p>
+  );
+}
+
+function Face({ hit, big = false }: { readonly hit: Line; readonly big?: boolean }): VNode {
+  return (
+    <span class={big ? 'face big' : 'face'} aria-hidden="true">
+      {initials(senderText(hit.from))}
+    </span>
+  );
+}
+
+function initials(name: string): string {
+  const words = name.split(/[\s@]+/).filter((word) => /^[\p{L}\p{N}]/u.test(word));
+  return words
+    .slice(0, 2)
+    .map((word) => [...word][0] ?? '')
+    .join('')
+    .toUpperCase();
+}

@@ -1,0 +1,138 @@
+import type { VNode } from 'preact';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import type { DownloadFormat, ExportOffer } from '../reading/export-offer.ts';
+import { pageAddress } from '../reading/query-text.ts';
+import { Command } from './frame.tsx';
+import { Icon } from './icons.tsx';
+import { Moment } from './moment.tsx';
+import type { PageOf } from './page.ts';
+import { Problem } from './problem.tsx';
+import { Shell } from './shell.tsx';
+
+const FORMATS: readonly (readonly [DownloadFormat, string, string])[] = [
+  [
+    'zip',
+    'zip',
+    'One file with MAILBOX/FOLDER/NAME.eml for each place, and a manifest with every hash at its end.',
+  ],
+  ['mbox', 'mbox', 'One file for mail programs, in the mboxrd form, without the folders.'],
+  ['eml', 'single .eml', 'The exact source. Only where the query finds one message.'],
+];
+
+const REFUSED: Readonly<Record<string, string>> = {
+  'not-one': 'A single .eml holds one message, and the query finds another number of them.',
+  'nothing-found': 'The query finds nothing, so there is nothing to save.',
+  'too-large': 'This is more than a browser should save in one piece.',
+  busy: 'Two downloads are under way already. Try again when one of them has ended.',
+};
+
+/** What a query finds, to be saved as a file. */
+export function ExportPage({ page }: { readonly page: PageOf<'export'> }): VNode {
+  const { frame, offer, format, refused } = page;
+  const { query, problem } = frame;
+  return (
+    <Shell frame={frame} here="mail">
+      <div class="page export">
+        <h1>Export</h1>
+        {problem !== null && <Problem query={query} problem={problem} path="/export" />}
+        {refused !== null && (
+          <p class="strip warn" role="alert">
+            <Icon name="alert" />
+            <span>{REFUSED[refused] ?? 'The export was refused.'}</span>
+          </p>
+        )}
+        {offer !== null && <Offer page={page} offer={offer} format={format} />}
+      </div>
+    </Shell>
+  );
+}
+
+function Offer({
+  page: { frame },
+  offer,
+  format,
+}: {
+  readonly page: PageOf<'export'>;
+  readonly offer: ExportOffer;
+  readonly format: DownloadFormat;
+}): VNode {
+  const { query, past } = frame;
+  const { messages, isCounted, bytes: size, isTooLarge } = offer;
+  return (
+    <>
+      <dl class="facts panel">
+        <div>
+          <dt>Query</dt>
+          <dd>
+            <code>
+              <bdi>{query.trim() === '' ? '*' : query}</bdi>
+            </code>
+          </dd>
+        </div>
+        <div>
+          <dt>Messages</dt>
+          <dd>
+            <a class="link" href={pageAddress('/mail', { q: query })}>
+              {isCounted ? '' : 'more than '}
+              {count(messages)}
+            </a>
+            {size !== null && <>, {bytes(size)} of mail</>}
+          </dd>
+        </div>
+        <div>
+          <dt>As of</dt>
+          <dd>{past === null ? 'now' : <Moment ms={past.asOf} />}</dd>
+        </div>
+      </dl>
+      {isTooLarge ? (
+        <p class="strip">
+          <Icon name="alert" />
+          <span>
+            More than 50,000 messages or 10 GB are exported by the command line, which continues
+            where it was interrupted:
+          </span>
+        </p>
+      ) : (
+        <form class="panel" action="/api/export">
+          <input type="hidden" name="q" value={query} />
+          <fieldset>
+            <legend>Format</legend>
+            {FORMATS.map(([value, name, text]) => (
+              <label key={value}>
+                <input
+                  type="radio"
+                  name="format"
+                  value={value}
+                  checked={value === format}
+                  disabled={value === 'eml' && messages !== 1}
+                />
+                <span>
+                  <b>{name}</b> {text}
+                </span>
+              </label>
+            ))}
+          </fieldset>
+          <button type="submit" class="button" disabled={messages === 0}>
+            Save {counted(messages, 'message')}
+          </button>
+          <p class="small">
+            A message in several folders is in the file once for each. A download that was cut off
+            is no valid zip.
+          </p>
+        </form>
+      )}
+      <h2>The same on the command line</h2>
+      {FORMATS.map(([value]) => (
+        <Command key={value}>{commandLine(query, value)}</Command>
+      ))}
+    </>
+  );
+}
+
+/** The line that exports the same messages, for a shell. */
+export function commandLine(query: string, format: DownloadFormat): string {
+  const all = query.trim() === '' ? '*' : query;
+  const quoted = `'${all.replaceAll("'", `'\\''`)}'`;
+  const to = format === 'zip' ? 'mail.zip' : 'mail';
+  return `mailkeep export --query ${quoted} --with-deleted --format ${format} --to ${to}`;
+}

@@ -1,0 +1,69 @@
+import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { NoText } from '../reading/content-text.ts';
+
+/** What the groups of attachments are called, in the order of their filters. */
+export const GROUP_NAMES: Readonly<Record<FileGroup, string>> = {
+  pdf: 'PDF',
+  pictures: 'Pictures',
+  documents: 'Documents',
+  tables: 'Tables',
+  archives: 'Archives',
+  other: 'Other',
+};
+
+/** Why an attachment has no text on its tile. */
+export const NO_TEXT: Readonly<Record<NoText, string>> = {
+  picture: 'picture without a preview',
+  archive: 'archive, not opened',
+  other: 'a kind without text',
+  pending: 'not read yet',
+  scan: 'scan without text',
+  empty: 'without text',
+  later: 'its text is shown on opening',
+  unreadable: 'could not be read',
+  encrypted: 'encrypted',
+  malformed: 'malformed',
+  'too-large': 'too large to be read',
+  unsupported: 'a kind that is not read',
+  damaged: 'damaged in the archive',
+};
+
+const TYPE_LABELS: Readonly<Record<string, string>> = {
+  'application/pdf': 'PDF',
+  'image/jpeg': 'JPEG',
+  'image/png': 'PNG',
+  'image/gif': 'GIF',
+  'image/webp': 'WEBP',
+  'image/bmp': 'BMP',
+  'application/zip': 'ZIP',
+  'message/rfc822': 'EML',
+  'text/calendar': 'ICS',
+  'text/csv': 'CSV',
+  'text/html': 'HTML',
+};
+
+/** Returns a few letters for the kind of an attachment; empty where neither its type nor its name says it. */
+export function typeLabel(type: string, filename: string | null): string {
+  return TYPE_LABELS[type] ?? extension(filename);
+}
+
+/** Returns the ending of a file name in capitals; empty where it has none that is short and plain. */
+export function extension(filename: string | null): string {
+  const end = (filename ?? '').split('.').at(-1) ?? '';
+  return /^[A-Za-z0-9]{1,5}$/.test(end) && end !== filename ? end.toUpperCase() : '';
+}
+
+const MONTH = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' });
+const SHORT = new Intl.DateTimeFormat('en-GB', { month: 'short', timeZone: 'UTC' });
+
+/** Returns what a month is called, such as `November 2026` for `2026-11`. */
+export function monthName(key: string): string {
+  return MONTH.format(Date.parse(`${key}-01T00:00:00Z`));
+}
+
+/** Returns how a month stands among months: `Nov`, and the first of a year as `’26`. */
+export function monthLabel(key: string, isFirstOfYear: boolean): string {
+  return isFirstOfYear
+    ? `’${key.slice(2, 4)}`
+    : SHORT.format(Date.parse(`${key}-01T00:00:00Z`)).slice(0, 3);
+}

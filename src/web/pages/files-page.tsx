@@ -1,0 +1,253 @@
+import type { VNode } from 'preact';
+import { FILE_GROUPS, type FileGroup } from '../../catalog/files/groups.ts';
+import { count, counted } from '../../wording/amounts.ts';
+import type { FilesList, FileTile } from '../reading/files-list.ts';
+import { asOfWord, pageAddress, toggled } from '../reading/query-text.ts';
+import { Detail } from './file-detail.tsx';
+import { Tile } from './file-tile.tsx';
+import { GROUP_NAMES, monthLabel, monthName } from './file-words.ts';
+import { Icon } from './icons.tsx';
+import type { PageOf } from './page.ts';
+import { Problem } from './problem.tsx';
+import { Shell } from './shell.tsx';
+
+type FilesPageData = PageOf<'files'>;
+
+/** The attachments of what a query finds: tiles by month, and one of them at the right. */
+export function FilesPage({ page }: { readonly page: FilesPageData }): VNode {
+  const { frame, list, chosen, detail, pending } = page;
+  const { query, problem } = frame;
+  return (
+    <Shell frame={frame} here="files">
+      {chosen === null && <h1 class="vh">Attachments</h1>}
+      <Filters page={page} />
+      <div class="gallery">
+        <section class="tiles-of" aria-label="Attachments" tabindex={0}>
+          {problem !== null && <Problem query={query} problem={problem} path="/files" />}
+          {pending > 0 && (
+            <p class="strip warn">
+              <Icon name="alert" />
+              <span>
+                <strong>
+                  The attachments of {counted(pending, 'message')} are not listed yet.
+                </strong>{' '}
+                The next sync lists them.
+              </span>
+            </p>
+          )}
+          {list !== null && <Tiles page={page} list={list} />}
+        </section>
+        {list !== null && <Months page={page} months={list.months} />}
+        <aside class="det" aria-label="Attachment" tabindex={0}>
+          {chosen === null ? (
+            <p class="empty">Choose an attachment to see it here.</p>
+          ) : (
+            <>
+              <a class="back" href={addressOf(page, {})}>
+                <Icon name="back" />
+                Back to the attachments
+              </a>
+              {detail === null ? <Gone hash={chosen} /> : <Detail file={detail} query={query} />}
+            </>
+          )}
+        </aside>
+      </div>
+    </Shell>
+  );
+}
+
+/** The address of this page with another choice; what is not named stays, but the chosen attachment. */
+function addressOf(
+  { frame, group, inlinePictures, after }: FilesPageData,
+  change: {
+    readonly group?: FileGroup | null;
+    readonly inlinePictures?: boolean;
+    readonly after?: string | undefined;
+    readonly a?: string;
+  },
+): string {
+  const chosen = { group, inlinePictures, after, ...change };
+  return pageAddress('/files', {
+    q: frame.query,
+    type: chosen.group ?? undefined,
+    inline: chosen.inlinePictures ? '1' : undefined,
+    after: chosen.after,
+    a: chosen.a,
+  });
+}
+
+/** Groups with their numbers, as links to them. */
+function Filters({ page }: { readonly page: FilesPageData }): VNode {
+  const { frame, list, group, inlinePictures } = page;
+  const { query } = frame;
+  const groups = list?.sums.groups;
+  const more = list?.sums.complete === false ? 'more than ' : '';
+  const chip = (name: string, to: FileGroup | null, number: number): VNode => (
+    <a
+      key={name}
+      class={group === to ? 'chip on' : 'chip'}
+      href={addressOf(page, { group: to, after: undefined })}
+      aria-current={group === to ? 'true' : undefined}
+    >
+      {name}{' '}
+      <b>
+        {more}
+        {count(number)}
+      </b>
+    </a>
+  );
+  return (
+    <nav class="chips" aria-label="Filters">
+      {groups !== undefined && (
+        <>
+          {chip(
+            'All',
+            null,
+            FILE_GROUPS.reduce((sum, one) => sum + groups[one], 0),
+          )}
+          {FILE_GROUPS.filter((one) => groups[one] > 0 || one === group).map((one) =>
+            chip(GROUP_NAMES[one], one, groups[one]),
+          )}
+          <span class="sep" />
+        </>
+      )}
+      <a
+        class={inlinePictures ? 'chip on' : 'chip'}
+        href={addressOf(page, { inlinePictures: !inlinePictures, after: undefined })}
+        title="Pictures that stand in the text of their message, mostly logos"
+      >
+        Pictures in texts
+        {inlinePictures && (
+          <>
+            <Icon name="cross" />
+            <span class="vh">(leave out)</span>
+          </>
+        )}
+      </a>
+      {asOfWord(query) !== '' && (
+        <a class="chip past" href={pageAddress('/files', { q: toggled(query, asOfWord(query)) })}>
+          Back to now
+          <Icon name="cross" />
+        </a>
+      )}
+      <span class="spacer" />
+      <a class="chip" href={pageAddress('/mail', { q: query })}>
+        <Icon name="mail" />
+        Messages
+      </a>
+    </nav>
+  );
+}
+
+function Tiles({ page, list }: { readonly page: FilesPageData; readonly list: FilesList }): VNode {
+  const { after, chosen, frame } = page;
+  const { tiles, next, months, sums } = list;
+  const q = asOfWord(frame.query);
+  const numbers = new Map(months.map(({ key, count: number }) => [key, number]));
+  // Where counting was given up, nothing is known of the month that it had reached.
+  if (!sums.complete) numbers.delete(months.at(-1)?.key ?? '');
+  if (tiles.length === 0 && next === null && after === undefined)
+    return (
+      <div class="nothing">
+        <Icon name="clip" />
+        <h2>No attachments</h2>
+        {frame.query.trim() !== '' && (
+          <p>
+            <a class="link" href="/files">
+              All attachments
+            </a>
+          </p>
+        )}
+      </div>
+    );
+  return (
+    <>
+      {byMonth(tiles).map(({ key, files }) => {
+        const number = numbers.get(key);
+        return (
+          <section key={key} aria-label={monthName(key)}>
+            <h2>
+              <b>{monthName(key)}</b>
+              {number !== undefined && ` ${count(number)}`}
+            </h2>
+            <ul class="tiles">
+              {files.map((tile) => (
+                <Tile
+                  key={tile.hash}
+                  tile={tile}
+                  q={q}
+                  chosen={chosen === tile.hash}
+                  href={addressOf(page, { a: tile.hash })}
+                />
+              ))}
+            </ul>
+          </section>
+        );
+      })}
+      {(after !== undefined || next !== null) && (
+        <nav class="pages" aria-label="Pages">
+          {after !== undefined && (
+            <a class="btn" href={addressOf(page, { after: undefined })}>
+              To the newest
+            </a>
+          )}
+          <span class="spacer" />
+          {next !== null && (
+            <a class="btn" rel="next" href={addressOf(page, { after: next })}>
+              Older
+            </a>
+          )}
+        </nav>
+      )}
+    </>
+  );
+}
+
+function byMonth(tiles: readonly FileTile[]): { readonly key: string; files: FileTile[] }[] {
+  const months: { readonly key: string; files: FileTile[] }[] = [];
+  for (const tile of tiles) {
+    const last = months.at(-1);
+    if (last?.key === tile.month) last.files.push(tile);
+    else months.push({ key: tile.month, files: [tile] });
+  }
+  return months;
+}
+
+/** The months that have attachments, each with a bar as long as it has many. */
+function Months({
+  page,
+  months,
+}: { readonly page: FilesPageData } & Pick<FilesList, 'months'>): VNode {
+  const most = Math.max(1, ...months.map(({ count: number }) => number));
+  return (
+    <nav class="months" aria-label="Months">
+      {months.map(({ key, after, count: number }, i) => (
+        <a
+          key={key}
+          href={addressOf(page, { after: i === 0 ? undefined : after })}
+          title={`${monthName(key)}: ${counted(number, 'attachment')}`}
+        >
+          <span class="vh">{monthName(key)}</span>
+          <span aria-hidden="true">
+            {monthLabel(key, months[i - 1]?.key.slice(0, 4) !== key.slice(0, 4))}
+          </span>
+          <svg viewBox="0 0 26 10" preserveAspectRatio="none" aria-hidden="true">
+            <path d={`M0 0h${Math.max(1, (26 * number) / most).toFixed(1)}v10H0z`} />
+          </svg>
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function Gone({ hash }: { readonly hash: string }): VNode {
+  return (
+    <>
+      <h1>No message has this attachment</h1>
+      <p class="muted">
+        <span class="mono">{hash}</span>: it was forgotten with its messages, the archive did not
+        have it at the moment that the query names, or it never had it.
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,84 @@
+import type { VNode } from 'preact';
+import { count } from '../../../wording/amounts.ts';
+import type { HealthContent, HealthTab } from '../../reading/health/health-content.ts';
+import { Moment } from '../moment.tsx';
+import type { PageOf } from '../page.ts';
+import { Shell } from '../shell.tsx';
+import { FoldersTab } from './folders-tab.tsx';
+import { OverviewTab } from './overview-tab.tsx';
+import { RetentionTab } from './retention-tab.tsx';
+import { RunsTab } from './runs-tab.tsx';
+import { VerificationTab } from './verification-tab.tsx';
+import { HeldTab, QuarantineTab } from './waiting-tabs.tsx';
+
+const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])[] = [
+  ['overview', 'Overview', false],
+  ['folders', 'Folders', false],
+  ['runs', 'Runs', true],
+  ['quarantine', 'Quarantine', false],
+  ['held', 'Held', false],
+  ['verification', 'Verification', true],
+  ['retention', 'Retention', true],
+];
+
+/** How the archive is and what was done, in tabs. */
+export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode {
+  const { frame, whole, lastPassAt, shown } = page;
+  return (
+    <Shell frame={frame} here="health">
+      <div class="page health">
+        <header class="phead">
+          <h1>Health</h1>
+          {lastPassAt !== null && (
+            <p>
+              The last pass ended on <Moment ms={lastPassAt} />.
+            </p>
+          )}
+        </header>
+        <nav class="tabs" aria-label="Health">
+          {TABS.filter(([, , isOfAll]) => whole || !isOfAll).map(([tab, name]) => (
+            <a
+              key={tab}
+              href={tab === 'overview' ? '/health' : `/health/${tab}`}
+              aria-current={shown.tab === tab ? 'page' : undefined}
+            >
+              {name}
+              <Badge tab={tab} page={page} />
+            </a>
+          ))}
+        </nav>
+        <Shown {...page} />
+      </div>
+    </Shell>
+  );
+}
+
+function Badge({
+  tab,
+  page: { quarantined, held },
+}: {
+  readonly tab: HealthTab;
+  readonly page: Pick<HealthContent, 'quarantined' | 'held'>;
+}): VNode | null {
+  const number = tab === 'quarantine' ? quarantined : tab === 'held' ? held : 0;
+  return number === 0 ? null : <span class="tag warn">{count(number)}</span>;
+}
+
+function Shown({ shown, now, whole }: HealthContent): VNode {
+  switch (shown.tab) {
+    case 'overview':
+      return <OverviewTab {...shown} {...{ now, whole }} />;
+    case 'folders':
+      return <FoldersTab {...shown} now={now} />;
+    case 'runs':
+      return <RunsTab {...shown} />;
+    case 'quarantine':
+      return <QuarantineTab {...shown} />;
+    case 'held':
+      return <HeldTab {...shown} />;
+    case 'verification':
+      return <VerificationTab {...shown} now={now} />;
+    case 'retention':
+      return <RetentionTab {...shown} />;
+  }
+}

@@ -1,0 +1,138 @@
+import type { ComponentChildren, VNode } from 'preact';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
+import type { MailboxRow, Overview } from '../../reading/health/overview.ts';
+import type { Matter } from '../../reading/matters.ts';
+import { Command } from '../frame.tsx';
+import { Icon } from '../icons.tsx';
+import { Moment } from '../moment.tsx';
+import { Ago, Fine, Messages, TablePanel } from './parts.tsx';
+
+/** What needs a person, then what the archive holds. */
+export function OverviewTab({
+  matters,
+  facts,
+  mailboxes,
+  more,
+  now,
+  whole,
+}: Overview & { readonly now: number; readonly whole: boolean }): VNode {
+  const { verification, attachments } = facts;
+  return (
+    <>
+      {matters.length === 0 ? <Fine>Nothing needs you.</Fine> : <Matters matters={matters} />}
+      <dl class="facts panel">
+        <Fact name="Messages">
+          <a class="link" href="/mail">
+            {count(facts.messages)}
+          </a>
+          , {bytes(facts.bytes)} of mail
+        </Fact>
+        {whole && <Fact name="On disk">{bytes(facts.logBytes + facts.catalogBytes)}</Fact>}
+        <Fact name="Text of attachments">
+          {count(attachments.done)} searchable, {count(attachments.pending)} to be read,{' '}
+          {count(attachments.failed)} not readable
+        </Fact>
+        {whole && (
+          <Fact name="Last verification">
+            {verification === null ? (
+              'never'
+            ) : (
+              <>
+                <Moment ms={Date.parse(verification.at)} />: {count(verification.checked)} of{' '}
+                {counted(verification.of, 'message')} read back
+              </>
+            )}
+          </Fact>
+        )}
+        <Fact name="Commit">{count(facts.commit.number)}</Fact>
+      </dl>
+      <TablePanel
+        title="Mailboxes"
+        note={more > 0 ? `and ${count(more)} more; "mailkeep status" lists all` : undefined}
+        head={[
+          ['Mailbox', false],
+          ['Folders', true],
+          ['Messages', true],
+          ['Deleted there', true],
+          ['Compared', false],
+        ]}
+      >
+        {mailboxes.map((mailbox, at) => (
+          <tr key={at}>
+            <th scope="row">
+              <bdi>{mailbox.address}</bdi>
+            </th>
+            <td class="r">{count(mailbox.folders)}</td>
+            <td class="r">
+              <Messages {...mailbox.kept} />
+            </td>
+            <td class="r">
+              <Messages {...mailbox.deleted} />
+            </td>
+            <td>
+              <Compared mailbox={mailbox} now={now} />
+            </td>
+          </tr>
+        ))}
+      </TablePanel>
+    </>
+  );
+}
+
+function Matters({ matters }: { readonly matters: readonly Matter[] }): VNode {
+  return (
+    <ul class="matters">
+      {matters.map(({ level, title, text, command, link }) => (
+        <li key={title} class={`panel ${level}`}>
+          <h2>
+            <Icon name="alert" />
+            <bdi>{title}</bdi>
+          </h2>
+          <p>
+            <bdi>{text}</bdi>
+          </p>
+          {command !== null && <Command>{`mailkeep ${command}`}</Command>}
+          {link !== null && (
+            <p>
+              <a class="link" href={link.href}>
+                {link.text}
+              </a>
+            </p>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Fact({
+  name,
+  children,
+}: {
+  readonly name: string;
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function Compared({
+  mailbox: { imported, unwatched, provenAt, complete },
+  now,
+}: {
+  readonly mailbox: MailboxRow;
+  readonly now: number;
+}): VNode {
+  if (imported) return <>imported from files</>;
+  return (
+    <>
+      {provenAt === null ? 'not completely compared yet' : <Ago at={provenAt} now={now} />}
+      {complete && ', complete'}
+      {unwatched && ', unwatched'}
+    </>
+  );
+}

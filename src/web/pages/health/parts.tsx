@@ -1,0 +1,155 @@
+import type { ComponentChildren, VNode } from 'preact';
+import { count, span } from '../../../wording/amounts.ts';
+import type { Linked } from '../../reading/health/linked-numbers.ts';
+import { pageAddress } from '../../reading/query-text.ts';
+import { Icon } from '../icons.tsx';
+import { Moment } from '../moment.tsx';
+
+/** A number of messages, as a link to these. */
+export function Messages({ count: number, query }: Linked): VNode {
+  if (number === 0) return <span class="zero">0</span>;
+  return query === null ? (
+    <span>{count(number)}</span>
+  ) : (
+    <a class="link" href={pageAddress('/mail', { q: query })}>
+      {count(number)}
+    </a>
+  );
+}
+
+/** How long ago something was, with the moment as its title. */
+export function Ago({ at, now }: { readonly at: string | number; readonly now: number }): VNode {
+  const time = new Date(at);
+  return (
+    <time dateTime={time.toISOString()} title={time.toLocaleString('en-GB')}>
+      {span(Math.max(0, now - time.getTime()))} ago
+    </time>
+  );
+}
+
+/** A moment that may not be known. */
+export function Maybe({
+  at,
+  never,
+}: {
+  readonly at: string | number | null;
+  readonly never: string;
+}): VNode {
+  return at === null ? <span class="zero">{never}</span> : <Moment ms={new Date(at).getTime()} />;
+}
+
+/** A panel with a table that scrolls sideways where it has to. */
+export function TablePanel({
+  title,
+  note,
+  head,
+  children,
+}: {
+  readonly title: ComponentChildren;
+  readonly note?: ComponentChildren;
+  readonly head: readonly (readonly [label: string, isNumber: boolean])[];
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <section class="panel">
+      <h2>
+        <span>{title}</span>
+        {note !== undefined && <small>{note}</small>}
+      </h2>
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr>
+              {head.map(([label, isNumber]) => (
+                <th key={label} scope="col" class={isNumber ? 'r' : undefined}>
+                  {label}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>{children}</tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+/** What a folder's closing sentence consists of. */
+export interface Sum {
+  readonly originTotal: number;
+  readonly stored: number;
+  readonly assumed: number;
+  readonly quarantined: number;
+  readonly held: number;
+  readonly forgotten: number;
+}
+
+/** The closing sentence: at the service = stored + … */
+export function SumText({ originTotal, stored, ...others }: Sum): VNode {
+  const { assumed, quarantined, held, forgotten } = others;
+  const expected = stored + assumed + quarantined + forgotten;
+  // The service does not count what the brake keeps: it would only make the sum look wrong.
+  const isApart = held > 0 && expected === originTotal;
+  const isEqual = isApart || expected + held === originTotal;
+  const parts = [
+    `${count(stored)} stored`,
+    ...(assumed > 0 ? [`${count(assumed)} assumed`] : []),
+    ...(quarantined > 0 ? [`${count(quarantined)} in quarantine`] : []),
+    ...(held > 0 && !isApart ? [`${count(held)} held`] : []),
+    ...(forgotten > 0 ? [`${count(forgotten)} forgotten`] : []),
+  ];
+  return (
+    <>
+      {count(originTotal)} at the service {isEqual ? '=' : '≠'} {parts.join(' + ')}
+      {isApart && `; ${count(held)} more held by the brake`}
+    </>
+  );
+}
+
+/** Links to the page before and the one after, by position. */
+export function PageLinks({
+  path,
+  parameters = {},
+  from,
+  step,
+  all,
+}: {
+  readonly path: string;
+  readonly parameters?: Readonly<Record<string, string | undefined>>;
+  readonly from: number;
+  readonly step: number;
+  readonly all: number;
+}): VNode | null {
+  if (all <= step && from === 0) return null;
+  const to = (at: number): string =>
+    pageAddress(path, { ...parameters, from: at <= 0 ? undefined : String(at) });
+  return (
+    <nav class="pages" aria-label="Pages">
+      {from > 0 && (
+        <a class="btn" href={to(from - step)} rel="prev">
+          <Icon name="back" />
+          Before
+        </a>
+      )}
+      <span>
+        {count(Math.min(all, from + 1))} to {count(Math.min(all, from + step))} of {count(all)}
+      </span>
+      <span class="spacer" />
+      {from + step < all && (
+        <a class="btn" href={to(from + step)} rel="next">
+          Next
+        </a>
+      )}
+    </nav>
+  );
+}
+
+/** Nothing to do. */
+export function Fine({ children }: { readonly children: string }): VNode {
+  return (
+    <p class="strip ok">
+      <Icon name="shield" />
+      <span>{children}</span>
+    </p>
+  );
+}

@@ -1,0 +1,199 @@
+import type { VNode } from 'preact';
+import type { KeptRun } from '../../../state/runs.ts';
+import { count, counted, span } from '../../../wording/amounts.ts';
+import { isFailed, type RunPages } from '../../reading/health/run-pages.ts';
+import { pageAddress } from '../../reading/query-text.ts';
+import { Icon } from '../icons.tsx';
+import { Moment } from '../moment.tsx';
+import { SumText, TablePanel } from './parts.tsx';
+import { LANE_NAMES, RunLanes } from './run-lanes.tsx';
+
+const KINDS: Readonly<Record<string, string>> = {
+  sync: 'new mail',
+  hint: 'webhook',
+  hand: 'by hand',
+  backlog: 'backlog',
+  sweep: 'sweep',
+  verify: 'verification',
+  prune: 'pruning',
+  seal: 'sealing',
+  index: 'text, sealing',
+};
+
+const HEAD = [
+  ['Began', false],
+  ['Kind', false],
+  ['Mailboxes', false],
+  ['New', true],
+  ['Deleted', true],
+  ['Flags', true],
+  ['Requests', true],
+  ['Took', true],
+  ['Closing sentence', false],
+] as const;
+
+/** What was done in the last 24 hours, and all runs that are kept. */
+export function RunsTab(pages: RunPages): VNode {
+  const { lane, runs, next, isLater } = pages;
+  const address = (before: number | undefined) =>
+    pageAddress('/health/runs', {
+      lane: lane ?? undefined,
+      before: before === undefined ? undefined : String(before),
+    });
+  return (
+    <>
+      <RunLanes {...pages} />
+      {runs.length === 0 ? (
+        <p class="note">
+          No run is known. The daemon and "mailkeep sync" keep theirs in the archive's state.
+        </p>
+      ) : (
+        <TablePanel
+          title={lane === null ? 'Runs' : `Runs: ${LANE_NAMES[lane]}`}
+          note="newest first, kept for 400 days"
+          head={HEAD}
+        >
+          {runs.map((run) => (
+            <RunRow key={run.id} run={run} />
+          ))}
+        </TablePanel>
+      )}
+      <nav class="pages" aria-label="Pages">
+        {lane !== null && (
+          <a class="btn" href="/health/runs">
+            All kinds
+          </a>
+        )}
+        {isLater && (
+          <a class="btn" href={address(undefined)}>
+            To the newest
+          </a>
+        )}
+        <span class="spacer" />
+        {next !== null && (
+          <a class="btn" href={address(next)} rel="next">
+            Earlier runs
+          </a>
+        )}
+      </nav>
+    </>
+  );
+}
+
+function RunRow({ run }: { readonly run: KeptRun }): VNode {
+  const { kind, startedAt, endedAt, mailbox, mailboxes, added, ended, flagsChanged } = run;
+  const isPass = run.messages === null && kind !== 'index';
+  const number = (value: number): VNode | string =>
+    value === 0 ? <span class="zero">{isPass ? '0' : ''}</span> : count(value);
+  return (
+    <tr>
+      <td>
+        <Moment ms={startedAt} />
+      </td>
+      <td>{KINDS[kind] ?? kind}</td>
+      <td>
+        <bdi>{mailbox ?? (mailboxes === 0 ? '' : count(mailboxes))}</bdi>
+      </td>
+      <td class="r">{number(added)}</td>
+      <td class="r">{number(ended)}</td>
+      <td class="r">{number(flagsChanged)}</td>
+      <td class="r">{number(run.requests)}</td>
+      <td class="r">{span(Math.max(0, endedAt - startedAt))}</td>
+      <td class="sentence">
+        <details>
+          <summary class={isFine(run) ? 'fine' : 'odd'}>
+            <Icon name={isFine(run) ? 'check' : 'alert'} />
+            <Closing run={run} />
+          </summary>
+          <RunDetails run={run} />
+        </details>
+      </td>
+    </tr>
+  );
+}
+
+function isFine(run: KeptRun): boolean {
+  return !isFailed(run) && run.outcome === 'done' && run.sum?.complete !== false;
+}
+
+/** One line about a run. */
+function Closing({ run }: { readonly run: KeptRun }): VNode {
+  const { outcome, troubles, failures, sum, messages, kind } = run;
+  const [first] = troubles;
+  if (outcome === 'interrupted') return <span>interrupted</span>;
+  if (first !== undefined)
+    return (
+      <span>
+        <bdi>{first.text ?? first.code}</bdi>
+        {failures > 1 && `, and ${counted(failures - 1, 'more failure')}`}
+      </span>
+    );
+  if (sum !== null)
+    return (
+      <span>
+        <SumText {...sum} />
+        {!sum.complete && ', not complete'}
+      </span>
+    );
+  if (messages !== null)
+    return (
+      <span>
+        {counted(messages, 'message')} {kind === 'prune' ? 'removed' : 'read back'}
+      </span>
+    );
+  return <span>{kind === 'index' ? 'attachments read, log sealed' : 'nothing compared'}</span>;
+}
+
+/** The sentence of each folder, what went wrong, and the line of the log. */
+function RunDetails({ run }: { readonly run: KeptRun }): VNode {
+  const { folders, sum, troubles, failures } = run;
+  const more = (sum?.folders ?? 0) - folders.length;
+  return (
+    <div class="inner">
+      {folders.length > 0 && (
+        <ul>
+          {folders.map((folder) => (
+            <li key={`${folder.mailbox} ${folder.folder}`}>
+              <bdi>{run.mailbox === null ? `${folder.mailbox} / ` : ''}</bdi>
+              <bdi>{folder.folder}</bdi>: <SumText {...folder} />
+              {!folder.complete && <span class="odd">, not complete</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {more > 0 && (
+        <p>
+          {folders.length === 0
+            ? `${counted(more, 'folder')} compared, without a change.`
+            : `${counted(more, 'more folder')} compared.`}
+        </p>
+      )}
+      {troubles.length > 0 && (
+        <ul>
+          {troubles.map(({ mailbox, folder, code, text }, at) => (
+            <li key={at}>
+              <bdi>{[mailbox, folder].filter((name) => name !== null).join(' / ')}</bdi>{' '}
+              <bdi>{text}</bdi> <code>{code}</code>
+            </li>
+          ))}
+        </ul>
+      )}
+      {failures > troubles.length && (
+        <p>{counted(failures - troubles.length, 'more failure')}; the log has them.</p>
+      )}
+      <code class="line">{logLine(run)}</code>
+    </div>
+  );
+}
+
+/** The numbers of a run, as the log has them. */
+function logLine({ folders, troubles, sum, mailbox, ...numbers }: KeptRun): string {
+  const { startedAt, endedAt, ...rest } = numbers;
+  const durationMs = endedAt - startedAt;
+  return JSON.stringify({
+    time: new Date(endedAt).toISOString(),
+    ...rest,
+    folders: sum?.folders ?? 0,
+    durationMs,
+  });
+}

@@ -1,0 +1,141 @@
+import type { VNode } from 'preact';
+import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { isFailed } from '../../reading/health/run-pages.ts';
+import type { Verifications } from '../../reading/health/verifications.ts';
+import { Command } from '../frame.tsx';
+import { Icon } from '../icons.tsx';
+import { Moment } from '../moment.tsx';
+import { Ago, Maybe, TablePanel } from './parts.tsx';
+
+const MODES: Readonly<Record<string, string>> = {
+  full: 'every byte was read and compared',
+  repair: 'every byte was read and compared, and damage repaired',
+  quick: 'a quick check',
+  sample: 'a sample was read and compared',
+  drill: 'messages were exported and read back',
+  rebuild: 'the catalog was rebuilt from the log',
+};
+
+/** What was read back, when, and what is damaged. */
+export function VerificationTab({
+  last,
+  messages,
+  bytes: logBytes,
+  runs,
+  now,
+}: Verifications & { readonly now: number }): VNode {
+  return (
+    <>
+      {last === null ? (
+        <p class="strip warn">
+          <Icon name="alert" />
+          <span>
+            Nothing was verified yet. A verification reads all {bytes(logBytes)} of the log and
+            compares every message with its hash.
+          </span>
+        </p>
+      ) : last.ok ? (
+        <p class="strip ok">
+          <Icon name="shield" />
+          <span>
+            No damage is known. {MODES[last.mode] ?? last.mode} <Ago at={last.at} now={now} />:{' '}
+            {count(last.checked)} of {counted(last.of, 'message')}.
+          </span>
+        </p>
+      ) : (
+        <Damage last={last} />
+      )}
+      {last?.ok !== false && <Command>mailkeep verify</Command>}
+      <dl class="facts panel">
+        <div>
+          <dt>Messages in the archive</dt>
+          <dd>
+            <a class="link" href="/mail">
+              {count(messages)}
+            </a>
+          </dd>
+        </div>
+        <div>
+          <dt>Every byte last read</dt>
+          <dd>
+            <Maybe at={last?.fullAt ?? null} never="never" />
+          </dd>
+        </div>
+        <div>
+          <dt>Last drill</dt>
+          <dd>
+            {last?.drill == null ? (
+              'never'
+            ) : (
+              <>
+                <Moment ms={Date.parse(last.drill.at)} />: {count(last.drill.checked)} of{' '}
+                {counted(last.drill.of, 'message')} exported and read back
+              </>
+            )}
+          </dd>
+        </div>
+      </dl>
+      {runs.length > 0 && (
+        <TablePanel
+          title="Verifications by the daemon"
+          note={`the last ${count(runs.length)}`}
+          head={[
+            ['Began', false],
+            ['Took', true],
+            ['Messages read back', true],
+            ['Result', false],
+          ]}
+        >
+          {runs.map((run) => (
+            <tr key={run.id}>
+              <td>
+                <Moment ms={run.startedAt} />
+              </td>
+              <td class="r">{span(Math.max(0, run.endedAt - run.startedAt))}</td>
+              <td class="r">{run.messages === null ? '' : count(run.messages)}</td>
+              <td class={isFailed(run) ? 'wrap odd' : 'wrap'}>
+                <bdi>{isFailed(run) ? (run.troubles[0]?.text ?? 'failed') : 'no damage found'}</bdi>
+              </td>
+            </tr>
+          ))}
+        </TablePanel>
+      )}
+    </>
+  );
+}
+
+function Damage({ last }: { readonly last: NonNullable<Verifications['last']> }): VNode {
+  const { found, findings, damagedSince } = last;
+  return (
+    <div class="strip bad">
+      <Icon name="alert" />
+      <div>
+        <p>
+          <strong>The archive is damaged: {counted(found, 'finding')}.</strong>{' '}
+          {damagedSince !== null && (
+            <>
+              First found on <Moment ms={Date.parse(damagedSince)} />. It stays here until a repair
+              or a clean verification.
+            </>
+          )}
+        </p>
+        <ul>
+          {findings.map(({ what, id, text }, at) => (
+            <li key={at}>
+              <bdi>{text}</bdi>{' '}
+              {id !== null && what === 'message' && (
+                <a class="link" href={`/m/${id}`}>
+                  what of it is intact
+                </a>
+              )}
+            </li>
+          ))}
+        </ul>
+        {found > findings.length && (
+          <p>{counted(found - findings.length, 'more finding')}; "mailkeep verify" names all.</p>
+        )}
+        <Command>mailkeep verify --repair</Command>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,155 @@
+import type { VNode } from 'preact';
+import { count, counted } from '../../wording/amounts.ts';
+import type { MailList, NothingFound } from '../reading/mail-list.ts';
+import { pageAddress } from '../reading/query-text.ts';
+import { Command } from './frame.tsx';
+import { Icon } from './icons.tsx';
+import { Row } from './mail-row.tsx';
+import type { MailContent } from './page.ts';
+
+export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending'> {
+  readonly query: string;
+  readonly list: MailList;
+  /** The id of the message that is open next to the list. */
+  readonly chosen: string | undefined;
+}
+
+/** What a query finds, by pages of a hundred. */
+export function ListPages({ list, query, sort, after, chosen, pending }: ListProps): VNode {
+  const other = sort === 'newest' ? 'oldest' : 'newest';
+  const sortParameter = sort === 'newest' ? undefined : sort;
+  return (
+    <>
+      <div class="listhead">
+        <Found all={list.all} ended={list.ended} />
+        <span class="spacer" />
+        <a class="btn quiet" href={pageAddress('/export', { q: query })} data-act="export">
+          Export
+        </a>
+        <a
+          class="btn quiet"
+          href={pageAddress('/mail', { q: query, sort: other === 'newest' ? undefined : other })}
+        >
+          {sort === 'newest' ? 'Newest first' : 'Oldest first'}
+        </a>
+      </div>
+      <Pending messages={pending} />
+      {list.hits.length === 0 ? (
+        <Nothing query={query} nothing={list.nothing} />
+      ) : (
+        <ol class="rows">
+          {list.hits.map((hit) => (
+            <Row
+              key={hit.line.id}
+              hit={hit}
+              chosen={chosen === hit.line.id}
+              href={pageAddress('/mail', {
+                q: query,
+                sort: sortParameter,
+                after,
+                m: hit.line.id.slice(0, 16),
+              })}
+            />
+          ))}
+        </ol>
+      )}
+      {(after !== undefined || list.next !== null) && (
+        <nav class="pages" aria-label="Pages">
+          {after !== undefined && (
+            <a class="btn" href={pageAddress('/mail', { q: query, sort: sortParameter })}>
+              {sort === 'newest' ? 'To the newest' : 'To the oldest'}
+            </a>
+          )}
+          <span class="spacer" />
+          {list.next !== null && (
+            <a
+              class="btn"
+              rel="next"
+              href={pageAddress('/mail', {
+                q: query,
+                sort: sortParameter,
+                after: list.next.slice(0, 16),
+              })}
+            >
+              {sort === 'newest' ? 'Older' : 'Newer'}
+            </a>
+          )}
+        </nav>
+      )}
+    </>
+  );
+}
+
+/** How many messages a query finds. */
+export function Found({ all, ended }: Pick<MailList, 'all' | 'ended'>): VNode {
+  if (all === null) return <span aria-busy="true">…</span>;
+  return (
+    <span>
+      {!all.complete && 'more than '}
+      <b>{count(all.count)}</b> {all.count === 1 ? 'message' : 'messages'}
+      {ended !== null && ended > 0 && (
+        <>
+          , <b>{count(ended)}</b> deleted
+        </>
+      )}
+    </span>
+  );
+}
+
+/** Says how many messages their words do not find yet. */
+export function Pending({ messages }: { readonly messages: number }): VNode | null {
+  if (messages === 0) return null;
+  return (
+    <p class="strip warn">
+      <Icon name="alert" />
+      <span>
+        <strong>{counted(messages, 'message')} cannot be found by words yet.</strong> Folder, flags,
+        date and size already find them.
+      </span>
+    </p>
+  );
+}
+
+/** Says that a query finds nothing, and which one would find something. */
+export function Nothing({
+  query,
+  nothing,
+}: {
+  readonly query: string;
+  readonly nothing?: NothingFound | undefined;
+}): VNode {
+  const without = nothing?.without;
+  return (
+    <div class="nothing">
+      <Icon name="search" />
+      <h2>{query.trim() === '' ? 'No mail yet' : 'Nothing found'}</h2>
+      {nothing?.notes.map((note) => (
+        <p key={note}>
+          <bdi>{note}</bdi>
+        </p>
+      ))}
+      {without != null && (
+        <p>
+          Without <bdi class="mono">{without.term}</bdi> there would be{' '}
+          <a class="link" href={pageAddress('/mail', { q: without.query })}>
+            {!without.found.complete && 'more than '}
+            {counted(without.found.count, 'message')}
+          </a>
+          .
+        </p>
+      )}
+      {query.trim() === '' ? (
+        <>
+          <p>The first "mailkeep sync" brings the newest mail first. Without a configuration:</p>
+          <Command>mailkeep init</Command>
+        </>
+      ) : (
+        <p>
+          <a class="link" href="/mail">
+            All mail
+          </a>
+        </p>
+      )}
+    </div>
+  );
+}

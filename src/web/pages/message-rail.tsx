@@ -1,0 +1,152 @@
+import type { VNode } from 'preact';
+import { useContext } from 'preact/hooks';
+import type { SearchHit } from '../../catalog/search/hit.ts';
+import { bytes, count, counted } from '../../wording/amounts.ts';
+import { pageAddress } from '../reading/query-text.ts';
+import { extension } from './file-words.ts';
+import { Icon } from './icons.tsx';
+import { senderText } from './mail-row.tsx';
+import { PlaceList } from './message-parts.tsx';
+import { type MessageContent, messageAddress, ownHit } from './message-props.ts';
+import { Moment } from './moment.tsx';
+import { Parts } from './parts.ts';
+
+/** Attachments that the rail lists. */
+const MOST_FILES = 50;
+
+/** What stands next to a message over the whole width: its conversation, attachments, places, and what is near. */
+export function Rail({ message }: { readonly message: MessageContent }): VNode {
+  const { Copy } = useContext(Parts);
+  const { id, conversation, commit, near, place } = message;
+  const { line } = ownHit(conversation);
+  return (
+    <aside class="rail" aria-label="About this message">
+      {conversation.all.length > 1 && (
+        <section>
+          <h2>In this conversation</h2>
+          <ol class="stops">
+            {conversation.all.map((hit) => (
+              <Stop key={hit.docid} hit={hit} message={message} />
+            ))}
+          </ol>
+        </section>
+      )}
+      <Files hits={conversation.all} />
+      <section>
+        <h2>This message</h2>
+        <dl>
+          <dt>Places</dt>
+          <dd>
+            <PlaceList places={line.places} />
+          </dd>
+          <dt>Id</dt>
+          <dd class="with-act">
+            <span class="mono">
+              {id.slice(0, 12)}…{id.slice(-4)}
+            </span>
+            <Copy text={id} label="Copy the id" icon="copy" isBrief />
+          </dd>
+          <dt>Size</dt>
+          <dd>{counted(line.size, 'byte')}</dd>
+          {line.firstSeen !== null && (
+            <>
+              <dt>Stored</dt>
+              <dd>
+                <Moment ms={Date.parse(line.firstSeen)} />
+                {commit !== null && `, commit ${count(commit)}`}
+              </dd>
+            </>
+          )}
+          <dt>Verified</dt>
+          <dd>{message.damage === null ? 'just now, when it was read' : 'damaged'}</dd>
+        </dl>
+      </section>
+      {near.length > 0 && (
+        <section>
+          <h2>Near</h2>
+          <ul>
+            {near.map(({ label, query, found }) => (
+              <li key={query}>
+                <a
+                  class="link"
+                  href={pageAddress('/mail', {
+                    q: query,
+                    sort: place.sort,
+                  })}
+                >
+                  <bdi>{label}</bdi>
+                </a>
+                , {!found.complete && 'more than '}
+                {counted(found.count, 'message')}
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </aside>
+  );
+}
+
+interface StopProps {
+  readonly hit: SearchHit;
+  readonly message: MessageContent;
+}
+
+function Stop({ hit: { line }, message }: StopProps): VNode {
+  const isOwn = line.id === message.id;
+  return (
+    <li class={line.endedAt === null ? undefined : 'ended'}>
+      <a
+        href={messageAddress(message.place, line.id, 'thread')}
+        aria-current={isOwn ? 'true' : undefined}
+      >
+        <span class="dot" aria-hidden="true" />
+        <span class="who">
+          <bdi>{senderText(line.from)}</bdi>
+          {line.endedAt !== null && ', deleted'}
+        </span>
+        {line.date !== null && <Moment ms={Date.parse(line.date)} day />}
+      </a>
+    </li>
+  );
+}
+
+function Files({ hits }: { readonly hits: readonly SearchHit[] }): VNode | null {
+  const files = hits.flatMap(({ line }) =>
+    (line.attachments ?? [])
+      .filter(({ inline }) => !inline)
+      .map((file) => ({ ...file, id: line.id, date: line.date })),
+  );
+  if (files.length === 0) return null;
+  return (
+    <section>
+      <h2>Attachments</h2>
+      <ul>
+        {files.slice(-MOST_FILES).map(({ id, number, filename, size, date }) => (
+          <li key={`${id} ${number}`}>
+            <a class="file" href={`/m/${id}/attachments/${number}`} download>
+              <span class="ext" aria-hidden="true">
+                {extension(filename)}
+              </span>
+              <span class="nm">
+                <bdi>{filename ?? '(no name)'}</bdi>
+              </span>
+              <span class="meta">
+                {bytes(size)}
+                {date !== null && (
+                  <>
+                    , <Moment ms={Date.parse(date)} day />
+                  </>
+                )}
+              </span>
+              <Icon name="save" />
+            </a>
+          </li>
+        ))}
+      </ul>
+      {files.length > MOST_FILES && (
+        <p class="small">and {count(files.length - MOST_FILES)} earlier ones</p>
+      )}
+    </section>
+  );
+}

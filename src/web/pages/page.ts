@@ -1,0 +1,100 @@
+import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { ClosingSum, PastSum } from '../reading/closing-sum.ts';
+import type { DashboardData } from '../reading/dashboard/dashboard-data.ts';
+import type { Range } from '../reading/dashboard/periods.ts';
+import type { DownloadFormat, ExportOffer } from '../reading/export-offer.ts';
+import type { FileDetail, FilesList } from '../reading/files-list.ts';
+import type { HealthContent } from '../reading/health/health-content.ts';
+import type { ListSort } from '../reading/list-place.ts';
+import type { MailList } from '../reading/mail-list.ts';
+import type { SideTree } from '../reading/side-tree.ts';
+import type { QueryProblem } from '../reading/understood-query.ts';
+import type { MessageContent, NoMessage } from './message-props.ts';
+
+/** What stands around each page of the archive. */
+export interface Frame {
+  /** What stands in the query box, byte for byte. */
+  readonly query: string;
+  readonly problem: QueryProblem | null;
+  readonly tree: SideTree;
+  readonly closing: ClosingSum;
+  /** The moment of `asof:`; null for now. */
+  readonly past: PastSum | null;
+  /** Matters of the archive that need a person. */
+  readonly matters: number;
+}
+
+export interface MailContent {
+  /** Null where the query cannot be understood. */
+  readonly list: MailList | null;
+  readonly sort: ListSort;
+  /** The last message of the page before, as it stands in the address. */
+  readonly after: string | undefined;
+  /** The message that is read next to the list. */
+  readonly message: MessageContent | null;
+  /** Messages that are not found by their words yet. */
+  readonly pending: number;
+}
+
+export interface ExportContent {
+  /** Null where the query cannot be understood. */
+  readonly offer: ExportOffer | null;
+  readonly format: DownloadFormat;
+  /** Why the last try was refused: a code. */
+  readonly refused: string | null;
+}
+
+export interface FilesContent {
+  /** Null where the query cannot be understood. */
+  readonly list: FilesList | null;
+  /** The group that is listed; null for all. */
+  readonly group: FileGroup | null;
+  /** Pictures in the text of messages are listed as well. */
+  readonly inlinePictures: boolean;
+  /** Where the page begins, as it stands in the address. */
+  readonly after: string | undefined;
+  /** The SHA-256 that the address names, in hex. */
+  readonly chosen: string | null;
+  /** What is shown of it; null where none is chosen, or no message has it. */
+  readonly detail: FileDetail | null;
+  /** Messages whose attachments are not listed yet. */
+  readonly pending: number;
+}
+
+export interface DashboardContent {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** IANA name of the zone in which days begin. */
+  readonly zone: string;
+  /** The zone in the address; null where it names none, or one that nobody knows. */
+  readonly typedZone: string | null;
+  /** A zone in the address that nobody knows. */
+  readonly wrongZone: string | null;
+  /** Null: each chart shows the time that suits it. */
+  readonly range: Range | null;
+  /** What every query of the page begins with. */
+  readonly base: string;
+  readonly commit: { readonly number: number; readonly time: number | null };
+  readonly mailboxes: readonly { readonly name: string; readonly query: string }[];
+  /** Null where the query asks for more than mailboxes. */
+  readonly data: DashboardData | null;
+}
+
+/** A page of the archive as plain data: the server and the browser make the same page of it. */
+export type Page = { readonly frame: Frame } & (
+  | ({ readonly kind: 'mail' } & MailContent)
+  | { readonly kind: 'message'; readonly message: MessageContent }
+  | { readonly kind: 'no-message'; readonly found: NoMessage }
+  | ({ readonly kind: 'health' } & HealthContent)
+  | ({ readonly kind: 'dashboard' } & DashboardContent)
+  | ({ readonly kind: 'export' } & ExportContent)
+  | ({ readonly kind: 'files' } & FilesContent)
+);
+
+/** Where a page stands among the links of the side. */
+export type Here = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
+
+/** Pages whose code a browser loads when the first of them is opened. */
+export type LaterPage = PageOf<'health' | 'dashboard' | 'export' | 'files'>;
+
+export type PageOf<K extends Page['kind']> = Extract<Page, { readonly kind: K }>;

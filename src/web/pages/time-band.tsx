@@ -1,0 +1,60 @@
+import type { ComponentChildren, VNode } from 'preact';
+import { asOf, pageAddress } from '../reading/query-text.ts';
+import { Icon } from './icons.tsx';
+import { Moment, weekdayText } from './moment.tsx';
+import type { Frame } from './page.ts';
+
+const DAY_MS = 86_400_000;
+
+/** The moment that the pages show, where it is not now. Without a script it has steps of a day. */
+export function TimeBand({ frame }: { readonly frame: Frame }): VNode | null {
+  const { past, query } = frame;
+  if (past === null) return null;
+  const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
+  return (
+    <Band moment={past.asOf} back={then(null)}>
+      <a class="step" href={then(past.asOf - DAY_MS)}>
+        − day
+      </a>
+      <a class="step" href={then(past.asOf + DAY_MS)}>
+        + day
+      </a>
+    </Band>
+  );
+}
+
+interface BandProps {
+  /** Milliseconds since the epoch. */
+  readonly moment: number;
+  /** The address of the same page, now. */
+  readonly back: string;
+  /** Steps to other moments. */
+  readonly children: ComponentChildren;
+  /** The track from the first commit to now. */
+  readonly track?: VNode;
+  /** What changed since. */
+  readonly since?: VNode;
+}
+
+/** The frame of the band: the moment in words, the steps, the track, and the way back. */
+export function Band({ moment, back, children, track, since }: BandProps): VNode {
+  return (
+    <section class="band" id="then" aria-label="As it was">
+      <div class="then">
+        <p class="small">As it was on</p>
+        <p class="when">
+          {weekdayText(moment)} <Moment ms={moment} />
+        </p>
+        <p class="steps">{children}</p>
+      </div>
+      {track}
+      <div class="now">
+        <a class="btn primary" href={back}>
+          <Icon name="past" />
+          Back to now
+        </a>
+        {since}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,226 @@
+import type { KnownFolder } from '../../../catalog/folders.ts';
+import { STATES } from '../../../search/ast.ts';
+import { AS_OF } from '../../../search/operators.ts';
+import { mailboxKey } from '../../../state/scopes.ts';
+import { within } from '../mail-list.ts';
+import { filterText } from '../query-text.ts';
+import { searchesFor } from '../searches-for.ts';
+import type { ServedReader } from '../served-archive.ts';
+import { KnownDates } from './dates.ts';
+import { OPERATOR_DETAILS } from './operators.ts';
+import type { CompletionRequest, CompletionRow, OfferedRow as Row } from './shapes.ts';
+import { type TypedWord, typedWord } from './typed-word.ts';
+
+const MOST_ROWS = 8;
+/** For people, in milliseconds: their addresses are walked in order. */
+const PEOPLE_MS = 6;
+/** Letters of a word before operators are offered. */
+const OPERATOR_LETTERS = 2;
+const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
+const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
+const SPAN = { start: 0, end: 0 };
+
+/** Completes queries. What it keeps of the archive is kept until the archive has another commit. */
+export class Completion {
+  readonly #dates = new KnownDates();
+
+  /** Returns what may be meant, the likeliest first: at most eight rows. */
+  rows(reader: ServedReader, request: CompletionRequest): CompletionRow[] {
+    const word = typedWord(request.query, request.caret);
+    const { from, to } = word;
+    // Numbers are those of now.
+    const isPast = /(?:^|\s)asof:/i.test(request.query);
+    return this.#of(reader, word, request)
+      .slice(0, MOST_ROWS)
+      .map((row) => ({ ...row, from, to, count: isPast ? null : row.count }));
+  }
+
+  #of(reader: ServedReader, word: TypedWord, request: CompletionRequest): Row[] {
+    const { operator, typed } = word;
+    if (operator === null) return typed.startsWith('@') ? saved(reader, typed) : operators(typed);
+    if (PEOPLE.has(operator)) return people(reader, operator, typed);
+    if (DATES.has(operator)) return this.#dates.rows(reader, operator, typed, request);
+    switch (operator) {
+      case 'in':
+      case 'folder':
+        return folders(reader, word, request);
+      case 'mailbox':
+        return mailboxes(reader, typed);
+      case 'account':
+        return accounts(reader, typed, request);
+      case 'is':
+        return values('is', STATES, typed, request);
+      case 'has':
+        return values('has', ['attachment', 'inline'], typed, request);
+      case 'mime':
+      case 'mimetype':
+        return types(reader, typed);
+      default:
+        return [];
+    }
+  }
+}
+
+function values(
+  operator: string,
+  known: readonly string[],
+  typed: string,
+  request: CompletionRequest,
+): Row[] {
+  return known
+    .filter((value) => value.startsWith(typed.toLowerCase()))
+    .map((value) => {
+      const count = request.knownCount(`${operator}:${value}`);
+      return { insert: value, label: value, detail: '', count, kind: 'value' };
+    });
+}
+
+function folders(
+  { catalog }: ServedReader,
+  { typed, excluded }: TypedWord,
+  request: CompletionRequest,
+): Row[] {
+  const wanted = typed.toLowerCase();
+  const all = catalog.folders.all({ gone: true });
+  const boxes = catalog.folders.mailboxes();
+  const byPath = Map.groupBy(all, ({ folder }) => folder);
+  const ranked = all
+    .map((folder) => ({ folder, rank: rankOf(folder, wanted) }))
+    .filter(({ folder, rank }) => rank < UNLIKE && isWritable(folder.folder))
+    .toSorted((a, b) => a.rank - b.rank || (a.folder.folder < b.folder.folder ? -1 : 1));
+  const rows = new Map<string, Row>();
+  for (const { folder } of ranked) {
+    if (rows.size >= MOST_ROWS) break;
+    const path = writtenFor('in', folder.folder);
+    const isShared = new Set((byPath.get(folder.folder) ?? []).map(mailboxKey)).size > 1;
+    // A minus would exclude the folder alone, and look for the mailbox.
+    const box = isShared && !excluded ? ` ${filterText('mailbox', folder.address)}` : '';
+    const query = `${boxes.length > 1 ? `${filterText('mailbox', folder.address)} ` : ''}in:${path}`;
+    const goneAt = catalog.folders.goneAt(folder.id);
+    const until = goneAt === null ? '' : `until ${new Date(goneAt).toISOString().slice(0, 10)}`;
+    const owner = isShared && excluded ? '' : folder.address;
+    if (rows.has(path + box)) continue;
+    rows.set(path + box, {
+      insert: path + box,
+      label: folder.folder,
+      detail: [owner, until].filter((part) => part !== '').join(', '),
+      count: isShared && excluded ? null : request.knownCount(query),
+      kind: 'folder',
+    });
+  }
+  return [...rows.values()];
+}
+
+function accounts(
+  { catalog, mailboxes: limit }: ServedReader,
+  typed: string,
+  request: CompletionRequest,
+): Row[] {
+  const hosts = new Set(catalog.folders.mailboxes().map(({ host }) => host.toLowerCase()));
+  const named = [...request.accounts({ kind: 'account', value: '', span: SPAN })].filter(
+    ([, host]) => limit === null || hosts.has(host),
+  );
+  const rest = [...hosts].filter((host) => named.every(([, known]) => known !== host));
+  return [...named, ...rest.map((host) => [host, ''] as const)]
+    .filter(([name]) => name.startsWith(typed.toLowerCase()) && isWritable(name))
+    .map(([name, detail]) => ({
+      ...{ insert: writtenFor('account', name), label: name, detail },
+      ...{ count: null, kind: 'account' },
+    }));
+}
+
+function operators(typed: string): Row[] {
+  if (typed.length < OPERATOR_LETTERS) return [];
+  const wanted = typed.toLowerCase();
+  return Object.entries(OPERATOR_DETAILS)
+    .filter(([name]) => name.startsWith(wanted))
+    .map(([name, detail]) => ({
+      ...{ insert: `${name}:`, label: `${name}:`, detail },
+      ...{ count: null, kind: 'operator' },
+    }));
+}
+
+function saved(reader: ServedReader, typed: string): Row[] {
+  return searchesFor(reader)
+    .filter(({ name }) => name.toLowerCase().startsWith(typed.slice(1).toLowerCase()))
+    .map(({ name, query }) => ({
+      ...{ insert: `@${name}`, label: `@${name}`, detail: query },
+      ...{ count: null, kind: 'search' },
+    }));
+}
+
+/** An address that a query can name exactly, without quotes. */
+const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
+
+function people({ catalog }: ServedReader, operator: string, typed: string): Row[] {
+  const me: Row = {
+    ...{ insert: 'me', label: 'me', detail: 'any address of the archive’s mailboxes' },
+    ...{ count: null, kind: 'value' },
+  };
+  const wanted = typed.replace(/^</, '');
+  const found = catalog.stats
+    .people(wanted, MOST_ROWS, undefined, within(PEOPLE_MS))
+    .filter(({ address }) => EXACT.test(address));
+  const rows = found.map(({ address, name, received, sent }): Row => {
+    // Only these are found by the exact address; the others find its words.
+    const exact = { from: sent, recip: received }[operator];
+    const isExact = exact !== undefined || operator === 'contact';
+    return {
+      insert: isExact ? `<${address}>` : writtenFor('to', address),
+      label: name ?? address,
+      detail: name === null ? '' : address,
+      count: exact ?? null,
+      kind: 'person',
+    };
+  });
+  return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
+}
+
+function mailboxes({ catalog }: ServedReader, typed: string): Row[] {
+  const wanted = typed.toLowerCase();
+  return catalog.folders
+    .mailboxes()
+    .filter(({ address }) => address.toLowerCase().startsWith(wanted) && isWritable(address))
+    .map(({ address, host }) => ({
+      ...{ insert: writtenFor('mailbox', address), label: address, detail: host },
+      ...{ count: null, kind: 'mailbox' },
+    }));
+}
+
+function types({ catalog }: ServedReader, typed: string): Row[] {
+  return catalog.stats
+    .types(typed, MOST_ROWS)
+    .filter(({ type }) => isWritable(type))
+    .map(({ type, contents }) => ({
+      insert: writtenFor('mime', type),
+      label: type,
+      detail: `${contents} different ${contents === 1 ? 'file' : 'files'}`,
+      ...{ count: null, kind: 'type' },
+    }));
+}
+
+const UNLIKE = 8;
+
+/** By the last part, then by the path; folders that are gone come after the others. */
+function rankOf({ folder, name, gone }: KnownFolder, wanted: string): number {
+  const [last, path] = [name.toLowerCase(), folder.toLowerCase()];
+  const likeness = last.startsWith(wanted)
+    ? 0
+    : path.startsWith(wanted)
+      ? 1
+      : last.includes(wanted)
+        ? 2
+        : path.includes(wanted)
+          ? 3
+          : UNLIKE;
+  return likeness + (gone ? 4 : 0);
+}
+
+/** What no quotation marks can hold. */
+function isWritable(name: string): boolean {
+  return !/["“”„]/u.test(name) && name !== '';
+}
+
+function writtenFor(operator: string, name: string): string {
+  return filterText(operator, name).slice(operator.length + 1);
+}

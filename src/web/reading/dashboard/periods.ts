@@ -1,0 +1,159 @@
+import { docidAt } from '../../../mail/docid.ts';
+import { localMoment, wallTime } from '../../../search/dates.ts';
+
+export const RANGES = ['30d', '90d', '1y', 'all'] as const;
+export type Range = (typeof RANGES)[number];
+
+/** How long a bar is. */
+export type Unit = 'hour' | 'day' | 'week' | 'month';
+
+/** A stretch of time of the reader's zone; times are milliseconds since the epoch. */
+export interface Period {
+  readonly from: number;
+  readonly to: number;
+  /** Such as `22 Nov 2026` or `November 2026`. */
+  readonly label: string;
+}
+
+/** Consecutive periods. */
+export interface Periods {
+  readonly unit: Unit;
+  readonly list: readonly Period[];
+}
+
+/** Bars of a chart at most: an archive that claims to be older is shown from then on. */
+const MOST_PERIODS = 1_200;
+
+/**
+ * Returns the periods of a range, which ends with the one that `now` is in.
+ *
+ * @param oldest where the range `all` begins, milliseconds since the epoch
+ * @param zone IANA name; absent: this machine's
+ */
+export function periodsOf(
+  range: Range,
+  now: number,
+  oldest: number,
+  zone: string | undefined,
+): Periods {
+  const unit = range === 'all' ? 'month' : range === '1y' ? 'week' : 'day';
+  const first = Math.min(now, oldest);
+  const count =
+    range === '30d'
+      ? 30
+      : range === '90d'
+        ? 90
+        : range === '1y'
+          ? 53
+          : monthsFrom(first, now, zone);
+  return { unit, list: consecutive(unit, Math.min(count, MOST_PERIODS), now, zone) };
+}
+
+/** Returns so many hours, the last of which `now` is in. Those of zones begin at full and at half hours. */
+export function lastHours(count: number, now: number, zone: string | undefined): Periods {
+  const hour = 3_600_000;
+  const end = Math.floor(now / hour) * hour + hour;
+  const list = Array.from({ length: count }, (_, at) => {
+    const from = end - (count - at) * hour;
+    return { from, to: from + hour, label: timeText(from, zone) };
+  });
+  return { unit: 'hour', list };
+}
+
+/** Returns the docids at which the periods begin, and the one behind the last. */
+export function docidBounds({ list }: Periods): number[] {
+  return boundsOf(list).map(docidAt);
+}
+
+/** Returns the times at which the periods begin, and the one at which the last ends. */
+export function timeBounds({ list }: Periods): number[] {
+  return boundsOf(list);
+}
+
+function boundsOf(list: readonly Period[]): number[] {
+  const last = list.at(-1);
+  return last === undefined ? [] : [...list.map(({ from }) => from), last.to];
+}
+
+function monthsFrom(first: number, now: number, zone: string | undefined): number {
+  const [start, end] = [wallTime(first, zone), wallTime(now, zone)];
+  return (end.year - start.year) * 12 + end.month - start.month + 1;
+}
+
+function consecutive(
+  unit: Exclude<Unit, 'hour'>,
+  count: number,
+  now: number,
+  zone: string | undefined,
+): Period[] {
+  const { year, month, day } = wallTime(now, zone);
+  // Weeks begin on Monday.
+  const weekday = (new Date(Date.UTC(year, month - 1, day)).getUTCDay() + 6) % 7;
+  const startOf = (back: number): number => {
+    if (unit === 'month') return localMoment({ year, month: month - back, day: 1 }, zone);
+    const days = unit === 'week' ? weekday + back * 7 : back;
+    return localMoment({ year, month, day: day - days }, zone);
+  };
+  return Array.from({ length: count }, (_, at) => {
+    const from = startOf(count - 1 - at);
+    const to = startOf(count - 2 - at);
+    const label =
+      unit === 'month' ? monthText(from, zone) : unit === 'day' ? dayText(from, zone) : '';
+    return { from, to, label: label === '' ? `week of ${dayText(from, zone)}` : label };
+  });
+}
+
+/**
+ * Returns a term that finds what was received in a period. Queries are in the zone of this machine, so that a period of
+ * another zone is named by its moments.
+ */
+export function dateTerm({ from, to }: Pick<Period, 'from' | 'to'>): string {
+  const first = wallTime(from);
+  const last = wallTime(to - 1);
+  const name = (time: typeof first): string =>
+    [String(time.year).padStart(4, '0'), two(time.month), two(time.day)].join('-');
+  const isDays =
+    localMoment({ year: first.year, month: first.month, day: first.day }) === from &&
+    localMoment({ year: last.year, month: last.month, day: last.day + 1 }) === to;
+  if (!isDays) return `after:${momentText(from)} before:${momentText(to)}`;
+  if (name(first) === name(last)) return `date:${name(first)}`;
+  const isMonth =
+    first.day === 1 && localMoment({ year: first.year, month: first.month + 1, day: 1 }) === to;
+  return isMonth ? `date:${name(first).slice(0, 7)}` : `date:${name(first)}..${name(last)}`;
+}
+
+/** Returns a term that shows the archive as it was just before a time. */
+export function asOfTerm(end: number): string {
+  const { year, month, day } = wallTime(end - 1);
+  const isMidnight = localMoment({ year, month, day: day + 1 }) === end;
+  const name = [String(year).padStart(4, '0'), two(month), two(day)].join('-');
+  return `asof:${isMidnight ? name : momentText(end - 1_000)}`;
+}
+
+function momentText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** Returns a day such as `22 Nov 2026`. */
+export function dayText(ms: number, zone: string | undefined): string {
+  const { year, month, day } = wallTime(ms, zone);
+  return `${day} ${MONTHS[month - 1]} ${year}`;
+}
+
+/** Returns a month such as `Nov 2026`. */
+function monthText(ms: number, zone: string | undefined): string {
+  const { year, month } = wallTime(ms, zone);
+  return `${MONTHS[month - 1]} ${year}`;
+}
+
+/** Returns a moment such as `22 Nov 2026 14:05`. */
+export function timeText(ms: number, zone: string | undefined): string {
+  const { hour, minute } = wallTime(ms, zone);
+  return `${dayText(ms, zone)} ${two(hour)}:${two(minute)}`;
+}

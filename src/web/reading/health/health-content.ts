@@ -1,0 +1,31 @@
+import type { FolderPages } from './folder-rows.ts';
+import type { Overview } from './overview.ts';
+import type { Retention } from './retention.ts';
+import type { RunPages } from './run-pages.ts';
+import type { Verifications } from './verifications.ts';
+import type { HeldPages, QuarantinePages } from './waiting.ts';
+
+/** How the archive is, as one of several tabs. */
+export interface HealthContent {
+  /** Milliseconds since the epoch, like all times here. */
+  readonly now: number;
+  /** False where only some mailboxes are shown: then nothing of the archive as a whole is. */
+  readonly whole: boolean;
+  /** When the last pass ended; null where none is known. */
+  readonly lastPassAt: number | null;
+  /** What the tabs count. */
+  readonly quarantined: number;
+  readonly held: number;
+  readonly shown: HealthShown;
+}
+
+export type HealthShown =
+  | ({ readonly tab: 'overview' } & Overview)
+  | ({ readonly tab: 'folders' } & FolderPages)
+  | ({ readonly tab: 'runs' } & RunPages)
+  | ({ readonly tab: 'quarantine' } & QuarantinePages)
+  | ({ readonly tab: 'held' } & HeldPages)
+  | ({ readonly tab: 'verification' } & Verifications)
+  | ({ readonly tab: 'retention' } & Retention);
+
+export type HealthTab = HealthShown['tab'];
