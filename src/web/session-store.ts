@@ -1,5 +1,5 @@
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
-import { hasState, openExistingState, openState } from '../state/state-file.ts';
+import { hasState, openExistingState, openState, type StateFile } from '../state/state-file.ts';
 import { type SessionStore, sessionsInMemory, storedSessions } from './access/sessions.ts';
 
 export interface OpenedSessions {
@@ -11,14 +11,17 @@ export interface OpenedSessions {
 
 /** Opens the sessions of an archive: in its state, or in memory where that cannot be written. */
 export function openSessions(dataDir: string): OpenedSessions {
-  const state = stateOf(dataDir);
+  const state = writableState(dataDir);
   return state === undefined
     ? { store: sessionsInMemory(), areKept: false, close: () => {} }
     : { store: storedSessions(state), areKept: true, close: () => state.close() };
 }
 
-/** A state that is there and cannot be read stays as it is: to put it aside is for a command that writes. */
-function stateOf(dataDir: string) {
+/**
+ * Opens the archive's state for writing; undefined where that cannot be. A state that is there and cannot be read stays
+ * as it is: to put it aside is for a command that writes.
+ */
+export function writableState(dataDir: string): StateFile | undefined {
   const known = openExistingState(dataDir);
   if (known !== undefined || hasState(dataDir)) return known;
   try {

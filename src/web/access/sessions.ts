@@ -78,6 +78,12 @@ export class Sessions {
     return { key, ...session };
   }
 
+  /** Returns whether a session has neither ended nor expired; that is no use of it. */
+  isOpen(key: string, now: number): boolean {
+    const session = this.store.get(key);
+    return session !== undefined && !hasExpired(session.createdAt, now);
+  }
+
   /** Returns all that have not expired, the last used first. */
   list(now: number): readonly Session[] {
     return this.store

@@ -1,9 +1,13 @@
 import { Hono } from 'hono';
 import { cookieNames, cookieValue } from '../access/cookies.ts';
 import { FormTokens } from '../access/form-tokens.ts';
+import { mayBeAskedWithLimit } from '../access/limited-paths.ts';
 import { isOwnApiRequest, mayBeOwnForm, reachedBy } from '../access/request-rules.ts';
 import { FailurePage, NotFoundPage } from '../pages/plain-pages.tsx';
 import { apiRoutes } from './api-routes.ts';
+import { byLimit } from './by-limit.ts';
+import { exportRoutes } from './export-routes.ts';
+import { MailPages } from './mail-pages.ts';
 import { mailRoutes } from './mail-routes.tsx';
 import {
   page,
@@ -12,6 +16,8 @@ import {
   type WebApp,
   type WebParts,
 } from './request-context.ts';
+import { savedRoutes } from './saved-routes.ts';
+import { searchRoutes } from './search-api.ts';
 import { secured } from './security-headers.ts';
 import { publicRoutes, signedInRoutes } from './sign-in-routes.tsx';
 
@@ -62,12 +68,20 @@ function appOf(parts: WebParts): WebApp {
       return isApi ? refused('signed-out', 401) : seeOther(context, '/enter');
     }
     context.set('session', session);
+    if (session.mailboxes !== null && !mayBeAskedWithLimit(context.req.path))
+      return context.req.path.startsWith('/api/')
+        ? refused('limited', 403)
+        : page(context, <FailurePage assets={assets} kind="limited" />, 403);
     await next();
     return undefined;
   });
   signedInRoutes(app, parts);
   apiRoutes(app, parts);
-  mailRoutes(app, parts);
+  const pages = byLimit(() => new MailPages(parts));
+  searchRoutes(app, parts, pages);
+  exportRoutes(app, parts);
+  mailRoutes(app, parts, pages);
+  savedRoutes(app, parts);
   app.notFound((context) =>
     context.req.path.startsWith('/api/')
       ? refused('not-found', 404)

@@ -20,15 +20,18 @@ const TYPES: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml; charset=utf-8',
 };
 
+/** What the build has written: the served names by those of their sources, and all that is served. */
+const BUILT = z.object({ names: z.record(z.string(), z.string()), served: z.array(z.string()) });
+
 /** Reads the assets of the build: all are needed by the first page, and are small. */
 export function builtAssets(): Assets {
   const sources = import.meta.url.endsWith('.ts');
   const folder = new URL(sources ? '../../../dist/web/' : './web/', import.meta.url);
-  const names = z
-    .record(z.string(), z.string())
-    .parse(JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')));
+  const { names, served: built } = BUILT.parse(
+    JSON.parse(readFileSync(new URL('assets.json', folder), 'utf8')),
+  );
   const files = new Map(
-    Object.values(names).map((name) => {
+    built.map((name) => {
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
       return [name, { type, bytes: new Uint8Array(readFileSync(new URL(name, folder))) }];
     }),

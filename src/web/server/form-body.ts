@@ -1,16 +1,19 @@
-/** Bytes of a form: each of ours has two short fields. */
+/** Bytes of a form with two short fields. */
 const MOST_BYTES = 4_096;
 
 /** Returns the fields of a form; null for a body that is none of ours: of another type, or too long. */
-export async function formBody(request: Request): Promise<URLSearchParams | null> {
+export async function formBody(
+  request: Request,
+  most = MOST_BYTES,
+): Promise<URLSearchParams | null> {
   const type = request.headers.get('content-type') ?? '';
   if (!/^application\/x-www-form-urlencoded(?:;|$)/i.test(type)) return null;
-  if (Number(request.headers.get('content-length') ?? '0') > MOST_BYTES) return null;
+  if (Number(request.headers.get('content-length') ?? '0') > most) return null;
   const pieces: Uint8Array[] = [];
   let size = 0;
   for await (const piece of request.body ?? []) {
     size += piece.byteLength;
-    if (size > MOST_BYTES) return null;
+    if (size > most) return null;
     pieces.push(piece);
   }
   return new URLSearchParams(Buffer.concat(pieces).toString('utf8'));

@@ -1,14 +1,16 @@
 import type { Context, Hono } from 'hono';
 import type { VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
+import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import type { CookieNames } from '../access/cookies.ts';
 import type { FormTokens } from '../access/form-tokens.ts';
 import type { OwnAddresses, Reached } from '../access/request-rules.ts';
 import type { Session, Sessions } from '../access/sessions.ts';
 import type { SignInCodes } from '../access/sign-in-codes.ts';
-import type { ServedArchive } from '../reading/served-archive.ts';
+import type { ServedArchive, ServedReader } from '../reading/served-archive.ts';
 import type { Assets } from './assets.ts';
+import type { EventStreams } from './event-streams.ts';
 
 /** What the routes work with. */
 export interface WebParts {
@@ -17,10 +19,15 @@ export interface WebParts {
   readonly codes: SignInCodes;
   readonly sessions: Sessions;
   readonly forms: FormTokens;
+  readonly events: EventStreams;
   readonly own: OwnAddresses;
   /** Where the server listens. */
   readonly port: number;
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
+  readonly look: () => Promise<boolean>;
+  /** What the configuration decides; null where there is none for this archive. */
+  readonly policy: () => ArchivePolicy | null;
   readonly now: () => number;
   readonly onError: (error: unknown) => void;
 }
@@ -40,8 +47,23 @@ export interface RequestFacts {
   };
 }
 
+/** A parameter of the address that a page was asked for; undefined where it has none. */
+export type Parameter = (name: string) => string | undefined;
+
 export type RequestContext = Context<RequestFacts>;
 export type WebApp = Hono<RequestFacts>;
+
+/**
+ * Runs `act` with the archive as the browser that asks may read it. Whatever an answer shows of the archive is read by
+ * this reader: a sign-in may be limited to mailboxes.
+ */
+export function withReader<T>(
+  { archive }: Pick<WebParts, 'archive'>,
+  context: RequestContext,
+  act: (reader: ServedReader) => T | Promise<T>,
+): Promise<T> {
+  return archive.use(context.get('session').mailboxes, act);
+}
 
 /** Returns a page as the answer to a request. */
 export function page(

@@ -26,7 +26,7 @@ export const MAIL_POLICY = [
   "frame-ancestors 'self'",
 ].join('; ');
 
-/** For what is only ever saved. */
+/** For what is only ever saved, and for pictures: opened by their own address, they can do nothing either. */
 export const DOWNLOAD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'";
 
 const EVERYWHERE: Readonly<Record<string, string>> = {

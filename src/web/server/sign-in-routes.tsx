@@ -68,7 +68,7 @@ export function signedInRoutes(app: WebApp, parts: WebParts): void {
   const { archive, assets, sessions, forms, now } = parts;
   app.get('/you', async (context) => {
     const session = context.get('session');
-    const names = await archive.use(mailboxNames);
+    const names = await archive.use(session.mailboxes, mailboxNames);
     // Who may read some mailboxes learns of no other browser, and of no other mailbox.
     const listed = session.mailboxes === null ? sessions.list(now()) : [session];
     const browsers = listed.map(({ key, mailboxes, ...browser }) => ({

@@ -1,4 +1,5 @@
 import { isLoopback, type ListenAddress } from '../../config/address.ts';
+import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
 import { webError } from '../../errors/small-families.ts';
 import { type ListenerLimits, listenOn } from '../../listener/listener.ts';
 import type { SearchNode } from '../../search/ast.ts';
@@ -8,6 +9,7 @@ import { SignInCodes } from '../access/sign-in-codes.ts';
 import { ServedArchive } from '../reading/served-archive.ts';
 import { webApp } from './app.tsx';
 import { builtAssets } from './assets.ts';
+import { EventStreams } from './event-streams.ts';
 
 export interface WebServerOptions {
   readonly dataDir: string;
@@ -17,6 +19,10 @@ export interface WebServerOptions {
   readonly sessions: SessionStore;
   /** Returns the hosts of configured accounts by their names in lower case, for `account:` in a query. */
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
+  /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
+  readonly look: () => Promise<boolean>;
+  /** Returns what the configuration decides, for the pages that show it; null where there is none for this archive. */
+  readonly policy?: () => ArchivePolicy | null;
   /** Returns milliseconds since the epoch. */
   readonly now: () => number;
   /** Hears of a request that could not be answered, and of connections that the system did not give us. */
@@ -54,11 +60,14 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
     throw webError('web-not-loopback', { host: listen.host });
   const archive = new ServedArchive(options.dataDir);
   // What cannot be read is found out now, and not by the first visitor.
-  archive.hold().release();
+  archive.hold(null).release();
   const codes = new SignInCodes();
   const sessions = new Sessions(options.sessions);
-  const { accounts } = options;
-  const parts = { archive, assets: builtAssets(), codes, sessions, accounts, now, onError };
+  const { accounts, look, policy = () => null } = options;
+  const events = new EventStreams({ archive, sessions, now, onError });
+  const deciding = { accounts, policy, look };
+  const noted = { events, now, onError };
+  const parts = { archive, assets: builtAssets(), codes, sessions, ...deciding, ...noted };
   let answer: ReturnType<typeof webApp> | undefined;
   try {
     const listener = await listenOn({
@@ -77,6 +86,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       url,
       link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
+        events.close();
         await listener.close();
         await archive.close();
       },

@@ -1,0 +1,74 @@
+import { FILE_GROUPS } from '../../catalog/files/groups.ts';
+import type { Page } from '../pages/page.ts';
+import { readContent } from '../reading/content-bytes.ts';
+import { FilesLists, fileDetail, positionOf } from '../reading/files-list.ts';
+import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../reading/picture-header.ts';
+import type { ServedReader } from '../reading/served-archive.ts';
+import { Turns } from '../reading/turns.ts';
+import { understandQuery } from '../reading/understood-query.ts';
+import type { Answered, MailPages, Parameter } from './mail-pages.ts';
+import type { WebParts } from './request-context.ts';
+
+/** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
+const READINGS = 2;
+const readings = new Turns(READINGS);
+
+/** Makes the pages of attachments from what the archive holds at the time of a request. */
+export class FilesPages {
+  readonly #lists = new FilesLists();
+
+  constructor(
+    private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'now'>,
+    private readonly pages: Pick<MailPages, 'frame'>,
+  ) {}
+
+  async files(reader: ServedReader, parameter: Parameter): Promise<Answered> {
+    const { archive, accounts, now } = this.parts;
+    const query = parameter('q') ?? '';
+    const understood = understandQuery(query, reader, now(), accounts);
+    const group = FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
+    const inlinePictures = parameter('inline') === '1';
+    const position = positionOf(parameter('after') ?? '');
+    const chosen = hashOf(parameter('a') ?? '');
+    const { request } = understood;
+    const asked =
+      request === null ? null : { ...request, group: group ?? undefined, inlinePictures };
+    const page: Page = {
+      kind: 'files',
+      frame: this.pages.frame(reader, query, understood),
+      list: asked === null ? null : this.#lists.of(reader, asked, query, position),
+      group,
+      inlinePictures,
+      after: position === undefined ? undefined : parameter('after'),
+      chosen,
+      detail:
+        asked === null || chosen === null
+          ? null
+          : await readings.take(() => fileDetail(reader, asked, chosen, archive.spare)),
+      pending: reader.catalog.index.pendingCount(),
+    };
+    return { page, status: understood.problem === null ? 200 : 400 };
+  }
+
+  /** Reads a picture whose bytes are what was stored; undefined for what no page shows. */
+  async picture(
+    reader: ServedReader,
+    hash: string,
+    parameter: Parameter,
+  ): Promise<{ readonly type: PictureType; readonly bytes: Buffer } | undefined> {
+    const { archive, accounts, now } = this.parts;
+    const { request } = understandQuery(parameter('q') ?? '', reader, now(), accounts);
+    const found = request === null ? undefined : reader.catalog.files.content(request, hash, 1);
+    if (found === undefined || found.group !== 'pictures' || found.size > MOST_PICTURE_BYTES)
+      return undefined;
+    const wanted = { ...found, message: found.message.id };
+    const read = await readings.take(() => readContent(reader, wanted, archive.spare));
+    if (read.state !== 'whole') return undefined;
+    const type = shownPicture(read.bytes);
+    return type === undefined ? undefined : { type, bytes: read.bytes };
+  }
+}
+
+function hashOf(typed: string): string | null {
+  return /^[0-9a-f]{64}$/i.test(typed) ? typed.toLowerCase() : null;
+}
