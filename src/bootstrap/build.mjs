@@ -31,6 +31,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
 import { build } from 'esbuild';
+import { englishOnly, requestsOnly, shortNames, sqliteInScript } from './bundle-plugins.mjs';
 import { needNode, program, root } from './needs.mjs';
 import { noticesOf } from './notices.mjs';
 import { compiledQueries } from './queries.mjs';
@@ -48,14 +49,6 @@ const LETTER = [
   'When does the ferry leave? At noon – says the café.',
   '',
 ].join('\r\n');
-/** zod's messages in other languages are reachable, and never used: a quarter of the reading script. */
-const englishOnly = {
-  name: 'english-only',
-  setup: ({ onLoad }) =>
-    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
-      contents: "export { default as en } from './en.js';",
-    })),
-};
 /**
  * Node.js's own modules that take a millisecond or more to load, which most reading commands never use: the script gets an
  * object that loads the module when its first member is read. esbuild reads members when they are used; a namespace that
@@ -73,21 +66,6 @@ const mailkeepSqlite = () => {
   return libs.find(mailkeepRequire('node:fs').existsSync)
     ?? mailkeepRequire('node:path').dirname(mailkeepRequire.resolve('better-sqlite3'));
 };`;
-/**
- * The reading script has the JavaScript of better-sqlite3 in it: to load its 16 files takes longer than to load its addon,
- * which stays where it is installed. package.json names the exact version, so both are of one. Its folder is looked for
- * where `require` would (`mailkeepSqlite`), which reads what the package exports.
- */
-const sqliteInScript = {
-  name: 'sqlite-in-script',
-  setup: ({ onResolve, onLoad }) => {
-    const lib = path.join(root, 'node_modules/better-sqlite3/lib');
-    onResolve({ filter: /^better-sqlite3$/ }, () => ({ path: path.join(lib, 'index.js') }));
-    onLoad({ filter: /[\\/]better-sqlite3[\\/]lib[\\/]binding\.js$/ }, (file) => ({
-      contents: readFileSync(file.path, 'utf8').replaceAll('__dirname', 'mailkeepSqlite()'),
-    }));
-  },
-};
 const common = {
   absWorkingDir: root,
   outdir: 'dist',
@@ -103,11 +81,12 @@ const common = {
   minifyWhitespace: true,
   minifySyntax: true,
   logLevel: 'warning',
-  plugins: [englishOnly],
+  plugins: [englishOnly, requestsOnly],
 };
 
 const MODULES = {
   format: 'esm',
+  plugins: [...common.plugins, shortNames],
   // CommonJS dependencies call require() for Node's own modules.
   banner: {
     js: "import { createRequire as mailkeepRequire } from 'node:module'; const require = mailkeepRequire(import.meta.url);",
@@ -158,6 +137,7 @@ async function modules() {
       'attachment-worker': 'src/attachments/worker.ts',
       'seal-worker': 'src/archive/write/seal-worker.ts',
       'log-worker': 'src/archive/write/log-worker.ts',
+      'export-worker': 'src/web/exporting/worker.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },
@@ -178,23 +158,41 @@ async function modules() {
  * names them by their sources.
  */
 async function webAssets() {
-  const outputFiles = await bundle({
-    entryPoints: ['style.css', 'enter.mjs', 'mark.svg'].map((name) => `src/web/assets/${name}`),
-    outdir: 'dist/web',
+  const common = {
     entryNames: '[name]-[hash]',
+    outdir: 'dist/web',
     platform: 'browser',
     target: 'es2022',
-    format: 'iife',
-    loader: { '.svg': 'copy' },
     minify: true,
+  };
+  const styles = await bundle({
+    ...common,
+    entryPoints: ['style.css', 'mark.svg'].map((name) => `src/web/assets/${name}`),
+    loader: { '.svg': 'copy' },
   });
-  const files = outputFiles.map((file) => ({
+  // What few pages need stands in chunks, which are loaded with those pages.
+  const scripts = await bundle({
+    ...common,
+    entryPoints: {
+      before: 'src/web/assets/before.mjs',
+      enter: 'src/web/assets/enter.mjs',
+      you: 'src/web/client/you.ts',
+      app: 'src/web/client/main.tsx',
+    },
+    format: 'esm',
+    splitting: true,
+    chunkNames: 'part-[hash]',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+  });
+  const files = [...styles, ...scripts].map((file) => ({
     name: `web/${path.basename(file.path)}`,
     contents: file.contents,
   }));
-  const names = files.map(({ name }) => path.basename(name)).sort();
-  const known = Object.fromEntries(names.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
-  const contents = Buffer.from(`${JSON.stringify(known, null, 2)}\n`);
+  const served = files.map(({ name }) => path.basename(name)).sort();
+  const named = served.filter((name) => !name.startsWith('part-'));
+  const names = Object.fromEntries(named.map((name) => [name.replace(/-[^-.]+\./, '.'), name]));
+  const contents = Buffer.from(`${JSON.stringify({ names, served }, null, 2)}\n`);
   return [...files, { name: 'web/assets.json', contents }];
 }
 
@@ -221,6 +219,7 @@ async function readingScript() {
         const { outputFiles } = await build({ ...common, legalComments: 'none', ...options });
         return outputFiles;
       }),
+      shortNames,
     ],
     define: { 'import.meta.url': 'mailkeepUrl' },
     banner: { js: READING_BANNER },

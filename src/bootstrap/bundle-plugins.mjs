@@ -1,0 +1,56 @@
+/** What bundles leave out or change of the dependencies. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { transform } from 'esbuild';
+import { root } from './needs.mjs';
+
+/** zod's messages in other languages are reachable, and never used: a quarter of the reading script. */
+export const englishOnly = {
+  name: 'english-only',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js';",
+    })),
+};
+/** Of undici, what sends requests: fetch, web sockets, mocks and caches of answers are never used. */
+export const requestsOnly = {
+  name: 'requests-only',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/]undici[\\/]index\.js$/ }, () => ({
+      contents: `
+        const Dispatcher = require('./lib/dispatcher/dispatcher');
+        Object.assign(Dispatcher.prototype, require('./lib/api'));
+        exports.Agent = require('./lib/dispatcher/agent');
+        exports.Pool = require('./lib/dispatcher/pool');
+        exports.buildConnector = require('./lib/core/connect');
+        exports.errors = require('./lib/core/errors');
+      `,
+    })),
+};
+/**
+ * The reading script has the JavaScript of better-sqlite3 in it: to load its 16 files takes longer than to load its addon,
+ * which stays where it is installed. package.json names the exact version, so both are of one. Its folder is looked for
+ * where `require` would (`mailkeepSqlite`), which reads what the package exports.
+ */
+export const sqliteInScript = {
+  name: 'sqlite-in-script',
+  setup: ({ onResolve, onLoad }) => {
+    const lib = path.join(root, 'node_modules/better-sqlite3/lib');
+    onResolve({ filter: /^better-sqlite3$/ }, () => ({ path: path.join(lib, 'index.js') }));
+    onLoad({ filter: /[\\/]better-sqlite3[\\/]lib[\\/]binding\.js$/ }, (file) => ({
+      contents: readFileSync(file.path, 'utf8').replaceAll('__dirname', 'mailkeepSqlite()'),
+    }));
+  },
+};
+/**
+ * Names within dependencies are shortened, a tenth of the package: their stack traces are of no use here, while ours keep
+ * the names of functions and classes.
+ */
+export const shortNames = {
+  name: 'short-names',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/]node_modules[\\/].*\.[cm]?js$/ }, async ({ path: file }) => {
+      const options = { loader: 'js', minifyIdentifiers: true, legalComments: 'inline' };
+      return { contents: (await transform(readFileSync(file, 'utf8'), options)).code };
+    }),
+};

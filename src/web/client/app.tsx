@@ -1,0 +1,41 @@
+import type { VNode } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { pageClasses, pageTitle } from '../pages/page-title.ts';
+import { PageView } from '../pages/page-view.tsx';
+import { Parts } from '../pages/parts.ts';
+import { useFocusReturn } from './focus.ts';
+import { LIVE_PARTS } from './live-parts.ts';
+import { LostStrip, RefusedStrip } from './lost-strip.tsx';
+import { useOwnZone } from './own-zone.ts';
+import { PageKeys } from './page-keys.tsx';
+import type { Viewer } from './viewer.ts';
+import { CurrentViewer, useShown } from './viewer-context.ts';
+
+export function App({ viewer }: { readonly viewer: Viewer }): VNode {
+  return (
+    <CurrentViewer.Provider value={viewer}>
+      <Parts.Provider value={LIVE_PARTS}>
+        <Window />
+      </Parts.Provider>
+    </CurrentViewer.Provider>
+  );
+}
+
+function Window(): VNode {
+  const { page, lost, failed, busy } = useShown();
+  useOwnZone(page);
+  useEffect(() => {
+    document.title = `${pageTitle(page)} · mailkeep`;
+    document.body.className = pageClasses(page);
+    document.body.ariaBusy = String(busy);
+  });
+  useFocusReturn(page);
+  return (
+    <>
+      <LostStrip lost={lost} />
+      <RefusedStrip failed={failed} />
+      <PageKeys page={page} />
+      <PageView page={page} />
+    </>
+  );
+}

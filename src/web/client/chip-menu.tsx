@@ -1,0 +1,94 @@
+import type { ComponentChildren, VNode } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { Icon } from '../pages/icons.tsx';
+
+/** Pixels between a menu and the edge of the window. */
+const EDGE = 8;
+
+/** A chip that opens a menu; the browser closes it again, by Escape or a click elsewhere. */
+export function ChipMenu({
+  label,
+  isOn,
+  remove,
+  children,
+}: {
+  readonly label: string;
+  readonly isOn: boolean;
+  /** Takes the filter out of the query; absent for a chip that always says something. */
+  readonly remove?: () => void;
+  /** Makes the content when the menu opens. */
+  readonly children: (close: () => void) => ComponentChildren;
+}): VNode {
+  const id = `menu-${useId()}`;
+  const chip = useRef<HTMLSpanElement>(null);
+  const menu = useRef<HTMLDivElement>(null);
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const open = menu.current;
+    open?.addEventListener('keydown', moveByArrows);
+    return () => open?.removeEventListener('keydown', moveByArrows);
+  }, []);
+  const place = (): void => {
+    if (chip.current === null || menu.current === null) return;
+    const { left, bottom } = chip.current.getBoundingClientRect();
+    const most = document.documentElement.clientWidth - menu.current.offsetWidth - EDGE;
+    menu.current.style.setProperty('--x', `${Math.max(EDGE, Math.min(left, most))}px`);
+    menu.current.style.setProperty('--y', `${bottom + 4}px`);
+  };
+  return (
+    <span ref={chip} class={isOn ? 'chip on' : 'chip'}>
+      <button type="button" class="says" popovertarget={id} aria-expanded={isOpen}>
+        <bdi>{label}</bdi>
+        {(!isOn || remove === undefined) && <Icon name="down" />}
+      </button>
+      {isOn && remove !== undefined && (
+        <button type="button" class="off" onClick={remove}>
+          <Icon name="cross" />
+          <span class="vh">Remove: {label}</span>
+        </button>
+      )}
+      <div
+        ref={menu}
+        id={id}
+        popover="auto"
+        class="menu"
+        onToggle={(event) => {
+          setOpen(event.newState === 'open');
+          if (event.newState === 'open') requestAnimationFrame(place);
+        }}
+      >
+        {isOpen && children(() => menu.current?.hidePopover())}
+      </div>
+    </span>
+  );
+}
+
+/** Goes from row to row; the first one is reached from a field above the rows. */
+function moveByArrows(event: KeyboardEvent): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step === undefined || !(event.currentTarget instanceof HTMLElement)) return;
+  const rows = [...event.currentTarget.querySelectorAll<HTMLElement>('button, input')];
+  const at = rows.findIndex((row) => row.matches(':focus'));
+  rows[at + step]?.focus();
+  event.preventDefault();
+}
+
+/** A row of a menu. */
+export function Choice({
+  isOn = false,
+  choose,
+  count = '',
+  children,
+}: {
+  readonly isOn?: boolean;
+  readonly choose: () => void;
+  readonly count?: string;
+  readonly children: ComponentChildren;
+}): VNode {
+  return (
+    <button type="button" class="choice" aria-pressed={isOn} onClick={choose}>
+      <span>{children}</span>
+      <span class="n">{count}</span>
+    </button>
+  );
+}

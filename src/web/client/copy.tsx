@@ -1,0 +1,44 @@
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Icon } from '../pages/icons.tsx';
+import type { CopyProps } from '../pages/parts.ts';
+
+/** How long a button says that it has copied. Milliseconds. */
+const SAID_MS = 2_000;
+
+/** A button that copies a text. */
+export function Copy({ text, label, icon, isAddress, isBrief }: CopyProps): VNode {
+  const [said, setSaid] = useState('');
+  useEffect(() => {
+    if (said === '') return undefined;
+    const timer = setTimeout(() => setSaid(''), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [said]);
+  const copy = async (): Promise<void> => {
+    const whole = isAddress === true ? new URL(text, location.origin).href : text;
+    setSaid((await copied(whole)) ? 'Copied' : 'Not copied');
+  };
+  return (
+    <button
+      type="button"
+      class={`btn quiet copy${isAddress === true ? ' copy-link' : ''}`}
+      title={label}
+      onClick={() => void copy()}
+    >
+      <Icon name={icon} />
+      <span class={isBrief === true && said === '' ? 'vh' : undefined} aria-live="polite">
+        {said === '' ? label : said}
+      </span>
+    </button>
+  );
+}
+
+/** Copies a text; false where the browser does not allow it. */
+export async function copied(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,175 @@
+import type { VNode } from 'preact';
+import type { Span } from '../../search/ast.ts';
+import { Icon } from '../pages/icons.tsx';
+import type { Frame } from '../pages/page.ts';
+import { findTerm, withoutTerm } from '../reading/query-terms.ts';
+import { pageAddress, toggled } from '../reading/query-text.ts';
+import { ChipMenu, Choice } from './chip-menu.tsx';
+import { labelOf } from './filter-labels.ts';
+import { FolderMenu, PeopleMenu, SinceMenu } from './filter-menus.tsx';
+import {
+  ATTACHMENT,
+  chipsOf,
+  type Deleted,
+  UNREAD,
+  withDeleted,
+  withFolder,
+  withSlot,
+} from './filter-terms.ts';
+import { setSaving } from './saving-mode.ts';
+import { useViewer } from './viewer-context.ts';
+
+const MORE = [
+  ['is:starred', 'Starred'],
+  ['is:unanswered', 'Not answered'],
+  ['from:me', 'From me'],
+  ['to:me', 'To me'],
+  ['has:inline', 'Inline pictures'],
+  ['larger:5M', 'Larger than 5 MB'],
+  ['is:draft', 'Draft'],
+] as const;
+
+const DELETED: Readonly<Record<Deleted, readonly [string, string]>> = {
+  shown: ['Deleted: shown', 'Show what was deleted at the service'],
+  only: ['Deleted: only', 'Show only that: it is kept only here'],
+  hidden: ['Deleted: hidden', 'Show what is still at the service'],
+};
+
+/** The query as chips: each writes it, and what else was typed stays as it is. */
+export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
+  const viewer = useViewer();
+  const query = viewer.address.searchParams.get('q') ?? '';
+  const { slots, attachment, unread, deleted, asOf, others, either } = chipsOf(query);
+  const write = (text: string): void => viewer.type(text);
+  const without = (term: Span): void => write(withoutTerm(query, term));
+  const folder = slots.in ?? slots.mailbox;
+  const menuOf = (close: () => void, text: string): void => {
+    close();
+    write(text);
+  };
+  return (
+    <nav class="chips live" aria-label="Filters">
+      <ChipMenu
+        label={folder === undefined ? 'In anywhere' : labelOf(folder)}
+        isOn={folder !== undefined}
+        remove={() => write(withFolder(query, ''))}
+      >
+        {(close) => (
+          <FolderMenu
+            tree={frame.tree}
+            chosen={folder}
+            choose={(entry) => menuOf(close, withFolder(query, entry))}
+          />
+        )}
+      </ChipMenu>
+      <ChipMenu
+        label={slots.from === undefined ? 'From anyone' : labelOf(slots.from)}
+        isOn={slots.from !== undefined}
+        remove={() => write(withSlot(query, 'from', null))}
+      >
+        {(close) => <PeopleMenu choose={(text) => menuOf(close, withSlot(query, 'from', text))} />}
+      </ChipMenu>
+      <ChipMenu
+        label={slots.since === undefined ? 'Any time' : labelOf(slots.since)}
+        isOn={slots.since !== undefined}
+        remove={() => write(withSlot(query, 'since', null))}
+      >
+        {(close) => <SinceMenu choose={(text) => menuOf(close, withSlot(query, 'since', text))} />}
+      </ChipMenu>
+      <Switch
+        label="Has attachment"
+        isOn={attachment !== undefined}
+        change={() => write(toggled(query, ATTACHMENT))}
+      />
+      {either !== null && <Switch label={either} isOn isText change={() => write('')} />}
+      {others.map((term) => {
+        const label = labelOf(term);
+        return (
+          <Switch
+            key={`${term.start} ${term.text}`}
+            label={label}
+            isOn
+            isText={label === term.text}
+            change={() => without(term)}
+          />
+        );
+      })}
+      <Switch
+        label="Unread"
+        isOn={unread !== undefined}
+        change={() => write(toggled(query, UNREAD))}
+      />
+      <ChipMenu label="More" isOn={false}>
+        {() =>
+          MORE.map(([text, label]) => {
+            const isOn = findTerm(query, text) !== undefined;
+            return (
+              <Choice key={text} isOn={isOn} choose={() => write(toggled(query, text))}>
+                {label}
+              </Choice>
+            );
+          })
+        }
+      </ChipMenu>
+      <span class="sep" />
+      <ChipMenu label={DELETED[deleted][0]} isOn={deleted !== 'shown'}>
+        {(close) =>
+          (['shown', 'only', 'hidden'] as const).map((choice) => (
+            <Choice
+              key={choice}
+              isOn={choice === deleted}
+              choose={() => menuOf(close, withDeleted(query, choice))}
+            >
+              {DELETED[choice][1]}
+            </Choice>
+          ))
+        }
+      </ChipMenu>
+      {asOf !== undefined && (
+        <button type="button" class="chip past" onClick={() => without(asOf)}>
+          {labelOf(asOf)}
+          <Icon name="cross" />
+          <span class="vh">(back to now)</span>
+        </button>
+      )}
+      <span class="spacer" />
+      <span class="acts">
+        <button type="button" class="btn quiet" data-act="save" onClick={() => setSaving(true)}>
+          <Icon name="tag" />
+          Save
+        </button>
+        <a class="btn quiet" data-act="export" href={pageAddress('/export', { q: query })}>
+          <Icon name="save" />
+          Export
+        </a>
+      </span>
+    </nav>
+  );
+}
+
+/** A chip that is on or off. */
+function Switch({
+  label,
+  isOn,
+  isText = false,
+  change,
+}: {
+  readonly label: string;
+  readonly isOn: boolean;
+  /** The label is what was typed. */
+  readonly isText?: boolean;
+  readonly change: () => void;
+}): VNode {
+  return (
+    <button
+      type="button"
+      class={isOn ? 'chip on' : 'chip'}
+      aria-pressed={isOn}
+      title={label}
+      onClick={change}
+    >
+      <bdi class={isText ? 'mono' : undefined}>{label}</bdi>
+      {isOn && <Icon name="cross" />}
+    </button>
+  );
+}

@@ -1,0 +1,63 @@
+import type { Term } from '../reading/query-terms.ts';
+
+const NAMES: Readonly<Record<string, string>> = {
+  in: 'In',
+  mailbox: 'In',
+  from: 'From',
+  to: 'To',
+  cc: 'Cc',
+  bcc: 'Bcc',
+  subject: 'Subject',
+  filename: 'File',
+  after: 'Since',
+  newer_than: 'Since',
+  before: 'Before',
+  older_than: 'Older than',
+  on: 'On',
+  date: 'On',
+  larger: 'Larger than',
+  smaller: 'Smaller than',
+  list: 'List',
+  asof: 'As of',
+};
+
+const STATES: Readonly<Record<string, string>> = {
+  'is:unread': 'Unread',
+  'is:read': 'Read',
+  'is:starred': 'Starred',
+  'is:unstarred': 'Not starred',
+  'is:answered': 'Answered',
+  'is:unanswered': 'Not answered',
+  'is:forwarded': 'Forwarded',
+  'is:draft': 'Draft',
+  'has:attachment': 'Has attachment',
+  'has:inline': 'Has inline pictures',
+};
+
+/** Returns what a chip says of a term, in the browser's language where it is a date; else the term as it was typed. */
+export function labelOf({ operator, value, negated, text }: Term): string {
+  if (operator === null || value === null || value === '') return text;
+  const state = STATES[`${operator}:${value.toLowerCase()}`];
+  if (state !== undefined) return negated ? `Not: ${state}` : state;
+  const name = NAMES[operator];
+  if (name === undefined) return text;
+  const label = `${name} ${shown(operator, value)}`;
+  return negated ? `Not ${label.charAt(0).toLowerCase()}${label.slice(1)}` : label;
+}
+
+function shown(operator: string, value: string): string {
+  if (operator === 'in') return value.replace(/^INBOX[./](?=.)/, '');
+  return dateText(value) ?? value.replace(/^<(.*)>$/, '$1');
+}
+
+/** Returns a day or a month as people write it; undefined for anything else. */
+function dateText(value: string): string | undefined {
+  const [, year, month, day] = /^(\d{4})-(\d{1,2})(?:-(\d{1,2}))?$/.exec(value) ?? [];
+  if (year === undefined || month === undefined) return undefined;
+  const moment = Date.UTC(Number(year), Number(month) - 1, Number(day ?? 1));
+  const format: Intl.DateTimeFormatOptions = { year: 'numeric', month: 'short', timeZone: 'UTC' };
+  return new Date(moment).toLocaleDateString(
+    undefined,
+    day === undefined ? format : { ...format, day: 'numeric' },
+  );
+}

@@ -1,0 +1,157 @@
+/** The keys of the web interface: one table for what they do and for the map that lists them. */
+
+/** What a key does. Parts of the page take them with `useKeys`. */
+export type KeyAction =
+  | 'query'
+  | 'next'
+  | 'previous'
+  | 'wide'
+  | 'back'
+  | 'nextHit'
+  | 'previousHit'
+  | 'nextMonth'
+  | 'previousMonth'
+  | 'time'
+  | 'previousChange'
+  | 'nextChange'
+  | 'density'
+  | 'save'
+  | 'export'
+  | 'copyLink'
+  | 'map'
+  | 'nextRegion'
+  | 'previousRegion'
+  | `tab${1 | 2 | 3 | 4 | 5 | 6}`
+  | `go-${'mail' | 'attachments' | 'dashboard' | 'health' | 'inbox'}`;
+
+interface Binding {
+  readonly action: KeyAction;
+  /** As `KeyboardEvent.key` names it, with what is held before it; two keys one after the other with a blank between. */
+  readonly keys: readonly string[];
+  /** What it does, for the map. */
+  readonly label: string;
+}
+
+interface KeyGroup {
+  readonly name: string;
+  readonly bindings: readonly Binding[];
+}
+
+const TABS = ['Conversation', 'Plain', 'HTML', 'Headers', 'Source', 'History'] as const;
+
+export const KEY_MAP: readonly KeyGroup[] = [
+  {
+    name: 'List',
+    bindings: [
+      { action: 'query', keys: ['/', 'Ctrl+k'], label: 'Query' },
+      { action: 'next', keys: ['j', 'ArrowDown'], label: 'Next message' },
+      { action: 'previous', keys: ['k', 'ArrowUp'], label: 'Previous message' },
+      { action: 'wide', keys: ['o', 'Enter'], label: 'Open over the whole width' },
+      { action: 'back', keys: ['u', 'Escape'], label: 'Back: message, query, past' },
+      { action: 'nextMonth', keys: ['J', 'Alt+ArrowDown'], label: 'Next month' },
+      { action: 'previousMonth', keys: ['K', 'Alt+ArrowUp'], label: 'Previous month' },
+      { action: 'density', keys: ['.'], label: 'Density of rows' },
+      { action: 'save', keys: ['s'], label: 'Save the query' },
+      { action: 'export', keys: ['e'], label: 'Export what is found' },
+    ],
+  },
+  {
+    name: 'Message',
+    bindings: [
+      { action: 'nextHit', keys: ['n'], label: 'Next match or message' },
+      { action: 'previousHit', keys: ['p'], label: 'Previous match or message' },
+      ...TABS.map((label, i): Binding => {
+        const number = (i + 1) as 1 | 2 | 3 | 4 | 5 | 6;
+        return { action: `tab${number}`, keys: [String(number)], label };
+      }),
+      { action: 'copyLink', keys: ['y'], label: 'Copy the link' },
+    ],
+  },
+  {
+    name: 'Time',
+    bindings: [
+      { action: 'time', keys: ['t'], label: 'As it was' },
+      { action: 'previousChange', keys: ['['], label: 'Previous change' },
+      { action: 'nextChange', keys: [']'], label: 'Next change' },
+    ],
+  },
+  {
+    name: 'Go to',
+    bindings: [
+      { action: 'go-mail', keys: ['g m'], label: 'All mail' },
+      { action: 'go-attachments', keys: ['g a'], label: 'Attachments' },
+      { action: 'go-dashboard', keys: ['g d'], label: 'Dashboard' },
+      { action: 'go-health', keys: ['g h'], label: 'Health' },
+      { action: 'go-inbox', keys: ['g i'], label: 'Inbox' },
+      { action: 'nextRegion', keys: ['F6'], label: 'Next part of the page' },
+      { action: 'previousRegion', keys: ['Shift+F6'], label: 'Previous part of the page' },
+      { action: 'map', keys: ['?'], label: 'This map' },
+    ],
+  },
+];
+
+/** The keys of a keyboard event, which tests write down as plain objects. */
+export type Pressed = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
+
+export interface KeyContext {
+  /** What was pressed before and waits for a second key, such as `g`; empty for nothing. */
+  readonly begun: string;
+  /** The focus is in a field that takes text. */
+  readonly inField: boolean;
+  /** Keys that are letters or signs alone do something. */
+  readonly letters: boolean;
+}
+
+/** What a key does: an action, the beginning of two keys, or nothing. */
+export type KeyMeaning =
+  | { readonly action: KeyAction; readonly begun: '' }
+  | { readonly action: null; readonly begun: string };
+
+const NOTHING: KeyMeaning = { action: null, begun: '' };
+const BINDINGS = new Map(
+  KEY_MAP.flatMap(({ bindings }) =>
+    bindings.flatMap(({ keys, action }) => keys.map((key) => [key, action] as const)),
+  ),
+);
+const BEGINNINGS = new Set(
+  [...BINDINGS.keys()].flatMap((key) => (key.includes(' ') ? [key.split(' ')[0] ?? ''] : [])),
+);
+/** Keys that a field has a use for. */
+const OF_THE_BROWSER = new Set(['Enter', 'ArrowDown', 'ArrowUp']);
+
+/** Returns what a key means. */
+export function meaningOf(pressed: Pressed, { begun, inField, letters }: KeyContext): KeyMeaning {
+  const key = nameOf(pressed);
+  if (key === null) return { action: null, begun };
+  const isLetter = !key.includes('+') && [...key].length === 1;
+  if (isLetter && (inField || !letters)) return NOTHING;
+  if (inField && (OF_THE_BROWSER.has(key) || key.startsWith('Alt+'))) return NOTHING;
+  const action = BINDINGS.get(begun === '' ? key : `${begun} ${key}`);
+  if (action !== undefined) return { action, begun: '' };
+  return BEGINNINGS.has(key) ? { action: null, begun: key } : NOTHING;
+}
+
+/** Returns how the table writes what was pressed; null for a key that is only held. */
+function nameOf({ key, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string | null {
+  if (['Shift', 'Control', 'Alt', 'Meta', 'AltGraph'].includes(key)) return null;
+  const isSign = [...key].length === 1;
+  // Some keyboards type brackets with AltGr, which browsers report as Ctrl and Alt.
+  if (isSign && ctrlKey && altKey) return key;
+  if (ctrlKey || metaKey) return `Ctrl+${isSign ? key.toLowerCase() : key}`;
+  if (altKey) return `Alt+${key}`;
+  return shiftKey && !isSign ? `Shift+${key}` : key;
+}
+
+const SHOWN: Readonly<Record<string, string>> = {
+  ArrowDown: '↓',
+  ArrowUp: '↑',
+  Escape: 'Esc',
+};
+
+/** Returns the caps that the map shows for keys: `Ctrl+k` as `Ctrl` and `K`. */
+export function capsOf(keys: string): readonly string[] {
+  const isHeld = keys.includes('+') && keys !== '+';
+  return keys
+    .split(isHeld ? '+' : ' ')
+    .map((key, i) => SHOWN[key] ?? (isHeld && i > 0 ? key.toUpperCase() : key));
+}

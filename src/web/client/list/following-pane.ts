@@ -1,0 +1,38 @@
+import type { Viewer } from '../viewer.ts';
+
+/** A key that is held down moves on before a message is there: it is opened once the keys rest. Milliseconds. */
+const REST_MS = 120;
+/** Where list and message are one column, only a key that opens does that. */
+const ONE_COLUMN = '(max-width: 900px)';
+
+/** Opens messages of the list, and lets the reading pane follow what is selected by keys. */
+export class FollowingPane {
+  #opened: string | undefined;
+  #moved = -Infinity;
+  #timer: number | undefined;
+
+  constructor(private readonly viewer: Viewer) {}
+
+  /** Whether a message is the last one that was opened here, and not by a link or the way back. */
+  hasOpened(id: string): boolean {
+    return this.#opened === id;
+  }
+
+  /** @param replaces whether it takes the place of the message before in the history */
+  open(id: string, address: string, replaces: boolean): void {
+    clearTimeout(this.#timer);
+    this.#opened = id;
+    this.viewer.go(address, { replace: replaces });
+  }
+
+  /** @param isOpen whether a message is read already: the next one takes its place in the history */
+  follow(id: string, address: string, isOpen: boolean): void {
+    if (!isOpen && matchMedia(ONE_COLUMN).matches) return;
+    const now = performance.now();
+    const isFast = now - this.#moved < REST_MS;
+    this.#moved = now;
+    clearTimeout(this.#timer);
+    if (isFast) this.#timer = window.setTimeout(() => this.open(id, address, isOpen), REST_MS);
+    else this.open(id, address, isOpen);
+  }
+}

@@ -1,0 +1,21 @@
+import type { PageParts } from '../pages/parts.ts';
+import { Copy } from './copy.tsx';
+import { LiveChips } from './filter-chips.tsx';
+import { LiveLater } from './later-pages.tsx';
+import { MessageList } from './list/message-list.tsx';
+import { LiveConversation } from './live-conversation.tsx';
+import { LiveQueryBox } from './query-box.tsx';
+import { LiveTimeBand } from './time-band.tsx';
+
+/** The parts of a page as they are where a script runs. */
+export const LIVE_PARTS: PageParts = {
+  QueryBox: LiveQueryBox,
+  Chips: LiveChips,
+  // It stands below the query box.
+  Problem: () => null,
+  List: MessageList,
+  Conversation: LiveConversation,
+  Copy,
+  TimeBand: LiveTimeBand,
+  Later: LiveLater,
+};

@@ -1,0 +1,62 @@
+/** Takes over the page that the server made: shows the same data, and follows links in place. */
+import { render } from 'preact';
+import type { Page } from '../pages/page.ts';
+import { App } from './app.tsx';
+import { ArchiveEvents } from './archive-events.ts';
+import { listenToKeys } from './keyboard.ts';
+import { loadLater } from './later-pages.tsx';
+import { isOwnPage } from './navigation.ts';
+import { Viewer } from './viewer.ts';
+
+const root = document.getElementById('root');
+const data = document.getElementById('page');
+if (root !== null && data !== null) {
+  const page: Page = JSON.parse(data.textContent ?? '');
+  const viewer = new Viewer(page);
+  document.addEventListener('click', (event) => followInPlace(event, viewer));
+  document.addEventListener('submit', (event) => sendInPlace(event, viewer));
+  listenToKeys();
+  // A picture that the server does not show leaves its place to the words behind it.
+  document.addEventListener('error', hidePicture, { capture: true });
+  // What the server made stands until the script can show the same.
+  void loadLater(page).then(() => {
+    root.replaceChildren();
+    new ArchiveEvents((commit) => viewer.reached(commit)).start();
+    render(<App viewer={viewer} />, root);
+    performance.mark('mailkeep-ready');
+  });
+}
+
+function hidePicture({ target }: Event): void {
+  if (target instanceof HTMLImageElement) target.hidden = true;
+}
+
+/** Follows a link to an own page in place, unless it is to open elsewhere or something else has used the click. */
+function followInPlace(event: MouseEvent, viewer: Viewer): void {
+  const isPlain =
+    event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+  const link = event.target instanceof Element ? event.target.closest('a') : null;
+  if (!isPlain || event.defaultPrevented || link === null) return;
+  if (link.target !== '' || link.hasAttribute('download')) return;
+  const to = new URL(link.href);
+  if (link.getAttribute('href') === '#then') {
+    event.preventDefault();
+    viewer.toggleTime();
+    return;
+  }
+  if (to.origin !== location.origin || to.hash !== '' || !isOwnPage(to)) return;
+  event.preventDefault();
+  viewer.go(to.href);
+}
+
+/** Follows a form that asks for an own page, as a link to it is followed. */
+function sendInPlace(event: SubmitEvent, viewer: Viewer): void {
+  const form = event.target;
+  if (event.defaultPrevented || !(form instanceof HTMLFormElement) || form.method !== 'get') return;
+  const to = new URL(form.action);
+  if (to.origin !== location.origin || !isOwnPage(to)) return;
+  event.preventDefault();
+  for (const [name, value] of new FormData(form))
+    if (typeof value === 'string') to.searchParams.set(name, value);
+  viewer.go(to.href);
+}

@@ -1,0 +1,191 @@
+import type { VNode } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { VIEWS } from '../pages/message-props.ts';
+import type { Page } from '../pages/page.ts';
+import type { MailRows } from '../reading/mail-list.ts';
+import { pageAddress } from '../reading/query-text.ts';
+import { backStep } from './back-step.ts';
+import { copied } from './copy.tsx';
+import { KeyMap } from './key-map.tsx';
+import { type KeyHandlers, useKeys } from './keyboard.ts';
+import {
+  cycleDensity,
+  seekNextBar,
+  seekPreviousBar,
+  selectNext,
+  selectPrevious,
+} from './list-cursor.ts';
+import { goToRegion } from './regions.ts';
+import { ask } from './requests.ts';
+import type { Viewer } from './viewer.ts';
+import { useViewer } from './viewer-context.ts';
+
+const MAP = '#keys';
+
+/** What keys do on every page, and the map of them. Parts that are shown later take keys before it. */
+export function PageKeys({ page }: { readonly page: Page }): VNode | null {
+  const viewer = useViewer();
+  const [isMap, setMap] = useState(location.hash === MAP);
+  useEffect(() => {
+    const follow = (): void => setMap(location.hash === MAP);
+    addEventListener('hashchange', follow);
+    return () => removeEventListener('hashchange', follow);
+  }, []);
+  const query = page.frame.query;
+  const go = (path: string, q = ''): void => viewer.go(pageAddress(path, { q }));
+  useKeys({
+    query: focusQuery,
+    next: () => selectNext() || openNeighbour(viewer, 1),
+    previous: () => selectPrevious() || openNeighbour(viewer, -1),
+    nextMonth: seekNextBar,
+    previousMonth: seekPreviousBar,
+    density: cycleDensity,
+    time: () => viewer.toggleTime(),
+    save: () => press('save'),
+    export: () => press('export'),
+    wide: () => openWide(viewer),
+    back: () => goBack(viewer),
+    nextHit: () => stepThrough(1),
+    previousHit: () => stepThrough(-1),
+    copyLink: () => copyLink(viewer),
+    map: () => {
+      location.hash = MAP;
+    },
+    nextRegion: () => goToRegion(1),
+    previousRegion: () => goToRegion(-1),
+    'go-mail': () => go('/mail'),
+    'go-inbox': () => go('/mail', 'in:INBOX'),
+    'go-attachments': () => go('/files', query),
+    'go-dashboard': () => go('/dashboard'),
+    'go-health': () => go('/health'),
+    ...tabKeys(viewer),
+  });
+  if (!isMap) return null;
+  return (
+    <KeyMap
+      onClose={() => {
+        setMap(false);
+        history.replaceState(null, '', viewer.address);
+      }}
+    />
+  );
+}
+
+/** Presses the button of the page that does it; false where none is shown. */
+function press(does: 'save' | 'export'): boolean {
+  const button = document.querySelector<HTMLElement>(`[data-act=${does}]`);
+  button?.click();
+  return button !== null;
+}
+
+/** The id of the message that the address names. What is shown may still be the one before. */
+function openId({ address: { pathname, searchParams } }: Viewer): string | null {
+  return /^\/m\/([0-9a-f]+)$/.exec(pathname)?.[1] ?? searchParams.get('m');
+}
+
+function tabKeys(viewer: Viewer): KeyHandlers {
+  return Object.fromEntries(
+    VIEWS.map((view, i) => [
+      `tab${i + 1}`,
+      () => {
+        if (openId(viewer) === null) return false;
+        const to = new URL(viewer.address);
+        for (const name of ['view', 'from', 'find', 'hit']) to.searchParams.delete(name);
+        // The first view has no name in addresses.
+        if (i > 0) to.searchParams.set('view', view);
+        viewer.go(to.href);
+        return true;
+      },
+    ]),
+  );
+}
+
+function focusQuery(): boolean {
+  const field = document.querySelector<HTMLInputElement>('.searching input[name=q]');
+  field?.focus();
+  field?.select();
+  return field !== null;
+}
+
+function openWide(viewer: Viewer): boolean {
+  const { pathname, searchParams } = viewer.address;
+  const id = searchParams.get('m');
+  if (pathname !== '/mail' || id === null) return false;
+  const [q, view] = ['q', 'view'].map((name) => searchParams.get(name) ?? undefined);
+  viewer.go(pageAddress(`/m/${id}`, { q, view }));
+  return true;
+}
+
+/** One step back: what lies over the page, then the message, the query, the past. */
+function goBack(viewer: Viewer): boolean {
+  const over = document.querySelector<HTMLInputElement>('input.toggle:checked');
+  if (over !== null) {
+    over.checked = false;
+    over.focus();
+    return true;
+  }
+  const to = backStep(viewer.address);
+  if (to !== null) viewer.go(to);
+  return to !== null;
+}
+
+/** Steps through a list, one after the other: each begins where the one before has led. */
+let stepping: Promise<unknown> = Promise.resolve();
+
+/** Opens the message after the one that is open, or before it, in the order of its list. */
+function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
+  if (openId(viewer) === null) return false;
+  const follow = async (): Promise<void> => {
+    const { address } = viewer;
+    const id = openId(viewer);
+    if (id === null) return;
+    const isNewestFirst = address.searchParams.get('sort') !== 'oldest';
+    const sort = isNewestFirst === step > 0 ? 'newest' : 'oldest';
+    const q = address.searchParams.get('q') ?? '';
+    const parameters = new URLSearchParams({ q, sort, after: id, limit: '1' });
+    const rows = await ask<Partial<MailRows>>(`/api/rows?${parameters}`);
+    const next = rows.hits?.[0]?.line.id;
+    // Meanwhile the way may have led elsewhere.
+    if (next === undefined || openId(viewer) !== id) return;
+    const place = { q, sort: isNewestFirst ? undefined : 'oldest' };
+    const to =
+      address.pathname === '/mail'
+        ? pageAddress('/mail', { ...place, m: next.slice(0, 16) })
+        : pageAddress(`/m/${next}`, { q });
+    viewer.go(to, { replace: true });
+  };
+  // Without a connection, the next thing that is asked for says so.
+  stepping = stepping.then(follow).catch(() => undefined);
+  return true;
+}
+
+/** Goes to the next match in what is read, or to the next message where nothing is marked. */
+function stepThrough(step: 1 | -1): boolean {
+  const body = document.querySelector('.rbody');
+  if (body === null) return false;
+  const marks = [...body.querySelectorAll<HTMLElement>('.msg mark, .text mark, .source mark')];
+  const stops =
+    marks.length > 0 ? marks : [...body.querySelectorAll<HTMLElement>('.msg, .fold, summary')];
+  if (stops.length === 0) return false;
+  const isStop = (stop: HTMLElement): boolean =>
+    stop.classList.contains('current') || stop === document.activeElement;
+  const here = stops.findIndex(isStop);
+  const to = stops.at(here < 0 ? (step > 0 ? 0 : -1) : (here + step) % stops.length);
+  for (const stop of stops) stop.classList.remove('current');
+  const folded = to?.closest('details:not([open])');
+  if (folded instanceof HTMLDetailsElement && marks.length > 0) folded.open = true;
+  to?.classList.add('current');
+  if (marks.length === 0) to?.focus({ preventScroll: true });
+  to?.scrollIntoView({ block: marks.length > 0 ? 'center' : 'start' });
+  return true;
+}
+
+function copyLink(viewer: Viewer): boolean {
+  // The button says that it has copied.
+  const button = [...document.querySelectorAll<HTMLElement>('.copy-link')].find((one) =>
+    one.checkVisibility(),
+  );
+  if (button !== undefined) button.click();
+  else void copied(viewer.address.href);
+  return true;
+}

@@ -1,0 +1,62 @@
+/**
+ * What a browser remembers of how its reader likes the pages: theme, density, and whether letters are keys. The script
+ * `before.mjs` puts theme and density on the document before its first paint, under the same names.
+ */
+
+const LETTERS = 'letters';
+
+export interface Choices {
+  readonly theme: 'system' | 'light' | 'dark';
+  readonly density: 'auto' | 'compact' | 'standard' | 'roomy';
+}
+
+/** The first of each is that of whoever chose nothing. */
+export const CHOICES: { readonly [N in keyof Choices]: readonly Choices[N][] } = {
+  theme: ['system', 'light', 'dark'],
+  density: ['auto', 'compact', 'standard', 'roomy'],
+};
+
+/** Returns what was chosen, here or in another window. */
+export function chosen<N extends keyof Choices>(name: N): Choices[N] {
+  const stored = read(name);
+  const known: readonly Choices[N][] = CHOICES[name];
+  return known.find((value) => value === stored) ?? (known[0] as Choices[N]);
+}
+
+/** Remembers a choice, and shows it at once. */
+export function choose<N extends keyof Choices>(name: N, value: Choices[N]): void {
+  const isDefault = value === CHOICES[name][0];
+  write(name, isDefault ? null : value);
+  if (isDefault) delete document.documentElement.dataset[name];
+  else document.documentElement.dataset[name] = value;
+  dispatchEvent(new Event('mailkeep-preference'));
+}
+
+/** Returns whether keys that are letters do something (WCAG 2.1.4). */
+export function lettersAct(): boolean {
+  return read(LETTERS) !== 'off';
+}
+
+export function setLetters(on: boolean): void {
+  write(LETTERS, on ? null : 'off');
+}
+
+/** Storage may be switched off: then a choice holds as long as the page. */
+const kept = new Map<string, string | null>();
+
+function read(name: string): string | null {
+  try {
+    return kept.get(name) ?? localStorage.getItem(name);
+  } catch {
+    return kept.get(name) ?? null;
+  }
+}
+
+function write(name: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
+  } catch {
+    kept.set(name, value);
+  }
+}

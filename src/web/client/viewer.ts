@@ -1,0 +1,378 @@
+import type { MessageContent, NoMessage } from '../pages/message-props.ts';
+import type { Frame, Page, PageOf } from '../pages/page.ts';
+import type { MailCounts, MailRows } from '../reading/mail-list.ts';
+import { asOf } from '../reading/query-text.ts';
+import type { QueryProblem } from '../reading/understood-query.ts';
+import { loadLater } from './later-pages.tsx';
+import { Latest } from './latest.ts';
+import { stepTo } from './navigation.ts';
+import { ask, Refused, SignedOut, Unreachable } from './requests.ts';
+
+/** What the window shows, and whether the server is there. */
+export interface Shown {
+  readonly page: Page;
+  /** Something was asked for and is not here yet. */
+  readonly busy: boolean;
+  /** Since when the server cannot be reached, and when it is tried again. Milliseconds since the epoch. */
+  readonly lost: { readonly since: number; readonly retryAt: number } | null;
+  /** The server could not make what was asked for. */
+  readonly failed: boolean;
+  /** The band of time travel is open, though the page shows now. */
+  readonly isTimeOpen: boolean;
+  /** How often the server has reported something new. */
+  readonly news: number;
+}
+
+type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: QueryProblem };
+
+/** Rows that are asked for while a query is typed. */
+const TYPED_ROWS = 20;
+/** Without a key for so long, a query is one of the history's. Milliseconds. */
+const PAUSE_MS = 1_000;
+/** Without a key for so long, what a query finds is counted: counting keeps the server from the next rows. */
+const REST_MS = 150;
+const LONGEST_WAIT_MS = 30_000;
+/** Parameters that another query leaves as they are. */
+const KEPT = ['sort', 'type'];
+
+/** What is shown, and the way from address to address. The address decides what is shown; nothing else does. */
+export class Viewer {
+  #shown: Shown;
+  #address: URL;
+  readonly #listeners = new Set<() => void>();
+  /** What the address asks for, whoever wrote it. A later address ends it. */
+  #asking = new AbortController();
+  /** What the message of the address asks for, which changes while the list is asked for. */
+  #opening = new AbortController();
+  readonly #waiting = { list: false, message: false };
+  readonly #typing = new Latest();
+  #pause: number | undefined;
+  #rest: number | undefined;
+  #tries = 0;
+  #retry: number | undefined;
+  #hasHeard = false;
+
+  constructor(page: Page) {
+    const still = { busy: false, lost: null, failed: false, isTimeOpen: false };
+    this.#shown = { page, ...still, news: 0 };
+    this.#address = new URL(location.href);
+    // The map of keys lies over the page, whatever the address is.
+    this.#address.hash = '';
+    addEventListener('popstate', () => {
+      this.#endPause();
+      const to = new URL(location.href);
+      // What stands behind `#` lies over the page, and changes nothing of it.
+      if (withoutHash(to) !== withoutHash(this.#address)) this.#show(to);
+    });
+  }
+
+  get shown(): Shown {
+    return this.#shown;
+  }
+
+  get address(): URL {
+    return this.#address;
+  }
+
+  /** Calls a function after each change; returns one that ends that. */
+  subscribe(changed: () => void): () => void {
+    this.#listeners.add(changed);
+    return () => this.#listeners.delete(changed);
+  }
+
+  /** Shows another address of this server. */
+  go(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
+    const to = new URL(address, this.#address);
+    const isSame = to.href === this.#address.href;
+    this.#endPause();
+    if (isSame || replace) history.replaceState(null, '', to);
+    else history.pushState(null, '', to);
+    this.#show(to);
+  }
+
+  /** Writes a parameter into the address that changes nothing on the page. */
+  note(name: string, value: string | null): void {
+    const to = new URL(this.#address);
+    if (value === null) to.searchParams.delete(name);
+    else to.searchParams.set(name, value);
+    this.#address = to;
+    history.replaceState(null, '', to);
+  }
+
+  /**
+   * Shows what a query finds while it is typed: one request at a time, and the latest one waits.
+   *
+   * @param path of the page that the query is for
+   */
+  type(query: string, path: '/mail' | '/files' = '/mail'): void {
+    const to = new URL(path, this.#address);
+    if (query !== '') to.searchParams.set('q', query);
+    if (this.#address.pathname === path)
+      for (const name of KEPT) {
+        const value = this.#address.searchParams.get(name);
+        if (value !== null) to.searchParams.set(name, value);
+      }
+    const isNew = this.#pause === undefined;
+    clearTimeout(this.#pause);
+    this.#pause = window.setTimeout(() => this.#endPause(), PAUSE_MS);
+    if (isNew && to.href !== this.#address.href) history.pushState(null, '', to);
+    else history.replaceState(null, '', to);
+    // Also what was asked for before the first key.
+    this.#leaveMessage();
+    this.#asking.abort();
+    this.#asking = new AbortController();
+    clearTimeout(this.#rest);
+    this.#address = to;
+    if (this.#shown.page.kind !== 'mail' || path !== '/mail') {
+      this.#typing.run((signal) => this.#whole(to, signal, { isTyped: true }));
+      return;
+    }
+    this.#message(null);
+    const { signal: current } = this.#asking;
+    this.#typing.run(async (signal) => {
+      const isGood = await this.#rows(query, TYPED_ROWS, signal);
+      if (!isGood || current.aborted) return;
+      this.#rest = window.setTimeout(() => void this.#counts(query, current), REST_MS);
+    });
+  }
+
+  #endPause(): void {
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
+  }
+
+  /** Shows the page as it was at another moment: milliseconds since the epoch, or null for now. */
+  goTo(moment: number | null, options: { readonly replace?: boolean } = {}): void {
+    const to = new URL(this.#address);
+    to.searchParams.set('q', asOf(to.searchParams.get('q') ?? '', moment));
+    to.searchParams.delete('after');
+    to.searchParams.delete('at');
+    if (moment === null) this.#change({ isTimeOpen: false });
+    this.go(to.href, options);
+  }
+
+  toggleTime(): void {
+    if (this.#shown.page.frame.past !== null) this.goTo(null);
+    else this.#change({ isTimeOpen: !this.#shown.isTimeOpen });
+  }
+
+  /** Tries again at once, where the server could not be reached. */
+  retry(): void {
+    this.#show(this.#address, { whole: true });
+  }
+
+  /** Finds the list again, and shows it from its beginning. */
+  async refreshList(): Promise<void> {
+    this.note('at', null);
+    await this.#list(this.#address.searchParams.get('q') ?? '', this.#asking.signal);
+  }
+
+  /**
+   * Takes note of the commit that the archive has reached: what stands around the page is asked for again. The same one
+   * comes twice where words find its messages only now.
+   */
+  reached(commit: number): void {
+    const isFirst = !this.#hasHeard;
+    this.#hasHeard = true;
+    const isNew = commit > this.#shown.page.frame.closing.commit;
+    if (isFirst && !isNew) return;
+    this.#change({ news: this.#shown.news + 1 });
+    if (isNew) void this.refreshFrame();
+    // An empty list has nothing that could be moved.
+    const { page } = this.#shown;
+    if (page.kind === 'mail' && page.list?.hits.length === 0) void this.refreshList();
+  }
+
+  /** Asks for the frame again: the archive has another commit. */
+  async refreshFrame(): Promise<void> {
+    const query = this.#shown.page.frame.query;
+    const frame = await this.asked<Frame>(`/api/frame?q=${encodeURIComponent(query)}`);
+    if (frame === undefined || this.#shown.page.frame.query !== query) return;
+    this.#change({ page: { ...this.#shown.page, frame } });
+  }
+
+  #show(to: URL, { whole = false } = {}): void {
+    const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page).kind;
+    this.#address = to;
+    this.#leaveMessage();
+    // What is asked for the list continues: it is the same list.
+    if (step === 'close') {
+      this.#message(null);
+      return;
+    }
+    if (step === 'message') {
+      void this.#open(to, this.#opening.signal);
+      return;
+    }
+    this.#typing.stop();
+    clearTimeout(this.#rest);
+    this.#asking.abort();
+    this.#asking = new AbortController();
+    const { signal } = this.#asking;
+    if (step === 'page') {
+      void this.#whole(to, signal);
+      return;
+    }
+    if (!to.searchParams.has('m')) this.#message(null);
+    void this.#list(to.searchParams.get('q') ?? '', signal, () => {
+      // Meanwhile another message may have been opened, or none.
+      if (!signal.aborted && this.#address === to && to.searchParams.has('m'))
+        void this.#open(to, this.#opening.signal);
+    });
+  }
+
+  #leaveMessage(): void {
+    this.#opening.abort();
+    this.#opening = new AbortController();
+    this.#wait('message', false);
+  }
+
+  #wait(part: 'list' | 'message', isWaiting: boolean): void {
+    this.#waiting[part] = isWaiting;
+    this.#change({ busy: this.#waiting.list || this.#waiting.message });
+  }
+
+  async #whole(to: URL, signal: AbortSignal, { isTyped = false } = {}): Promise<void> {
+    this.#wait('list', true);
+    const page = await this.asked<Page>(`/api/page${to.pathname}${to.search}`, signal);
+    if (page === undefined) return;
+    try {
+      await loadLater(page);
+    } catch {
+      // The server may be another version by now, whose parts have other names.
+      if (!signal.aborted) location.assign(to);
+      return;
+    }
+    if (signal.aborted) return;
+    const isOther = page.kind !== this.#shown.page.kind;
+    this.#change({ page });
+    this.#wait('list', false);
+    if (isOther && !isTyped) document.getElementById('results')?.focus({ preventScroll: true });
+  }
+
+  async #open(to: URL, signal: AbortSignal): Promise<void> {
+    this.#wait('message', true);
+    const parameters = new URLSearchParams(to.search);
+    const found = await this.asked<MessageContent | NoMessage>(
+      `/api/message?${parameters}`,
+      signal,
+    );
+    if (found === undefined) return;
+    this.#wait('message', false);
+    if (found.kind === 'message') this.#message(found);
+    else if (found.kind === 'not-then') {
+      // The list has gone to a moment before it.
+      for (const name of ['m', 'view', 'from']) this.note(name, null);
+      this.#message(null);
+    } else this.go(`/m/${parameters.get('m')}`, { replace: true });
+  }
+
+  /** @param shown is called when the rows are there, before they are counted */
+  async #list(query: string, signal: AbortSignal, shown = (): void => {}): Promise<void> {
+    const isGood = await this.#rows(query, undefined, signal);
+    shown();
+    if (isGood) await this.#counts(query, signal);
+  }
+
+  /** Shows the rows of a query; false where it has none to count. */
+  async #rows(query: string, limit: number | undefined, signal: AbortSignal): Promise<boolean> {
+    const { page } = this.#shown;
+    if (page.kind !== 'mail') return false;
+    this.#wait('list', true);
+    const sort = this.#address.searchParams.get('sort') === 'oldest' ? 'oldest' : 'newest';
+    const parameters = new URLSearchParams({ q: query, sort });
+    if (limit !== undefined) parameters.set('limit', String(limit));
+    const after = this.#address.searchParams.get('after') ?? undefined;
+    if (after !== undefined) parameters.set('after', after);
+    const rows = await this.asked<RowsAnswer>(`/api/rows?${parameters}`, signal);
+    if (rows === undefined) return false;
+    this.#mail((mail) => ({
+      ...mail,
+      sort,
+      after,
+      frame: { ...mail.frame, query, problem: rows.problem },
+      // The last good results stay.
+      list: rows.problem === null ? { ...rows, all: null, ended: null } : mail.list,
+    }));
+    this.#wait('list', false);
+    return rows.problem === null;
+  }
+
+  /** Counts what a query finds, then asks for what stands around the list. */
+  async #counts(query: string, signal: AbortSignal): Promise<void> {
+    const parameters = new URLSearchParams({ q: query });
+    const counts = await this.asked<MailCounts | null>(`/api/counts?${parameters}`, signal);
+    if (counts != null)
+      this.#mail((mail) =>
+        mail.frame.query === query && mail.list !== null
+          ? { ...mail, list: { ...mail.list, ...counts } }
+          : mail,
+      );
+    const frame = await this.asked<Frame>(`/api/frame?q=${encodeURIComponent(query)}`, signal);
+    if (frame !== undefined)
+      this.#mail((mail) => (mail.frame.query === query ? { ...mail, frame } : mail));
+  }
+
+  #message(message: MessageContent | null): void {
+    this.#mail((mail) => ({ ...mail, message }));
+  }
+
+  #mail(change: (mail: PageOf<'mail'>) => PageOf<'mail'>): void {
+    const { page } = this.#shown;
+    if (page.kind === 'mail') this.#change({ page: change(page) });
+  }
+
+  /**
+   * Asks the server. Where it cannot be reached, or the browser is signed out, the window says so by itself.
+   *
+   * @returns undefined where the answer is of no use any more, or there is none
+   */
+  async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
+    try {
+      const data = await ask<T>(address, signal);
+      this.#tries = 0;
+      if (this.#shown.lost !== null || this.#shown.failed)
+        this.#change({ lost: null, failed: false });
+      return signal?.aborted === true ? undefined : data;
+    } catch (error) {
+      if (signal?.aborted === true) return undefined;
+      if (error instanceof SignedOut) location.assign('/enter');
+      else if (error instanceof Unreachable) this.#waitForServer();
+      else if (error instanceof Refused) this.#fail({ failed: true });
+      else throw error;
+      return undefined;
+    }
+  }
+
+  #fail(change: Pick<Partial<Shown>, 'failed' | 'lost'>): void {
+    this.#waiting.list = false;
+    this.#waiting.message = false;
+    this.#change({ busy: false, ...change });
+  }
+
+  #waitForServer(): void {
+    // Several requests fail at once: that is one try.
+    if (this.#shown.lost !== null && Date.now() < this.#shown.lost.retryAt) {
+      this.#fail({});
+      return;
+    }
+    const wait = Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** this.#tries);
+    this.#tries += 1;
+    const now = Date.now();
+    const since = this.#shown.lost?.since ?? now;
+    this.#fail({ lost: { since, retryAt: now + wait } });
+    clearTimeout(this.#retry);
+    this.#retry = window.setTimeout(() => {
+      if (this.#shown.lost !== null) this.retry();
+    }, wait);
+  }
+
+  #change(change: Partial<Shown>): void {
+    this.#shown = { ...this.#shown, ...change };
+    for (const changed of this.#listeners) changed();
+  }
+}
+
+function withoutHash({ pathname, search }: URL): string {
+  return pathname + search;
+}

@@ -1,0 +1,24 @@
+/** Runs on the page of settings: shows what this browser has chosen, and keeps what is chosen there. */
+import { CHOICES, type Choices, choose, chosen, lettersAct, setLetters } from './preferences.ts';
+
+const form = document.getElementById('preferences');
+if (form instanceof HTMLFormElement) {
+  form.hidden = false;
+  for (const name of Object.keys(CHOICES) as (keyof Choices)[]) bind(form, name);
+  const letters = form.elements.namedItem('letters');
+  if (letters instanceof HTMLInputElement) {
+    letters.checked = lettersAct();
+    letters.addEventListener('change', () => setLetters(letters.checked));
+  }
+}
+
+function bind<N extends keyof Choices>(within: HTMLFormElement, name: N): void {
+  const options = within.elements.namedItem(name);
+  if (!(options instanceof RadioNodeList)) return;
+  options.value = chosen(name);
+  within.addEventListener('change', ({ target }) => {
+    if (!(target instanceof HTMLInputElement) || target.name !== name) return;
+    const value = CHOICES[name].find((known) => known === target.value);
+    if (value !== undefined) choose(name, value);
+  });
+}
