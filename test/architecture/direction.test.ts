@@ -105,6 +105,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'config',
     'disk',
     'errors',
+    // Downloads of what a query finds, and their thread.
+    'export',
     'health',
     'listener',
     'mail',
@@ -112,6 +114,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'names',
     'search',
     'state',
+    'threads',
   ],
   // Decides when what is done, and speaks to its neighbours among the processes.
   daemon: [

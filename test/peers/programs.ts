@@ -16,7 +16,7 @@ const REQUIRED = process.env.MAILKEEP_PEERS === 'required';
  * @throws Error if MAILKEEP_PEERS=required
  */
 export function absent(...programs: readonly string[]): boolean {
-  const missing = programs.filter((program) => !isInPath(program));
+  const missing = programs.filter((program) => fileOf(program) === undefined);
   if (missing.length === 0) return false;
   return notCompared(`${missing.join(' and ')} cannot be found in PATH`);
 }
@@ -33,13 +33,17 @@ export function notCompared(why: string): true {
   return true;
 }
 
-function isInPath(program: string): boolean {
-  return (process.env.PATH ?? '').split(path.delimiter).some((folder) => {
-    try {
-      accessSync(path.join(folder, program), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+/** Returns the file of a program in PATH; undefined where there is none. */
+export function fileOf(program: string): string | undefined {
+  return (process.env.PATH ?? '')
+    .split(path.delimiter)
+    .map((folder) => path.join(folder, program))
+    .find((file) => {
+      try {
+        accessSync(file, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
 }

@@ -41,7 +41,7 @@ import {
 } from '../../src/export/manifest.ts';
 import type { ArchiveFacts } from '../../src/health/facts.ts';
 import { Metrics } from '../../src/health/metrics.ts';
-import { IMPORT_HOST } from '../../src/mail/imported.ts';
+import { IMPORT_HOST } from '../../src/mail/import-host.ts';
 import { EXTRACTOR_VERSION } from '../../src/mime/extraction.ts';
 import { openState, stateFile } from '../../src/state/state-file.ts';
 import { linkAnswer, linkMessage } from '../../src/web/link-channel.ts';

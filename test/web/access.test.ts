@@ -346,6 +346,7 @@ test('other machines reach it only through an address with HTTPS', async () => {
     publicUrl: null,
     sessions: sessionsInMemory(),
     accounts: () => new Map<string, string>(),
+    look: async () => false,
     now: () => 0,
     onError: () => {},
   };

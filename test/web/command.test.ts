@@ -13,15 +13,13 @@ import {
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import Database from 'better-sqlite3';
 import { beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { AS_NOBODY, NOBODY, unrefused } from '../cli/as-nobody.ts';
-import { type Ended, mailkeep, type Spawned, start } from '../cli/child.ts';
+import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter } from './served.ts';
-
-const announced = z.object({ url: z.string(), signInUrl: z.string() });
+import { whileServing as serving, signIn } from './serving.ts';
 
 let data: string;
 let runtime: string;
@@ -31,40 +29,9 @@ beforeAll(async () => {
   runtime = mkdtempSync(path.join(tmpdir(), 'mk-run-'));
 });
 
-/** Runs `mailkeep web --json` while `act` runs, then ends it as a terminal or a supervisor does. */
-async function whileServing<T>(
-  args: readonly string[],
-  act: (first: z.output<typeof announced>) => Promise<T>,
-  signal: NodeJS.Signals = 'SIGTERM',
-  spawned: Spawned = { env: { XDG_RUNTIME_DIR: runtime } },
-): Promise<{ readonly result: T; readonly ended: Ended }> {
-  const { child, ended } = start(['web', '--json', '--listen', '127.0.0.1:0', ...args], spawned);
-  const lines = createInterface({ input: child.stdout });
-  const line = await Promise.race([
-    new Promise<string>((resolve) => lines.once('line', resolve)),
-    ended.then(({ stderr }) => Promise.reject(new Error(stderr))),
-  ]);
-  try {
-    const result = await act(announced.parse(JSON.parse(line)));
-    child.kill(signal);
-    return { result, ended: await ended };
-  } finally {
-    child.kill('SIGKILL');
-  }
-}
-
-/** Signs in as a browser without JavaScript does; returns the cookie. */
-async function signIn(signInUrl: string): Promise<string> {
-  const [enter = '', code = ''] = signInUrl.split('#');
-  const opened = await fetch(enter);
-  const token = /name="token" value="([^"]+)"/.exec(await opened.text())?.[1] ?? '';
-  const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
-  const body = new URLSearchParams({ code, token });
-  const headers = { cookie };
-  const answer = await fetch(enter, { method: 'POST', body, headers, redirect: 'manual' });
-  expect(answer.headers.get('location')).toBe('/mail');
-  return answer.headers.getSetCookie()[0]?.split(';')[0] ?? '';
-}
+/** Runs `mailkeep web` with a runtime folder of its own. */
+const whileServing: typeof serving = (args, act, signal, spawned) =>
+  serving(args, act, signal, spawned ?? { env: { XDG_RUNTIME_DIR: runtime } });
 
 const ask = (url: string, cookie: string) =>
   fetch(url, { headers: { cookie }, redirect: 'manual' }).then(({ status }) => status);
@@ -206,6 +173,13 @@ test.skipIf(unrefused !== null)(
       async ({ url, signInUrl }) => {
         const cookie = await signIn(signInUrl);
         expect(await ask(`${url}/mail`, cookie)).toBe(200);
+        const saving = await fetch(`${url}/api/saved`, {
+          method: 'POST',
+          headers: { cookie, 'x-mailkeep': '1', 'sec-fetch-site': 'same-origin' },
+          body: new URLSearchParams({ name: 'lease', query: 'lease' }),
+        });
+        expect(saving.status).toBe(200);
+        expect(await saving.text()).toContain(`${copy} cannot be written: permission denied`);
       },
       'SIGTERM',
       spawned,

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { jsonLines, mailkeep, type Workplace } from '../cli/child.ts';
 import { daemonWorkplace, RunningDaemon } from '../daemon/running-daemon.ts';
+import { signIn, whileServing } from './serving.ts';
 
 let sandbox: Sandbox;
 let place: Workplace;
@@ -19,22 +20,6 @@ afterEach(async () => {
   await sandbox.close();
   rmSync(place.folder, { recursive: true, force: true });
 });
-
-/** Signs in as a browser without JavaScript does; returns the cookie. */
-async function signIn(signInUrl: string): Promise<string> {
-  const [enter = '', code = ''] = signInUrl.split('#');
-  const opened = await fetch(enter);
-  const token = /name="token" value="([^"]+)"/.exec(await opened.text())?.[1] ?? '';
-  const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? '';
-  const body = new URLSearchParams({ code, token });
-  const answer = await fetch(enter, {
-    method: 'POST',
-    body,
-    headers: { cookie },
-    redirect: 'manual',
-  });
-  return answer.headers.getSetCookie()[0]?.split(';')[0] ?? '';
-}
 
 test('the daemon serves the mail that it fetches, to who asks it for a link', async () => {
   const { port } = await daemon.message('the web interface listens');
@@ -93,12 +78,33 @@ test('a deleted message stays in the list, marked, and the archive of before sho
   expect(list).toMatch(/class="row(?: unread)? ended"/);
   expect(list).toContain('<b>19</b> at the service = <b>19</b> stored');
   expect(await get('/mail?q=is%3Adeleted')).toContain(`m=${first.id.slice(0, 16)}`);
-  expect(await get(`/m/${first.id}`)).toContain('The service deleted this message');
+  expect(await get(`/m/${first.id}`)).toContain('Deleted at the service on');
   expect(await get(`/m/${first.id}?view=history`)).toContain('no longer at the service');
   const past = encodeURIComponent(`asof:${before}`);
-  expect(await get(`/m/${first.id}?q=${past}`)).not.toContain('The service deleted this message');
+  expect(await get(`/m/${first.id}?q=${past}`)).not.toContain('Deleted at the service on');
   const then = await get(`/mail?q=${past}`);
   expect(then).toContain('<b>20</b> messages');
   expect(then).not.toMatch(/class="row(?: unread)? ended"/);
   expect(then).toMatch(/<b>20<\/b> messages known, <b>0<\/b> of them deleted/);
+});
+
+test('a browser has the daemon look now, through its own pages and through "mailkeep web"', async () => {
+  await daemon.message('the web interface listens');
+  await daemon.run('sync');
+  const look = async (signInUrl: string): Promise<unknown> => {
+    const headers = { cookie: await signIn(signInUrl), 'sec-fetch-site': 'same-origin' };
+    const address = new URL('/api/look', signInUrl);
+    const simple = await fetch(address, { method: 'POST', headers });
+    expect(simple.status).toBe(403);
+    const own = { ...headers, 'x-mailkeep': '1' };
+    return (await fetch(address, { method: 'POST', headers: own })).json();
+  };
+  const asked = await mailkeep(['web', '--link', '--data', place.data]);
+  expect(await look(asked.stdout.trim())).toEqual({ data: { looking: true } });
+  await daemon.run('hand');
+  const from = daemon.lines.length;
+  await whileServing(['--data', place.data], async ({ signInUrl }) => {
+    expect(await look(signInUrl)).toEqual({ data: { looking: true } });
+    await daemon.run('hand', from);
+  });
 });

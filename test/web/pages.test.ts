@@ -233,15 +233,6 @@ test('health names what needs a person, and counts it on each page', async () =>
   expect(html).toContain('imported from files');
 });
 
-test('a session that is limited to mailboxes is shown no mail', async () => {
-  const limited = await served.signIn(['["import.invalid","x"]']);
-  for (const address of ['/mail', '/health', `/m/${idOf(ferry)}`, `/m/${idOf(ferry)}/source`]) {
-    const { status, text: html } = await served.ask(address, { headers: { cookie: limited } });
-    expect(status).toBe(403);
-    expect(html).not.toMatch(/Ferry|Anna|example\.org/);
-  }
-});
-
 test('what is only asked about is not sent, and ends what would send it', async () => {
   for (const address of [`/m/${idOf(mixed())}/attachments/1`, `/m/${idOf(ferry)}/source`]) {
     const answer = await served.ask(address, { method: 'HEAD', headers: { cookie } });

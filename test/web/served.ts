@@ -64,6 +64,7 @@ export class Served {
   now = NOW;
   readonly errors: unknown[] = [];
   store: SessionStore = sessionsInMemory();
+  dataDir = '';
   #web: WebServer | undefined;
 
   get web(): WebServer {
@@ -72,12 +73,14 @@ export class Served {
   }
 
   async start(dataDir: string, more: Partial<WebServerOptions> = {}): Promise<this> {
+    this.dataDir = dataDir;
     this.#web = await startWebServer({
       dataDir,
       listen: { host: '127.0.0.1', port: 0 },
       publicUrl: null,
       sessions: this.store,
       accounts: () => new Map(),
+      look: async () => false,
       now: () => this.now,
       onError: (error) => this.errors.push(error),
       ...more,

@@ -1,0 +1,191 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { withoutChromium } from './chromium.ts';
+import { cutOff, type Fit } from './fit.ts';
+import { SCREENS, type Screen } from './screens.ts';
+import { settled } from './settled.ts';
+import { type SignedIn, startSignedIn } from './signed-in.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface ShownIn extends BrowserContextOptions {
+  /** Checked by axe-core as well: what a window shows that another one does not. */
+  readonly axe?: true;
+}
+
+const wide = { width: 1440, height: 900 };
+const phone = { width: 390, height: 844 };
+
+/** The windows in which each screen is shown. */
+const WINDOWS: Readonly<Record<string, ShownIn>> = {
+  light: { colorScheme: 'light', viewport: wide, axe: true },
+  dark: { colorScheme: 'dark', viewport: wide, axe: true },
+  'a phone': { viewport: phone, hasTouch: true, isMobile: true, axe: true },
+  'a dark phone': { colorScheme: 'dark', viewport: phone, hasTouch: true, axe: true },
+  '320 pixels': { viewport: { width: 320, height: 640 } },
+  // What a window of 1,440 × 900 shows at 200 %.
+  '200 %': { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 },
+  'forced colours': { forcedColors: 'active', viewport: { width: 1280, height: 800 } },
+  'more contrast': { contrast: 'more', viewport: { width: 1280, height: 800 } },
+};
+
+let signedIn: SignedIn;
+
+async function open(page: Page, { address, act, until }: Screen): Promise<void> {
+  await page.goto(signedIn.web.url + address(signedIn.shown));
+  await settled(page);
+  await act?.(page);
+  if (until !== undefined) await page.waitForSelector(until);
+}
+
+/** Opens each screen in one page of a context, and does something with each. */
+async function eachScreen<T>(
+  options: BrowserContextOptions,
+  act: (page: Page, screen: Screen) => Promise<readonly T[]>,
+): Promise<string[]> {
+  const { browser, storageState } = signedIn;
+  const own = await browser.newContext({ ...options, storageState });
+  const nobody = await browser.newContext(options);
+  try {
+    const page = await own.newPage();
+    const outside = await nobody.newPage();
+    const wrong: string[] = [];
+    const isWide = (options.viewport?.width ?? wide.width) >= 1180;
+    for (const screen of SCREENS) {
+      if (screen.wide === true && !isWide) continue;
+      const shown = screen.open === true ? outside : page;
+      await open(shown, screen);
+      for (const what of await act(shown, screen)) wrong.push(`${screen.name}: ${String(what)}`);
+    }
+    return wrong;
+  } finally {
+    await own.close();
+    await nobody.close();
+  }
+}
+
+describe.skipIf(withoutChromium)('every screen', () => {
+  beforeAll(async () => {
+    signedIn = await startSignedIn();
+  });
+  afterAll(() => signedIn?.close());
+
+  test.each(Object.entries(WINDOWS))('fits and can be read: %s', async (_name, window) => {
+    const { axe: checked, ...options } = window;
+    const wrong = await eachScreen(options, async (page) => [
+      ...problemsOf(await page.evaluate(cutOff)),
+      ...(checked === true ? await violations(page) : []),
+    ]);
+    expect(wrong).toEqual([]);
+  });
+
+  test('would be found wrong if it were', async () => {
+    const page = await signedIn.browser.newPage({ viewport: { width: 320, height: 640 } });
+    await page.setContent(
+      '<p style="width:60px;overflow:hidden;white-space:nowrap">A long line of text</p>' +
+        '<p style="color:#aaa">Grey</p><img src="data:,"><div style="width:900px">Wide</div>' +
+        '<a href="/x" style="position:absolute;left:-900px">Away</a><a style="transition:all 1s">x</a>' +
+        '<style>:focus{outline:none}</style><input>',
+    );
+    expect((await violations(page)).join()).toMatch(
+      /image-alt[\s\S]*color-contrast|color-contrast[\s\S]*image-alt/,
+    );
+    const fit = await page.evaluate(cutOff);
+    expect(fit.width).toBeGreaterThan(fit.window);
+    expect([fit.cut.length, fit.outside.length]).toEqual([1, 1]);
+    expect(await page.evaluate(moving)).toHaveLength(1);
+    expect((await unmarkedFocus(page)).join()).toContain('<input>');
+    await page.close();
+  });
+
+  test('moves nothing for whoever wants less motion', async () => {
+    const wrong = await eachScreen({ reducedMotion: 'reduce' }, (page) => page.evaluate(moving));
+    expect(wrong).toEqual([]);
+  });
+
+  test('shows where the focus is, with forced colours as without', async () => {
+    for (const forcedColors of ['active', 'none'] as const) {
+      const wrong = await eachScreen({ forcedColors }, unmarkedFocus);
+      expect([forcedColors, wrong]).toEqual([forcedColors, []]);
+    }
+  });
+
+  test('shows the same without a script', async () => {
+    const { browser, storageState, web, shown } = signedIn;
+    const scripted = await browser.newContext({ storageState });
+    const plain = await browser.newContext({ storageState, javaScriptEnabled: false });
+    const [with_, without] = [await scripted.newPage(), await plain.newPage()];
+    for (const screen of SCREENS.filter(({ plain: works, open: all }) => works && !all)) {
+      await open(with_, screen);
+      await without.goto(web.url + screen.address(shown));
+      const heading = (page: Page) => page.locator('h1').first().textContent();
+      expect([screen.name, await heading(without)]).toEqual([screen.name, await heading(with_)]);
+    }
+    await scripted.close();
+    await plain.close();
+  });
+});
+
+/** Runs axe-core where a strict policy forbids to add a script: the driver puts it in. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  const { violations: found }: AxeResults = await page.evaluate(() =>
+    (globalThis as unknown as { axe: typeof import('axe-core') }).axe.run(document, {
+      rules: { 'target-size': { enabled: true } },
+    }),
+  );
+  return found.flatMap(({ id, help, nodes }) =>
+    nodes.slice(0, 3).map(({ html }) => `${id} (${help}): ${html.slice(0, 200)}`),
+  );
+}
+
+function problemsOf({ width, window, cut, outside }: Fit): string[] {
+  return [
+    ...(width > window ? [`${width} pixels wide in a window of ${window}`] : []),
+    ...cut.map((text) => `cut off: ${text}`),
+    ...outside.map((text) => `out of reach: ${text}`),
+  ];
+}
+
+/** Returns elements that take time to change their look. */
+function moving(): string[] {
+  return [...document.querySelectorAll('*')].flatMap((element) => {
+    const { transitionDuration, animationName, animationDuration } = getComputedStyle(element);
+    const takesTime = (text: string) =>
+      text.split(',').some((part) => Number.parseFloat(part) > 0.001);
+    const moves =
+      takesTime(transitionDuration) || (animationName !== 'none' && takesTime(animationDuration));
+    return moves ? [`${element.localName}.${element.className}`] : [];
+  });
+}
+
+/** Goes through a screen with Tab, and returns what has the focus without a ring. */
+async function unmarkedFocus(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  for (let i = 0; i < 12; i += 1) {
+    await page.keyboard.press('Tab');
+    const unmarked = await page.evaluate(() => {
+      const element = document.activeElement;
+      if (element === null || element === document.body || element.localName === 'iframe')
+        return null;
+      // The ring may be around the field instead of the element itself.
+      for (
+        let at: Element | null = element;
+        at !== null && at !== document.body;
+        at = at.parentElement
+      ) {
+        const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(at);
+        if (outlineStyle !== 'none' && Number.parseFloat(outlineWidth) >= 1) return null;
+        if (at === element && boxShadow !== 'none') return null;
+        if (at !== element && !at.matches(':focus-within')) break;
+      }
+      return element.outerHTML.slice(0, 160);
+    });
+    if (unmarked !== null) found.push(`focus not shown: ${unmarked}`);
+  }
+  return [...new Set(found)];
+}

@@ -1,0 +1,42 @@
+import { type Browser, chromium, type LaunchOptions } from 'playwright-core';
+import { absent, fileOf } from '../../peers/programs.ts';
+
+/** What Debian calls it. */
+const PROGRAM = 'chromium';
+
+const ARGUMENTS = [
+  '--disable-gpu',
+  '--disable-dev-shm-usage',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  // Text is drawn the same on every machine with the same fonts.
+  '--font-render-hinting=none',
+  '--disable-lcd-text',
+  '--force-color-profile=srgb',
+  '--hide-scrollbars',
+];
+
+/** Only the fonts that tests name. */
+const FONTS = new URL('fonts.conf', import.meta.url).pathname;
+
+/**
+ * True where there is no Chromium: tests that need one are skipped, and a warning says why.
+ *
+ * @throws Error if MAILKEEP_PEERS=required
+ */
+export const withoutChromium = absent(PROGRAM);
+
+/** Starts Chromium. A test file starts it once, and each test has a context of its own. */
+export function launchChromium(options: LaunchOptions = {}): Promise<Browser> {
+  const executablePath = fileOf(PROGRAM);
+  if (executablePath === undefined) throw new Error(`${PROGRAM} cannot be found in PATH`);
+  // Chromium has no sandbox of its own where it runs as root.
+  const isRoot = process.getuid?.() === 0;
+  return chromium.launch({
+    executablePath,
+    args: [...ARGUMENTS, ...(isRoot ? ['--no-sandbox'] : [])],
+    env: { ...process.env, FONTCONFIG_FILE: FONTS },
+    ...options,
+  });
+}

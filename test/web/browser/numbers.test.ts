@@ -1,0 +1,124 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { jsonLines, mailkeep } from '../../cli/child.ts';
+import { withoutChromium } from './chromium.ts';
+import { settled } from './settled.ts';
+import { moment, type SignedIn, startSignedIn } from './signed-in.ts';
+import { WebProgram } from './web-program.ts';
+
+/** The zone of the server, and that of the browser, which need not be the same. */
+const ZONES = [
+  ['Europe/Berlin', 'Pacific/Kiritimati'],
+  ['America/St_Johns', 'Europe/Berlin'],
+  ['Pacific/Auckland', 'America/Los_Angeles'],
+] as const;
+
+/** A link that shows a number, and the query that it leads to. */
+interface Counted {
+  readonly href: string;
+  readonly number: number;
+  readonly text: string;
+}
+
+let signedIn: SignedIn;
+
+describe.skipIf(withoutChromium)('each number that is a link is what the link finds', () => {
+  beforeAll(async () => {
+    signedIn = await startSignedIn();
+  });
+  afterAll(() => signedIn?.close());
+
+  test.each(ZONES)('server in %s, browser in %s', async (zone, timezoneId) => {
+    const { data, now, browser, moments } = signedIn;
+    const web = await WebProgram.start(data, { now, zone });
+    onTestFinished(async () => {
+      await web.stop();
+    });
+    const own = await browser.newContext({ timezoneId });
+    const page = await web.signIn(own);
+    const plain = await browser.newContext({
+      timezoneId,
+      javaScriptEnabled: false,
+      storageState: await own.storageState(),
+    });
+    const followed = await plain.newPage();
+    const seen = new Map<string, Counted>();
+    for (const address of starts(moments)) {
+      await page.goto(web.url + address);
+      await settled(page);
+      // Folded parts have numbers as well.
+      await page.evaluate(() => {
+        for (const folded of document.querySelectorAll('details')) folded.open = true;
+      });
+      const found = await page.evaluate(countedLinks);
+      expect([address, found.length]).not.toEqual([address, 0]);
+      for (const counted of found) seen.set(`${counted.href} ${counted.number}`, counted);
+    }
+    const wrong: string[] = [];
+    for (const { href, number, text } of seen.values()) {
+      const counts = await followedCount(followed, href);
+      if (counts !== number)
+        wrong.push(`${decodeURIComponent(href)} "${text}": ${number}, finds ${counts}`);
+    }
+    expect(wrong).toEqual([]);
+    // Folders, deleted mail and all mail, now and at three moments.
+    expect(seen.size).toBeGreaterThan(40);
+    await own.close();
+    await plain.close();
+  });
+
+  test('and all mail is what the command line lists', async () => {
+    const { browser, storageState, web, data, moments } = signedIn;
+    const own = await browser.newContext({ storageState, javaScriptEnabled: false });
+    const page = await own.newPage();
+    const ids = async (...args: string[]): Promise<number> => {
+      const { stdout } = await mailkeep(['list', '--json', '--data', data, ...args]);
+      return new Set(jsonLines(stdout).map((line) => (line as { id: string }).id)).size;
+    };
+    const all = (await ids()) + (await ids('--deleted'));
+    expect(await followedCount(page, `${web.url}/mail`)).toBeGreaterThan(0);
+    for (const [i, at] of moments.entries()) {
+      const then = moment(at + 3_600_000);
+      const open = await ids('--as-of', then);
+      const href = `${web.url}/mail?q=${encodeURIComponent(`-is:deleted asof:${then}`)}`;
+      expect([i, await followedCount(page, href)]).toEqual([i, open]);
+    }
+    expect(all).toBeGreaterThan(0);
+    await own.close();
+  });
+});
+
+/** Pages from which numbers are followed: each now, and the mail at moments between what happened. */
+function starts(moments: readonly number[]): string[] {
+  const then = moments.map(
+    (at) => `/mail?q=${encodeURIComponent(`asof:${moment(at + 86_400_000)}`)}`,
+  );
+  return ['/mail', '/mail?q=is%3Aunread', '/health', ...then];
+}
+
+/** Returns the links to queries that show a number; runs in the browser. */
+function countedLinks(): Counted[] {
+  return [...document.querySelectorAll<HTMLAnchorElement>('a[href]')].flatMap((link) => {
+    const href = new URL(link.getAttribute('href') ?? '', location.href);
+    // A row of the list leads to its message.
+    if (href.origin !== location.origin || href.pathname !== '/mail' || href.searchParams.has('m'))
+      return [];
+    // What senders wrote and moments have digits of their own.
+    const copy = link.cloneNode(true) as Element;
+    for (const other of copy.querySelectorAll('bdi, time, .vh, title')) other.remove();
+    const text = copy.textContent ?? '';
+    const numbers = text.match(/\d[\d,]*/g) ?? [];
+    return numbers.length === 1
+      ? [{ href: href.href, number: Number(numbers[0].replaceAll(',', '')), text: text.trim() }]
+      : [];
+  });
+}
+
+/** Follows a link without a script, and returns how many messages the page says that it finds. */
+async function followedCount(page: Page, href: string): Promise<number | string> {
+  await page.goto(href);
+  const text = await page.locator('#results').innerText();
+  const found = /(more than )?([\d,]+) messages?\b/.exec(text);
+  if (found === null || found[1] !== undefined) return text.slice(0, 80);
+  return Number(found[2]?.replaceAll(',', ''));
+}

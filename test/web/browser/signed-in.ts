@@ -1,0 +1,63 @@
+import type { Browser, BrowserContextOptions } from 'playwright-core';
+import { z } from 'zod';
+import { jsonLines, mailkeep } from '../../cli/child.ts';
+import { type PastArchive, pastArchive } from './archives.ts';
+import { launchChromium } from './chromium.ts';
+import type { Shown } from './screens.ts';
+import { WebProgram, type WebProgramOptions } from './web-program.ts';
+
+type Cookies = Exclude<BrowserContextOptions['storageState'], string | undefined>;
+
+/** An archive with a past, served, and a browser that is signed in: what most test files start with. */
+export interface SignedIn extends PastArchive {
+  readonly web: WebProgram;
+  readonly browser: Browser;
+  /** What a context needs to be signed in. */
+  readonly storageState: Cookies;
+  readonly shown: Shown;
+  close(): Promise<void>;
+}
+
+export async function startSignedIn(options: WebProgramOptions = {}): Promise<SignedIn> {
+  const archive = await pastArchive();
+  const web = await WebProgram.start(archive.data, { now: archive.now, ...options });
+  const browser = await launchChromium();
+  const context = await browser.newContext();
+  await web.signIn(context);
+  const storageState = await context.storageState();
+  await context.close();
+  return {
+    ...archive,
+    web,
+    browser,
+    storageState,
+    shown: await shownOf(archive),
+    close: async () => {
+      await browser.close();
+      await web.stop();
+    },
+  };
+}
+
+const listLine = z.looseObject({ id: z.string() });
+
+async function shownOf({ data, moments: [first = 0] }: PastArchive): Promise<Shown> {
+  const one = async (query: string): Promise<string> => {
+    const args = ['search', query, '--json', '--limit', '1', '--data', data];
+    const { stdout, stderr } = await mailkeep(args);
+    const [line] = jsonLines(stdout);
+    if (line === undefined) throw new Error(`the archive has no ${query}: ${stderr}`);
+    return listLine.parse(line).id.slice(0, 16);
+  };
+  const [message, deleted, attached] = await Promise.all([
+    one('subject:re -is:deleted'),
+    one('is:deleted'),
+    one('has:attachment -is:deleted'),
+  ]);
+  return { message, deleted, attached, past: moment(first + 86_400_000) };
+}
+
+/** Returns a moment as a query writes it. */
+export function moment(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z');
+}

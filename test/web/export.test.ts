@@ -1,0 +1,236 @@
+import { createHash } from 'node:crypto';
+import { globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openReaderOf } from '../../src/engine/archive/reader.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import { mailboxKey } from '../../src/state/scopes.ts';
+import { commandLine } from '../../src/web/pages/export-page.tsx';
+import { exportOffer } from '../../src/web/reading/export-offer.ts';
+import { mailkeep } from '../cli/child.ts';
+import { expectHarmless } from './harmless.ts';
+import { type Answer, archiveOf, letter, Served } from './served.ts';
+
+const EVIL = `"><script>pwned()</script>'&lt;`;
+const ferry = letter('Ferry', 'When does it leave?');
+const answer = letter('Re: Ferry', 'At noon.');
+const other = letter('Other', 'Of the other mailbox.');
+const idOf = (source: string | Buffer) => createHash('sha256').update(source).digest('hex');
+
+/** Text that hardly compresses, the same each time. */
+function noise(seed: number, lines: number): string {
+  const hash = (i: number) => createHash('sha512').update(`${seed} ${i}`).digest('base64url');
+  return Array.from({ length: lines }, (_, i) => hash(i)).join('\r\n');
+}
+
+const served = new Served();
+let data: string;
+let folder: string;
+let cookie: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-export-'));
+  data = await archiveOf({ ferry, answer });
+  writeFileSync(path.join(folder, 'other.eml'), other);
+  const file = path.join(folder, 'other.eml');
+  await mailkeep(['import', '--data', data, '--mailbox', 'Other', '--quiet', file]);
+  await served.start(data);
+  cookie = await served.signIn();
+});
+afterAll(() => served.close());
+
+const get = (address: string, more: Readonly<Record<string, string>> = {}) =>
+  served.ask(address, { headers: { ...served.own(cookie), ...more } });
+const exported = (query: string, format = 'zip') =>
+  get(`/api/export?q=${encodeURIComponent(query)}&format=${format}`);
+
+/** What the program says of a zip. */
+async function check(answer: Answer): Promise<{ code: number | null; entries: string[] }> {
+  const file = path.join(folder, 'download.zip');
+  writeFileSync(file, answer.bytes);
+  const { code } = await mailkeep(['verify', '--export', file]);
+  const names = [...answer.bytes.toString('latin1').matchAll(/[\w@. /-]+\.eml/g)];
+  return { code, entries: [...new Set(names.map(([name]) => name))] };
+}
+
+test('a query is saved as a zip that the program verifies, named by its commit', async () => {
+  const answer = await exported('ferry');
+  expect(answer.status).toBe(200);
+  const { number } = openReaderOf(data).catalog.reached();
+  expect(answer.headers).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': expect.stringContaining(`filename="mailkeep-commit-${number}.zip"`),
+    'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'none'",
+    'cross-origin-resource-policy': 'same-origin',
+  });
+  const { code, entries } = await check(answer);
+  expect(code).toBe(0);
+  expect(entries).toHaveLength(2);
+  // The manifest is the last entry.
+  const names = answer.bytes.toString('latin1');
+  expect(names.lastIndexOf('.eml')).toBeLessThan(names.lastIndexOf('mailkeep-export.json'));
+});
+
+test('the moment of the query is obeyed', async () => {
+  expect((await exported('asof:2020-01-01')).status).toBe(404);
+  const { catalog } = openReaderOf(data);
+  const first = catalog.commitAt(Date.now())?.number ?? 0;
+  expect(first).toBeGreaterThan(0);
+  const now = await exported(`asof:@${Math.ceil(Date.now() / 1000) + 1}`);
+  expect((await check(now)).entries).toHaveLength(3);
+});
+
+test('an mbox and a single message are the exact bytes', async () => {
+  const mbox = await exported('subject:"Re: Ferry"', 'mbox');
+  expect(mbox.text).toMatch(/^From anna@example\.org Mon Feb {2}2 10:00:00 2026\n/);
+  expect(mbox.text.slice(mbox.text.indexOf('\n') + 1)).toBe(`${answer}\n`);
+  const eml = await exported('subject:"Re: Ferry"', 'eml');
+  expect(idOf(eml.bytes)).toBe(idOf(answer));
+});
+
+test('what cannot be exported is refused with a code, and in words to whoever follows a link', async () => {
+  for (const [query, format, status, code] of [
+    ['ferry', 'eml', 400, 'not-one'],
+    ['nowhere-to-be-found', 'zip', 404, 'nothing-found'],
+    ['in:Nowhere', 'zip', 400, 'bad-query'],
+    ['ferry', 'tar', 400, 'unknown-format'],
+  ] as const) {
+    const refused = await exported(query, format);
+    expect([refused.status, JSON.parse(refused.text)]).toEqual([status, { error: { code } }]);
+    const address = `/api/export?q=${encodeURIComponent(query)}&format=${format}`;
+    const page = await get(address, { 'sec-fetch-mode': 'navigate' });
+    expect(page.status).toBe(303);
+    expect(page.headers.location).toContain(`refused=${code}`);
+  }
+  const words = await get('/export?q=ferry&format=eml&refused=not-one');
+  expect(words.text).toContain('A single .eml holds one message');
+  expect((await get('/export?q=ferry&refused=%3Cscript%3E')).text).not.toContain('<script>"');
+});
+
+test('no other site and nobody without a session gets anything', async () => {
+  for (const headers of [
+    { cookie },
+    { cookie, 'sec-fetch-site': 'cross-site' },
+    { cookie, 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': 'same-origin' },
+  ]) {
+    const { status, text } = await served.ask('/api/export?q=ferry', { headers });
+    expect([401, 403]).toContain(status);
+    expect(text).not.toMatch(/Ferry|noon/);
+  }
+});
+
+test('a session that is limited to mailboxes saves theirs only', async () => {
+  const box = openReaderOf(data)
+    .catalog.folders.mailboxes()
+    .find(({ address }) => address === 'Other');
+  if (box === undefined) throw new Error('it was imported');
+  const limited = served.own(await served.signIn([mailboxKey(box)]));
+  const all = await served.ask('/api/export?q=', { headers: limited });
+  const { code, entries } = await check(all);
+  expect([code, entries.length]).toEqual([0, 1]);
+  expect(all.bytes.includes('Ferry')).toBe(false);
+  const foreign = await served.ask('/api/export?q=ferry', { headers: limited });
+  expect(foreign.status).toBe(404);
+  const nothing = served.own(await served.signIn(['["nowhere","x"]']));
+  expect((await served.ask('/api/export?q=', { headers: nothing })).status).toBe(404);
+});
+
+test('the page says what is in a download, and how the command line makes the same', async () => {
+  const { status, text } = await get('/export?q=ferry');
+  expect(status).toBe(200);
+  expectHarmless(text);
+  expect(text).toMatch(/<a class="link" href="\/mail\?q=ferry">2<\/a>/);
+  expect(text).toContain('action="/api/export"');
+  expect(text).toContain("mailkeep export --query 'ferry' --with-deleted --format zip");
+  expect((await get(`/export?q=${encodeURIComponent(EVIL)}`)).text).not.toContain('<script>pwned');
+  expect((await get('/export?q=froom:x')).status).toBe(400);
+});
+
+test('the line for the command line exports the same messages', async () => {
+  const line = commandLine("subject:ferry OR subject:it's", 'eml');
+  expect(line).toContain(`'subject:ferry OR subject:it'\\''s'`);
+  const to = path.join(folder, 'by-command');
+  const args = ['export', '--query', 'subject:ferry', '--with-deleted', '--format', 'eml'];
+  const { code, stderr } = await mailkeep([...args, '--to', to, '--data', data]);
+  expect([code, stderr]).toEqual([0, '']);
+  const files = globSync('**/*.eml', { cwd: to }).map((name) => readFileSync(path.join(to, name)));
+  expect(files.map(idOf).sort()).toEqual([idOf(ferry), idOf(answer)].sort());
+});
+
+test('more than a browser should save is offered as a command line only', () => {
+  const reader = openReaderOf(data);
+  const { node } = parseQuery('ferry', { now: served.now });
+  const limits = { messages: 1, bytes: 1_000_000 };
+  expect(exportOffer(reader, { node }, limits)).toMatchObject({ isTooLarge: true, bytes: null });
+  const { bytes } = exportOffer(reader, { node });
+  expect(bytes).toBe(ferry.length + answer.length);
+  expect(exportOffer(reader, { node }, { messages: 2, bytes: 100 })).toEqual({
+    messages: 2,
+    isCounted: true,
+    bytes,
+    isTooLarge: true,
+  });
+  reader.close();
+});
+
+/** A download of which only the beginning is taken. */
+function begin(from: Served, headers: Record<string, string>): Promise<IncomingMessage> {
+  const { host, port } = from.web.address;
+  return new Promise((resolve, reject) => {
+    const address = { host, port, path: '/api/export?q=', headers, agent: false };
+    const asked = httpRequest(address, (response) => {
+      response.once('readable', () => resolve(response));
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+test('at most two downloads are made at a time, and one that a client leaves ends', async () => {
+  const letters = Object.fromEntries(
+    Array.from({ length: 36 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 6_000))]),
+  );
+  const large = await new Served().start(await archiveOf(letters));
+  try {
+    const headers = large.own(await large.signIn());
+    for (let round = 0; round < 2; round += 1) {
+      const both = [await begin(large, headers), await begin(large, headers)];
+      const third = await large.ask('/api/export?q=', { headers });
+      expect([third.status, third.text]).toEqual([503, '{"error":{"code":"busy"}}']);
+      for (const one of both) one.destroy();
+      // The server notices the end of a connection in its own time.
+      let status = 503;
+      while (status === 503)
+        status = (await large.ask('/api/export?q=subject:"Number+7"', { headers })).status;
+      expect(status).toBe(200);
+    }
+    expect(large.errors).toEqual([]);
+  } finally {
+    await large.close();
+  }
+});
+
+test('an mbox of which a message is damaged breaks off; a zip names the message', async () => {
+  const sources = Object.fromEntries(
+    Array.from({ length: 8 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 8_000))]),
+  );
+  const broken = await new Served().start(await archiveOf(sources));
+  try {
+    const headers = broken.own(await broken.signIn());
+    const [segment = ''] = globSync('log/*.seg', { cwd: broken.dataDir });
+    const file = path.join(broken.dataDir, segment);
+    const bytes = readFileSync(file);
+    const at = Math.floor(bytes.length / 2);
+    bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
+    writeFileSync(file, bytes);
+    await expect(broken.ask('/api/export?q=&format=mbox', { headers })).rejects.toThrow();
+    expect(broken.errors).toHaveLength(1);
+    const zip = await broken.ask('/api/export?q=', { headers });
+    expect((await check(zip)).entries).toHaveLength(7);
+  } finally {
+    await broken.close();
+  }
+});

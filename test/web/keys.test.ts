@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest';
+import {
+  capsOf,
+  KEY_MAP,
+  type KeyContext,
+  meaningOf,
+  type Pressed,
+} from '../../src/web/client/keys.ts';
+
+const FREE: KeyContext = { begun: '', inField: false, letters: true };
+
+function press(key: string, held: Partial<Pressed> = {}): Pressed {
+  return { key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...held };
+}
+
+/** The presses of keys as the table writes them. */
+function pressesOf(keys: string): Pressed[] {
+  return keys.split(' ').map((one) => {
+    const [key = '', ...held] = one.length > 1 ? one.split('+').reverse() : [one];
+    return press(key, {
+      ctrlKey: held.includes('Ctrl'),
+      altKey: held.includes('Alt'),
+      shiftKey: held.includes('Shift') || /^[A-Z?]$/.test(key),
+    });
+  });
+}
+
+test('every key of the map does what the map says, and no two do the same', () => {
+  const bindings = KEY_MAP.flatMap((group) => group.bindings);
+  const keys = bindings.flatMap((binding) => binding.keys);
+  expect(new Set(keys).size).toBe(keys.length);
+  for (const { action, keys: own } of bindings)
+    for (const written of own) {
+      let begun = '';
+      let done: string | null = null;
+      for (const pressed of pressesOf(written)) {
+        const meaning = meaningOf(pressed, { ...FREE, begun });
+        begun = meaning.begun;
+        done = meaning.action;
+      }
+      expect([written, done]).toEqual([written, action]);
+    }
+});
+
+test('letters and signs do nothing in a field; keys that are held or named do', () => {
+  const field = { ...FREE, inField: true };
+  for (const key of ['j', '/', '?', '1', 'g', '[', '.'])
+    expect(meaningOf(press(key), field).action).toBeNull();
+  expect(meaningOf(press('Escape'), field).action).toBe('back');
+  expect(meaningOf(press('k', { ctrlKey: true }), field).action).toBe('query');
+  expect(meaningOf(press('F6'), field).action).toBe('nextRegion');
+  // A field, or the completion below it, has a use of its own for these.
+  for (const key of ['Enter', 'ArrowDown', 'ArrowUp'])
+    expect(meaningOf(press(key), field).action).toBeNull();
+});
+
+test('letters can be switched off, and the rest stays', () => {
+  const off = { ...FREE, letters: false };
+  for (const key of ['j', 'k', '/', '?', 'g', 'J', '1'])
+    expect(meaningOf(press(key), off)).toEqual({ action: null, begun: '' });
+  expect(meaningOf(press('ArrowDown'), off).action).toBe('next');
+  expect(meaningOf(press('k', { metaKey: true }), off).action).toBe('query');
+});
+
+test('a second key that continues nothing does nothing, and one that is only held does not count', () => {
+  expect(meaningOf(press('g'), FREE)).toEqual({ action: null, begun: 'g' });
+  const begun = { ...FREE, begun: 'g' };
+  expect(meaningOf(press('j'), begun)).toEqual({ action: null, begun: '' });
+  expect(meaningOf(press('Shift'), begun)).toEqual({ action: null, begun: 'g' });
+  expect(meaningOf(press('g'), begun)).toEqual({ action: null, begun: 'g' });
+  expect(meaningOf(press('m'), begun).action).toBe('go-mail');
+});
+
+test('a bracket that is typed with AltGr is a bracket', () => {
+  expect(meaningOf(press('[', { ctrlKey: true, altKey: true }), FREE).action).toBe(
+    'previousChange',
+  );
+});
+
+test('what the browser does with held keys stays its own', () => {
+  for (const key of ['j', 'n', 'p', 't', '1'])
+    expect(meaningOf(press(key, { ctrlKey: true }), FREE).action).toBeNull();
+  expect(meaningOf(press('ArrowLeft', { altKey: true }), FREE).action).toBeNull();
+});
+
+test('the map shows keys as they stand on the keyboard', () => {
+  expect(capsOf('Ctrl+k')).toEqual(['Ctrl', 'K']);
+  expect(capsOf('g m')).toEqual(['g', 'm']);
+  expect(capsOf('Alt+ArrowUp')).toEqual(['Alt', '↑']);
+  expect(capsOf('J')).toEqual(['J']);
+});

@@ -1,0 +1,135 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ghostOf, taken } from '../../src/web/client/completing.ts';
+import { labelOf } from '../../src/web/client/filter-labels.ts';
+import { chipsOf, withDeleted, withFolder, withSlot } from '../../src/web/client/filter-terms.ts';
+import { inkOf } from '../../src/web/client/ink.ts';
+import type { Completion } from '../../src/web/pages/completions.ts';
+import { termsOf } from '../../src/web/reading/query-terms.ts';
+
+const row = (from: number, to: number, insert: string): Completion => ({
+  ...{ from, to, insert, label: insert, detail: '' },
+  count: null,
+});
+
+describe('the underlay', () => {
+  const piece = fc.constantFrom('"', '(', '-', ' OR ', 'in:', 'ASOF:', 'müller', ' ', '😀', 'NEAR');
+  const text = fc.oneof(
+    fc.array(piece, { maxLength: 10 }).map((all) => all.join('')),
+    fc.string(),
+  );
+
+  test('draws each character once, whatever is typed and wherever an error stands', () => {
+    fc.assert(
+      fc.property(text, fc.nat(20), fc.nat(20), (query, a, b) => {
+        const start = Math.min(a, query.length);
+        const wrong = { start, end: Math.min(start + b, query.length) };
+        const inks = inkOf(query, wrong);
+        expect(inks.map((ink) => query.slice(ink.start, ink.end)).join('')).toBe(query);
+        const marked = inks.filter((ink) => ink.wrong);
+        expect(marked.map((ink) => query.slice(ink.start, ink.end)).join('')).toBe(
+          query.slice(wrong.start, wrong.end),
+        );
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('tints operators, not text', () => {
+    const tints = (query: string) =>
+      inkOf(query, null).map(({ start, end, tint }) => [query.slice(start, end), tint]);
+    expect(tints('lease from:anna -in:Junk OR "in:x" asof:3d')).toEqual([
+      ['lease ', 'text'],
+      ['from:', 'op'],
+      ['anna ', 'text'],
+      ['-', 'neg'],
+      ['in:', 'op'],
+      ['Junk ', 'text'],
+      ['OR', 'op'],
+      [' "in:x" ', 'text'],
+      ['asof:', 'past'],
+      ['3d', 'text'],
+    ]);
+  });
+});
+
+describe('a completion', () => {
+  test('replaces the word under the caret, and a blank follows what is finished', () => {
+    const typed = (text: string) => ({ text, caret: text.length });
+    expect(taken(typed('lease ha'), row(6, 8, 'has:'))).toEqual(typed('lease has:'));
+    expect(taken(typed('has:at'), row(4, 6, 'attachment'))).toEqual(typed('has:attachment '));
+    expect(taken({ text: 'in:un lease', caret: 5 }, row(3, 5, '"INBOX.Unit 4"'))).toEqual({
+      text: 'in:"INBOX.Unit 4" lease',
+      caret: 18,
+    });
+  });
+
+  test('stands grey behind the caret only where it continues what was typed, at the end', () => {
+    const ghost = (text: string, completion: Completion, caret = text.length) =>
+      ghostOf({ text, caret }, completion);
+    expect(ghost('from:ru', row(5, 7, '<ruth@example.org>'))).toBe('th@example.org');
+    expect(ghost('in:INBOX.un', row(3, 11, '"INBOX.Unit 4"'))).toBe('it 4');
+    expect(ghost('in:"INBOX.un', row(3, 12, '"INBOX.Unit 4"'))).toBe('it 4"');
+    expect(ghost('in:uni', row(3, 6, '"INBOX.Unit 4"'))).toBe('');
+    expect(ghost('from:', row(5, 5, 'me'))).toBe('');
+    expect(ghost('ha lease', row(0, 2, 'has:'), 2)).toBe('');
+  });
+});
+
+describe('chips', () => {
+  test('say what a query asks for at its top, and leave words alone', () => {
+    const query = 'deposit "a lease" after:2025-06 has:attachment -in:INBOX.Junk (a OR b) @rent';
+    const { slots, attachment, unread, deleted, others, either } = chipsOf(query);
+    expect(slots.since?.text).toBe('after:2025-06');
+    expect([slots.in, slots.from, unread, either]).toEqual([undefined, undefined, undefined, null]);
+    expect(attachment?.text).toBe('has:attachment');
+    expect(deleted).toBe('shown');
+    expect(others.map(labelOf)).toEqual(['Not in Junk', '(a OR b)', '@rent']);
+  });
+
+  test('say a query in one piece that OR parts', () => {
+    const { slots, others, either, attachment } = chipsOf('in:a OR has:attachment');
+    expect(either).toBe('in:a OR has:attachment');
+    expect([slots.in, attachment, others]).toEqual([undefined, undefined, []]);
+  });
+
+  test.each([
+    ['after:2025-06', 'Since Jun 2025'],
+    ['newer:2025-06-03', 'Since Jun 3, 2025'],
+    ['-before:2025', 'Not before 2025'],
+    ['from:<anna@example.org>', 'From anna@example.org'],
+    ['folder:"INBOX.Old mail"', 'In Old mail'],
+    ['-is:starred', 'Not: Starred'],
+    ['subject:(a b)', 'subject:(a b)'],
+    ['thread:3f2a', 'thread:3f2a'],
+  ])('call %s %j', (text, label) => {
+    expect(termsOf(text).terms.map(labelOf)).toEqual([label]);
+  });
+
+  test('change one term in its place', () => {
+    expect(withSlot('a in:x  b', 'in', 'in:"y z"')).toBe('a in:"y z"  b');
+    expect(withSlot('a in:x  b', 'in', null)).toBe('a  b');
+    expect(withSlot('a', 'from', 'from:me')).toBe('a from:me');
+    expect(withSlot('a OR b', 'since', 'after:2026')).toBe('(a OR b) after:2026');
+    expect(withSlot('a -in:x', 'in', 'in:y')).toBe('a -in:x in:y');
+  });
+
+  test('name the mailbox with the folder where the side does', () => {
+    const both = withFolder('lease', 'mailbox:ada@example.org in:INBOX asof:2026');
+    expect(both).toBe('lease mailbox:ada@example.org in:INBOX');
+    expect(withFolder(both, 'mailbox:bob@example.org in:Sent')).toBe(
+      'lease mailbox:bob@example.org in:Sent',
+    );
+    expect(withFolder(both, 'mailbox:bob@example.org')).toBe('lease mailbox:bob@example.org');
+    expect(withFolder(both, '')).toBe('lease');
+  });
+
+  test('show, hide and single out what was deleted', () => {
+    expect(withDeleted('lease', 'only')).toBe('lease is:deleted');
+    expect(withDeleted('is:ended lease', 'hidden')).toBe('-is:deleted lease');
+    expect(withDeleted('-is:deleted lease', 'shown')).toBe('lease');
+    expect(withDeleted('lease', 'shown')).toBe('lease');
+    expect(chipsOf('lease -is:ended').deleted).toBe('hidden');
+    expect(chipsOf('is:deleted').deleted).toBe('only');
+  });
+});

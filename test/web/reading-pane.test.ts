@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { archiveOf, letter, Served } from './served.ts';
+
+const lease = letter('Lease', 'Here is the draft.\r\nClause 7 & clause 12 need a look.', [
+  'Received: from a.example by mx.example with ESMTPS; Mon, 02 Feb 2026 10:00:05 +0000',
+  'Received: by a.example; Mon, 02 Feb 2026 10:00:00 +0000',
+]);
+const answer = letter('Re: Lease', 'The deposit is three months.', [
+  'In-Reply-To: <lease@example.org>',
+]);
+const html = letter('Offer', '<p>A <b>deposit</b></p>').replace('text/plain', 'text/html');
+const long = letter('Long', `${'line of the source\r\n'.repeat(20_000)}the needle\r\n`);
+const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
+
+const served = new Served();
+let cookie: string;
+beforeAll(async () => {
+  await served.start(await archiveOf({ lease, answer, html, long }));
+  cookie = await served.signIn();
+});
+afterAll(() => served.close());
+beforeEach(() => {
+  expect(served.errors).toEqual([]);
+});
+
+const get = async (address: string) => (await served.ask(address, { headers: { cookie } })).text;
+const api = async (address: string) =>
+  JSON.parse((await served.ask(address, { headers: served.own(cookie) })).text).data;
+
+test('of a conversation, what the query finds is unfolded with its matches, and the rest is folded', async () => {
+  const found = await get(`/m/${idOf(lease)}?q=deposit`);
+  expect(found).toContain('2 messages of 1 person');
+  expect(found.match(/<article class="msg"/g)).toHaveLength(2);
+  expect(found).toContain('The <mark>deposit</mark> is three months.');
+  const other = await get(`/m/${idOf(lease)}?q=draft`);
+  expect(other.match(/<article class="msg"/g)).toHaveLength(1);
+  expect(other).toContain('Here is the <mark>draft</mark>.');
+  expect(other).toContain(`data-fold="${idOf(answer)}"`);
+});
+
+test('a script gets the opened message first, and the ids of those that the query finds', async () => {
+  const message = await api(`/api/message?m=${idOf(lease)}&q=deposit`);
+  expect(message.content).toEqual({ view: 'thread', others: [] });
+  expect(message.conversation.found).toEqual([idOf(answer)]);
+  const { message: whole } = await api(`/api/page/m/${idOf(lease)}?q=deposit`);
+  expect(whole.content.others).toEqual([]);
+});
+
+test('a folder or a date unfolds nothing, since it finds every message of a conversation', async () => {
+  const page = await get(`/m/${idOf(lease)}?q=after%3A2026-01`);
+  expect(page.match(/<article class="msg"/g)).toHaveLength(1);
+  expect(page).not.toContain('<mark');
+});
+
+test('a message that has only HTML is read as text, with a way to the HTML', async () => {
+  const page = await get(`/m/${idOf(html)}`);
+  expect(page).toContain('This message is HTML only');
+  expect(page).toContain(`href="/m/${idOf(html)}?view=html"`);
+  expect(page).not.toContain('<b>deposit</b>');
+  expect(await get(`/m/${idOf(lease)}`)).not.toContain('HTML only');
+});
+
+test('headers begin with the way of the message', async () => {
+  const page = await get(`/m/${idOf(lease)}?view=headers`);
+  const way = page.slice(page.indexOf('The way it took'), page.indexOf('<table'));
+  expect(way.indexOf('<bdi>a.example</bdi>')).toBeLessThan(way.indexOf('<bdi>mx.example</bdi>'));
+  expect(way).toContain('after 5.0 s');
+});
+
+test('a source is searched as a whole, and shown where it matches', async () => {
+  const page = await get(`/m/${idOf(long)}?view=source&find=NEEDLE`);
+  expect(page).toContain('<mark class="current">needle</mark>');
+  expect(page).toContain('1 of 1');
+  expect(page).toMatch(/bytes 3\d\d,\d\d\d to/);
+  const lines = await get(`/m/${idOf(long)}?view=source&find=of+the+source&hit=999999999`);
+  // Behind the last match it begins again.
+  expect(lines).toContain('1 of 20,000');
+  expect(await get(`/m/${idOf(long)}?view=source&find=nowhere`)).toContain('Not found');
+  for (const hit of ['-1', '1e99', 'x', '']) {
+    const odd = await get(`/m/${idOf(long)}?view=source&find=needle&hit=${hit}&from=${hit}`);
+    expect(odd).toContain('1 of 1');
+  }
+});
+
+test('each number near a message is what its link finds', async () => {
+  const page = await get(`/m/${idOf(answer)}`);
+  const near = page.slice(page.indexOf('<h2>Near</h2>'));
+  const links = [...near.matchAll(/href="([^"]+)"><bdi>[^<]*<\/bdi><\/a>, ([\d,]+) message/g)];
+  expect(links).toHaveLength(3);
+  for (const [, href = '', number = ''] of links)
+    expect([href, await get(href.replaceAll('&amp;', '&'))]).toEqual([
+      href,
+      expect.stringContaining(`<b>${number}</b> message`),
+    ]);
+});
+
+test('the theme is applied before anything is drawn, without an inline script', async () => {
+  for (const address of ['/mail', '/you']) {
+    const page = await get(address);
+    const script = /<script src="(\/assets\/before-[A-Z0-9]+\.js)"><\/script>/.exec(page);
+    expect(script?.index).toBeLessThan(page.indexOf('<link rel="stylesheet"'));
+    expect(await get(script?.[1] ?? '')).toContain('localStorage');
+  }
+});

@@ -1,0 +1,161 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { z } from 'zod';
+import { savedSearches } from '../../src/engine/saved-searches.ts';
+import { mailkeep } from '../cli/child.ts';
+import { archiveOf, letter, Served } from './served.ts';
+
+const SAVING = z.object({
+  data: z.object({
+    saved: z.array(z.object({ name: z.string(), query: z.string() })),
+    problem: z
+      .object({
+        message: z.string(),
+        hint: z.string().nullable(),
+        taken: z.object({ name: z.string(), query: z.string() }).nullable(),
+      })
+      .nullable(),
+  }),
+});
+
+const served = new Served();
+let data: string;
+let cookie: string;
+
+beforeAll(async () => {
+  data = await archiveOf({ lease: letter('Lease', 'The deposit of the lease.') });
+  await served.start(data);
+  cookie = await served.signIn();
+});
+afterAll(() => served.close());
+beforeEach(() => {
+  expect(served.errors).toEqual([]);
+});
+
+const OWN = { 'sec-fetch-site': 'same-origin', 'x-mailkeep': '1' };
+
+async function send(target: string, fields: Readonly<Record<string, string>>, as = cookie) {
+  const { status, text } = await served.post(target, fields, { cookie: as, ...OWN });
+  expect(status).toBe(200);
+  return SAVING.parse(JSON.parse(text)).data;
+}
+
+test('a search that a browser saves is one of the command line, and of the side', async () => {
+  const { saved, problem } = await send('/api/saved', { name: '@lease', query: 'deposit lease' });
+  expect(problem).toBeNull();
+  expect(saved).toEqual([{ name: 'lease', query: 'deposit lease' }]);
+  const { stdout } = await mailkeep(['search', '--data', data, '--count', '@lease']);
+  expect(stdout.trim()).toBe('1');
+  const listed = await served.ask('/api/saved', { headers: served.own(cookie) });
+  expect(JSON.parse(listed.text)).toEqual({ data: saved });
+  const page = await served.ask('/mail?q=%40lease', { headers: { cookie } });
+  expect(page.text).toContain('href="/mail?q=%40lease"');
+  expect(page.text).toContain('<b>1</b> message');
+});
+
+test('a name that another search has is refused until it is to be replaced', async () => {
+  await send('/api/saved', { name: 'taken', query: 'lease' });
+  const { problem, saved } = await send('/api/saved', { name: 'taken', query: 'deposit' });
+  expect(problem).toEqual({
+    message: '@taken is already saved: lease',
+    hint: null,
+    taken: { name: 'taken', query: 'lease' },
+  });
+  expect(saved).toContainEqual({ name: 'taken', query: 'lease' });
+  const after = await send('/api/saved', { name: 'taken', query: 'deposit', replace: '1' });
+  expect(after.saved).toContainEqual({ name: 'taken', query: 'deposit' });
+});
+
+test('saved searches in a query are saved with what they stand for', async () => {
+  await send('/api/saved', { name: 'inner', query: 'lease OR rent' });
+  const { saved } = await send('/api/saved', { name: 'outer', query: '@inner has:attachment' });
+  expect(saved).toContainEqual({ name: 'outer', query: '(lease OR rent) has:attachment' });
+});
+
+test.each([
+  [{ name: 'two words', query: 'lease' }, 'Name: expected a name of letters, digits, - and _'],
+  [{ name: '', query: 'lease' }, 'Name: expected a name'],
+  [{ name: 'empty', query: '  ' }, 'There is nothing to search for'],
+  [{ name: 'wrong', query: 'froom:anna' }, 'froom:'],
+])('%j is refused with the sentence of the command line', async (fields, sentence) => {
+  const before = savedSearches(data);
+  const { problem } = await send('/api/saved', fields);
+  expect(problem?.message).toContain(sentence);
+  expect(savedSearches(data)).toEqual(before);
+});
+
+test('a saved search is removed by its name, and one that is not there is an error', async () => {
+  await send('/api/saved', { name: 'gone', query: 'lease' });
+  const { saved, problem } = await send('/api/saved/forget', { name: 'gone' });
+  expect(problem).toBeNull();
+  expect(saved.map(({ name }) => name)).not.toContain('gone');
+  const again = await send('/api/saved/forget', { name: 'gone' });
+  expect(again.problem?.message).toBe('No search is saved as @gone.');
+});
+
+test('a query of any length that can be searched for can be saved', async () => {
+  const query = Array.from({ length: 40 }, (_, i) => `${i}${'敷'.repeat(90)}`).join(' OR ');
+  expect(encodeURIComponent(query).length).toBeGreaterThan(32_000);
+  const { problem } = await send('/api/saved', { name: 'long', query });
+  expect(problem).toBeNull();
+  expect(savedSearches(data)).toContainEqual({ name: 'long', query });
+});
+
+test('only a page of this server may save, and only a form that is one', async () => {
+  const fields = { name: 'foreign', query: 'lease' };
+  const without = await served.post('/api/saved', fields, {
+    cookie,
+    'sec-fetch-site': 'same-origin',
+  });
+  expect(without.status).toBe(403);
+  const foreign = await served.post('/api/saved', fields, {
+    cookie,
+    ...OWN,
+    'sec-fetch-site': 'cross-site',
+  });
+  expect(foreign.status).toBe(403);
+  const nobody = await served.post('/api/saved', fields, OWN);
+  expect(nobody.status).toBe(401);
+  const json = await served.ask('/api/saved', {
+    ...{ method: 'POST', body: JSON.stringify(fields) },
+    headers: { cookie, ...OWN, 'content-type': 'application/json' },
+  });
+  expect(json.status).toBe(400);
+  expect(savedSearches(data).map(({ name }) => name)).not.toContain('foreign');
+});
+
+test('a browser that is limited to mailboxes neither sees nor changes saved searches', async () => {
+  const limited = await served.signIn([]);
+  const list = await served.ask('/api/saved', { headers: served.own(limited) });
+  expect(list.status).toBe(403);
+  expect(list.text).not.toContain('deposit');
+  const saved = await served.post(
+    '/api/saved',
+    { name: 'l', query: 'a' },
+    { cookie: limited, ...OWN },
+  );
+  expect(saved.status).toBe(403);
+});
+
+test('a state that cannot be read is reported, and not put aside', async () => {
+  const other = await archiveOf({ lease: letter('Lease', 'text') });
+  const file = path.join(other, 'state.sqlite');
+  writeFileSync(file, 'no database');
+  const web = await new Served().start(other);
+  try {
+    const signedIn = await web.signIn();
+    const { status, text } = await web.post(
+      '/api/saved',
+      { name: 'lease', query: 'lease' },
+      { cookie: signedIn, ...OWN },
+    );
+    expect(status).toBe(200);
+    const { problem } = SAVING.parse(JSON.parse(text)).data;
+    expect(problem?.message).toMatch(/cannot be (?:read or )?written/);
+    expect(web.errors).toEqual([]);
+    expect(readFileSync(file, 'utf8')).toBe('no database');
+  } finally {
+    await web.close();
+  }
+});
