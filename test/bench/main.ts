@@ -35,6 +35,9 @@ import { measureSearches } from './search-speed.ts';
 import { queryText } from './search-terms.ts';
 import { corpusStock, generatedStock, type SourceStock } from './source-stock.ts';
 import { makeSyntheticCatalog } from './synthetic-catalog.ts';
+import { makeWebArchive } from './web-archive.ts';
+import { webRows } from './web-rows.ts';
+import { measureWeb } from './web-speed.ts';
 import { webhookLatencies } from './webhook-latency.ts';
 import { Workplace } from './workplace.ts';
 
@@ -61,6 +64,10 @@ async function main(options: BenchOptions): Promise<void> {
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   if (options.archiveOnly) {
     await archiveAlone(work, options);
+    return;
+  }
+  if (options.web) {
+    await web(work, options);
     return;
   }
   const search = await searches(work, options);
@@ -97,6 +104,15 @@ function settingOf({ messages, seed }: BenchOptions): Omit<RememberedRun, 'ratio
 function messagesOf(work: Workplace, { messages, seed }: BenchOptions): MessageSet {
   say(`Working in ${work.folder}; making ${formatCount(messages)} messages …`);
   return makeMessageSet(join(work.folder, 'maildir'), stockOf(seed)(messages), messages, seed);
+}
+
+async function web(work: Workplace, { messages, seed, json }: BenchOptions): Promise<void> {
+  say(`Making an archive of ${formatCount(messages)} messages …`);
+  const data = await makeWebArchive(work, program, stockOf(seed), { messages, seed });
+  say('Using it in a browser …');
+  const speed = await measureWeb(work, program, data, messages);
+  process.stdout.write(`${describeMachine()}.\n\n${formatTable(webRows(speed))}\n`);
+  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ web: speed }, null, 2)}\n`);
 }
 
 async function archiveAlone(work: Workplace, options: BenchOptions): Promise<void> {

@@ -13,6 +13,8 @@ export interface BenchOptions {
   readonly searchOnly: boolean;
   /** Measures nothing but verification, exports and rebuild, of an archive that is made by an import. */
   readonly archiveOnly: boolean;
+  /** Measures nothing but the web interface, in Chromium, over a made-up catalog of that many messages. */
+  readonly web: boolean;
   /** Leaves the messages, the archive and the peers' databases where they are. */
   readonly keep: boolean;
   readonly parent: string | undefined;
@@ -23,12 +25,13 @@ export interface BenchOptions {
 }
 
 export const USAGE = `npm run bench -- [options]
-  --messages N   messages to measure with (10000)
+  --messages N   messages to measure with (10000; with --web 1000000)
   --seed N       seed of the messages (1)
   --runs N       repetitions of each long step; the median is shown (3)
   --large        also searches a made-up catalog of 1,000,000 messages (half an hour to make)
   --search-only  nothing but the searches of made-up catalogs
   --archive-only nothing but verification, exports and rebuild
+  --web          nothing but the web interface in Chromium, over a made-up catalog (half an hour for 1,000,000)
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work
@@ -41,13 +44,14 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      messages: { type: 'string', default: '10000' },
+      messages: { type: 'string' },
       seed: { type: 'string', default: '1' },
       runs: { type: 'string', default: '3' },
       full: { type: 'boolean', default: false },
       large: { type: 'boolean', default: false },
       'search-only': { type: 'boolean', default: false },
       'archive-only': { type: 'boolean', default: false },
+      web: { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       history: { type: 'boolean', default: false },
       work: { type: 'string' },
@@ -57,13 +61,14 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
   });
   if (values.help) return 'help';
   return {
-    messages: wholeNumber('messages', values.messages, 100),
+    messages: wholeNumber('messages', values.messages ?? (values.web ? '1000000' : '10000'), 100),
     seed: wholeNumber('seed', values.seed, 0),
     runs: wholeNumber('runs', values.runs, 1),
     full: values.full,
     large: values.large,
     searchOnly: values['search-only'],
     archiveOnly: values['archive-only'],
+    web: values.web,
     keep: values.keep,
     history: values.history,
     parent: values.work,
