@@ -6,7 +6,6 @@ import { findTerm, withoutTerm } from '../reading/query-terms.ts';
 import { pageAddress, toggled } from '../reading/query-text.ts';
 import { ChipMenu, Choice } from './chip-menu.tsx';
 import { labelOf } from './filter-labels.ts';
-import { FolderMenu, PeopleMenu, SinceMenu } from './filter-menus.tsx';
 import {
   ATTACHMENT,
   chipsOf,
@@ -16,8 +15,13 @@ import {
   withFolder,
   withSlot,
 } from './filter-terms.ts';
+import { laterPart } from './later-part.tsx';
 import { setSaving } from './saving-mode.ts';
 import { useViewer } from './viewer-context.ts';
+
+const FolderMenu = laterPart(async () => (await import('./extras.ts')).FolderMenu);
+const PeopleMenu = laterPart(async () => (await import('./extras.ts')).PeopleMenu);
+const SinceMenu = laterPart(async () => (await import('./extras.ts')).SinceMenu);
 
 const MORE = [
   ['is:starred', 'Starred'],

@@ -1,21 +1,81 @@
 import type { VNode } from 'preact';
+import type { ConversationProps } from '../pages/conversation.tsx';
+import type { MessageContent } from '../pages/message-props.ts';
 import type { LaterPage, Page } from '../pages/page.ts';
+import { Shell } from '../pages/shell.tsx';
+import { Kept } from './kept-content.tsx';
 
-type Loaded = typeof import('../pages/later-pages.tsx');
-let loaded: Loaded | undefined;
-
-const FIRST: ReadonlySet<Page['kind']> = new Set(['mail', 'message', 'no-message']);
+/** Code that is loaded when the first page that needs it is opened. */
+const loaded: {
+  pane?: typeof import('./live-pane.ts');
+  files?: typeof import('../pages/files-page.tsx');
+} = {};
 
 /**
  * Loads the code of a page where it is not part of the first script.
  *
  * @throws where the server is another version by now, whose parts have other names, or cannot be reached
  */
-export async function loadLater({ kind }: Pick<Page, 'kind'>): Promise<void> {
-  if (!FIRST.has(kind)) loaded ??= await import('../pages/later-pages.tsx');
+export async function loadLater(page: Page): Promise<void> {
+  const isAlone = page.kind === 'message' || page.kind === 'no-message';
+  if (isAlone || (page.kind === 'mail' && page.message !== null)) await loadPane();
+  if (page.kind === 'files') loaded.files ??= await import('../pages/files-page.tsx');
+  if (isAlone || page.kind === 'files') await addLaterStyles();
 }
 
-/** A page whose code was loaded before it is shown. */
+/** Loads the code that shows a message. Throws as `loadLater` does. */
+export async function loadPane(): Promise<void> {
+  loaded.pane ??= await import('./live-pane.ts');
+}
+
+/** Adds the styles that the document names and does not have yet. */
+async function addLaterStyles(): Promise<void> {
+  const named = document.querySelector<HTMLMetaElement>('meta[name=later-styles]');
+  if (named === null) return;
+  const link = document.createElement('link');
+  link.rel = 'stylesheet';
+  link.href = named.content;
+  await new Promise((resolve, reject) => {
+    link.onload = resolve;
+    link.onerror = reject;
+    document.head.append(link);
+  });
+  named.remove();
+}
+
+/** A message whose code was loaded before it is shown. */
+export function LiveMessage(message: MessageContent): VNode | null {
+  return loaded.pane === undefined ? null : <loaded.pane.MessagePane {...message} />;
+}
+
+/** The same for its conversation. */
+export function LaterConversation(props: ConversationProps): VNode | null {
+  return loaded.pane === undefined ? null : <loaded.pane.LiveConversation {...props} />;
+}
+
+/** The same for its other views. */
+export function LiveViews(message: MessageContent): VNode | null {
+  return loaded.pane === undefined ? null : <loaded.pane.MessageViews {...message} />;
+}
+
+/** A page whose code was loaded before it is shown, or whose content the server has made. */
 export function LiveLater({ page }: { readonly page: LaterPage }): VNode | null {
-  return loaded === undefined ? null : <loaded.LaterPages page={page} />;
+  const { pane, files } = loaded;
+  switch (page.kind) {
+    case 'still':
+      return (
+        <Shell frame={page.frame} here={page.of === 'export' ? 'mail' : page.of}>
+          <Kept />
+        </Shell>
+      );
+    case 'message':
+      return pane === undefined ? null : <pane.MessagePage page={page} />;
+    case 'no-message':
+      return pane === undefined ? null : <pane.NoMessagePage page={page} />;
+    case 'files':
+      return files === undefined ? null : <files.FilesPage page={page} />;
+    default:
+      // The script is never given them: see `StillKind`.
+      return null;
+  }
 }

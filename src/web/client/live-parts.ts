@@ -1,9 +1,8 @@
 import type { PageParts } from '../pages/parts.ts';
 import { Copy } from './copy.tsx';
 import { LiveChips } from './filter-chips.tsx';
-import { LiveLater } from './later-pages.tsx';
+import { LaterConversation, LiveLater, LiveMessage, LiveViews } from './later-pages.tsx';
 import { MessageList } from './list/message-list.tsx';
-import { LiveConversation } from './live-conversation.tsx';
 import { LiveQueryBox } from './query-box.tsx';
 import { LiveTimeBand } from './time-band.tsx';
 
@@ -14,8 +13,10 @@ export const LIVE_PARTS: PageParts = {
   // It stands below the query box.
   Problem: () => null,
   List: MessageList,
-  Conversation: LiveConversation,
+  Conversation: LaterConversation,
   Copy,
   TimeBand: LiveTimeBand,
   Later: LiveLater,
+  Message: LiveMessage,
+  Views: LiveViews,
 };

@@ -3,6 +3,7 @@ import { render } from 'preact';
 import type { Page } from '../pages/page.ts';
 import { App } from './app.tsx';
 import { ArchiveEvents } from './archive-events.ts';
+import { keepContent } from './kept-content.tsx';
 import { listenToKeys } from './keyboard.ts';
 import { loadLater } from './later-pages.tsx';
 import { isOwnPage } from './navigation.ts';
@@ -20,6 +21,7 @@ if (root !== null && data !== null) {
   document.addEventListener('error', hidePicture, { capture: true });
   // What the server made stands until the script can show the same.
   void loadLater(page).then(() => {
+    if (page.kind === 'still') keepContent(root);
     root.replaceChildren();
     new ArchiveEvents((commit) => viewer.reached(commit)).start();
     render(<App viewer={viewer} />, root);

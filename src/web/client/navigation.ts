@@ -12,7 +12,7 @@ export type Step =
   | { readonly kind: 'close' };
 
 /** Addresses that the script shows in place; all others are loaded. */
-const OWN = /^\/(?:(?:mail|health|files|dashboard|export)(?:\/[a-z]+)?|m\/[0-9a-f]{4,64})$/;
+const OWN = /^\/(?:mail|files|m\/[0-9a-f]{4,64})$/;
 
 export function isOwnPage({ pathname }: Pick<URL, 'pathname'>): boolean {
   return OWN.test(pathname);

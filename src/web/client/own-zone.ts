@@ -5,7 +5,7 @@ import { useViewer } from './viewer-context.ts';
 /** Asks for a dashboard again whose days do not begin at midnight where the reader is. */
 export function useOwnZone(page: Page): void {
   const viewer = useViewer();
-  const zone = page.kind === 'dashboard' ? page.zone : null;
+  const zone = page.kind === 'still' ? page.zone : null;
   useEffect(() => {
     const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
     const { address } = viewer;

@@ -6,7 +6,6 @@ import type { MailRows } from '../reading/mail-list.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import { backStep } from './back-step.ts';
 import { copied } from './copy.tsx';
-import { KeyMap } from './key-map.tsx';
 import { type KeyHandlers, useKeys } from './keyboard.ts';
 import {
   cycleDensity,
@@ -15,11 +14,13 @@ import {
   selectNext,
   selectPrevious,
 } from './list-cursor.ts';
+import { laterPart } from './later-part.tsx';
 import { goToRegion } from './regions.ts';
 import { ask } from './requests.ts';
 import type { Viewer } from './viewer.ts';
 import { useViewer } from './viewer-context.ts';
 
+const KeyMap = laterPart(async () => (await import('./extras.ts')).KeyMap);
 const MAP = '#keys';
 
 /** What keys do on every page, and the map of them. Parts that are shown later take keys before it. */

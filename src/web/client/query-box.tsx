@@ -8,9 +8,11 @@ import { CompletionList, rowId, useCompletions } from './completion-list.tsx';
 import { LiveResults } from './live-results.tsx';
 import { ProblemBelow } from './problem-below.tsx';
 import { QueryInk } from './query-ink.tsx';
-import { SaveBox } from './save-box.tsx';
+import { laterPart } from './later-part.tsx';
 import { useSaving } from './saving-mode.ts';
 import { useShown, useViewer } from './viewer-context.ts';
+
+const SaveBox = laterPart(async () => (await import('./extras.ts')).SaveBox);
 
 /** The query box: each key shows what the query finds by then. */
 export function LiveQueryBox(props: { readonly frame: Frame; readonly here: Here }): VNode {

@@ -3,9 +3,9 @@ import type { Frame, Page, PageOf } from '../pages/page.ts';
 import type { MailCounts, MailRows } from '../reading/mail-list.ts';
 import { asOf } from '../reading/query-text.ts';
 import type { QueryProblem } from '../reading/understood-query.ts';
-import { loadLater } from './later-pages.tsx';
+import { loadLater, loadPane } from './later-pages.tsx';
 import { Latest } from './latest.ts';
-import { stepTo } from './navigation.ts';
+import { isOwnPage, stepTo } from './navigation.ts';
 import { ask, Refused, SignedOut, Unreachable } from './requests.ts';
 
 /** What the window shows, and whether the server is there. */
@@ -83,6 +83,11 @@ export class Viewer {
   /** Shows another address of this server. */
   go(address: string, { replace = false }: { readonly replace?: boolean } = {}): void {
     const to = new URL(address, this.#address);
+    if (!isOwnPage(to)) {
+      if (replace) location.replace(to);
+      else location.assign(to);
+      return;
+    }
     const isSame = to.href === this.#address.href;
     this.#endPause();
     if (isSame || replace) history.replaceState(null, '', to);
@@ -158,7 +163,8 @@ export class Viewer {
 
   /** Tries again at once, where the server could not be reached. */
   retry(): void {
-    this.#show(this.#address, { whole: true });
+    if (isOwnPage(this.#address)) this.#show(this.#address, { whole: true });
+    else void this.refreshFrame();
   }
 
   /** Finds the list again, and shows it from its beginning. */
@@ -236,28 +242,37 @@ export class Viewer {
     this.#wait('list', true);
     const page = await this.asked<Page>(`/api/page${to.pathname}${to.search}`, signal);
     if (page === undefined) return;
-    try {
-      await loadLater(page);
-    } catch {
-      // The server may be another version by now, whose parts have other names.
-      if (!signal.aborted) location.assign(to);
-      return;
-    }
-    if (signal.aborted) return;
+    if (!(await this.#has(to, signal, () => loadLater(page)))) return;
     const isOther = page.kind !== this.#shown.page.kind;
     this.#change({ page });
     this.#wait('list', false);
     if (isOther && !isTyped) document.getElementById('results')?.focus({ preventScroll: true });
   }
 
+  /** Loads code that an address needs; false where it is of no use any more. */
+  async #has(to: URL, signal: AbortSignal, load: () => Promise<void>): Promise<boolean> {
+    try {
+      await load();
+    } catch {
+      // The server may be another version by now, whose parts have other names.
+      if (!signal.aborted) location.assign(to);
+      return false;
+    }
+    return !signal.aborted;
+  }
+
   async #open(to: URL, signal: AbortSignal): Promise<void> {
     this.#wait('message', true);
     const parameters = new URLSearchParams(to.search);
+    const code = loadPane();
+    // Whether it came is asked below.
+    code.catch(() => undefined);
     const found = await this.asked<MessageContent | NoMessage>(
       `/api/message?${parameters}`,
       signal,
     );
     if (found === undefined) return;
+    if (found.kind === 'message' && !(await this.#has(to, signal, () => code))) return;
     this.#wait('message', false);
     if (found.kind === 'message') this.#message(found);
     else if (found.kind === 'not-then') {

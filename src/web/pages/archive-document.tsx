@@ -1,11 +1,11 @@
 import type { VNode } from 'preact';
 import type { Assets } from '../server/assets.ts';
 import { Document } from './frame.tsx';
-import { LaterPages } from './later-pages.tsx';
 import type { Page } from './page.ts';
 import { pageClasses, pageTitle } from './page-title.ts';
 import { PageView } from './page-view.tsx';
-import { Parts, PLAIN_PARTS } from './parts.ts';
+import { Parts } from './parts.ts';
+import { PLAIN_PARTS } from './plain-parts.ts';
 
 /** A page of the archive as a document, with its data for the script that takes over. */
 export function ArchiveDocument({
@@ -15,15 +15,18 @@ export function ArchiveDocument({
   readonly assets: Assets;
   readonly page: Page;
 }): VNode {
+  const styles = STYLES[page.kind] ?? [];
   return (
     <Document
       assets={assets}
       title={`${pageTitle(page)} · mailkeep`}
       scripts={['app.js']}
+      styles={styles}
+      laterStyles={styles.includes(LATER) ? undefined : LATER}
       class={pageClasses(page)}
     >
       <div id="root">
-        <Parts.Provider value={{ ...PLAIN_PARTS, Later: LaterPages }}>
+        <Parts.Provider value={PLAIN_PARTS}>
           <PageView page={page} />
         </Parts.Provider>
       </div>
@@ -31,8 +34,27 @@ export function ArchiveDocument({
       <script
         type="application/json"
         id="page"
-        dangerouslySetInnerHTML={{ __html: JSON.stringify(page).replaceAll('<', '\\u003c') }}
+        dangerouslySetInnerHTML={{ __html: JSON.stringify(takenOver(page)).replaceAll('<', '\\u003c') }}
       />
     </Document>
   );
+}
+
+const LATER = 'later.css';
+
+/** Styles that only these pages need. */
+const STYLES: Readonly<Partial<Record<Page['kind'], readonly string[]>>> = {
+  health: ['numbers.css'],
+  dashboard: ['numbers.css'],
+  files: [LATER],
+  message: [LATER],
+  'no-message': [LATER],
+};
+
+/** What the script needs of a page. Of one whose content it leaves as it is, that is what stands around it. */
+function takenOver(page: Page): Page {
+  const { frame, kind } = page;
+  if (kind !== 'health' && kind !== 'dashboard' && kind !== 'export') return page;
+  const zone = kind === 'dashboard' ? page.zone : null;
+  return { frame, kind: 'still', of: kind, title: pageTitle(page), zone };
 }

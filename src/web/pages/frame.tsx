@@ -6,12 +6,23 @@ export interface DocumentProps {
   readonly title: string;
   /** Scripts of the build that the page needs; none without JavaScript. */
   readonly scripts?: readonly string[];
+  /** Styles of the build that few pages need. */
+  readonly styles?: readonly string[];
+  /** Styles that the script adds before it shows a page that needs them. */
+  readonly laterStyles?: string | undefined;
   readonly class?: string;
   readonly children: ComponentChildren;
 }
 
 /** The document around every page. It has neither inline styles nor inline scripts. */
-export function Document({ assets, title, scripts = [], ...rest }: DocumentProps): VNode {
+export function Document({
+  assets,
+  title,
+  scripts = [],
+  styles = [],
+  laterStyles,
+  ...rest
+}: DocumentProps): VNode {
   return (
     <html lang="en">
       <head>
@@ -23,7 +34,12 @@ export function Document({ assets, title, scripts = [], ...rest }: DocumentProps
         {/* Before the first paint: a script that is loaded later would let the other theme flash up. */}
         <script src={assets.address('before.js')} />
         <link rel="icon" href={assets.address('mark.svg')} type="image/svg+xml" />
-        <link rel="stylesheet" href={assets.address('style.css')} />
+        {['style.css', ...styles].map((name) => (
+          <link key={name} rel="stylesheet" href={assets.address(name)} />
+        ))}
+        {laterStyles !== undefined && (
+          <meta name="later-styles" content={assets.address(laterStyles)} />
+        )}
         {scripts.map((name) => (
           <script key={name} src={assets.address(name)} type="module" />
         ))}
@@ -69,7 +85,13 @@ export function PlainPage({
   children,
 }: Omit<DocumentProps, 'class'> & { readonly home?: boolean }): VNode {
   return (
-    <Document assets={assets} title={`${title} · mailkeep`} scripts={scripts} class="plain">
+    <Document
+      assets={assets}
+      title={`${title} · mailkeep`}
+      scripts={scripts}
+      styles={['plain.css']}
+      class="plain"
+    >
       <main>
         <Brand home={home} />
         {children}

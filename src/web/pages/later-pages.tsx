@@ -3,11 +3,16 @@ import { DashboardPage } from './dashboard-page.tsx';
 import { ExportPage } from './export-page.tsx';
 import { FilesPage } from './files-page.tsx';
 import { HealthPage } from './health/health-page.tsx';
+import { MessagePage, NoMessagePage } from './message-page.tsx';
 import type { LaterPage } from './page.ts';
 
-/** Pages that few visits open. */
-export function LaterPages({ page }: { readonly page: LaterPage }): VNode {
+/** All pages but the list of mail. */
+export function LaterPages({ page }: { readonly page: LaterPage }): VNode | null {
   switch (page.kind) {
+    case 'message':
+      return <MessagePage page={page} />;
+    case 'no-message':
+      return <NoMessagePage page={page} />;
     case 'health':
       return <HealthPage page={page} />;
     case 'dashboard':
@@ -16,5 +21,8 @@ export function LaterPages({ page }: { readonly page: LaterPage }): VNode {
       return <ExportPage page={page} />;
     case 'files':
       return <FilesPage page={page} />;
+    case 'still':
+      // What a script shows of a page that was made here.
+      return null;
   }
 }

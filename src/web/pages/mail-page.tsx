@@ -1,17 +1,15 @@
 import type { VNode } from 'preact';
-import { useContext } from 'preact/hooks';
 import { Icon } from './icons.tsx';
-import { MessagePane } from './message-pane.tsx';
 import type { PageOf } from './page.ts';
 import { titleOf } from './page-title.ts';
-import { Parts } from './parts.ts';
+import { useParts } from './parts.ts';
 import { Shell } from './shell.tsx';
 
 /** Query, list and reading pane. */
 export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
   const { frame, list, message, sort, after, pending } = page;
   const { query, problem } = frame;
-  const { List, Chips, Problem } = useContext(Parts);
+  const { List, Chips, Problem, Message } = useParts();
   const isEmpty = frame.tree.mailboxes.length === 0 && query.trim() === '';
   return (
     <Shell frame={frame} here="mail">
@@ -29,7 +27,7 @@ export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
           {message === null ? (
             <p class="empty">Choose a message to read it here.</p>
           ) : (
-            <MessagePane {...message} />
+            <Message {...message} />
           )}
         </section>
       </div>

@@ -1,9 +1,8 @@
 import type { VNode } from 'preact';
-import { useContext } from 'preact/hooks';
 import { count, span } from '../../wording/amounts.ts';
 import type { Hop } from '../reading/received-hops.ts';
 import { Moment } from './moment.tsx';
-import { Parts } from './parts.ts';
+import { useParts } from './parts.ts';
 
 /** Header fields on one page: a header of a mebibyte can have a hundred thousand. */
 const MOST_FIELDS = 1_000;
@@ -16,7 +15,7 @@ export function Headers({
   readonly fields: readonly { readonly name: string; readonly value: string }[];
   readonly hops: readonly Hop[];
 }): VNode {
-  const { Copy } = useContext(Parts);
+  const { Copy } = useParts();
   return (
     <>
       {hops.length > 0 && <Hops hops={hops} />}

@@ -1,5 +1,4 @@
 import type { VNode } from 'preact';
-import { useContext } from 'preact/hooks';
 import { bytes, counted } from '../../wording/amounts.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import { FRAME_SANDBOX } from '../server/security-headers.ts';
@@ -7,8 +6,6 @@ import { Ended } from './conversation.tsx';
 import { conversationText } from './conversation-head.ts';
 import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
-import { Headers } from './message-headers.tsx';
-import { History } from './message-history.tsx';
 import { Damaged, folderQuery, Proof, Remote } from './message-parts.tsx';
 import {
   listAddress,
@@ -19,10 +16,9 @@ import {
   VIEWS,
   type View,
 } from './message-props.ts';
-import { Source } from './message-source.tsx';
 import { Text } from './message-text.tsx';
 import { Moment } from './moment.tsx';
-import { Parts } from './parts.ts';
+import { useParts } from './parts.ts';
 
 const TABS: Readonly<Record<View, string>> = {
   thread: 'Conversation',
@@ -36,7 +32,7 @@ const TABS: Readonly<Record<View, string>> = {
 /** A message with its head, in one of six views. */
 export function MessagePane(props: MessageContent): VNode {
   const { id, place, conversation, content } = props;
-  const { Copy } = useContext(Parts);
+  const { Copy } = useParts();
   const { line } = ownHit(conversation);
   const address = messageAddress(place, id, content.view);
   return (
@@ -131,26 +127,19 @@ function Places({ conversation }: MessageContent): VNode {
 
 function Content(props: MessageContent): VNode {
   const { id, content, facts, damage, conversation } = props;
-  const { Conversation } = useContext(Parts);
+  const { Conversation, Views } = useParts();
   const hit = ownHit(conversation);
   if (content.view === 'thread')
     return <Conversation message={props} key={`${id} ${props.place.query}`} />;
-  if (content.view === 'history')
-    return <History lines={content.lines} asOf={content.asOf} message={props} />;
+  if (content.view === 'history') return <Views {...props} />;
   if (facts === null) return <Damaged hit={hit} damage={damage} dataDir={props.dataDir} />;
   const proof = <Proof open={props} hit={hit} />;
   switch (content.view) {
     case 'headers':
-      return (
-        <>
-          <Headers fields={content.fields} hops={content.hops} />
-          {proof}
-        </>
-      );
     case 'source':
       return (
         <>
-          <Source message={props} window={content.window} />
+          <Views {...props} />
           {proof}
         </>
       );

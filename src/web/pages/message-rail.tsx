@@ -1,5 +1,4 @@
 import type { VNode } from 'preact';
-import { useContext } from 'preact/hooks';
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import { pageAddress } from '../reading/query-text.ts';
@@ -9,14 +8,14 @@ import { senderText } from './mail-row.tsx';
 import { PlaceList } from './message-parts.tsx';
 import { type MessageContent, messageAddress, ownHit } from './message-props.ts';
 import { Moment } from './moment.tsx';
-import { Parts } from './parts.ts';
+import { useParts } from './parts.ts';
 
 /** Attachments that the rail lists. */
 const MOST_FILES = 50;
 
 /** What stands next to a message over the whole width: its conversation, attachments, places, and what is near. */
 export function Rail({ message }: { readonly message: MessageContent }): VNode {
-  const { Copy } = useContext(Parts);
+  const { Copy } = useParts();
   const { id, conversation, commit, near, place } = message;
   const { line } = ownHit(conversation);
   return (

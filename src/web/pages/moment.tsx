@@ -15,6 +15,11 @@ export function dayText(ms: number): string {
   return DAY.format(ms);
 }
 
+/** Returns a time of day such as ` 14:05`, in the zone of this machine. */
+export function clockText(ms: number): string {
+  return ` ${TIME.format(ms)}`;
+}
+
 /** A moment such as `20 Nov 2026 14:05` in the zone of this machine; `day` leaves the time out. */
 export function Moment({
   ms,
@@ -26,7 +31,7 @@ export function Moment({
   return (
     <time dateTime={new Date(ms).toISOString()}>
       {dayText(ms)}
-      {!day && <span class="clock"> {TIME.format(ms)}</span>}
+      {!day && <span class="clock">{clockText(ms)}</span>}
     </time>
   );
 }

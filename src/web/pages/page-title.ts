@@ -16,6 +16,8 @@ export function pageTitle(page: Page): string {
       return 'Dashboard';
     case 'export':
       return 'Export';
+    case 'still':
+      return page.title;
     case 'files':
       return page.frame.query.trim() === '' ? 'Attachments' : `Attachments: ${page.frame.query}`;
   }
@@ -28,7 +30,7 @@ export function pageClasses(page: Page): string {
     (page.kind === 'mail' && page.message !== null) ||
     (page.kind === 'files' && page.chosen !== null);
   return [
-    `at-${page.kind}`,
+    `at-${page.kind === 'still' ? page.of : page.kind}`,
     ...(page.frame.past === null ? [] : ['in-past']),
     ...(isRead ? ['has-message'] : []),
   ].join(' ');

@@ -80,6 +80,16 @@ export interface DashboardContent {
   readonly data: DashboardData | null;
 }
 
+/** Pages whose content the server alone makes: the script takes over what stands around it. */
+export type StillKind = 'health' | 'dashboard' | 'export';
+
+export interface StillContent {
+  readonly of: StillKind;
+  readonly title: string;
+  /** IANA name of the zone in which days begin; null where no days are counted. */
+  readonly zone: string | null;
+}
+
 /** A page of the archive as plain data: the server and the browser make the same page of it. */
 export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'mail' } & MailContent)
@@ -89,12 +99,13 @@ export type Page = { readonly frame: Frame } & (
   | ({ readonly kind: 'dashboard' } & DashboardContent)
   | ({ readonly kind: 'export' } & ExportContent)
   | ({ readonly kind: 'files' } & FilesContent)
+  | ({ readonly kind: 'still' } & StillContent)
 );
 
 /** Where a page stands among the links of the side. */
 export type Here = 'mail' | 'message' | 'health' | 'files' | 'dashboard';
 
-/** Pages whose code a browser loads when the first of them is opened. */
-export type LaterPage = PageOf<'health' | 'dashboard' | 'export' | 'files'>;
+/** All pages but the list of mail: their code is loaded when the first of them is opened. */
+export type LaterPage = Exclude<Page, { readonly kind: 'mail' }>;
 
 export type PageOf<K extends Page['kind']> = Extract<Page, { readonly kind: K }>;

@@ -1,12 +1,11 @@
 import { type ComponentType, createContext } from 'preact';
-import { Conversation, type ConversationProps } from './conversation.tsx';
+import { useContext } from 'preact/hooks';
+import type { ConversationProps } from './conversation.tsx';
 import type { IconName } from './icons.tsx';
-import { ListPages, type ListProps } from './mail-list.tsx';
+import type { ListProps } from './mail-list.tsx';
+import type { MessageContent } from './message-props.ts';
 import type { Frame, Here, LaterPage } from './page.ts';
-import { Chips } from './plain-query.tsx';
-import { Problem, type ProblemProps } from './problem.tsx';
-import { QueryBox } from './query-box.tsx';
-import { TimeBand } from './time-band.tsx';
+import type { ProblemProps } from './problem.tsx';
 
 export interface CopyProps {
   readonly text: string;
@@ -32,18 +31,17 @@ export interface PageParts {
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
   /** Given by whoever shows pages: the server has all of them, a browser loads them. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
+  /** The message next to the list. */
+  readonly Message: ComponentType<MessageContent>;
+  /** The views of a message that few visits open. */
+  readonly Views: ComponentType<MessageContent>;
 }
 
-/** As they are without a script; the browser's own come from src/web/client/. */
-export const PLAIN_PARTS: PageParts = {
-  QueryBox,
-  Chips,
-  Problem,
-  List: ListPages,
-  Conversation,
-  Copy: () => null,
-  TimeBand,
-  Later: () => null,
-};
+export const Parts = createContext<PageParts | null>(null);
 
-export const Parts = createContext<PageParts>(PLAIN_PARTS);
+/** The parts of the page that is being made. */
+export function useParts(): PageParts {
+  const parts = useContext(Parts);
+  if (parts === null) throw new TypeError('a page is made without its parts');
+  return parts;
+}

@@ -1,5 +1,4 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { useContext } from 'preact/hooks';
 import { count } from '../../wording/amounts.ts';
 import { asOfWord, pageAddress } from '../reading/query-text.ts';
 import type { SideEntry } from '../reading/side-tree.ts';
@@ -8,7 +7,7 @@ import { Brand } from './frame.tsx';
 import { folderIcon, Icon, type IconName } from './icons.tsx';
 import { Moment } from './moment.tsx';
 import type { Frame, Here } from './page.ts';
-import { Parts } from './parts.ts';
+import { useParts } from './parts.ts';
 
 export interface ShellProps {
   readonly frame: Frame;
@@ -19,7 +18,7 @@ export interface ShellProps {
 /** What stands around each page: query bar, side, main, closing sentence. */
 export function Shell({ frame, here, children }: ShellProps): VNode {
   const { query, tree, past, closing, matters } = frame;
-  const { QueryBox, TimeBand } = useContext(Parts);
+  const { QueryBox, TimeBand } = useParts();
   return (
     <>
       <a class="skip" href="#results">

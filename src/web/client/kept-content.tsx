@@ -1,0 +1,29 @@
+import type { VNode } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { clockText, dayText } from '../pages/moment.tsx';
+
+let content: Element | null = null;
+
+/** Takes the content of a page that the server alone makes, before what stands around it is made anew. */
+export function keepContent(root: Element): void {
+  content = root.querySelector('main > .page');
+  for (const time of content?.querySelectorAll('time') ?? []) inOwnZone(time);
+}
+
+/** A moment as `Moment` shows it, in the zone of this browser. */
+function inOwnZone(time: HTMLTimeElement): void {
+  const ms = Date.parse(time.dateTime);
+  const clock = time.querySelector('.clock');
+  if (Number.isNaN(ms) || time.firstChild === null) return;
+  time.firstChild.textContent = dayText(ms);
+  if (clock !== null) clock.textContent = clockText(ms);
+}
+
+/** What the server made, where it stood. */
+export function Kept(): VNode {
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    if (content !== null) place.current?.replaceChildren(content);
+  }, []);
+  return <div ref={place} class="kept" />;
+}
