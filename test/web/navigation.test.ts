@@ -28,9 +28,13 @@ test('asks for the whole page where another one is shown', () => {
 });
 
 test('shows own pages in place, and leaves downloads, frames and the way out to the browser', () => {
-  for (const path of ['/mail', '/health', '/health/runs', '/m/0123abcd', '/files', '/dashboard'])
+  for (const path of ['/mail', '/files', '/m/0123abcd'])
     expect(isOwnPage(at(path)), path).toBe(true);
   for (const path of [
+    '/health',
+    '/health/runs',
+    '/dashboard',
+    '/export?q=a',
     '/away?to=x',
     '/m/0123abcd/html',
     '/m/0123abcd/source',

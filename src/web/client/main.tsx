@@ -5,7 +5,7 @@ import { App } from './app.tsx';
 import { ArchiveEvents } from './archive-events.ts';
 import { keepContent } from './kept-content.tsx';
 import { listenToKeys } from './keyboard.ts';
-import { loadLater } from './later-pages.tsx';
+import { loadLater, loadPane } from './later-pages.tsx';
 import { isOwnPage } from './navigation.ts';
 import { Viewer } from './viewer.ts';
 
@@ -13,7 +13,7 @@ const root = document.getElementById('root');
 const data = document.getElementById('page');
 if (root !== null && data !== null) {
   const page: Page = JSON.parse(data.textContent ?? '');
-  const viewer = new Viewer(page);
+  const viewer = new Viewer(page, { ofPage: loadLater, ofMessage: loadPane });
   document.addEventListener('click', (event) => followInPlace(event, viewer));
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();

@@ -7,6 +7,7 @@ import { pageAddress } from '../reading/query-text.ts';
 import { backStep } from './back-step.ts';
 import { copied } from './copy.tsx';
 import { type KeyHandlers, useKeys } from './keyboard.ts';
+import { laterPart } from './later-part.tsx';
 import {
   cycleDensity,
   seekNextBar,
@@ -14,7 +15,6 @@ import {
   selectNext,
   selectPrevious,
 } from './list-cursor.ts';
-import { laterPart } from './later-part.tsx';
 import { goToRegion } from './regions.ts';
 import { ask } from './requests.ts';
 import type { Viewer } from './viewer.ts';

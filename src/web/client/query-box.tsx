@@ -5,10 +5,10 @@ import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
 import { ghostOf, type Typed, taken } from './completing.ts';
 import { CompletionList, rowId, useCompletions } from './completion-list.tsx';
+import { laterPart } from './later-part.tsx';
 import { LiveResults } from './live-results.tsx';
 import { ProblemBelow } from './problem-below.tsx';
 import { QueryInk } from './query-ink.tsx';
-import { laterPart } from './later-part.tsx';
 import { useSaving } from './saving-mode.ts';
 import { useShown, useViewer } from './viewer-context.ts';
 

@@ -3,18 +3,18 @@ import type { Frame, Page, PageOf } from '../pages/page.ts';
 import type { MailCounts, MailRows } from '../reading/mail-list.ts';
 import { asOf } from '../reading/query-text.ts';
 import type { QueryProblem } from '../reading/understood-query.ts';
-import { loadLater, loadPane } from './later-pages.tsx';
 import { Latest } from './latest.ts';
 import { isOwnPage, stepTo } from './navigation.ts';
 import { ask, Refused, SignedOut, Unreachable } from './requests.ts';
+import { type Lost, Tries } from './tries.ts';
 
 /** What the window shows, and whether the server is there. */
 export interface Shown {
   readonly page: Page;
   /** Something was asked for and is not here yet. */
   readonly busy: boolean;
-  /** Since when the server cannot be reached, and when it is tried again. Milliseconds since the epoch. */
-  readonly lost: { readonly since: number; readonly retryAt: number } | null;
+  /** The server cannot be reached. */
+  readonly lost: Lost | null;
   /** The server could not make what was asked for. */
   readonly failed: boolean;
   /** The band of time travel is open, though the page shows now. */
@@ -25,13 +25,18 @@ export interface Shown {
 
 type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: QueryProblem };
 
+/** Loads code that the first script does not have. Both throw where the server has other code by now, or is away. */
+export interface LaterCode {
+  ofPage(page: Page): Promise<void>;
+  ofMessage(): Promise<void>;
+}
+
 /** Rows that are asked for while a query is typed. */
 const TYPED_ROWS = 20;
 /** Without a key for so long, a query is one of the history's. Milliseconds. */
 const PAUSE_MS = 1_000;
 /** Without a key for so long, what a query finds is counted: counting keeps the server from the next rows. */
 const REST_MS = 150;
-const LONGEST_WAIT_MS = 30_000;
 /** Parameters that another query leaves as they are. */
 const KEPT = ['sort', 'type'];
 
@@ -48,11 +53,15 @@ export class Viewer {
   readonly #typing = new Latest();
   #pause: number | undefined;
   #rest: number | undefined;
-  #tries = 0;
-  #retry: number | undefined;
+  readonly #tries = new Tries(() => {
+    if (this.#shown.lost !== null) this.retry();
+  });
   #hasHeard = false;
 
-  constructor(page: Page) {
+  constructor(
+    page: Page,
+    private readonly code: LaterCode,
+  ) {
     const still = { busy: false, lost: null, failed: false, isTimeOpen: false };
     this.#shown = { page, ...still, news: 0 };
     this.#address = new URL(location.href);
@@ -242,7 +251,7 @@ export class Viewer {
     this.#wait('list', true);
     const page = await this.asked<Page>(`/api/page${to.pathname}${to.search}`, signal);
     if (page === undefined) return;
-    if (!(await this.#has(to, signal, () => loadLater(page)))) return;
+    if (!(await this.#has(to, signal, () => this.code.ofPage(page)))) return;
     const isOther = page.kind !== this.#shown.page.kind;
     this.#change({ page });
     this.#wait('list', false);
@@ -264,7 +273,7 @@ export class Viewer {
   async #open(to: URL, signal: AbortSignal): Promise<void> {
     this.#wait('message', true);
     const parameters = new URLSearchParams(to.search);
-    const code = loadPane();
+    const code = this.code.ofMessage();
     // Whether it came is asked below.
     code.catch(() => undefined);
     const found = await this.asked<MessageContent | NoMessage>(
@@ -345,7 +354,7 @@ export class Viewer {
   async asked<T>(address: string, signal?: AbortSignal): Promise<T | undefined> {
     try {
       const data = await ask<T>(address, signal);
-      this.#tries = 0;
+      this.#tries.succeeded();
       if (this.#shown.lost !== null || this.#shown.failed)
         this.#change({ lost: null, failed: false });
       return signal?.aborted === true ? undefined : data;
@@ -366,20 +375,7 @@ export class Viewer {
   }
 
   #waitForServer(): void {
-    // Several requests fail at once: that is one try.
-    if (this.#shown.lost !== null && Date.now() < this.#shown.lost.retryAt) {
-      this.#fail({});
-      return;
-    }
-    const wait = Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** this.#tries);
-    this.#tries += 1;
-    const now = Date.now();
-    const since = this.#shown.lost?.since ?? now;
-    this.#fail({ lost: { since, retryAt: now + wait } });
-    clearTimeout(this.#retry);
-    this.#retry = window.setTimeout(() => {
-      if (this.#shown.lost !== null) this.retry();
-    }, wait);
+    this.#fail({ lost: this.#tries.failed(this.#shown.lost) });
   }
 
   #change(change: Partial<Shown>): void {

@@ -34,7 +34,9 @@ export function ArchiveDocument({
       <script
         type="application/json"
         id="page"
-        dangerouslySetInnerHTML={{ __html: JSON.stringify(takenOver(page)).replaceAll('<', '\\u003c') }}
+        dangerouslySetInnerHTML={{
+          __html: JSON.stringify(takenOver(page)).replaceAll('<', '\\u003c'),
+        }}
       />
     </Document>
   );
