@@ -1,9 +1,13 @@
+import { docidBaseOf } from '../mail/docid.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import type { Catalog } from './catalog-shape.ts';
 import type { Connection } from './connection.ts';
 import { type IdMatch, messageQueries } from './messages.ts';
+import { type OwnCommits, ownCommits } from './own-commits.ts';
 import { idsWithin, isVisible, type Scope, sees } from './scope.ts';
+import type { SearchHit } from './search/hit.ts';
 import { KeptSums } from './stats/kept-sums.ts';
+import type { ChangedCommit } from './timeline/changes.ts';
 
 /** Candidates that a shortened id may name, as without a scope. */
 const CANDIDATES = 10;
@@ -18,6 +22,7 @@ export function catalogWithin(
   keys: readonly MailboxKey[],
 ): Catalog {
   const scope = whole.scopeOf(keys);
+  const own = ownCommits(connection, scope);
   const messages = messageQueries(connection);
   const isOurs = (docid: number | undefined): docid is number =>
     docid !== undefined && sees(connection, scope, docid);
@@ -26,7 +31,13 @@ export function catalogWithin(
     return isOurs(docid) ? docid : undefined;
   };
   return {
-    ...{ reached: whole.reached, commitAt: whole.commitAt, snapshot: whole.snapshot },
+    ...{ version: whole.version, snapshot: whole.snapshot },
+    // The number, the time and the hash of a commit say what happened in other mailboxes.
+    reached() {
+      const number = own.last();
+      return { number, hash: '', time: own.timeOf(number) ?? 0, orphans: 0 };
+    },
+    commitAt: (time) => own.at(time),
     folders: foldersWithin(whole, scope),
     messages: {
       find: (id) => (docidOf(id) === undefined ? undefined : messages.find(id)),
@@ -61,7 +72,10 @@ export function catalogWithin(
     }),
     list: (filter) => whole.list({ ...filter, scope }),
     listPlaces: (filter) => whole.listPlaces({ ...filter, scope }),
-    search: (request) => whole.search({ ...request, scope }),
+    search(request) {
+      const { hits, ...rest } = whole.search({ ...request, scope });
+      return { ...rest, hits: hits.map(withoutRank) };
+    },
     countHits: (request) => whole.countHits({ ...request, scope }),
     countHitsWhile: (request, mayContinue) =>
       whole.countHitsWhile({ ...request, scope }, mayContinue),
@@ -71,10 +85,13 @@ export function catalogWithin(
     sumsFilter: (request) => whole.sumsFilter({ ...request, scope }),
     explainSearch: (request) => whole.explainSearch({ ...request, scope }),
     changes: {
-      span: whole.changes.span,
+      span() {
+        const [first, last] = [own.timeOf(1), own.timeOf(own.last())];
+        return first === undefined || last === undefined ? undefined : { first, last };
+      },
       columns: (request, mayContinue) => whole.changes.columns({ ...request, scope }, mayContinue),
-      next: (time) => whole.changes.next(time, scope),
-      previous: (time) => whole.changes.previous(time, scope),
+      next: (time) => numbered(own, whole.changes.next(time, scope)),
+      previous: (time) => numbered(own, whole.changes.previous(time, scope)),
       since: (time) => whole.changes.since(time, scope),
     },
     spine: (request, mayContinue) => whole.spine({ ...request, scope }, mayContinue),
@@ -100,9 +117,11 @@ export function catalogWithin(
       ...whole.charts,
       filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
       types: withheld('types'),
+      firstCommitAt: () => own.timeOf(1),
     },
     threadOf: (id) => whole.threadOf(id, scope),
-    history: (id) => whole.history(id, scope),
+    history: (id) =>
+      whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),
     scopeOf: () => scope,
     idsWithin: (_, prefix, limit) => whole.idsWithin(scope, prefix, limit),
     within: () => catalogWithin(connection, whole, keys),
@@ -136,6 +155,15 @@ function withheld(name: string): () => never {
   return () => {
     throw new TypeError(`${name} obeys no limit to mailboxes`);
   };
+}
+
+/** Which of the messages of its second a message is counts those of all mailboxes. */
+function withoutRank(hit: SearchHit): SearchHit {
+  return { ...hit, docid: docidBaseOf(hit.docid) };
+}
+
+function numbered(own: OwnCommits, found: ChangedCommit | undefined): ChangedCommit | undefined {
+  return found === undefined ? undefined : { ...found, commit: own.numberOf(found.commit) };
 }
 
 function isSame(a: MailboxKey, b: MailboxKey): boolean {

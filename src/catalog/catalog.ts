@@ -18,7 +18,7 @@ import { KnownHashes } from './known-hashes.ts';
 import { list, listPlaces } from './list.ts';
 import { history } from './message-history.ts';
 import { locator, messageQueries } from './messages.ts';
-import { commitAt, timeOf } from './moments.ts';
+import { commitAt, reachedCommit, timeOf } from './moments.ts';
 import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
 import { placeQueries } from './places.ts';
 import { quarantineQueries } from './quarantine.ts';
@@ -251,6 +251,7 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
   const search = searchQueries(connection, places, messages.docidsByPrefix);
   const catalog: Catalog = {
     reached: () => reached(connection),
+    version: () => reachedCommit(connection),
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,

@@ -44,7 +44,7 @@ export class StoredArchive {
     return archive;
   }
 
-  /** One commit; the next is an hour later. Returns the time of this one. */
+  /** One commit; the next is an hour later, unless it says when. Returns the time of this one. */
   async store(
     letters: readonly Letter[],
     options: {
@@ -54,11 +54,12 @@ export class StoredArchive {
       readonly delimiter?: string;
       /** By folder. */
       readonly specialUse?: Readonly<Record<string, string>>;
+      readonly at?: number;
     } = {},
   ): Promise<number> {
     const { mailbox = 'anna@example.org', delimiter = '.', specialUse = {} } = options;
     const key = { host: 'mail.example.net', mailbox: `AC-${mailbox}` };
-    this.#now += 3_600_000;
+    this.#now = options.at ?? this.#now + 3_600_000;
     const writer = await openLogWriter({ dir: this.dir, now: () => this.#now });
     const batch = writer.newBatch();
     batch.addFact({ fact: 'mailbox', ...key, address: mailbox });

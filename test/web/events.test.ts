@@ -14,6 +14,8 @@ beforeAll(async () => {
 /** An archive whose commit a test decides. */
 class Streams {
   commit = 7;
+  /** Of the commits, those about the mailboxes that a listener is limited to. */
+  own = 3;
   pending = 0;
   now = NOW;
   readonly errors: unknown[] = [];
@@ -21,10 +23,10 @@ class Streams {
   readonly sessions = new Sessions(sessionsInMemory());
   readonly streams = new EventStreams({
     archive: {
-      hold: () => {
+      hold: (mailboxes) => {
         if (this.failure !== undefined) throw this.failure;
         const catalog = {
-          reached: () => ({ number: this.commit }),
+          reached: () => ({ number: mailboxes === null ? this.commit : this.own }),
           index: { pendingCount: () => this.pending },
         };
         const reader = { catalog };
@@ -41,8 +43,8 @@ class Streams {
   }
 
   /** Opens a stream; returns a function that reads what has come, up to the next pause. */
-  open(session: string) {
-    const response = this.streams.open(session);
+  open(key: string, mailboxes: readonly string[] | null = null) {
+    const response = this.streams.open({ key, mailboxes });
     const reader = response?.body?.getReader();
     return {
       response,
@@ -87,6 +89,21 @@ test('a commit is named again once words find what it brought', async () => {
   all.streams.close();
   expect(await read()).toBe('event: commit\ndata: 8\n\n');
   expect(await read()).toBeNull();
+});
+
+test('who is limited to mailboxes hears of their commits only, by a number of their own', async () => {
+  const all = new Streams();
+  const [whole, limited] = [all.open(all.begin()), all.open(all.begin(), ['ours'])];
+  await whole.read();
+  expect(await limited.read()).toContain('data: 3\n');
+  all.commit = 8;
+  all.streams.tick();
+  [all.commit, all.own] = [9, 4];
+  all.streams.tick();
+  all.streams.close();
+  expect([await whole.read(), await whole.read()].join()).toMatch(/data: 8\s.*data: 9\s/s);
+  expect(await limited.read()).toBe('event: commit\ndata: 4\n\n');
+  expect(await limited.read()).toBeNull();
 });
 
 test('a session that is ended, or has expired, hears nothing more', async () => {

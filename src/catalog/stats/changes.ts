@@ -1,5 +1,6 @@
 import type { Connection } from '../connection.ts';
-import { foldersIn, type Scope } from '../scope.ts';
+import { numberList } from '../number-list.ts';
+import { foldersIn, placeSetsIn, type Scope } from '../scope.ts';
 import { type ChartFilter, countedSets } from './chart-filter.ts';
 
 /** What changed in one period. */
@@ -52,8 +53,12 @@ export function changesBetween(
     since = Math.max(since, periodOf(bounds, times.get(commit) ?? last) + 1);
   };
 
+  const stored =
+    filter.scope === null
+      ? connection.values<Stored>(storedSql(low, high, '1'))
+      : storedWithin(connection, filter.scope, { low, high });
   let read = 0;
-  for (const [commit, set, messages] of connection.values<Stored>(storedSql(low, high))) {
+  for (const [commit, set, messages] of stored) {
     read += messages;
     if (read > MOST_STORED) {
       stopAt(commit);
@@ -88,9 +93,46 @@ type Stored = readonly [commit: number, set: number, messages: number];
 type Ended = readonly [commit: number, docid: number, set: number, hasEnded: 0 | 1];
 
 /** The newest commit first, from the index alone. */
-function storedSql(low: number, high: number): string {
+function storedSql(low: number, high: number, among: string): string {
   return `SELECT first_commit, place_set, count(*) FROM messages INDEXED BY messages_by_commit
-    WHERE first_commit >= ${low} AND first_commit <= ${high} GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC`;
+    WHERE first_commit >= ${low} AND first_commit <= ${high} AND ${among}
+    GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC`;
+}
+
+/**
+ * The same for some mailboxes, as if there were no others: what is in others as well may have come there first. Rows of
+ * others are not counted among those that one chart reads.
+ */
+function storedWithin(
+  connection: Connection,
+  scope: Scope,
+  { low, high }: { readonly low: number; readonly high: number },
+): Stored[] {
+  const alone: number[] = [];
+  const shared: number[] = [];
+  const sets = connection.text<{ id: number; mailboxes: string }>(
+    `SELECT id, mailboxes FROM place_sets WHERE id IN ${placeSetsIn(scope)}`,
+    [],
+  );
+  for (const { id, mailboxes } of sets) {
+    const among = numberList(mailboxes, connection.file);
+    (among.every((one) => scope.mailboxes.includes(one)) ? alone : shared).push(id);
+  }
+  const rows = [
+    ...connection.values<Stored>(storedSql(low, high, `place_set IN (${alone.join(', ')})`)),
+    ...connection.values<Stored>(sharedSql(shared, scope)),
+  ];
+  return rows
+    .filter(([commit]) => commit >= low && commit <= high)
+    .sort((a, b) => b[0] - a[0] || b[1] - a[1]);
+}
+
+/** By the first commit that brought the message to a place in the scope. */
+function sharedSql(sets: readonly number[], scope: Scope): string {
+  const first = `SELECT min(q.first_commit) FROM places q
+    WHERE q.docid = m.docid AND q.folder_id IN ${foldersIn(scope)}`;
+  return `SELECT (${first}), m.place_set, count(*) FROM messages m INDEXED BY messages_by_commit
+    WHERE m.first_commit > 0 AND m.place_set IN (${sets.join(', ')}) GROUP BY 1, 2`;
 }
 
 /** The same of places that ended. A message ended with the last of its places, if none is open. */

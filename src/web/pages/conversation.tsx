@@ -47,7 +47,7 @@ export function Thread({ message, open, toggle }: ConversationProps & Folding): 
   const parts: VNode[] = [];
   let run: SearchHit[] = [];
   const endRun = (): void => {
-    if (run.length > 0) parts.push(<Run key={run[0]?.docid} hits={run} {...{ message, toggle }} />);
+    if (run.length > 0) parts.push(<Run key={run[0]?.line.id} hits={run} {...{ message, toggle }} />);
     run = [];
   };
   for (const hit of all) {
@@ -58,7 +58,7 @@ export function Thread({ message, open, toggle }: ConversationProps & Folding): 
     }
     endRun();
     const fold = toggle === null || all.length === 1 ? null : () => toggle(hit.line.id);
-    parts.push(<Message key={hit.docid} {...{ hit, message, fold }} open={unfolded} />);
+    parts.push(<Message key={hit.line.id} {...{ hit, message, fold }} open={unfolded} />);
   }
   endRun();
   return <>{parts}</>;
@@ -71,7 +71,7 @@ interface RunProps extends ConversationProps, Pick<Folding, 'toggle'> {
 /** Folded messages one after the other; of many, the inner ones are one line that says whether any was deleted. */
 function Run({ hits, message, toggle }: RunProps): VNode {
   const fold = (hit: SearchHit): VNode => (
-    <Fold key={hit.docid} hit={hit} place={message.place} toggle={toggle} />
+    <Fold key={hit.line.id} hit={hit} place={message.place} toggle={toggle} />
   );
   if (hits.length <= FOLDED) return <>{hits.map(fold)}</>;
   const inner = hits.slice(1, -1);

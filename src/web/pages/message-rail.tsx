@@ -25,7 +25,7 @@ export function Rail({ message }: { readonly message: MessageContent }): VNode {
           <h2>In this conversation</h2>
           <ol class="stops">
             {conversation.all.map((hit) => (
-              <Stop key={hit.docid} hit={hit} message={message} />
+              <Stop key={hit.line.id} hit={hit} message={message} />
             ))}
           </ol>
         </section>

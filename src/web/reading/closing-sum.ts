@@ -47,28 +47,29 @@ export function closingOf(
 
 /** Sums that are kept until the archive has another commit. */
 export class ClosingSums {
-  #known: ClosingSum | undefined;
-  #past: { readonly commit: number; readonly sum: PastSum } | undefined;
+  #known: { readonly version: number; readonly sum: ClosingSum } | undefined;
+  #past: { readonly version: number; readonly sum: PastSum } | undefined;
 
   of({ catalog }: Pick<Reader, 'catalog'>): ClosingSum {
-    const commit = catalog.reached().number;
-    if (this.#known?.commit === commit) return this.#known;
-    this.#known = { commit, ...closingOf(catalog, () => true) };
-    return this.#known;
+    const version = catalog.version();
+    if (this.#known?.version === version) return this.#known.sum;
+    const sum = { commit: catalog.reached().number, ...closingOf(catalog, () => true) };
+    this.#known = { version, sum };
+    return sum;
   }
 
   /** @param asOf milliseconds since the epoch */
   past({ catalog }: Pick<Reader, 'catalog'>, asOf: number, now: number): PastSum {
-    const commit = catalog.reached().number;
+    const version = catalog.version();
     const known = this.#past;
-    if (known?.commit === commit && known.sum.asOf === asOf) return known.sum;
+    if (known?.version === version && known.sum.asOf === asOf) return known.sum;
     const count = (query: string): number | null => {
       const request = { node: parseQuery(query, { now }).node, asOf };
       const found = catalog.countHitsWhile(request, within(PAST_MS));
       return found.complete ? found.count : null;
     };
     const sum = { asOf, messages: count('*'), ended: count('is:deleted') };
-    if (sum.messages !== null && sum.ended !== null) this.#past = { commit, sum };
+    if (sum.messages !== null && sum.ended !== null) this.#past = { version, sum };
     return sum;
   }
 }

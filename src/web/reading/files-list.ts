@@ -82,7 +82,7 @@ export interface FileDetail extends Omit<FileTile, 'sheet' | 'month'> {
 
 /** Lists attachments, and keeps their sums until the archive has another commit. */
 export class FilesLists {
-  #commit = -1;
+  #version = -1;
   readonly #sums = new Map<string, FilesSums>();
 
   /**
@@ -119,9 +119,9 @@ export class FilesLists {
   }
 
   #sumsOf(catalog: Reader['catalog'], request: FilesRequest, key: string): FilesSums {
-    const commit = catalog.reached().number;
-    if (commit !== this.#commit) this.#sums.clear();
-    this.#commit = commit;
+    const version = catalog.version();
+    if (version !== this.#version) this.#sums.clear();
+    this.#version = version;
     const { group = '', inlinePictures = false } = request;
     const name = `${group} ${inlinePictures} ${request.asOf ?? ''} ${key}`;
     const known = this.#sums.get(name);

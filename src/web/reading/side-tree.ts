@@ -40,7 +40,7 @@ const MOST_COUNTS = 20_000;
 
 /** Trees with their numbers, kept until the archive has another commit. */
 export class SideTrees {
-  #commit = -1;
+  #version = -1;
   readonly #counts = new Map<string, number>();
 
   /**
@@ -54,9 +54,9 @@ export class SideTrees {
     now: number,
   ): SideTree {
     const { catalog } = reader;
-    const { number } = catalog.reached();
-    if (number !== this.#commit) this.#counts.clear();
-    this.#commit = number;
+    const version = catalog.version();
+    if (version !== this.#version) this.#counts.clear();
+    this.#version = version;
     const mayContinue = within(COUNTING_MS);
     const entry = (name: string, filter: string, specialUse: string | null = null): SideEntry => {
       const query = `${filter} ${asOfText}`.trim();

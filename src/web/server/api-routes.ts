@@ -16,7 +16,7 @@ export function apiRoutes(app: WebApp, { sessions, look, events }: WebParts): vo
     return context.json({ data: { looking: await look() } });
   });
   app.get('/api/events', (context) => {
-    const stream = events.open(context.get('session').key);
+    const stream = events.open(context.get('session'));
     return stream ?? context.json({ error: { code: 'too-many-streams' } }, 503);
   });
   app.post('/api/sign-out', (context) => {

@@ -1,15 +1,22 @@
 import type { Sessions } from '../access/sessions.ts';
 import type { ServedArchive } from '../reading/served-archive.ts';
 
-/** How far the archive is. */
+/** How far the archive is, as one browser may know it. */
 interface Reached {
+  /** Of a browser that is limited to mailboxes, the number of the last commit with a fact about them. */
   readonly commit: number;
   /** Whether words find everything of it. */
   readonly isIndexed: boolean;
 }
 
+/** Who listens: the key of a session, and the mailboxes that it is limited to. */
+interface Listener {
+  readonly key: string;
+  readonly mailboxes: readonly string[] | null;
+}
+
 interface Stream {
-  readonly session: string;
+  readonly listener: Listener;
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
   /** What was sent last. */
   sent: Reached;
@@ -39,7 +46,10 @@ const MOST_UNREAD = 16;
 
 const encoder = new TextEncoder();
 
-/** Sends browsers the numbers of new commits, and nothing else: what has changed they ask for with their session. */
+/**
+ * Sends browsers the numbers of new commits, and nothing else: what has changed they ask for with their session. A
+ * browser that is limited to mailboxes hears only of commits that are about these, by numbers that count no others.
+ */
 export class EventStreams {
   readonly #streams = new Set<Stream>();
   #timer: NodeJS.Timeout | undefined;
@@ -52,16 +62,16 @@ export class EventStreams {
   }
 
   /** Returns a stream of events for a session, which begins with the commit of now; null where there are too many. */
-  open(session: string): Response | null {
-    const ofSession = [...this.#streams].filter((stream) => stream.session === session);
+  open(listener: Listener): Response | null {
+    const ofSession = [...this.#streams].filter(({ listener: { key } }) => key === listener.key);
     if (this.#isClosed || this.#streams.size >= MOST || ofSession.length >= MOST_OF_SESSION)
       return null;
-    const sent = this.#reached();
+    const sent = this.#reached(listener);
     const sentAt = this.options.now();
     let opened: Stream | undefined;
     const body = new ReadableStream<Uint8Array>({
       start: (controller) => {
-        opened = { session, controller, sent, sentAt };
+        opened = { listener, controller, sent, sentAt };
         this.#streams.add(opened);
         controller.enqueue(encoder.encode(`retry: ${RETRY_MS}\n\n${eventOf(sent)}`));
       },
@@ -77,8 +87,14 @@ export class EventStreams {
   tick(): void {
     if (this.#streams.size === 0) return;
     try {
-      const reached = this.#reached();
-      for (const stream of this.#streams) this.#inform(stream, reached);
+      // Those with the same limit are asked about once.
+      const known = new Map<string, Reached>();
+      for (const stream of this.#streams) {
+        const limit = JSON.stringify(stream.listener.mailboxes);
+        const reached = known.get(limit) ?? this.#reached(stream.listener, stream.sent);
+        known.set(limit, reached);
+        this.#inform(stream, reached);
+      }
     } catch (error) {
       // Browsers come again, and are answered when the archive can be.
       this.#end();
@@ -96,7 +112,7 @@ export class EventStreams {
     const { sessions, now } = this.options;
     const at = now();
     const isGone = (stream.controller.desiredSize ?? 0) < -MOST_UNREAD;
-    if (isGone || !sessions.isOpen(stream.session, at)) {
+    if (isGone || !sessions.isOpen(stream.listener.key, at)) {
       this.#forget(stream);
       stream.controller.close();
       return;
@@ -110,11 +126,14 @@ export class EventStreams {
     stream.sentAt = at;
   }
 
-  #reached(): Reached {
-    const { reader, release } = this.options.archive.hold(null);
+  /** @param before what was so a moment ago: what words found then, they still find */
+  #reached({ mailboxes }: Listener, before?: Reached): Reached {
+    const { reader, release } = this.options.archive.hold(mailboxes);
     try {
       const { catalog } = reader;
-      return { commit: catalog.reached().number, isIndexed: catalog.index.pendingCount() === 0 };
+      const commit = catalog.reached().number;
+      const isKnown = before?.commit === commit && before.isIndexed;
+      return { commit, isIndexed: isKnown || catalog.index.pendingCount() === 0 };
     } finally {
       release();
     }

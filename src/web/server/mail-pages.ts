@@ -54,7 +54,7 @@ export type Rows =
 export class MailPages {
   readonly #trees = new SideTrees();
   readonly #sums = new ClosingSums();
-  #counted: { commit: number; at: number; matters: number } | undefined;
+  #counted: { version: number; at: number; matters: number } | undefined;
 
   constructor(private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'policy' | 'now'>) {}
 
@@ -226,13 +226,13 @@ export class MailPages {
 
   /** How many there are, for every page: they cost some queries a folder. */
   #matters(reader: ServedReader): number {
-    const commit = reader.catalog.reached().number;
+    const version = reader.catalog.version();
     const at = this.parts.now();
     const known = this.#counted;
-    if (known !== undefined && known.commit === commit && at - known.at < MATTERS_MS)
+    if (known !== undefined && known.version === version && at - known.at < MATTERS_MS)
       return known.matters;
     const matters = mattersIn(reader, at).length;
-    this.#counted = { commit, at, matters };
+    this.#counted = { version, at, matters };
     return matters;
   }
 }

@@ -23,7 +23,7 @@ function row(insert: string, label: string, detail: string, count: number | null
 
 /** Years and months that have messages, counted once a commit in the zone in which queries are read. */
 export class KnownDates {
-  #commit = -1;
+  #version = -1;
   readonly #periods = new Map<string, readonly KnownPeriod[]>();
 
   /** Returns today, this month, the last one, and each year; or the months of the year that is typed. */
@@ -61,9 +61,9 @@ export class KnownDates {
   }
 
   #known({ catalog }: ServedReader, unit: 'year' | 'month'): readonly KnownPeriod[] {
-    const commit = catalog.reached().number;
-    if (commit !== this.#commit) this.#periods.clear();
-    this.#commit = commit;
+    const version = catalog.version();
+    if (version !== this.#version) this.#periods.clear();
+    this.#version = version;
     const known = this.#periods.get(unit) ?? catalog.stats.rows(unit, {});
     this.#periods.set(unit, known);
     return known;
