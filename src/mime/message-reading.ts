@@ -1,5 +1,6 @@
 import type { ExtractedAttachment, UnparsedReason } from './extraction.ts';
 import type { HeaderFacts } from './header-facts.ts';
+import type { RemotePictures } from './remote-pictures.ts';
 
 /** A message for people to read. All of it is a stranger's text: print it through mail/terminal-safe.ts. */
 export interface MessageReading
@@ -12,6 +13,8 @@ export interface MessageReading
   readonly text: string;
   /** The HTML bodies as sent, decoded and joined; not sanitised. Null where there is none. */
   readonly html: string | null;
+  /** Pictures of other servers in it; null where nobody asked, or there is no HTML. */
+  readonly remote: RemotePictures | null;
   /** Whether a body is plain text: without one, `text` is what the HTML says. */
   readonly hasPlain: boolean;
   readonly attachments: readonly ExtractedAttachment[];

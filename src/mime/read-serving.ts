@@ -72,6 +72,10 @@ export async function serveReading(data: ReadWorkerData): Promise<void> {
     if (want.kind === 'message') {
       const tree = await parseTree(source, collectText(limits), limits);
       message = reading(head.block(), tree, tree.breach, limits);
+      if (want.countsRemote && message.html !== null) {
+        const { remotePictures } = await import('./safe-page.ts');
+        message = { ...message, remote: remotePictures(message.html) };
+      }
     } else {
       for await (const _ of source) if (head.full) break;
       message = reading(head.block(), null, want.reason, limits);
@@ -103,6 +107,7 @@ function reading(
     ...{ subject, from, to, cc, bcc, messageId },
     text: body.text,
     html: html.length === 0 ? null : html.join('\n'),
+    remote: null,
     hasPlain: hasPlainBody(leaves),
     attachments: leaves
       .filter(({ info }) => isListed(info))

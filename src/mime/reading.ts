@@ -5,12 +5,12 @@ import { builtWorker, WorkerThread } from '../threads/worker-thread.ts';
 import { type ExtractedAttachment, reasonOfEnd, type UnparsedReason } from './extraction.ts';
 import { DEFAULT_LIMITS, type MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
+import type { RemotePictures } from './remote-pictures.ts';
 import type {
   FromReader,
   LinkTarget,
   ReadWant,
   ReadWorkerData,
-  RemotePictures,
   ToReader,
 } from './worker-protocol.ts';
 
@@ -28,8 +28,11 @@ async function* readInWorker(
   want: ReadWant,
   options: ReadingOptions,
 ): AsyncGenerator<ReaderAnswer, void, undefined> {
-  const { spare } = options;
+  const { spare, signal } = options;
+  signal?.throwIfAborted();
   const thread = spare?.take(want) ?? new ReadingThread(options, want);
+  const leave = (): void => thread.leave(signal?.reason);
+  signal?.addEventListener('abort', leave, { once: true });
   thread.begin(source);
   try {
     for (;;) {
@@ -39,6 +42,7 @@ async function* readInWorker(
       if (answer.kind === 'chunk') thread.more();
     }
   } finally {
+    signal?.removeEventListener('abort', leave);
     await thread.end();
     spare?.prepare();
   }
@@ -94,6 +98,11 @@ class ReadingThread {
     });
   }
 
+  /** Nobody waits for what is read any more: the next answer is this error. */
+  leave(reason: unknown): void {
+    this.#fail(reason);
+  }
+
   /** Lets the worker send the next chunk. */
   more(): void {
     this.#thread.setDeadline(this.#messageMs);
@@ -140,6 +149,10 @@ interface ReadingOptions {
   readonly workerFile?: URL;
   /** A thread that may be started already, under the spare's own options. */
   readonly spare?: SpareReader;
+  /** Whether pictures of other servers are counted, which takes as long as to make a page of the HTML. */
+  readonly countsRemote?: boolean;
+  /** Ends the reading, and throws its reason, when it is aborted. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -150,7 +163,9 @@ export class SpareReader {
   #spare: ReadingThread | undefined;
   #closed = false;
 
-  constructor(private readonly options: Omit<ReadingOptions, 'spare'> = {}) {}
+  constructor(
+    private readonly options: Omit<ReadingOptions, 'spare' | 'signal' | 'countsRemote'> = {},
+  ) {}
 
   /** Starts a thread unless one waits. It does not keep the process alive. */
   prepare(): void {
@@ -188,6 +203,7 @@ export async function readMessage(
   try {
     return await messageIn(keepingHead(source, head, limitsOf(options).headerBytes), {
       kind: 'message',
+      countsRemote: options.countsRemote ?? false,
     });
   } catch (error) {
     if (!hasCode(error, 'mail-unreadable')) throw error;
@@ -315,6 +331,7 @@ function nothingRead(reason: UnparsedReason): MessageReading {
     messageId: null,
     text: '',
     html: null,
+    remote: null,
     hasPlain: false,
     attachments: [],
     truncated: false,

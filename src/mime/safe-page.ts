@@ -6,7 +6,8 @@ import { htmlText } from './html-text.ts';
 import { bytesOf, collectText, type LeafContent } from './leaf-content.ts';
 import type { MimeLimits } from './limits.ts';
 import { type Breach, parseTree, type TakeLeaf } from './part-tree.ts';
-import type { LinkTarget, RemotePictures } from './worker-protocol.ts';
+import { type RemotePictures, remoteHosts } from './remote-pictures.ts';
+import type { LinkTarget } from './worker-protocol.ts';
 
 /** HTML given to the parser at once: within one piece, the depth may run past what is asked for. */
 const PIECE = 16 * 1024;
@@ -122,14 +123,19 @@ function cleaned(
     allowedSchemesByTag: { img: ['data'] },
     allowProtocolRelative: false,
     transformTags: {
-      img: (tagName, { src, ...attribs }) => {
+      img: (tagName, { src, srcset = '', ...attribs }) => {
         const uri = src?.trim() ?? '';
         const own = ownPicture(uri, pictures);
         const fits = own !== undefined && own.length <= room;
         if (fits) room -= own.length;
-        if (/^https?:/i.test(uri) && URL.canParse(uri)) onRemote(new URL(uri).host);
+        for (const host of remoteHosts({ src: uri, srcset })) onRemote(host);
         const inside = fits ? own : PICTURE_INSIDE.test(uri) ? uri : undefined;
         return { tagName, attribs: inside === undefined ? attribs : { ...attribs, src: inside } };
+      },
+      // Of a `picture`: it goes, and so does what it would load.
+      source: (tagName, { srcset = '', ...attribs }) => {
+        for (const host of remoteHosts({ srcset })) onRemote(host);
+        return { tagName, attribs };
       },
       a: (tagName, { href, ...attribs }) => {
         const to = href === undefined ? undefined : linkTo(href.trim(), links);
@@ -194,12 +200,25 @@ export async function safePage(
     const type = info.contentType.toLowerCase();
     pictures.set(info.contentId, `data:${type};base64,${bytesOf(content).toString('base64')}`);
   }
+  return { ...counting(html.join('\n'), pictures, links), reason: breach };
+}
+
+/** Returns how many pictures of other servers the page of some HTML would leave out. */
+export function remotePictures(html: string): RemotePictures {
+  return counting(html, new Map(), null).remote;
+}
+
+function counting(
+  html: string,
+  pictures: ReadonlyMap<string, string>,
+  links: LinkTarget,
+): { readonly page: string; readonly remote: RemotePictures } {
   const remote = new Map<string, number>();
   const onRemote = (host: string): void => {
     if (remote.has(host) || remote.size < MOST_HOSTS) remote.set(host, (remote.get(host) ?? 0) + 1);
   };
-  const page = safeHtml(html.join('\n'), pictures, { links, onRemote });
-  return { page, remote: Object.fromEntries(remote), reason: breach };
+  const page = safeHtml(html, pictures, { links, onRemote });
+  return { page, remote: Object.fromEntries(remote) };
 }
 
 /** As `take`, and the bytes of pictures that a page may name, up to a ceiling. */

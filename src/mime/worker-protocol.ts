@@ -2,6 +2,7 @@ import type { PieceMessage } from '../threads/source-pieces.ts';
 import type { ExtractedAttachment, UnparsedReason } from './extraction.ts';
 import type { MimeLimits } from './limits.ts';
 import type { MessageReading } from './message-reading.ts';
+import type { RemotePictures } from './remote-pictures.ts';
 import type { SentEntry } from './sent-entries.ts';
 
 /** What a worker thread is started with. */
@@ -50,11 +51,8 @@ export interface ReadWorkerData {
  */
 export type LinkTarget = string | null;
 
-/** How many pictures of other servers a page was to show, by host. None is ever fetched. */
-export type RemotePictures = Readonly<Record<string, number>>;
-
 export type ReadWant =
-  | { readonly kind: 'message' }
+  | { readonly kind: 'message'; readonly countsRemote: boolean }
   /** Headers only, as of a message that is unreadable for this reason. */
   | { readonly kind: 'headers'; readonly reason: UnparsedReason }
   /** Every attachment, in one go. */

@@ -68,6 +68,7 @@ describe('the pager', () => {
 describe('a message on a terminal', () => {
   const reading = (changes: Partial<MessageReading>): MessageReading => ({
     reason: null,
+    remote: null,
     headers: [],
     subject: '',
     from: '',

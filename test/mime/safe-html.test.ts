@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { safeHtml } from '../../src/mime/safe-page.ts';
+import { remotePictures, safeHtml } from '../../src/mime/safe-page.ts';
 
 const body = (html: string): string =>
   /<body>\n([\s\S]*)\n<\/body>/.exec(safeHtml(html))?.[1] ?? '';
@@ -30,6 +30,44 @@ describe('a page made of a message', () => {
     );
     expect(remote).not.toMatch(/example/);
     expect(remote).toContain('alt="seen"');
+  });
+
+  it.each([
+    [
+      'http and https',
+      '<img src="http://a.example/1"><img src="HTTPS://A.example/2">',
+      { 'a.example': 2 },
+    ],
+    ['no protocol', '<img src="//b.example/1"><img src=" \\\\b.example/2">', { 'b.example': 2 }],
+    [
+      'a set',
+      '<img srcset="https://c.example/1 1x, //d.example/2 2x">',
+      { 'c.example': 1, 'd.example': 1 },
+    ],
+    [
+      'a set without blanks',
+      '<img srcset="//c.example/1 1x,//d.example/2 2x,">',
+      { 'c.example': 1, 'd.example': 1 },
+    ],
+    [
+      'one server for one picture',
+      '<img src="//e.example/1" srcset="//e.example/2 2x">',
+      { 'e.example': 1 },
+    ],
+    [
+      'sources',
+      '<picture><source srcset="//f.example/1"><img src="cid:x"></picture>',
+      { 'f.example': 1 },
+    ],
+    [
+      'nothing remote',
+      '<img src="a.png"><img src="/b"><img src="cid:x"><img src="data:image/png;base64,AAAA"><img srcset=",, ,">',
+      {},
+    ],
+    ['what is no address', '<img src="https://"><img src="http:"><img src="//">', {}],
+  ])('counts pictures of other servers: %s', (_what, html, hosts) => {
+    expect(remotePictures(html)).toEqual(hosts);
+    expect(safeHtml(html)).not.toContain('.example');
   });
 
   it('replaces the names of pictures by those of the message, and knows no others', () => {

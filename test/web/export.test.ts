@@ -3,6 +3,7 @@ import { globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openReaderOf } from '../../src/engine/archive/reader.ts';
 import { parseQuery } from '../../src/search/parse.ts';
@@ -210,6 +211,37 @@ test('at most two downloads are made at a time, and one that a client leaves end
     expect(large.errors).toEqual([]);
   } finally {
     await large.close();
+  }
+});
+
+test('a download breaks off when its session is ended', async () => {
+  const letters = Object.fromEntries(
+    Array.from({ length: 36 }, (_, n) => [`n${n}`, letter(`Number ${n}`, noise(n, 6_000))]),
+  );
+  const large = await new Served().start(await archiveOf(letters));
+  try {
+    const headers = large.own(await large.signIn());
+    const begun = await begin(large, headers);
+    for (const { key } of large.store.list()) large.store.set(key, undefined);
+    await expect(buffer(begun)).rejects.toThrow();
+    // Nothing of it continues.
+    let status = 503;
+    const again = large.own(await large.signIn());
+    while (status === 503)
+      status = (await large.ask('/api/export?q=subject:"Number+7"', { headers: again })).status;
+    expect(status).toBe(200);
+    expect(large.errors).toEqual([]);
+  } finally {
+    await large.close();
+  }
+});
+
+test('why an export was refused is said in words that are ours, whatever the address has', async () => {
+  for (const code of ['constructor', '__proto__', 'toString', 'anything']) {
+    const { status, text } = await served.ask(`/export?q=ferry&refused=${code}`, {
+      headers: { cookie },
+    });
+    expect([code, status, text.includes('The export was refused.')]).toEqual([code, 200, true]);
   }
 });
 

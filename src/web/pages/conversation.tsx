@@ -47,7 +47,8 @@ export function Thread({ message, open, toggle }: ConversationProps & Folding): 
   const parts: VNode[] = [];
   let run: SearchHit[] = [];
   const endRun = (): void => {
-    if (run.length > 0) parts.push(<Run key={run[0]?.line.id} hits={run} {...{ message, toggle }} />);
+    if (run.length > 0)
+      parts.push(<Run key={run[0]?.line.id} hits={run} {...{ message, toggle }} />);
     run = [];
   };
   for (const hit of all) {

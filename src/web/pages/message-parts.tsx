@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search/hit.ts';
-import type { RemotePictures } from '../../mime/worker-protocol.ts';
+import type { RemotePictures } from '../../mime/remote-pictures.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
 import { asOfWord, filterText, pageAddress } from '../reading/query-text.ts';
 import { extension } from './file-words.ts';

@@ -3,7 +3,7 @@ import type { HistoryLine } from '../../catalog/message-history.ts';
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { HitCount } from '../../catalog/search/search.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
-import type { RemotePictures } from '../../mime/worker-protocol.ts';
+import type { RemotePictures } from '../../mime/remote-pictures.ts';
 import type { AttachmentNote } from '../reading/attachment-notes.ts';
 import type { Conversation, SourceText, TextPiece } from '../reading/message-shapes.ts';
 import { pageAddress } from '../reading/query-text.ts';

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import type { Reader } from '../../engine/archive/reader.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
-import type { SpareReader } from '../../mime/reading.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import { attachmentDownload } from './downloads.ts';
+import type { ReadingFor } from './reading-for.ts';
 
 /** Bytes of an attachment, and of a message around it, that are read for a page. */
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -35,7 +35,7 @@ interface Wanted {
 export async function readContent(
   reader: Pick<Reader, 'sources'>,
   { message, number, hash, size }: Wanted,
-  spare: SpareReader,
+  how: ReadingFor,
 ): Promise<ContentRead> {
   if (size > MOST_BYTES) return { state: 'large' };
   const sources = reader.sources();
@@ -43,7 +43,7 @@ export async function readContent(
     const stored = storedBytes(sources, hash);
     if (stored !== undefined) return { state: 'whole', bytes: stored };
     if (sources.sizeOf(message) > MOST_SOURCE) return { state: 'large' };
-    const download = await attachmentDownload(reader, message, number, spare);
+    const download = await attachmentDownload(reader, message, number, how);
     if (download === undefined) return { state: 'other' };
     const pieces: Uint8Array[] = [];
     let length = 0;

@@ -1,8 +1,9 @@
 import type { Reader } from '../../engine/archive/reader.ts';
 import type { MessageId } from '../../mail/words.ts';
-import { openAttachments, type SpareReader } from '../../mime/reading.ts';
+import { openAttachments } from '../../mime/reading.ts';
 import { safeFileName } from '../../mime/safe-file-name.ts';
 import { DOWNLOAD_POLICY } from '../server/security-headers.ts';
+import type { ReadingFor } from './reading-for.ts';
 
 /** Something to save, as it comes. */
 export interface Download {
@@ -35,9 +36,9 @@ export async function attachmentDownload(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   number: number,
-  spare: SpareReader,
+  how: ReadingFor,
 ): Promise<Download | undefined> {
-  const pieces = openAttachments(reader.sources().streamMessage(id), { spare });
+  const pieces = openAttachments(reader.sources().streamMessage(id), how);
   for (;;) {
     const next = await pieces.next();
     if (next.done === true) return undefined;
@@ -65,7 +66,11 @@ async function* only(
 export interface DownloadHooks {
   /** Called once, when nothing more is read. */
   readonly release: () => void;
-  /** Called where the rest of the bytes cannot be had: breaks the connection, since the answer has begun. */
+  /** Asked before each piece: where it says no, the answer breaks off. */
+  readonly mayContinue: () => boolean;
+  /** Breaks the connection, since the answer has begun. */
+  readonly breakOff: () => void;
+  /** Hears why the rest of the bytes cannot be had. */
   readonly failed: (error: unknown) => void;
 }
 
@@ -95,13 +100,20 @@ function disposition(file: string): string {
 
 function streamOf(
   { bytes, stop }: Download,
-  { release, failed }: DownloadHooks,
+  { release, mayContinue, breakOff, failed }: DownloadHooks,
 ): ReadableStream<Uint8Array> {
   let cancelled = false;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
+          if (!mayContinue()) {
+            await stop();
+            release();
+            breakOff();
+            controller.close();
+            return;
+          }
           const next = await bytes.next();
           // The client left meanwhile, and the stream is closed.
           if (cancelled) return;
@@ -115,6 +127,7 @@ function streamOf(
           if (cancelled) return;
           release();
           failed(error);
+          breakOff();
           // The connection is broken, so nobody takes what came for all there is.
           controller.close();
         }

@@ -6,7 +6,6 @@ import type { HitCount } from '../../catalog/search/search.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import { DOCIDS_PER_SECOND } from '../../mail/docid.ts';
 import type { Address, BlobHash } from '../../mail/words.ts';
-import type { SpareReader } from '../../mime/reading.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { wallTime } from '../../search/dates.ts';
 import { type Excerpt, type Excerpts, excerpts, smallPage } from '../../search/excerpts.ts';
@@ -15,6 +14,7 @@ import { type ContentRead, readContent } from './content-bytes.ts';
 import { contentText, type NoText } from './content-text.ts';
 import { within } from './mail-list.ts';
 import { MOST_PICTURE_BYTES } from './picture-header.ts';
+import type { ReadingFor } from './reading-for.ts';
 
 /** Tiles of a page. */
 const TILES = 60;
@@ -138,13 +138,13 @@ export async function fileDetail(
   reader: Pick<Reader, 'catalog' | 'sources'>,
   request: FilesRequest,
   hash: BlobHash,
-  spare: SpareReader,
+  how: ReadingFor,
 ): Promise<FileDetail | null> {
   const { catalog } = reader;
   const found = catalog.files.content(request, hash, MOST_HOLDERS);
   if (found === undefined) return null;
   const { message, number, isCutOff, first, newest, isFound } = found;
-  const read = await readContent(reader, { ...found, message: message.id }, spare);
+  const read = await readContent(reader, { ...found, message: message.id }, how);
   return {
     ...factsOf(found),
     message: message.id,

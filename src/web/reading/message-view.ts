@@ -5,12 +5,13 @@ import type { Reader } from '../../engine/archive/reader.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
-import { readMessage, type SpareReader } from '../../mime/reading.ts';
+import { readMessage } from '../../mime/reading.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import { inTurns } from './in-turns.ts';
 import type { Conversation } from './message-shapes.ts';
+import type { ReadingFor } from './reading-for.ts';
 
 /** What an id, or the beginning of one, names. */
 export type NamedMessage =
@@ -109,7 +110,7 @@ export type ReadBack =
 export async function readBack(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  spare: SpareReader,
+  how: ReadingFor & { readonly countsRemote: boolean },
 ): Promise<ReadBack> {
   const sources = reader.sources();
   try {
@@ -118,8 +119,8 @@ export async function readBack(
       yield* sources.streamMessage(id);
       isWhole = true;
     }
-    const reading = await readMessage(noted(), { spare });
-    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id)));
+    const reading = await readMessage(noted(), how);
+    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), how.signal));
     return { reading, damage: null };
   } catch (error) {
     if (!(error instanceof MailkeepError) || error.family !== 'damage') throw error;

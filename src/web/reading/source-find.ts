@@ -21,17 +21,18 @@ export interface FoundInSource {
  * Finds a text in the raw bytes of a source, letters of ASCII in either case. Memory stays at one piece of the source,
  * whatever its size.
  *
- * @param from the byte at which the wanted match begins, or which it follows
+ * @param sought the text, and the byte at which the wanted match begins, or which it follows
  * @throws message-damaged, blob-damaged
  */
 export async function findInSource(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  text: string,
-  from: number,
+  { text, from }: { readonly text: string; readonly from: number },
+  signal: AbortSignal,
 ): Promise<FoundInSource> {
   const finder = new SourceFinder(text, from);
-  for await (const piece of inTurns(reader.sources().streamMessage(id))) finder.push(piece);
+  const pieces = inTurns(reader.sources().streamMessage(id), signal);
+  for await (const piece of pieces) finder.push(piece);
   return finder.found();
 }
 

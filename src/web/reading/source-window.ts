@@ -21,11 +21,13 @@ export async function sourceWindow(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   { from, find, hit }: SourceRequest,
+  signal: AbortSignal,
 ): Promise<SourceText> {
-  const found = find === '' ? null : await findInSource(reader, id, find, hit);
+  const found =
+    find === '' ? null : await findInSource(reader, id, { text: find, from: hit }, signal);
   const at = found?.at ?? null;
   const start = at === null ? from : Math.max(0, at - LEAD_BYTES);
-  const { bytes, size } = await stretch(reader, id, start);
+  const { bytes, size } = await stretch(reader, id, start, signal);
   const text = bytes.toString('utf8');
   return {
     from: start,
@@ -42,10 +44,11 @@ async function stretch(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
   from: number,
+  signal: AbortSignal,
 ): Promise<{ readonly bytes: Buffer; readonly size: number }> {
   const pieces: Buffer[] = [];
   let at = 0;
-  for await (const piece of inTurns(reader.sources().streamMessage(id))) {
+  for await (const piece of inTurns(reader.sources().streamMessage(id), signal)) {
     const start = Math.max(0, from - at);
     const end = from + WINDOW_BYTES - at;
     if (start < piece.length && end > 0) pieces.push(Buffer.from(piece.subarray(start, end)));

@@ -6,6 +6,8 @@ import { downloadFormat, exportOffer } from '../reading/export-offer.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { understandQuery } from '../reading/understood-query.ts';
+import { downloadHooks } from './download-hooks.ts';
+import { inTurn } from './in-turn.ts';
 import {
   type RequestContext,
   seeOther,
@@ -42,34 +44,41 @@ type Chosen =
 /** Downloads of what a query finds, as they are made. Each obeys the mailboxes that its session is limited to. */
 export function exportRoutes(app: WebApp, parts: WebParts): void {
   let running = 0;
-  app.get('/api/export', async (context) => {
-    const { archive } = parts;
-    const chosen = await withReader(parts, context, (reader) => chosenIn(context, reader, parts));
-    if ('refused' in chosen) return refused(context, chosen.refused);
-    // Nothing is made to be thrown away.
-    if (context.req.method === 'HEAD') return context.body(null, 200);
-    if (chosen.format === 'eml') return source(context, parts, chosen.id);
+  const run = async (
+    context: RequestContext,
+    chosen: Extract<Chosen, { format: 'zip' | 'mbox' }>,
+    signal: AbortSignal,
+  ): Promise<Response> => {
     if (running >= MOST_RUNNING) return refused(context, 'busy');
     running += 1;
     const release = (): void => {
       running -= 1;
     };
     try {
-      const { dataDir } = archive;
-      const { signal } = context.req.raw;
+      const { dataDir } = parts.archive;
       const { mailboxes } = context.get('session');
-      const begun = await beginExport({ dataDir, mailboxes, ...chosen }, signal);
-      const name = `mailkeep-commit-${begun.commit}.${chosen.format}`;
-      const { bytes, stop } = begun;
+      const { commit, ...begun } = await beginExport({ dataDir, mailboxes, ...chosen }, signal);
+      const name = `mailkeep-commit-${commit}.${chosen.format}`;
       return savedAnswer(
-        { name, fallback: name, size: null, bytes, stop },
-        { release, failed: (error) => failed(context, parts, error) },
+        { name, fallback: name, size: null, ...begun },
+        downloadHooks(context, parts, release),
       );
     } catch (error) {
       release();
       throw error;
     }
-  });
+  };
+  app.get('/api/export', (context) =>
+    inTurn(context, async (signal) => {
+      const chosen = await withReader(parts, context, (reader) => chosenIn(context, reader, parts));
+      if ('refused' in chosen) return refused(context, chosen.refused);
+      // Nothing is made to be thrown away.
+      if (context.req.method === 'HEAD') return context.body(null, 200);
+      return chosen.format === 'eml'
+        ? source(context, parts, chosen.id)
+        : await run(context, chosen, signal);
+    }),
+  );
 }
 
 function chosenIn(
@@ -93,24 +102,12 @@ function chosenIn(
 function source(context: RequestContext, parts: WebParts, id: MessageId): Response {
   const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
   try {
-    return savedAnswer(sourceDownload(reader, id), {
-      release,
-      failed: (error) => failed(context, parts, error),
-    });
+    return savedAnswer(sourceDownload(reader, id), downloadHooks(context, parts, release));
   } catch (error) {
     // Of a damaged message, not even the size is known.
     release();
     throw error;
   }
-}
-
-function failed(
-  context: RequestContext,
-  { onError }: Pick<WebParts, 'onError'>,
-  error: unknown,
-): void {
-  onError(error);
-  context.env.breakOff();
 }
 
 /** A program gets the code; whoever came by a link or a form sees it in words. */

@@ -2,6 +2,7 @@ import { FILE_GROUPS } from '../../catalog/files/groups.ts';
 import type { Page } from '../pages/page.ts';
 import { readContent } from '../reading/content-bytes.ts';
 import { FilesLists, fileDetail, positionOf } from '../reading/files-list.ts';
+import { within } from '../reading/mail-list.ts';
 import { MOST_PICTURE_BYTES, type PictureType, shownPicture } from '../reading/picture-header.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { Turns } from '../reading/turns.ts';
@@ -12,6 +13,8 @@ import type { WebParts } from './request-context.ts';
 /** Attachments that are read at a time, each in a thread of its own: apart from the messages that people open. */
 const READINGS = 2;
 const readings = new Turns(READINGS);
+/** For the message that a picture is read from, in milliseconds. */
+const FINDING_MS = 400;
 
 /** Makes the pages of attachments from what the archive holds at the time of a request. */
 export class FilesPages {
@@ -22,7 +25,7 @@ export class FilesPages {
     private readonly pages: Pick<MailPages, 'frame'>,
   ) {}
 
-  async files(reader: ServedReader, parameter: Parameter): Promise<Answered> {
+  async files(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
     const { archive, accounts, now } = this.parts;
     const query = parameter('q') ?? '';
     const understood = understandQuery(query, reader, now(), accounts);
@@ -31,6 +34,7 @@ export class FilesPages {
     const position = positionOf(parameter('after') ?? '');
     const chosen = hashOf(parameter('a') ?? '');
     const { request } = understood;
+    const how = { spare: archive.spare, signal };
     const asked =
       request === null ? null : { ...request, group: group ?? undefined, inlinePictures };
     const page: Page = {
@@ -44,7 +48,7 @@ export class FilesPages {
       detail:
         asked === null || chosen === null
           ? null
-          : await readings.take(() => fileDetail(reader, asked, chosen, archive.spare)),
+          : await readings.take(() => fileDetail(reader, asked, chosen, how), signal),
       pending: reader.catalog.index.pendingCount(),
     };
     return { page, status: understood.problem === null ? 200 : 400 };
@@ -55,14 +59,19 @@ export class FilesPages {
     reader: ServedReader,
     hash: string,
     parameter: Parameter,
+    signal: AbortSignal,
   ): Promise<{ readonly type: PictureType; readonly bytes: Buffer } | undefined> {
     const { archive, accounts, now } = this.parts;
     const { request } = understandQuery(parameter('q') ?? '', reader, now(), accounts);
-    const found = request === null ? undefined : reader.catalog.files.content(request, hash, 1);
+    const found =
+      request === null
+        ? undefined
+        : reader.catalog.files.content(request, hash, 1, within(FINDING_MS));
     if (found === undefined || found.group !== 'pictures' || found.size > MOST_PICTURE_BYTES)
       return undefined;
     const wanted = { ...found, message: found.message.id };
-    const read = await readings.take(() => readContent(reader, wanted, archive.spare));
+    const how = { spare: archive.spare, signal };
+    const read = await readings.take(() => readContent(reader, wanted, how), signal);
     if (read.state !== 'whole') return undefined;
     const type = shownPicture(read.bytes);
     return type === undefined ? undefined : { type, bytes: read.bytes };

@@ -22,7 +22,7 @@ import {
 import { conversationOf, namedMessage } from '../reading/message-view.ts';
 import { nearTo } from '../reading/near.ts';
 import { nothingFound } from '../reading/nothing-found.ts';
-import { asOfWord } from '../reading/query-text.ts';
+import { asOf, asOfWord } from '../reading/query-text.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { SideTrees } from '../reading/side-tree.ts';
 import {
@@ -58,7 +58,7 @@ export class MailPages {
 
   constructor(private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'policy' | 'now'>) {}
 
-  async mail(reader: ServedReader, parameter: Parameter): Promise<Answered> {
+  async mail(reader: ServedReader, parameter: Parameter, signal: AbortSignal): Promise<Answered> {
     // Whoever lists messages is about to open one.
     this.parts.archive.spare.prepare();
     const query = parameter('q') ?? '';
@@ -69,16 +69,17 @@ export class MailPages {
       understood.request === null ? null : mailList(reader, understood.request, sort, place);
     const list =
       found?.all?.count === 0 ? { ...found, nothing: this.#nothing(reader, query) } : found;
-    const message = await this.message(reader, parameter, 'mail');
-    const page: Page = {
+    const around = {
       kind: 'mail',
       frame: this.frame(reader, query, understood),
       list,
       sort,
       after: afterOf(place, parameter),
-      message: message.kind === 'message' ? message : null,
       pending: reader.catalog.index.pendingCount(),
-    };
+    } as const;
+    // Last, since others have their turns while a message is read.
+    const message = await this.message(reader, parameter, 'mail', signal);
+    const page: Page = { ...around, message: message.kind === 'message' ? message : null };
     return { page, status: understood.problem === null ? 200 : 400 };
   }
 
@@ -123,11 +124,16 @@ export class MailPages {
     return this.#trees.known(query);
   }
 
-  async alone(reader: ServedReader, typed: string, parameter: Parameter): Promise<Answered> {
+  async alone(
+    reader: ServedReader,
+    typed: string,
+    parameter: Parameter,
+    signal: AbortSignal,
+  ): Promise<Answered> {
     const query = parameter('q') ?? '';
     const frame = this.frame(reader, query, this.understand(reader, query));
     const asked: Parameter = (name) => (name === 'm' ? typed : parameter(name));
-    const message = await this.message(reader, asked, 'message');
+    const message = await this.message(reader, asked, 'message', signal);
     return message.kind === 'message'
       ? { page: { kind: 'message', frame, message }, status: 200 }
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
@@ -164,7 +170,7 @@ export class MailPages {
     return {
       query,
       problem,
-      tree: this.#trees.of(reader, asOf === null ? '' : asOfWord(query), now()),
+      tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now()),
       closing: this.#sums.of(reader),
       past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
       matters: this.#matters(reader),
@@ -182,6 +188,7 @@ export class MailPages {
     reader: ServedReader,
     parameter: Parameter,
     page: MessagePlace['page'],
+    signal: AbortSignal,
   ): Promise<MessageContent | NoMessage> {
     const named = namedMessage(reader, parameter('m') ?? '');
     if (named.kind === 'several') {
@@ -194,7 +201,7 @@ export class MailPages {
     const query = parameter('q') ?? '';
     const { asOf, request } = this.understand(reader, query);
     const { now, archive } = this.parts;
-    const opening = new Opening(reader, archive.spare, request);
+    const opening = new Opening(reader, { spare: archive.spare, signal }, request);
     const conversation = conversationOf(reader, id, asOf, now(), opening.asked, MOST_OF_THREAD);
     if (conversation === null) return { kind: 'not-then' };
     return {
@@ -235,6 +242,11 @@ export class MailPages {
     this.#counted = { version, at, matters };
     return matters;
   }
+}
+
+/** The moment of a query as it was typed; where a saved search names it, as a query has it. */
+function asOfTextIn(query: string, moment: number): string {
+  return asOfWord(query) || asOf('', moment);
 }
 
 const STATUS = { none: 404, 'not-then': 404, several: 200, purged: 410 } as const;

@@ -1,6 +1,5 @@
 import type { Reader } from '../../engine/archive/reader.ts';
 import type { MessageId } from '../../mail/words.ts';
-import type { SpareReader } from '../../mime/reading.ts';
 import { ArchiveDocument } from '../pages/archive-document.tsx';
 import {
   attachmentDownload,
@@ -10,10 +9,13 @@ import {
 } from '../reading/downloads.ts';
 import type { HealthTab } from '../reading/health/health-content.ts';
 import { namedMessage } from '../reading/message-view.ts';
+import type { ReadingFor } from '../reading/reading-for.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { byLimit } from './by-limit.ts';
 import { dashboardPage } from './dashboard-pages.ts';
+import { downloadHooks } from './download-hooks.ts';
 import { FilesPages } from './files-pages.ts';
+import { inTurn } from './in-turn.ts';
 import type { Answered, MailPages, Parameter } from './mail-pages.ts';
 import { framedOrNull } from './opening.ts';
 import {
@@ -45,31 +47,39 @@ export function mailRoutes(
   const { archive } = parts;
   const files = byLimit((reader) => new FilesPages(parts, pages(reader)));
   app.get('/', (context) => seeOther(context, '/mail'));
-  pageRoute(app, parts, '/mail', (reader, parameter) => pages(reader).mail(reader, parameter));
+  pageRoute(app, parts, '/mail', ({ reader, parameter, signal }) =>
+    pages(reader).mail(reader, parameter, signal),
+  );
   for (const tab of HEALTH_TABS)
-    pageRoute(app, parts, tab === 'overview' ? '/health' : `/health/${tab}`, (reader, parameter) =>
-      pages(reader).health(reader, tab, parameter),
+    pageRoute(
+      app,
+      parts,
+      tab === 'overview' ? '/health' : `/health/${tab}`,
+      ({ reader, parameter }) => pages(reader).health(reader, tab, parameter),
     );
-  pageRoute(app, parts, '/files', (reader, parameter) => files(reader).files(reader, parameter));
-  pageRoute(app, parts, '/dashboard', (reader, parameter) =>
+  pageRoute(app, parts, '/files', ({ reader, parameter, signal }) =>
+    files(reader).files(reader, parameter, signal),
+  );
+  pageRoute(app, parts, '/dashboard', ({ reader, parameter }) =>
     dashboardPage(reader, pages(reader), parts, parameter),
   );
-  pageRoute(app, parts, '/export', (reader, parameter) => pages(reader).export(reader, parameter));
-  pageRoute(app, parts, '/m/:id', (reader, parameter, context) =>
-    pages(reader).alone(reader, context.req.param('id') ?? '', parameter),
+  pageRoute(app, parts, '/export', ({ reader, parameter }) =>
+    pages(reader).export(reader, parameter),
+  );
+  pageRoute(app, parts, '/m/:id', ({ reader, parameter, context, signal }) =>
+    pages(reader).alone(reader, context.req.param('id') ?? '', parameter, signal),
   );
   app.get('/api/message', (context) =>
-    withReader(parts, context, async (reader) => {
-      const parameter: Parameter = (name) => context.req.query(name);
+    answered(parts, context, async ({ reader, parameter, signal }) => {
       const page = parameter('page') === 'message' ? 'message' : 'mail';
-      return context.json({ data: await pages(reader).message(reader, inParts(parameter), page) });
+      const data = await pages(reader).message(reader, inParts(parameter), page, signal);
+      return context.json({ data });
     }),
   );
   app.get('/files/:hash{[0-9a-f]{64}}/preview', (context) =>
-    withReader(parts, context, async (reader) => {
+    answered(parts, context, async ({ reader, parameter, signal }) => {
       const hash = context.req.param('hash');
-      const parameter: Parameter = (name) => context.req.query(name);
-      const picture = await files(reader).picture(reader, hash, parameter);
+      const picture = await files(reader).picture(reader, hash, parameter, signal);
       if (picture === undefined) return context.notFound();
       const { type, bytes } = picture;
       return new Response(new Uint8Array(bytes), {
@@ -78,21 +88,39 @@ export function mailRoutes(
     }),
   );
   app.get('/m/:id/html', (context) =>
-    withReader(parts, context, (reader) =>
-      framedHtml(context, reader, context.req.param('id'), archive.spare),
+    answered(parts, context, ({ reader, signal }) =>
+      framedHtml(context, reader, context.req.param('id'), { spare: archive.spare, signal }),
     ),
   );
   app.get('/m/:id/source', (context) =>
-    download(parts, context, context.req.param('id'), async (reader, id) =>
-      sourceDownload(reader, id),
-    ),
+    download(parts, context, async (reader, id) => sourceDownload(reader, id)),
   );
   app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) => {
     const number = Number(context.req.param('number'));
-    return download(parts, context, context.req.param('id'), (reader, id) =>
-      attachmentDownload(reader, id, number, archive.spare),
+    return download(parts, context, (reader, id, signal) =>
+      attachmentDownload(reader, id, number, { spare: archive.spare, signal }),
     );
   });
+}
+
+/** What a route answers from. */
+interface Asked {
+  readonly reader: ServedReader;
+  readonly parameter: Parameter;
+  readonly context: RequestContext;
+  /** Aborted when the browser leaves. */
+  readonly signal: AbortSignal;
+}
+
+function answered(
+  parts: WebParts,
+  context: RequestContext,
+  make: (asked: Asked) => Response | Promise<Response>,
+): Promise<Response> {
+  const parameter: Parameter = (name) => context.req.query(name);
+  return inTurn(context, (signal) =>
+    withReader(parts, context, (reader) => make({ reader, parameter, context, signal })),
+  );
 }
 
 /** Answers a page twice: as a document at its address, and below `/api/page` as the data that it is made of. */
@@ -100,26 +128,21 @@ function pageRoute(
   app: WebApp,
   parts: WebParts,
   path: string,
-  make: (
-    reader: ServedReader,
-    parameter: Parameter,
-    context: RequestContext,
-  ) => Answered | Promise<Answered>,
+  make: (asked: Asked) => Answered | Promise<Answered>,
 ): void {
-  const answered = (context: RequestContext, asked = askedBy(context)): Promise<Answered> =>
-    withReader(parts, context, (reader) => make(reader, asked, context));
-  app.get(path, async (context) => {
-    const made = await answered(context);
-    return page(context, <ArchiveDocument assets={parts.assets} page={made.page} />, made.status);
-  });
-  // Data about what is not there is no error of the request.
-  app.get(`/api/page${path}`, async (context) =>
-    context.json({ data: (await answered(context, inParts(askedBy(context)))).page }),
+  app.get(path, (context) =>
+    answered(parts, context, async (asked) => {
+      const made = await make(asked);
+      return page(context, <ArchiveDocument assets={parts.assets} page={made.page} />, made.status);
+    }),
   );
-}
-
-function askedBy(context: RequestContext): Parameter {
-  return (name) => context.req.query(name);
+  // Data about what is not there is no error of the request.
+  app.get(`/api/page${path}`, (context) =>
+    answered(parts, context, async (asked) => {
+      const made = await make({ ...asked, parameter: inParts(asked.parameter) });
+      return context.json({ data: made.page });
+    }),
+  );
 }
 
 /** For a script, which asks for the other messages of a conversation when the one that was opened is there. */
@@ -128,22 +151,27 @@ function inParts(parameter: Parameter): Parameter {
 }
 
 /** What is saved has the archive open until its last byte has gone. */
-async function download(
-  { archive, onError }: WebParts,
+function download(
+  parts: WebParts,
   context: RequestContext,
-  typed: string,
+  find: (reader: Reader, id: MessageId, signal: AbortSignal) => Promise<Download | undefined>,
+): Promise<Response> {
+  return inTurn(context, (signal) =>
+    saved(parts, context, (reader, id) => find(reader, id, signal)),
+  );
+}
+
+async function saved(
+  parts: WebParts,
+  context: RequestContext,
   find: (reader: Reader, id: MessageId) => Promise<Download | undefined>,
 ): Promise<Response> {
-  const { reader, release } = archive.hold(context.get('session').mailboxes);
+  const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
   try {
-    const named = namedMessage(reader, typed);
+    const named = namedMessage(reader, context.req.param('id') ?? '');
     const found = named.kind === 'one' ? await find(reader, named.id) : undefined;
     if (found !== undefined) {
-      const failed = (error: unknown): void => {
-        onError(error);
-        context.env.breakOff();
-      };
-      const answer = savedAnswer(await begun(found), { release, failed });
+      const answer = savedAnswer(await begun(found), downloadHooks(context, parts, release));
       if (context.req.method !== 'HEAD') return answer;
       await answer.body?.cancel();
       return new Response(null, { headers: answer.headers });
@@ -178,11 +206,11 @@ async function framedHtml(
   context: RequestContext,
   reader: ServedReader,
   typed: string,
-  spare: SpareReader,
+  how: ReadingFor,
 ): Promise<Response> {
   const named = namedMessage(reader, typed);
   if (named.kind !== 'one') return context.notFound();
-  const framed = await framedOrNull(reader, named.id, spare);
+  const framed = await framedOrNull(reader, named.id, how);
   if (framed === null) return context.notFound();
   return context.html(framed.page, 200, { 'content-security-policy': MAIL_POLICY });
 }

@@ -1,7 +1,7 @@
 import type { CountRequest } from '../../catalog/search/search.ts';
 import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
-import { readFramedPage, type SpareReader } from '../../mime/reading.ts';
+import { readFramedPage } from '../../mime/reading.ts';
 import { type Sought, soughtWords } from '../../search/word-matches.ts';
 import {
   type MessageFacts,
@@ -14,6 +14,7 @@ import {
 import { attachmentNotes } from '../reading/attachment-notes.ts';
 import type { Conversation } from '../reading/message-shapes.ts';
 import { type ReadBack, readBack } from '../reading/message-view.ts';
+import type { ReadingFor } from '../reading/reading-for.ts';
 import { hopsOf } from '../reading/received-hops.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { sourceWindow } from '../reading/source-window.ts';
@@ -32,7 +33,7 @@ export class Opening {
 
   constructor(
     private readonly reader: ServedReader,
-    private readonly spare: SpareReader,
+    private readonly how: ReadingFor,
     private readonly request: CountRequest | null,
   ) {
     this.#sought = request === null ? [] : soughtWords(request.node);
@@ -52,9 +53,11 @@ export class Opening {
   ): Promise<OpenMessage & { readonly content: ViewContent }> {
     const asked = parameter('view');
     const view = VIEWS.find((known) => known === asked) ?? 'thread';
-    const own = this.#read(id);
+    const own = this.#read(id, view === 'html');
     const isWhole = view === 'thread' && parameter('part') === undefined;
-    const others = isWhole ? found.slice(0, MOST_UNFOLDED).map((other) => this.#read(other)) : [];
+    const others = isWhole
+      ? found.slice(0, MOST_UNFOLDED).map((other) => this.#read(other, false))
+      : [];
     const [read, ...unfolded] = await Promise.all([own, ...others]);
     const content =
       view === 'thread'
@@ -63,9 +66,13 @@ export class Opening {
     return { ...read.open, content };
   }
 
-  async #read(id: MessageId): Promise<ReadBack & { readonly open: OpenMessage }> {
-    const { reader, spare } = this;
-    const read = await readings.take(() => readBack(reader, id, spare));
+  async #read(
+    id: MessageId,
+    countsRemote: boolean,
+  ): Promise<ReadBack & { readonly open: OpenMessage }> {
+    const { reader } = this;
+    const how = { ...this.how, countsRemote };
+    const read = await readings.take(() => readBack(reader, id, how), how.signal);
     const docid = reader.catalog.messages.docidOf(id);
     const open = {
       id,
@@ -86,7 +93,7 @@ export class Opening {
     asOf: number | null,
     parameter: Parameter,
   ): Promise<ViewContent> {
-    const { reader, spare } = this;
+    const { reader, how } = this;
     switch (view) {
       case 'history':
         return { view, lines: reader.catalog.history(id), asOf };
@@ -98,12 +105,12 @@ export class Opening {
         const from = byteOf(parameter('from'));
         const asked = { from, find: parameter('find') ?? '', hit: byteOf(parameter('hit')) };
         if (damage !== null) return { view, window: null };
-        return { view, window: await readings.take(() => sourceWindow(reader, id, asked)) };
+        const read = () => sourceWindow(reader, id, asked, how.signal);
+        return { view, window: await readings.take(read, how.signal) };
       }
       case 'html': {
-        if (reading?.html == null) return { view, remote: null, isReadable: false };
-        const framed = await framedOrNull(reader, id, spare);
-        return { view, remote: framed?.remote ?? null, isReadable: framed !== null };
+        const remote = reading?.remote ?? null;
+        return { view, remote, isReadable: remote !== null };
       }
       case 'plain':
         return { view };
@@ -128,10 +135,11 @@ function factsOf(reading: NonNullable<ReadBack['reading']>): MessageFacts {
  *
  * @returns null where it has none, or none that can be read within the limits
  */
-export async function framedOrNull(reader: ServedReader, id: MessageId, spare: SpareReader) {
+export async function framedOrNull(reader: ServedReader, id: MessageId, how: ReadingFor) {
   try {
-    return await readings.take(() =>
-      readFramedPage(reader.sources().streamMessage(id), AWAY, { spare }),
+    return await readings.take(
+      () => readFramedPage(reader.sources().streamMessage(id), AWAY, how),
+      how.signal,
     );
   } catch (error) {
     if (hasCode(error, 'mail-unreadable')) return null;

@@ -13,7 +13,7 @@ import { commandLine } from '../../place-line.ts';
 
 /** What `show` prints about a message for programs; fields shared with list and search are spelled the same. */
 export function messageJson(reader: Reader, id: MessageId, reading: MessageReading) {
-  const { html: _html, hasPlain: _hasPlain, ...shown } = reading;
+  const { html: _html, hasPlain: _hasPlain, remote: _remote, ...shown } = reading;
   const summary = reader.catalog.messages.summary(id);
   return { id, ...shown, ...summary, size: summary?.size ?? reader.sources().sizeOf(id) };
 }
