@@ -57,6 +57,22 @@ export function isOwnApiRequest(request: Request, { origin }: Reached): boolean 
   return method === 'GET' || method === 'HEAD' || headers.get(OWN_HEADER) === '1';
 }
 
+/** Who has a browser ask for a page: this server or the user, a link elsewhere, or what a page elsewhere loads. */
+export type Asker = 'own' | 'link' | 'foreign';
+
+/**
+ * Returns who has a browser ask for a page. Another port of this machine is elsewhere: it is the same site, whose
+ * requests carry our cookies. Old browsers, and programs, do not say.
+ */
+export function askerOf({ headers }: Request): Asker {
+  const site = headers.get('sec-fetch-site') ?? 'none';
+  // A bookmark, an address that was typed, a link in a terminal or a program of the user's.
+  if (site === 'none' || site === 'same-origin') return 'own';
+  const mode = headers.get('sec-fetch-mode');
+  const isWindow = mode === 'navigate' && headers.get('sec-fetch-dest') === 'document';
+  return isWindow ? 'link' : 'foreign';
+}
+
 /**
  * Returns whether a form may come from a page of this server. Its token decides; this refuses what a browser marks as
  * foreign. A page without a referrer sends its forms with the origin `null`.

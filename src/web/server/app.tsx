@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { cookieNames, cookieValue } from '../access/cookies.ts';
 import { FormTokens } from '../access/form-tokens.ts';
 import { mayBeAskedWithLimit } from '../access/limited-paths.ts';
-import { isOwnApiRequest, mayBeOwnForm, reachedBy } from '../access/request-rules.ts';
+import { askerOf, isOwnApiRequest, mayBeOwnForm, reachedBy } from '../access/request-rules.ts';
 import { FailurePage, NotFoundPage } from '../pages/plain-pages.tsx';
 import { apiRoutes } from './api-routes.ts';
 import { byLimit } from './by-limit.ts';
@@ -52,6 +52,8 @@ function appOf(parts: WebParts): WebApp {
     const { raw, path } = context.req;
     const isApi = path === '/api' || path.startsWith('/api/');
     if (isApi && !isOwnApiRequest(raw, reached)) return refused('foreign-request', 403);
+    // Nothing of ours is loaded by others: not even that it is there is told by whether it loads.
+    if (!isApi && raw.method !== 'POST' && askerOf(raw) === 'foreign') return plain(403);
     if (!isApi && raw.method === 'POST' && !mayBeOwnForm(raw, reached))
       return page(context, <FailurePage assets={assets} kind="foreign-form" />, 403);
     await next();
@@ -61,7 +63,9 @@ function appOf(parts: WebParts): WebApp {
   // Whatever follows is behind the sign-in: without one, every address gives the same answer.
   app.use(async (context, next) => {
     const { session: name } = context.get('cookies');
-    const token = cookieValue(context.req.header('cookie') ?? null, name);
+    const cookie = cookieValue(context.req.header('cookie') ?? null, name);
+    // A link on another site brings no cookie; one on another port does, and is treated alike.
+    const token = askerOf(context.req.raw) === 'own' ? cookie : undefined;
     const session = token === undefined ? undefined : sessions.find(token, now());
     if (session === undefined) {
       const isApi = context.req.path.startsWith('/api/') || context.req.path === '/api';
