@@ -98,9 +98,10 @@ export function catalogWithin(
     files: {
       page: (request, mayContinue) => whole.files.page({ ...request, scope }, mayContinue),
       sums: (request, mayContinue) => whole.files.sums({ ...request, scope }, mayContinue),
-      content: (request, hash, limit) => whole.files.content({ ...request, scope }, hash, limit),
-      ofMessage: (request, docid) =>
-        isOurs(docid) ? whole.files.ofMessage({ ...request, scope }, docid) : [],
+      content: (request, hash, limit, mayContinue) =>
+        whole.files.content({ ...request, scope }, hash, limit, mayContinue),
+      ofMessage: (request, docid, mayContinue) =>
+        isOurs(docid) ? whole.files.ofMessage({ ...request, scope }, docid, mayContinue) : [],
       text: (textId) => (hasText(connection, scope, textId) ? whole.files.text(textId) : undefined),
     },
     stats: {

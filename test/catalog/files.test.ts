@@ -175,7 +175,7 @@ describe('attachments of what a query finds', () => {
                   expect(sums.groups[group]).toBe(some.length);
                 }
                 for (const { hash, docid } of all) {
-                  const content = catalog.files.content(request, hash, 9);
+                  const content = catalog.files.content(request, hash, 9, ALWAYS);
                   expect(content).toMatchObject({ hash, docid, isFound: true });
                   const everywhere = new Set(
                     [...catalog.foundDocids(asked('', { asOf }))].filter((one) =>
@@ -250,7 +250,7 @@ describe('attachments of what a query finds', () => {
     const beta = listed(asked('beta'), 1);
     expect(beta.map(({ docid }) => docid)).toEqual([docidOf(2_000), docidOf(1)]);
     expect(beta[1]?.messages).toEqual({ count: 1_000, complete: false });
-    expect(catalog.files.content(asked('gamma'), sha256('content 1'), 5)).toMatchObject({
+    expect(catalog.files.content(asked('gamma'), sha256('content 1'), 5, ALWAYS)).toMatchObject({
       docid: docidOf(2),
       isFound: true,
     });
@@ -280,6 +280,50 @@ describe('attachments of what a query finds', () => {
     expect(sums.groups.pdf).toBeLessThan(897);
   });
 
+  test('where there is no time, messages that have a content are counted as far as that', () => {
+    const logo = { content: 1, inline: false, kind: 'picture' as const };
+    store(
+      1,
+      Array.from({ length: 900 }, () => ({ word: 0, attached: [logo] })),
+    );
+    const then = history.batches.at(-1)?.commit.time ?? 0;
+    let questions = 0;
+    const never = () => {
+      questions += 1;
+      return false;
+    };
+    const of = (text: string) =>
+      catalog.files.content(asked(text, { asOf: then }), sha256('content 1'), 5, never);
+    expect(of('')).toMatchObject({ messages: { count: 256, complete: false } });
+    expect(of('')?.newest.map(({ id }) => id)[0]).toBe(sha256('message 900'));
+    // What no message of it has is not looked for in all of them.
+    expect(of('gamma')).toMatchObject({ isFound: false });
+    const [shared] = catalog.files.ofMessage({ asOf: then }, docidOf(900), never);
+    expect(shared?.messages).toEqual({ count: 256, complete: false });
+    expect(questions).toBeLessThan(60);
+    expect(
+      catalog.files.content(asked('', { asOf: then }), sha256('content 1'), 5, ALWAYS),
+    ).toMatchObject({
+      messages: { count: 900, complete: true },
+      first: catalog.messages.find(sha256('message 1')) === undefined ? null : expect.any(Number),
+    });
+  });
+
+  test('a content that comes as many types is found with each of them', () => {
+    const kinds = Object.keys(KINDS) as (keyof typeof KINDS)[];
+    store(
+      1,
+      Array.from({ length: 20 }, (_, i) => ({
+        word: i % 3,
+        attached: [{ content: 1, inline: false, kind: kinds[i % kinds.length] ?? 'pdf' }],
+      })),
+    );
+    const content = catalog.files.content(asked('alpha'), sha256('content 1'), 99, ALWAYS);
+    expect(content?.messages).toEqual({ count: 20, complete: true });
+    expect(content?.newest).toHaveLength(20);
+    expect(content?.docid).toBe(docidOf(19));
+  });
+
   test('one that is cut off with its message is like no other, and says so', () => {
     const cut = attachment(1, { hash: null });
     catalog.foldBatch(history.commit([1, 2].map((uid) => appeared(place(INBOX, uid), `m${uid}`))));
@@ -298,7 +342,7 @@ describe('attachments of what a query finds', () => {
       { word: 0, attached: [paper, { ...paper, content: 2 }] },
       { word: 0, attached: [{ ...paper, content: 3 }, paper] },
     ]);
-    const shared = catalog.files.ofMessage({}, docidOf(1));
+    const shared = catalog.files.ofMessage({}, docidOf(1), ALWAYS);
     expect(shared.map(({ number, messages }) => [number, messages.count])).toEqual([
       [1, 2],
       [2, 1],

@@ -134,10 +134,10 @@ function files(catalog: WritableCatalog, asked: CountRequest, ids: readonly stri
   const told = {
     sums: catalog.files.sums({ ...asked, timeZone: 'UTC' }, all),
     page: catalog.files.page({ ...asked, limit: 1 }, all),
-    contents: hashes.map((hash) => catalog.files.content(asked, hash, 3)),
+    contents: hashes.map((hash) => catalog.files.content(asked, hash, 3, () => true)),
     shared: [...catalog.foundDocids(asked)]
       .filter((docid) => docids.includes(docid))
-      .map((docid) => catalog.files.ofMessage(asked, docid)),
+      .map((docid) => catalog.files.ofMessage(asked, docid, () => true)),
   };
   return JSON.parse(
     JSON.stringify(told, (key, value: unknown) => (key === 'textId' ? value !== null : value)),

@@ -84,10 +84,22 @@ export interface FileQueries {
     request: FilesRequest & { readonly timeZone?: string | undefined },
     mayContinue: () => boolean,
   ): FilesSums;
-  /** Returns a content that a message of the archive has; of the messages at most `limit`. */
-  content(request: FilesRequest, hash: BlobHash, limit: number): FileContent | undefined;
+  /**
+   * Returns a content that a message of the archive has; of the messages at most `limit`. Where there is no time, it may
+   * be missing, or said not to be found by the query.
+   */
+  content(
+    request: FilesRequest,
+    hash: BlobHash,
+    limit: number,
+    mayContinue: () => boolean,
+  ): FileContent | undefined;
   /** Returns the first attachments of a message, and in how many messages each is. */
-  ofMessage(request: Pick<CountRequest, 'asOf' | 'scope'>, docid: number): SharedFile[];
+  ofMessage(
+    request: Pick<CountRequest, 'asOf' | 'scope'>,
+    docid: number,
+    mayContinue: () => boolean,
+  ): SharedFile[];
   /** @throws `catalog-damaged` */
   text(textId: number): KnownText | undefined;
 }
@@ -109,10 +121,14 @@ const OF_MESSAGE = query<{ docid: number }>()((db, p) =>
 );
 
 export function fileQueries(connection: Connection, search: SearchQueries): FileQueries {
-  const listed = (found: FoundFile, view: View): ListedFile | undefined => {
+  const listed = (
+    found: FoundFile,
+    view: View,
+    mayContinue: () => boolean,
+  ): ListedFile | undefined => {
     const message = holderMessage(connection, found.docid, view);
     if (message === undefined) return undefined;
-    const messages = countHolders(connection, found.hash, view);
+    const messages = countHolders(connection, found.hash, view, mayContinue);
     const hash = connection.hex(found.hash);
     return { ...found, hash, isCutOff: isCutOff(found), message, messages };
   };
@@ -131,7 +147,7 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
             // There is more: the page ends behind what it has.
             if (files.length >= limit) return { files, next: reached };
             reached = { docid: found.docid, number: found.number };
-            const file = listed(found, view);
+            const file = listed(found, view, mayContinue);
             if (file !== undefined) files.push(file);
           }
           // What was looked through in vain is not looked through again.
@@ -157,27 +173,27 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
         }
         return { groups: allGroups(groups), months: months.all, complete };
       }),
-    content: (request, hash, limit) =>
+    content: (request, hash, limit, mayContinue) =>
       connection.snapshot(() => {
         const view = viewOf(connection, request);
         const bytes = Buffer.from(hash, 'hex');
-        const holders = holdersOf(connection, bytes, limit, view);
+        const holders = holdersOf(connection, bytes, limit, view, mayContinue);
         // Whoever asks learns of what others have neither by the answer nor by the time it takes.
         if (holders.messages.count === 0) return undefined;
         const { group: _, ...asked } = request;
         const inTexts: FilesRequest = { ...asked, inlinePictures: true };
         const all: FilesRequest = { ...inTexts, node: { kind: 'all', span: { start: 0, end: 0 } } };
         const newest = (among: FilesRequest) =>
-          new FoundFiles(connection, search, among).newestWith(bytes);
+          new FoundFiles(connection, search, among).newestWith(bytes, mayContinue);
         // As the list has it; else where it stands in a text; else where the query does not find it.
         const found = newest(asked) ?? newest(inTexts);
         const shown = found ?? newest(all);
-        const file = shown === undefined ? undefined : listed(shown, view);
+        const file = shown === undefined ? undefined : listed(shown, view, mayContinue);
         return file === undefined
           ? undefined
           : { ...file, newest: holders.newest, first: holders.first, isFound: found !== undefined };
       }),
-    ofMessage: (request, docid) =>
+    ofMessage: (request, docid, mayContinue) =>
       connection.snapshot(() => {
         const view = viewOf(connection, request);
         return connection.all(OF_MESSAGE, { docid }).flatMap(({ number, hash, text_id: textId }) =>
@@ -188,7 +204,7 @@ export function fileQueries(connection: Connection, search: SearchQueries): File
                   number,
                   hash: connection.hex(hash),
                   textId,
-                  messages: countHolders(connection, hash, view),
+                  messages: countHolders(connection, hash, view, mayContinue),
                 },
               ],
         );

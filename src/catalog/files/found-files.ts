@@ -1,6 +1,8 @@
 import type { SearchNode } from '../../search/ast.ts';
 import type { Connection } from '../connection.ts';
+import { isVisible } from '../scope.ts';
 import type { CountRequest, SearchQueries } from '../search/search.ts';
+import { type Carrier, carriersOf } from './carriers.ts';
 import { type FileGroup, fileGroup } from './groups.ts';
 
 /** Which attachments are meant: those of the messages that a query finds. */
@@ -64,11 +66,14 @@ export class FoundFiles {
   readonly #seen = new Set<string>();
   readonly #request: FilesRequest;
   readonly #rowFilter: string;
+  /** The same of attachments that the reader may know. */
+  readonly #meant: string;
   /** Whether the query finds every message. */
   readonly #isAll: boolean;
   #searches = 0;
-  /** What the query finds down to a docid, once it was walked over. */
-  #found: { readonly low: number; readonly docids: readonly number[] } | undefined;
+  /** What the query finds, the newest first, as far as it was walked over. */
+  readonly #found: number[] = [];
+  #walk: Generator<number, number | null, undefined> | undefined;
 
   constructor(
     private readonly connection: Connection,
@@ -82,6 +87,7 @@ export class FoundFiles {
     this.#rowFilter = `a.hash IS NOT NULL AND a.type <> ''${
       request.inlinePictures === true ? '' : " AND NOT (a.inline = 1 AND a.type LIKE 'image/%')"
     }`;
+    this.#meant = `${this.#rowFilter}${scope === undefined ? '' : ` AND ${isVisible(scope)}`}`;
   }
 
   /** Distinct contents that were met: what the walk holds in memory. */
@@ -91,7 +97,8 @@ export class FoundFiles {
 
   /**
    * Yields what is behind a position, or everything; and wherever some thousand messages were read, the position that was
-   * reached, so that whoever waits can give up. Ends where `mayContinue` says no.
+   * reached, so that whoever waits can give up. Ends where `mayContinue` says no. A content is met again behind a position
+   * where there was no time to find the newer message that has it.
    */
   *behind(
     position: FilePosition | undefined,
@@ -111,7 +118,7 @@ export class FoundFiles {
           const its = fileGroup(row.type, row.filename);
           // Each group has what it would have without the others: the newest message decides the type as well.
           if (group !== undefined && group !== its) continue;
-          if (position !== undefined && this.#isEarlier(row.hash, position)) continue;
+          if (position !== undefined && this.#isEarlier(row.hash, position, mayContinue)) continue;
           const { text_id: textId, ...rest } = row;
           yield { ...rest, textId, group: its };
         }
@@ -123,14 +130,16 @@ export class FoundFiles {
       }
     } finally {
       docids.return(null);
+      this.#walk?.return(null);
     }
   }
 
-  /** Returns the newest message of the result that has a content. */
-  newestWith(hash: Buffer): FoundFile | undefined {
-    const docids = this.#newestAmong(this.#holders(hash));
-    if (docids === undefined) return undefined;
-    const [row] = [...this.#rowsOf([docids])].filter((known) => known.hash.equals(hash));
+  /** Returns the newest message of the result that has a content; undefined also where there is no time to find it. */
+  newestWith(hash: Buffer, mayContinue: () => boolean): FoundFile | undefined {
+    const docid = this.#newestAmong(this.#carriers(hash, mayContinue), mayContinue);
+    this.#walk?.return(null);
+    if (docid === undefined) return undefined;
+    const [row] = [...this.#rowsOf([docid])].filter((known) => known.hash.equals(hash));
     if (row === undefined) return undefined;
     const { text_id: textId, ...rest } = row;
     return { ...rest, textId, group: fileGroup(row.type, row.filename) };
@@ -146,50 +155,67 @@ export class FoundFiles {
   }
 
   /** Whether a message of the result at or before a position has a content. */
-  #isEarlier(hash: Buffer, { docid, number }: FilePosition): boolean {
-    const earlier = this.connection.column<number>(
-      `SELECT DISTINCT a.docid FROM attachments a
-       WHERE a.hash = ? AND ${this.#rowFilter} AND (a.docid > ? OR (a.docid = ? AND a.number <= ?))`,
-      [hash, BigInt(docid), BigInt(docid), BigInt(number)],
-    );
-    if (earlier.length === 0 || this.#isAll) return earlier.length > 0;
-    // As far as any content of this walk may ask.
-    if (this.#searches >= MOST_SEARCHES) this.#foundFrom(docid);
-    return this.#newestAmong(earlier) !== undefined;
+  #isEarlier(hash: Buffer, position: FilePosition, mayContinue: () => boolean): boolean {
+    const carriers = this.#carriers(hash, mayContinue);
+    const earlier = upTo(carriers, position);
+    if (!this.#isAll) return this.#newestAmong(earlier, mayContinue) !== undefined;
+    const [first] = earlier;
+    return first !== undefined;
   }
 
-  #holders(hash: Buffer): number[] {
-    return this.connection.column<number>(
-      `SELECT DISTINCT a.docid FROM attachments a WHERE a.hash = ? AND ${this.#rowFilter}`,
-      [hash],
-    );
+  /** The attachments with a content, those of the newest message first. */
+  #carriers(hash: Buffer, mayContinue: () => boolean): Iterable<Carrier> {
+    const asked = { meant: this.#meant, order: 'newest' } as const;
+    return carriersOf(this.connection, hash, asked, mayContinue);
   }
 
-  /** Returns the newest of some messages that the query finds. */
-  #newestAmong(docids: readonly number[]): number | undefined {
-    const newest = docids.toSorted((a, b) => b - a);
-    let at = 0;
-    for (; at < newest.length && this.#searches < MOST_SEARCHES; at += AMONG) {
+  /** Returns the newest message with one of some attachments that the query finds; these come newest first. */
+  #newestAmong(carriers: Iterable<Carrier>, mayContinue: () => boolean): number | undefined {
+    let among: number[] = [];
+    for (const { docid } of carriers) {
+      if (among.at(-1) === docid) continue;
+      if (among.length === AMONG) {
+        const found = this.#newestOf(among, mayContinue);
+        if (found !== undefined || !mayContinue()) return found;
+        among = [];
+      }
+      among.push(docid);
+    }
+    return this.#newestOf(among, mayContinue);
+  }
+
+  #newestOf(among: readonly number[], mayContinue: () => boolean): number | undefined {
+    const oldest = among.at(-1);
+    if (oldest === undefined) return undefined;
+    if (this.#searches < MOST_SEARCHES) {
       this.#searches += 1;
-      const among = newest.slice(at, at + AMONG);
-      for (const docid of this.search.walkFound({ ...this.#request, among })) return docid;
+      for (const docid of this.search.walkFound({ ...this.#request, among }, mayContinue))
+        return docid;
+      return undefined;
     }
-    const oldest = newest.at(-1);
-    if (oldest === undefined || at >= newest.length) return undefined;
-    const found = this.#foundFrom(oldest);
-    return newest.slice(at).find((docid) => isAmong(found, docid));
+    this.#findDownTo(oldest, mayContinue);
+    return among.find((docid) => isAmong(this.#found, docid));
   }
 
-  /** Returns what the query finds from the newest message to one. */
-  #foundFrom(docid: number): readonly number[] {
-    if (this.#found !== undefined && this.#found.low <= docid) return this.#found.docids;
-    const docids: number[] = [];
-    for (const found of this.search.walkFound(this.#request)) {
-      if (found < docid) break;
-      docids.push(found);
+  /** Walks on over what the query finds, from where the last walk ended down to a docid. */
+  #findDownTo(docid: number, mayContinue: () => boolean): void {
+    this.#walk ??= this.search.walkFound(this.#request, mayContinue);
+    while ((this.#found.at(-1) ?? Number.POSITIVE_INFINITY) > docid) {
+      const next = this.#walk.next();
+      if (next.done === true) return;
+      this.#found.push(next.value);
     }
-    this.#found = { low: docid, docids };
-    return docids;
+  }
+}
+
+/** The attachments at or before a position. */
+function* upTo(
+  carriers: Iterable<Carrier>,
+  position: FilePosition,
+): Generator<Carrier, void, undefined> {
+  for (const carrier of carriers) {
+    if (carrier.docid < position.docid) return;
+    if (isAt(carrier, position)) yield carrier;
   }
 }
 

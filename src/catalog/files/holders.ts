@@ -5,6 +5,7 @@ import { query } from '../query.ts';
 import { seen, type View } from '../search/conditions.ts';
 import type { HitCount } from '../search/search.ts';
 import { shownPlaces } from '../search/shown-places.ts';
+import { carriersOf } from './carriers.ts';
 
 /** A message as far as a list of attachments shows it. */
 export interface HolderMessage {
@@ -60,11 +61,24 @@ export function holderMessage(
   };
 }
 
-/** Counts the messages of a view that have a content. */
-export function countHolders(connection: Connection, hash: Buffer, view: View): HitCount {
+const FILENAME = query<{ docid: number; number: number }>()((db, p) =>
+  db
+    .selectFrom('attachments')
+    .select('filename')
+    .where((eb) => eb.and({ docid: p.docid, number: p.number })),
+);
+
+/** Counts the messages of a view that have a content; at least so many where there was no time for more. */
+export function countHolders(
+  connection: Connection,
+  hash: Buffer,
+  view: View,
+  mayContinue: () => boolean,
+): HitCount {
+  if (seen(view).length > 0) return countOf(walked(connection, hash, view, 0, mayContinue));
   const [counts] = connection.text<{ messages: number; rows: number }>(
-    `SELECT count(DISTINCT docid) AS messages, count(*) AS rows
-     FROM (SELECT a.docid ${holding(view)} LIMIT ${MOST_COUNTED + 1})`,
+    `SELECT count(DISTINCT docid) AS messages, count(*) AS rows FROM (
+       SELECT docid FROM attachments WHERE hash = ? AND type <> '' LIMIT ${MOST_COUNTED + 1})`,
     [hash],
   );
   const { messages = 0, rows = 0 } = counts ?? {};
@@ -73,33 +87,78 @@ export function countHolders(connection: Connection, hash: Buffer, view: View): 
     : { count: messages, complete: true };
 }
 
-/** Returns the messages of a view that have a content. */
+/** Returns the messages of a view that have a content: of the newest ones at most `limit`. */
 export function holdersOf(
   connection: Connection,
   hash: Buffer,
   limit: number,
   view: View,
+  mayContinue: () => boolean,
 ): Holders {
-  const rows = connection.text<{ docid: number; number: number; filename: string | null }>(
-    // SQLite takes the other columns from the row that has the min().
-    `SELECT a.docid, min(a.number) AS number, a.filename ${holding(view)}
-     GROUP BY a.docid ORDER BY a.docid DESC LIMIT ${limit}`,
-    [hash],
-  );
-  const newest = [...rows].flatMap(({ docid, number, filename }) => {
+  const found = walked(connection, hash, view, limit, mayContinue);
+  const newest = [...found.newest].flatMap(([docid, number]) => {
     const message = holderMessage(connection, docid, view);
+    const filename = connection.get(FILENAME, { docid, number })?.filename ?? null;
     return message === undefined ? [] : [{ ...message, number, filename }];
   });
-  const [oldest] = connection.column<number | null>(`SELECT min(a.docid) ${holding(view)}`, [hash]);
+  const oldest = carriersOf(
+    connection,
+    hash,
+    { meant: meantIn(view), order: 'oldest' },
+    mayContinue,
+  );
+  const [first] = oldest;
   return {
     newest,
-    messages: countHolders(connection, hash, view),
-    first: oldest == null ? null : (holderMessage(connection, oldest, view)?.date ?? null),
+    messages: countOf(found),
+    first:
+      first === undefined ? null : (holderMessage(connection, first.docid, view)?.date ?? null),
   };
 }
 
-/** SQL for the attachments with a content that a view shows. */
-function holding(view: View): string {
-  const where = ['a.hash = ?', "a.type <> ''", ...seen(view)].join(' AND ');
-  return `FROM attachments a CROSS JOIN messages m ON m.docid = a.docid WHERE ${where}`;
+/** The newest messages that have a content, each with its first attachment that has it; and how many there are. */
+interface Walked {
+  readonly newest: ReadonlyMap<number, number>;
+  readonly messages: number;
+  readonly complete: boolean;
+}
+
+function walked(
+  connection: Connection,
+  hash: Buffer,
+  view: View,
+  limit: number,
+  mayContinue: () => boolean,
+): Walked {
+  const newest = new Map<number, number>();
+  let messages = 0;
+  let last: number | undefined;
+  const carriers = carriersOf(
+    connection,
+    hash,
+    { meant: meantIn(view), order: 'newest' },
+    mayContinue,
+  );
+  for (let next = carriers.next(); ; next = carriers.next()) {
+    if (next.done === true) return { newest, messages, complete: next.value };
+    const { docid, number } = next.value;
+    if (docid !== last) {
+      if (messages === MOST_COUNTED) break;
+      messages += 1;
+      last = docid;
+    }
+    // Those of one message come in the order of their types.
+    if (messages <= limit) newest.set(docid, Math.min(number, newest.get(docid) ?? number));
+  }
+  carriers.return(false);
+  return { newest, messages, complete: false };
+}
+
+function countOf({ messages, complete }: Walked): HitCount {
+  return { count: messages, complete };
+}
+
+/** What holds for the messages that a view shows, as SQL. */
+function meantIn(view: View): string {
+  return ['1', ...seen(view)].join(' AND ');
 }

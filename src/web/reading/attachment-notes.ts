@@ -4,6 +4,7 @@ import type { BlobHash } from '../../mail/words.ts';
 import { type Snippet, snippet } from '../../search/snippet.ts';
 import { soughtWords } from '../../search/word-matches.ts';
 import { intactText } from './content-text.ts';
+import { within } from './mail-list.ts';
 
 /** What the archive knows of an attachment besides what its message says. */
 export interface AttachmentNote {
@@ -17,6 +18,8 @@ export interface AttachmentNote {
 
 /** Attachments of a message whose texts are looked through; each may have 256 Ki characters. */
 const MOST_TEXTS = 16;
+/** For the numbers of all attachments together, in milliseconds. */
+const COUNTING_MS = 150;
 
 /**
  * Returns what is known of the attachments of a message.
@@ -38,7 +41,7 @@ export function attachmentNotes(
   };
   return catalog.snapshot(() =>
     catalog.files
-      .ofMessage({ asOf: request?.asOf, scope: request?.scope }, docid)
+      .ofMessage({ asOf: request?.asOf, scope: request?.scope }, docid, within(COUNTING_MS))
       .map(({ number, hash, messages, textId }) => ({
         number,
         hash,

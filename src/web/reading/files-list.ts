@@ -141,7 +141,7 @@ export async function fileDetail(
   how: ReadingFor,
 ): Promise<FileDetail | null> {
   const { catalog } = reader;
-  const found = catalog.files.content(request, hash, MOST_HOLDERS);
+  const found = catalog.files.content(request, hash, MOST_HOLDERS, within(WALKING_MS));
   if (found === undefined) return null;
   const { message, number, isCutOff, first, newest, isFound } = found;
   const read = await readContent(reader, { ...found, message: message.id }, how);
