@@ -48,7 +48,7 @@ export interface Range {
 /** Returns the first place at which something sought stands in a text; undefined for none. */
 export function firstMatch(text: string, words: readonly Sought[]): Range | undefined {
   if (words.length === 0) return undefined;
-  return findPlain(text, words, 0, text.length) ?? findFolded(text, words);
+  return new PlainMatches(text, words, 0, text.length).next(0) ?? findFolded(text, words);
 }
 
 /** Returns the matches in a text that begin from `from` on and before `to`, as they are taken. */
@@ -59,9 +59,11 @@ export function* matchesBetween(
   to: number,
 ): Generator<Range, void, undefined> {
   const end = Math.min(to, text.length);
-  const find = isAscii(text.slice(from, end)) ? findPlain : findFrom;
+  const plain = isAscii(text.slice(from, end))
+    ? new PlainMatches(text, words, from, end)
+    : undefined;
   for (let at = from; at < end; ) {
-    const next = find(text, words, at, end);
+    const next = plain === undefined ? findFrom(text, words, at, end) : plain.next(at);
     if (next === undefined) return;
     yield next;
     at = next.end;
@@ -76,38 +78,71 @@ function sought({ text, prefix }: TextNode): Sought[] {
   });
 }
 
-/**
- * The first match at or after `from`, beginning before `to`, that needs no folding but of case: nearly every one,
- * found twenty times as fast. In ASCII there is no other; accents and unspaced scripts are for `findFrom`.
- */
-function findPlain(
-  text: string,
-  words: readonly Sought[],
-  from: number,
-  to: number,
-): Range | undefined {
-  const lower = text.slice(from, to).toLowerCase();
-  if (lower.length !== to - from) return undefined;
-  let first: Range | undefined;
-  for (const one of words) {
-    const [head = ''] = one.words;
-    if (one.loose) continue;
-    const before = (first?.start ?? to) - from;
-    for (let at = lower.indexOf(head); at >= 0 && at < before; at = lower.indexOf(head, at + 1)) {
-      const start = from + at;
-      // Two units, since the letter before may be a pair of them.
-      if (endsInWord(text.slice(Math.max(0, start - 2), start))) continue;
-      const found = findFrom(text, [one], start, start + 1);
-      if (found === undefined) continue;
-      first = found;
-      break;
-    }
-  }
-  return first;
+/** How far a text was looked through for something sought. */
+interface Cursor {
+  readonly one: Sought;
+  /** Before this, nothing is left to be found. */
+  at: number;
+  found: Range | undefined;
 }
 
 /**
- * Returns the first match with accents, or in an unspaced script, of a text in which `findPlain` finds none. Folding all
+ * Finds matches that need no folding but of case: nearly every one, found twenty times as fast. In ASCII there are no
+ * others; accents and unspaced scripts are for `findFrom`. However many matches are taken, the text is put in lower case
+ * once, and looked through once for each word.
+ */
+class PlainMatches {
+  readonly #lower: string;
+  readonly #cursors: Cursor[];
+
+  /** Matches begin from `from` on and before `to`. */
+  constructor(
+    private readonly text: string,
+    words: readonly Sought[],
+    private readonly from: number,
+    private readonly to: number,
+  ) {
+    this.#lower = text.slice(from, to).toLowerCase();
+    const isComparable = this.#lower.length === to - from;
+    const plain = isComparable ? words.filter(({ loose }) => !loose) : [];
+    this.#cursors = plain.map((one) => ({ one, at: from, found: undefined }));
+  }
+
+  /** Returns the first match at or after a position, which is never before that of an earlier call. */
+  next(from: number): Range | undefined {
+    let first: Range | undefined;
+    for (const cursor of this.#cursors) {
+      this.#advance(cursor, from, first?.start ?? this.to);
+      const { found } = cursor;
+      if (found !== undefined && found.start < (first?.start ?? this.to)) first = found;
+    }
+    return first;
+  }
+
+  /** Moves a cursor on to its next match, unless that begins at `before` or later. */
+  #advance(cursor: Cursor, from: number, before: number): void {
+    if (cursor.found !== undefined && cursor.found.start >= from) return;
+    cursor.found = undefined;
+    const [head = ''] = cursor.one.words;
+    for (let at = Math.max(cursor.at, from); at < before; at += 1) {
+      const next = this.#lower.indexOf(head, at - this.from);
+      at = next < 0 ? this.to : this.from + next;
+      cursor.at = at;
+      if (at >= before) return;
+      // Two units, since the letter before may be a pair of them.
+      if (endsInWord(this.text.slice(Math.max(0, at - 2), at))) continue;
+      const found = findFrom(this.text, [cursor.one], at, at + 1);
+      if (found === undefined) continue;
+      cursor.found = found;
+      cursor.at = at + 1;
+      return;
+    }
+    cursor.at = Math.max(cursor.at, Math.min(before, this.to));
+  }
+}
+
+/**
+ * Returns the first match with accents, or in an unspaced script, of a text in which `PlainMatches` finds none. Folding all
  * of a text takes as long as unpacking it; only words with letters beyond ASCII can differ from what they fold to.
  */
 function findFolded(text: string, words: readonly Sought[]): Range | undefined {
@@ -122,7 +157,7 @@ function findFolded(text: string, words: readonly Sought[]): Range | undefined {
 
 /** Returns the stretches between blanks and common signs that have a character beyond ASCII. */
 function stretchesBeyondAscii(text: string): Range[] {
-  // `findPlain` looked through nothing then.
+  // `PlainMatches` looked through nothing then.
   if (text.toLowerCase().length !== text.length) return [{ start: 0, end: text.length }];
   const found: Range[] = [];
   BEYOND_ASCII.lastIndex = 0;

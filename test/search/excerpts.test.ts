@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { excerpts, smallPage } from '../../src/search/excerpts.ts';
 import { parseQuery } from '../../src/search/parse.ts';
-import { soughtWords } from '../../src/search/word-matches.ts';
+import { matchesBetween, soughtWords } from '../../src/search/word-matches.ts';
 
 const words = (query: string) => soughtWords(parseQuery(query, { now: 0 }).node, ['any']);
 const filler = (length: number) =>
@@ -19,6 +19,17 @@ test('each place is shown with what is around it, and places near each other tog
   expect(parts[0]).toMatchObject({ before: false, after: true });
   expect(parts[0]?.text).toContain('\n');
   expect(parts[1]).toMatchObject({ before: true, after: true });
+});
+
+test('however many matches a text has, it is put in lower case once', () => {
+  const text = 'lease of a lessee. '.repeat(2_000);
+  const folded = vi.spyOn(String.prototype, 'toLowerCase');
+  const found = [...matchesBetween(text, words('lease lessee absent less'), 0, text.length)];
+  const characters = folded.mock.contexts.reduce((sum: number, one) => sum + String(one).length, 0);
+  folded.mockRestore();
+  expect(found).toHaveLength(4_000);
+  // Once as a whole, and each word that may be one.
+  expect(characters).toBeLessThan(3 * text.length);
 });
 
 test('without anything sought, or found, it is the beginning of the text', () => {
