@@ -1,5 +1,6 @@
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
 import { hasState, openExistingState, openState, type StateFile } from '../state/state-file.ts';
+import { lastingSessions } from './access/lasting-sessions.ts';
 import { type SessionStore, sessionsInMemory, storedSessions } from './access/sessions.ts';
 
 export interface OpenedSessions {
@@ -14,7 +15,7 @@ export function openSessions(dataDir: string): OpenedSessions {
   const state = writableState(dataDir);
   return state === undefined
     ? { store: sessionsInMemory(), areKept: false, close: () => {} }
-    : { store: storedSessions(state), areKept: true, close: () => state.close() };
+    : { store: lastingSessions(storedSessions(state)), areKept: true, close: () => state.close() };
 }
 
 /**

@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { catalogError } from '../../src/errors/catalog.ts';
+import { lastingSessions } from '../../src/web/access/lasting-sessions.ts';
+import { type SessionStore, sessionsInMemory } from '../../src/web/access/sessions.ts';
+import { archiveOf, letter, Served } from './served.ts';
+
+/** A store on a disk that may be full. */
+function onDisk() {
+  const written = sessionsInMemory();
+  const disk = { isFull: false };
+  const store: SessionStore = {
+    ...written,
+    set(key, session) {
+      if (disk.isFull) throw catalogError('catalog-io', { file: 'state.sqlite', reason: 'ENOSPC' });
+      written.set(key, session);
+    },
+  };
+  return { disk, written, store: lastingSessions(store) };
+}
+
+const session = { createdAt: 1, usedAt: 1, mailboxes: null, agent: 'a browser' };
+
+test('what cannot be written is kept until it can be', () => {
+  const { disk, written, store } = onDisk();
+  store.set('before', session);
+  disk.isFull = true;
+  store.set('during', session);
+  store.set('before', undefined);
+  expect(store.get('during')).toEqual(session);
+  expect(store.get('before')).toBeUndefined();
+  expect(store.list().map(({ key }) => key)).toEqual(['during']);
+  expect(written.list().map(({ key }) => key)).toEqual(['before']);
+  disk.isFull = false;
+  store.set('after', session);
+  expect(
+    written
+      .list()
+      .map(({ key }) => key)
+      .sort(),
+  ).toEqual(['after', 'during']);
+  expect(
+    store
+      .list()
+      .map(({ key }) => key)
+      .sort(),
+  ).toEqual(['after', 'during']);
+});
+
+test('on a full disk a browser signs in, stays signed in, and is ended', async () => {
+  const { disk, store } = onDisk();
+  const served = new Served();
+  served.store = store;
+  await served.start(await archiveOf({ ferry: letter('Ferry', 'When does it leave?') }));
+  disk.isFull = true;
+  const cookie = await served.signIn();
+  expect((await served.ask('/you', { headers: { cookie } })).status).toBe(200);
+  const headers = { ...served.own(cookie), 'x-mailkeep': '1' };
+  expect((await served.ask('/api/sign-out', { method: 'POST', headers })).status).toBe(200);
+  expect((await served.ask('/you', { headers: { cookie } })).status).toBe(303);
+  expect(served.errors).toEqual([]);
+  await served.close();
+});
