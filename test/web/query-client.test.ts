@@ -85,6 +85,8 @@ describe('chips', () => {
     expect(attachment?.text).toBe('has:attachment');
     expect(deleted).toBe('shown');
     expect(others.map(labelOf)).toEqual(['Not in Junk', '(a OR b)', '@rent']);
+    const odd = { operator: 'constructor', value: 'x', negated: false, text: 'constructor:x' };
+    expect(labelOf({ ...odd, start: 0, end: odd.text.length })).toBe('constructor:x');
   });
 
   test('say a query in one piece that OR parts', () => {

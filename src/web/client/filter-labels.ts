@@ -1,45 +1,50 @@
 import type { Term } from '../reading/query-terms.ts';
 
-const NAMES: Readonly<Record<string, string>> = {
-  in: 'In',
-  mailbox: 'In',
-  from: 'From',
-  to: 'To',
-  cc: 'Cc',
-  bcc: 'Bcc',
-  subject: 'Subject',
-  filename: 'File',
-  after: 'Since',
-  newer_than: 'Since',
-  before: 'Before',
-  older_than: 'Older than',
-  on: 'On',
-  date: 'On',
-  larger: 'Larger than',
-  smaller: 'Smaller than',
-  list: 'List',
-  asof: 'As of',
-};
+/** Maps, since what is looked up was typed: `constructor` is a property of each object. */
+const NAMES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    in: 'In',
+    mailbox: 'In',
+    from: 'From',
+    to: 'To',
+    cc: 'Cc',
+    bcc: 'Bcc',
+    subject: 'Subject',
+    filename: 'File',
+    after: 'Since',
+    newer_than: 'Since',
+    before: 'Before',
+    older_than: 'Older than',
+    on: 'On',
+    date: 'On',
+    larger: 'Larger than',
+    smaller: 'Smaller than',
+    list: 'List',
+    asof: 'As of',
+  }),
+);
 
-const STATES: Readonly<Record<string, string>> = {
-  'is:unread': 'Unread',
-  'is:read': 'Read',
-  'is:starred': 'Starred',
-  'is:unstarred': 'Not starred',
-  'is:answered': 'Answered',
-  'is:unanswered': 'Not answered',
-  'is:forwarded': 'Forwarded',
-  'is:draft': 'Draft',
-  'has:attachment': 'Has attachment',
-  'has:inline': 'Has inline pictures',
-};
+const STATES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    'is:unread': 'Unread',
+    'is:read': 'Read',
+    'is:starred': 'Starred',
+    'is:unstarred': 'Not starred',
+    'is:answered': 'Answered',
+    'is:unanswered': 'Not answered',
+    'is:forwarded': 'Forwarded',
+    'is:draft': 'Draft',
+    'has:attachment': 'Has attachment',
+    'has:inline': 'Has inline pictures',
+  }),
+);
 
 /** Returns what a chip says of a term, in the browser's language where it is a date; else the term as it was typed. */
 export function labelOf({ operator, value, negated, text }: Term): string {
   if (operator === null || value === null || value === '') return text;
-  const state = STATES[`${operator}:${value.toLowerCase()}`];
+  const state = STATES.get(`${operator}:${value.toLowerCase()}`);
   if (state !== undefined) return negated ? `Not: ${state}` : state;
-  const name = NAMES[operator];
+  const name = NAMES.get(operator);
   if (name === undefined) return text;
   const label = `${name} ${shown(operator, value)}`;
   return negated ? `Not ${label.charAt(0).toLowerCase()}${label.slice(1)}` : label;

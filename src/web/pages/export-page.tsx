@@ -19,12 +19,14 @@ const FORMATS: readonly (readonly [DownloadFormat, string, string])[] = [
   ['eml', 'single .eml', 'The exact source. Only where the query finds one message.'],
 ];
 
-const REFUSED: Readonly<Record<string, string>> = {
-  'not-one': 'A single .eml holds one message, and the query finds another number of them.',
-  'nothing-found': 'The query finds nothing, so there is nothing to save.',
-  'too-large': 'This is more than a browser should save in one piece.',
-  busy: 'Two downloads are under way already. Try again when one of them has ended.',
-};
+const REFUSED: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    'not-one': 'A single .eml holds one message, and the query finds another number of them.',
+    'nothing-found': 'The query finds nothing, so there is nothing to save.',
+    'too-large': 'This is more than a browser should save in one piece.',
+    busy: 'Two downloads are under way already. Try again when one of them has ended.',
+  }),
+);
 
 /** What a query finds, to be saved as a file. */
 export function ExportPage({ page }: { readonly page: PageOf<'export'> }): VNode {
@@ -38,7 +40,7 @@ export function ExportPage({ page }: { readonly page: PageOf<'export'> }): VNode
         {refused !== null && (
           <p class="strip warn" role="alert">
             <Icon name="alert" />
-            <span>{REFUSED[refused] ?? 'The export was refused.'}</span>
+            <span>{REFUSED.get(refused) ?? 'The export was refused.'}</span>
           </p>
         )}
         {offer !== null && <Offer page={page} offer={offer} format={format} />}
