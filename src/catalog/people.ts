@@ -1,5 +1,5 @@
 import { DOCIDS_PER_SECOND } from '../mail/docid.ts';
-import { withDomains } from '../search/people.ts';
+import { recipientToken, senderToken, withDomains } from '../search/people.ts';
 import { named } from './bound-sql.ts';
 import type { Connection } from './connection.ts';
 import { numberList } from './number-list.ts';
@@ -71,16 +71,9 @@ const ADDRESS = query<{ id: number }>()((db, p) =>
 const DROP_ADDRESS = query<{ id: number }>()((db, p) =>
   db.deleteFrom('addresses').where('id', '=', p.id),
 );
-/** The newest message before another in a year that has an address in a role and was in these mailboxes. */
-const LAST = {
-  [ROLE.sender]: lastWith('senders'),
-  [ROLE.recipient]: lastWith('recipients'),
-};
-
-function lastWith(column: 'senders' | 'recipients'): string {
-  return `SELECT docid FROM message_people WHERE docid >= ? AND docid < ? AND mailboxes = ?
-    AND EXISTS (SELECT 1 FROM json_each(${column}) WHERE value = ?) ORDER BY docid DESC LIMIT 1`;
-}
+/** The index has a word for each address of a message: few rows, where a message's list would be read for each. */
+const WITH_TOKEN = `SELECT rowid AS docid FROM msg_fts
+  WHERE msg_fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC`;
 
 /** Who sent a message to whom. */
 export interface People {
@@ -113,10 +106,17 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
         (column) => before[column] === row[column],
       );
       if (isSame) continue;
-      uncount(connection, docid, before);
+    }
+    let gained: Iterable<Key> = keysOf(connection, docid, row);
+    if (before !== undefined) {
+      const was = [...keysOf(connection, docid, before)];
+      const is = [...gained];
+      // Mostly, little has changed.
+      uncount(connection, docid, without(was, is));
+      gained = without(is, was);
     }
     connection.run(PUT, row);
-    for (const key of keysOf(connection, docid, row)) count(counts, key, docid);
+    for (const key of gained) count(counts, key, docid);
   }
   for (const row of counts.values()) connection.run(COUNT, row);
   dropUnused(connection);
@@ -126,7 +126,7 @@ export function putPeople(connection: Connection, messages: readonly People[]): 
 export function dropPeople(connection: Connection, docid: number): void {
   const before = connection.get(OF_MESSAGE, { docid });
   if (before === undefined) return;
-  uncount(connection, docid, before);
+  uncount(connection, docid, [...keysOf(connection, docid, before)]);
   connection.run(DROP, { docid });
   dropUnused(connection);
 }
@@ -175,8 +175,17 @@ function* keysOf(
     for (const id of numberList(list, file)) yield { address_id: id, role, year, mailboxes };
 }
 
+function without(keys: readonly Key[], others: readonly Key[]): Key[] {
+  const known = new Set(others.map(textOf));
+  return keys.filter((key) => !known.has(textOf(key)));
+}
+
+function textOf({ address_id: address, role, year, mailboxes }: Key): string {
+  return `${address} ${role} ${year} ${mailboxes}`;
+}
+
 function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: number): void {
-  const text = `${key.address_id} ${key.role} ${key.year} ${key.mailboxes}`;
+  const text = textOf(key);
   const known = counts.get(text);
   if (known === undefined) counts.set(text, { ...key, messages: 1, last_docid: docid });
   else {
@@ -188,10 +197,10 @@ function count(counts: Map<string, Row<'correspondents'>>, key: Key, docid: numb
 /** Addresses that a message lost, which may be in no other. */
 const UNUSED = new WeakMap<Connection, Set<number>>();
 
-function uncount(connection: Connection, docid: number, before: Listed): void {
+function uncount(connection: Connection, docid: number, keys: readonly Key[]): void {
   const unused = UNUSED.get(connection) ?? new Set();
   UNUSED.set(connection, unused);
-  for (const key of keysOf(connection, docid, before)) {
+  for (const key of keys) {
     const counted = connection.get(COUNTED, key);
     if (counted === undefined) continue;
     if (counted.messages <= 1) {
@@ -199,14 +208,33 @@ function uncount(connection: Connection, docid: number, before: Listed): void {
       unused.add(key.address_id);
       continue;
     }
-    let last = counted.last_docid;
-    if (last === docid) {
-      const sql = key.role === ROLE.sender ? LAST[ROLE.sender] : LAST[ROLE.recipient];
-      const values = [firstOfYear(key.year), docid, key.mailboxes, key.address_id];
-      last = connection.first<number>(sql, values) ?? last;
-    }
-    connection.run(SET_COUNTED, { ...key, messages: counted.messages - 1, last_docid: last });
+    const last =
+      counted.last_docid === docid ? lastBefore(connection, key, docid) : counted.last_docid;
+    connection.run(SET_COUNTED, {
+      ...key,
+      messages: counted.messages - 1,
+      last_docid: last ?? counted.last_docid,
+    });
   }
+}
+
+/** Returns the newest message before another that is counted under a key. */
+function lastBefore(connection: Connection, key: Key, docid: number): number | undefined {
+  const address = connection.get(ADDRESS, { id: key.address_id })?.address ?? '';
+  const isSender = key.role === ROLE.sender;
+  const token = isSender ? senderToken(address) : recipientToken(address);
+  const bounds = [BigInt(firstOfYear(key.year)), BigInt(docid)];
+  for (const row of connection.text<{ docid: number }>(WITH_TOKEN, [
+    `meta : ${token}`,
+    ...bounds,
+  ])) {
+    const people = connection.get(OF_MESSAGE, row);
+    if (people === undefined || people.mailboxes !== key.mailboxes) continue;
+    // Two addresses may have one word.
+    const list = isSender ? people.senders : people.recipients;
+    if (numberList(list, connection.file).includes(key.address_id)) return row.docid;
+  }
+  return undefined;
 }
 
 function dropUnused(connection: Connection): void {
