@@ -106,7 +106,7 @@ export function catalogWithin(
     },
     stats: {
       totals: (request) => whole.stats.totals({ ...request, scope }),
-      rows: (by, request) => whole.stats.rows(by, { ...request, scope }),
+      rows: (by, request, limit) => whole.stats.rows(by, { ...request, scope }, limit),
       people: (typed, limit, _, mayContinue) =>
         whole.stats.people(typed, limit, scope, mayContinue),
       // The sums are those of all mailboxes.

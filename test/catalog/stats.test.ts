@@ -63,6 +63,8 @@ describe('statistics', () => {
                   const rows = catalog.stats.rows(by, request);
                   for (const row of rows) follow(row, within, asOf);
                   expect(new Set(rows.map(({ key }) => key)).size).toBe(rows.length);
+                  for (const limit of [1, 3])
+                    expect(catalog.stats.rows(by, request, limit)).toEqual(rows.slice(0, limit));
                 }
                 for (const by of ['year', 'month'] as const) {
                   const rows = catalog.stats.rows(by, request);

@@ -43,7 +43,8 @@ export class Asked {
     return this.found?.sums() ?? this.#kept().where(() => true);
   }
 
-  rows(by: Dimension): StatsRow[] {
+  /** @param limit rows of people that are needed, at least */
+  rows(by: Dimension, limit: number): StatsRow[] {
     switch (by) {
       case 'year':
       case 'month':
@@ -60,8 +61,8 @@ export class Asked {
       case 'to':
       case 'domain':
         return this.found === undefined
-          ? keptPeople(this.connection, by, this.scope)
-          : foundPeople(by, this.found);
+          ? keptPeople(this.connection, by, this.scope, limit)
+          : foundPeople(by, this.found, limit);
     }
   }
 

@@ -86,31 +86,39 @@ function typeRow({ type, contents, bytes }: Contents, messages: number): StatsRo
   return { key: type, messages, bytes, deleted: null, contents, query: term('mime', type) };
 }
 
+/** Addresses that one statement asks about. */
+const CHUNK = 1_000;
+
 interface Counted {
   readonly address: string;
   readonly messages: number;
   readonly last: number;
 }
 
-/** Returns who sent or got messages, or the senders' domains, from the sums that are kept. */
+/**
+ * Returns who sent or got most messages, or the senders' domains, from the sums that are kept.
+ *
+ * @param limit rows, at most: an archive may have a million addresses
+ */
 export function keptPeople(
   connection: Connection,
   by: PeopleDimension,
   scope: Scope | null,
+  limit: number,
 ): StatsRow[] {
   const rows = connection.text<Counted>(
     `SELECT a.address, sum(c.messages) AS messages, max(c.last_docid) AS last
      FROM correspondents c JOIN addresses a ON a.id = c.address_id
      WHERE c.role = ${roleOf(by)} AND a.address ${likeOf(by)}
        ${scope === null ? '' : `AND ${isAmong('c.mailboxes', scope)}`}
-     GROUP BY a.id`,
-    [],
+     GROUP BY a.id ORDER BY 2 DESC, a.address LIMIT ?`,
+    [BigInt(limit)],
   );
   return [...rows].map((row) => personRow(by, row));
 }
 
-/** The same of the messages that a query finds. */
-export function foundPeople(by: PeopleDimension, found: Found): StatsRow[] {
+/** The same of the messages that a query finds, and perhaps some with as many messages as the last of them. */
+export function foundPeople(by: PeopleDimension, found: Found, limit: number): StatsRow[] {
   const counted = new Map<number, { messages: number; last: number }>();
   const column = by === 'to' ? 'recipients' : 'senders';
   const rows = found.rows<{ id: number; docid: number }>(
@@ -122,14 +130,27 @@ export function foundPeople(by: PeopleDimension, found: Found): StatsRow[] {
     known.messages += 1;
     known.last = Math.max(known.last, docid);
   }
-  const addresses = found.rowsOf<{ id: number; address: string }>(
-    [...counted.keys()],
-    `SELECT id, address FROM addresses WHERE address ${likeOf(by)} AND id IN`,
-  );
-  return addresses.map(({ id, address }) => {
-    const { messages = 0, last = 0 } = counted.get(id) ?? {};
-    return personRow(by, { address, messages, last });
-  });
+  const most = [...counted].sort(([, a], [, b]) => b.messages - a.messages);
+  const people: StatsRow[] = [];
+  for (let at = 0; at < most.length; at += CHUNK) {
+    // Of those with as many messages, the order of the addresses decides.
+    const next = most[at]?.[1].messages ?? 0;
+    if (people.length >= limit && (people[limit - 1]?.messages ?? 0) > next) break;
+    const chunk = most.slice(at, at + CHUNK);
+    const addresses = new Map(
+      found
+        .rowsOf<{ id: number; address: string }>(
+          chunk.map(([id]) => id),
+          `SELECT id, address FROM addresses WHERE address ${likeOf(by)} AND id IN`,
+        )
+        .map(({ id, address }) => [id, address]),
+    );
+    for (const [id, { messages, last }] of chunk) {
+      const address = addresses.get(id);
+      if (address !== undefined) people.push(personRow(by, { address, messages, last }));
+    }
+  }
+  return people;
 }
 
 function roleOf(by: PeopleDimension): number {

@@ -15,8 +15,10 @@ export interface StatsQueries {
   /**
    * Rows that have messages: years and months in their order, all others with the most messages first. A message in two
    * folders, mailboxes, or with two recipients counts in each.
+   *
+   * @param limit at most so many; all where it is not given
    */
-  rows(by: Dimension, request: StatsRequest): StatsRow[];
+  rows(by: Dimension, request: StatsRequest, limit?: number): StatsRow[];
   /** People by the beginning of their address or name: see `peopleCalled`. */
   people(typed: string, limit: number, scope?: Scope, mayContinue?: () => boolean): Person[];
   /** Types of attachments that begin so, with their distinct contents; the commonest first, and none in a scope. */
@@ -32,14 +34,14 @@ export function statsQueries(connection: Connection, search: SearchQueries): Sta
   const within = <T>(act: () => T): T => connection.snapshot(act);
   return {
     totals: (request) => within(() => asked(request).totals()),
-    rows: (by, request) =>
+    rows: (by, request, limit = Number.MAX_SAFE_INTEGER) =>
       within(() =>
         inOrder(
           by,
           asked(request)
-            .rows(by)
+            .rows(by, limit)
             .filter(({ messages }) => messages > 0),
-        ),
+        ).slice(0, limit),
       ),
     people: (typed, limit, scope, mayContinue = () => true) =>
       within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),

@@ -101,7 +101,7 @@ async function stats(context: CommandContext, options: StatsLine): Promise<ExitC
       );
     else if (by === undefined) await printTotals(catalog.stats.totals(request), format, output);
     else {
-      const rows = catalog.stats.rows(by, request).slice(0, limit);
+      const rows = catalog.stats.rows(by, request, limit);
       printed = await printRows(by, rows, within, format, output);
     }
     if (printed === 0) notices.say('Nothing found.');
