@@ -54,6 +54,17 @@ test('a search that a browser saves is one of the command line, and of the side'
   expect(page.text).toContain('<b>1</b> message');
 });
 
+test('a saved search that names a moment shows the archive as of then', async () => {
+  await send('/api/saved', { name: 'then', query: 'lease asof:2020-01-01' });
+  const page = await served.ask('/api/page/mail?q=%40then', { headers: served.own(cookie) });
+  const { frame } = JSON.parse(page.text).data;
+  expect(frame.past.messages).toBe(0);
+  const { all, mailboxes } = frame.tree;
+  expect([all.count, mailboxes[0].folders[0].count]).toEqual([0, 0]);
+  expect(all.query).toMatch(/^asof:2020-01-01T|^asof:2019-12-31T/);
+  await send('/api/saved/forget', { name: 'then' });
+});
+
 test('a name that another search has is refused until it is to be replaced', async () => {
   await send('/api/saved', { name: 'taken', query: 'lease' });
   const { problem, saved } = await send('/api/saved', { name: 'taken', query: 'deposit' });

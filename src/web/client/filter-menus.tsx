@@ -27,23 +27,24 @@ export function FolderMenu({
   const [wanted, setWanted] = useState('');
   const fits = ({ name }: SideEntry): boolean => name.toLowerCase().includes(wanted.toLowerCase());
   const all = tree.mailboxes.flatMap(({ folders }) => folders);
-  const row = (entry: SideEntry, icon: IconName): VNode => (
-    <Choice
-      key={entry.query}
-      isOn={chosen !== undefined && entry.query.includes(chosen.text)}
-      choose={() => choose(entry.query)}
-      count={entry.count === null ? '' : count(entry.count)}
-    >
-      <Icon name={icon} />
-      <bdi>{entry.name}</bdi>
-    </Choice>
-  );
+  const row = ({ name, query, count: found }: SideEntry, icon: IconName): VNode | null =>
+    query === null ? null : (
+      <Choice
+        key={query}
+        isOn={chosen !== undefined && query.includes(chosen.text)}
+        choose={() => choose(query)}
+        count={found === null ? '' : count(found)}
+      >
+        <Icon name={icon} />
+        <bdi>{name}</bdi>
+      </Choice>
+    );
   return (
     <>
       {all.length > MANY && <Narrow label="Folder" value={wanted} write={setWanted} />}
       {wanted === '' && <Choice choose={() => choose('')}>Anywhere</Choice>}
       {tree.mailboxes.map((mailbox) => (
-        <div key={mailbox.query}>
+        <div key={mailbox.name}>
           {(fits(mailbox) || tree.mailboxes.length === 1) &&
             row(mailbox, mailbox.imported ? 'box' : 'mail')}
           {[...mailbox.folders, ...mailbox.earlier]

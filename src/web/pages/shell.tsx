@@ -75,21 +75,32 @@ function Side({
   here,
   matters,
 }: Pick<Frame, 'tree' | 'query' | 'matters'> & Pick<ShellProps, 'here'>): VNode {
-  const item = (entry: SideEntry, icon: IconName, level: string, name = entry.name): VNode => (
-    <a
-      key={entry.query}
-      class={level}
-      href={pageAddress('/mail', { q: entry.query })}
-      aria-current={here === 'mail' && query.trim() === entry.query ? 'page' : undefined}
-      title={entry.name}
-    >
-      <Icon name={icon} />
-      <span>
-        <bdi>{name}</bdi>
+  const item = (entry: SideEntry, icon: IconName, level: string, name = entry.name): VNode => {
+    const shown = (
+      <>
+        <Icon name={icon} />
+        <span>
+          <bdi>{name}</bdi>
+        </span>
+        {entry.count !== null && <span class="n">{count(entry.count)}</span>}
+      </>
+    );
+    return entry.query === null ? (
+      <span key={entry.name} class={`unlinked ${level}`} title={entry.name}>
+        {shown}
       </span>
-      {entry.count !== null && <span class="n">{count(entry.count)}</span>}
-    </a>
-  );
+    ) : (
+      <a
+        key={entry.query}
+        class={level}
+        href={pageAddress('/mail', { q: entry.query })}
+        aria-current={here === 'mail' && query.trim() === entry.query ? 'page' : undefined}
+        title={entry.name}
+      >
+        {shown}
+      </a>
+    );
+  };
   return (
     <nav class="side" aria-label="Archive">
       <div class="drawer">
@@ -141,7 +152,7 @@ function Side({
         <div>
           <h2>Mailboxes</h2>
           {tree.mailboxes.map((mailbox) => (
-            <div key={mailbox.query} class="mailbox">
+            <div key={mailbox.query ?? mailbox.name} class="mailbox">
               {item(mailbox, mailbox.imported ? 'box' : 'mail', 'strong')}
               {mailbox.folders.map((folder) =>
                 item(folder, folderIcon(folder.name, folder.specialUse), 'l2'),

@@ -1,6 +1,7 @@
 import type { KnownFolder } from '../../catalog/folders.ts';
 import type { CountRequest } from '../../catalog/search/search.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { isImported } from '../../mail/import-host.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { mailboxKey } from '../../state/scopes.ts';
@@ -12,7 +13,8 @@ import type { ServedReader } from './served-archive.ts';
 /** Something of the side bar: a link that writes a query, and what that query finds. */
 export interface SideEntry {
   readonly name: string;
-  readonly query: string;
+  /** Null for a folder that no query can name, as its path is too long: it is no link then. */
+  readonly query: string | null;
   /** Messages that the query finds; null where there was no time to count them. */
   readonly count: number | null;
   readonly specialUse: string | null;
@@ -28,7 +30,7 @@ export interface SideMailbox extends SideEntry {
 export interface SideTree {
   readonly all: SideEntry;
   readonly ended: SideEntry;
-  readonly saved: readonly Pick<SideEntry, 'name' | 'query'>[];
+  readonly saved: readonly { readonly name: string; readonly query: string }[];
   readonly mailboxes: readonly SideMailbox[];
 }
 
@@ -60,7 +62,9 @@ export class SideTrees {
     const mayContinue = within(COUNTING_MS);
     const entry = (name: string, filter: string, specialUse: string | null = null): SideEntry => {
       const query = `${filter} ${asOfText}`.trim();
-      return { name, query, specialUse, count: this.#count(reader, query, now, mayContinue) };
+      const request = requestOf(query, now);
+      if (request === null) return { name, query: null, specialUse, count: null };
+      return { name, query, specialUse, count: this.#count(reader, query, request, mayContinue) };
     };
     return catalog.snapshot(() => {
       const mailboxes = catalog.folders.mailboxes();
@@ -102,10 +106,9 @@ export class SideTrees {
   #count(
     { catalog }: Pick<Reader, 'catalog'>,
     query: string,
-    now: number,
+    request: CountRequest,
     mayContinue: () => boolean,
   ): number | null {
-    const request = requestOf(query, now);
     const key = keyOf(query, request.asOf);
     const known = this.#counts.get(key);
     if (known !== undefined) return known;
@@ -123,9 +126,16 @@ function keyOf(query: string, asOf: number | undefined): string {
   return `${query}\0${asOf ?? ''}`;
 }
 
-function requestOf(query: string, now: number): CountRequest {
-  const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
-  return { node, asOf: asOf ?? undefined };
+/** Returns what a query asks for; null for one that cannot be asked. */
+function requestOf(query: string, now: number): CountRequest | null {
+  try {
+    const { node, asOf } = parseQuery(query === '' ? '*' : query, { now });
+    return { node, asOf: asOf ?? undefined };
+  } catch (error) {
+    // The service lets people give folders paths of any length.
+    if (!(error instanceof MailkeepError) || error.family !== 'usage') throw error;
+    return null;
+  }
 }
 
 const USES = ['\\Inbox', '\\Sent', '\\Drafts', '\\Archive', '\\Flagged', '', '\\Junk', '\\Trash'];
