@@ -70,6 +70,7 @@ function made(catalog: WritableCatalog, db: Database.Database, asked: Asked) {
     {
       ...{ catalog: limited, dataDir, catalogBehind: null },
       sources: () => expect.fail('no source is read'),
+      refresh: () => undefined,
       close: () => undefined,
       mailboxes: keys?.map(mailboxKey) ?? null,
     },

@@ -48,6 +48,8 @@ export interface Reader {
   readonly catalogBehind: Stale | null;
   /** Opened when first asked for. */
   sources(): LogReader;
+  /** Lets go of segments that are held open: they may have been replaced. */
+  refresh(): void;
   close(): void;
 }
 
@@ -73,6 +75,9 @@ export function openReaderOf(dataDir: string): Reader {
     sources() {
       sources ??= openLogReader({ dir: dataDir, locator: catalog.locator });
       return sources;
+    },
+    refresh() {
+      sources?.refresh();
     },
     close() {
       sources?.close();

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { logFolder } from '../../archive/format/layout.ts';
 import { catalogFile } from '../../catalog/open.ts';
 import { openReaderOf, type Reader } from '../../engine/archive/reader.ts';
 import { SpareReader } from '../../mime/reading.ts';
@@ -17,6 +18,8 @@ interface Opened {
   readonly reader: Reader;
   /** Which file the catalog is: a rebuild puts another one in its place. */
   readonly file: string;
+  /** When a file of the log was last made, replaced or removed, as far as that was looked at. */
+  logChangedAt: bigint;
   users: number;
   retired: boolean;
 }
@@ -53,6 +56,10 @@ export class ServedArchive {
     readonly release: () => void;
   } {
     const opened = this.#opened();
+    const logChangedAt = changedAt(logFolder(this.dataDir));
+    // A purge replaces segments: what it removed stays on the disk as long as the old ones are open.
+    if (logChangedAt !== opened.logChangedAt) opened.reader.refresh();
+    opened.logChangedAt = logChangedAt;
     opened.users += 1;
     let held = true;
     return {
@@ -75,7 +82,8 @@ export class ServedArchive {
     const file = identityOf(catalogFile(this.dataDir));
     if (this.#current?.file === file) return this.#current;
     this.#retire();
-    const opened = { reader: openReaderOf(this.dataDir), file, users: 0, retired: false };
+    const reader = openReaderOf(this.dataDir);
+    const opened = { reader, file, logChangedAt: 0n, users: 0, retired: false };
     this.#current = opened;
     return opened;
   }
@@ -95,6 +103,10 @@ export function readerWithin(reader: Reader, mailboxes: readonly string[] | null
   const known = reader.catalog.folders.mailboxes();
   const ours = known.filter((mailbox) => mailboxes.includes(mailboxKey(mailbox)));
   return { ...reader, catalog: reader.catalog.within(ours), mailboxes };
+}
+
+function changedAt(folder: string): bigint {
+  return statSync(folder, { throwIfNoEntry: false, bigint: true })?.mtimeNs ?? 0n;
 }
 
 function identityOf(file: string): string {
