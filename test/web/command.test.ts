@@ -17,7 +17,7 @@ import Database from 'better-sqlite3';
 import { beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { AS_NOBODY, NOBODY, unrefused } from '../cli/as-nobody.ts';
-import { mailkeep } from '../cli/child.ts';
+import { mailkeep, start } from '../cli/child.ts';
 import { archiveOf, letter } from './served.ts';
 import { whileServing as serving, signIn } from './serving.ts';
 
@@ -109,6 +109,63 @@ test.skipIf(process.platform !== 'linux')(
     );
   },
 );
+
+test.skipIf(process.platform !== 'linux')(
+  '--link --open keeps the file until the browser has read it, or the command is interrupted',
+  async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'mk-open-'));
+    const pipe = path.join(folder, 'opened');
+    spawnSync('mkfifo', [pipe]);
+    const opener = path.join(folder, 'xdg-open');
+    writeFileSync(opener, `#!/bin/sh\necho "$1" > '${pipe}'\n`);
+    chmodSync(opener, 0o755);
+    const env = { XDG_RUNTIME_DIR: runtime, PATH: `${folder}:${process.env.PATH ?? ''}` };
+    await whileServing(
+      ['--data', data],
+      async ({ url }) => {
+        const { child, ended } = start(['web', '--link', '--open', '--data', data], { env });
+        const said = new Promise<string>((resolve) => {
+          child.stderr.once('data', (piece) => resolve(String(piece)));
+        });
+        const opened = (await readFile(pipe, 'utf8')).trim();
+        // The opener has ended, and the browser begins to read.
+        const early = ended.then(({ code }) => `ended with ${code}`);
+        expect(await Promise.race([early, said])).toContain('when the browser has read the link');
+        expect(await readFile(opened, 'utf8')).toContain(`url=${url}/enter#`);
+        child.kill('SIGINT');
+        expect((await ended).code).toBe(0);
+        expect(existsSync(path.dirname(opened))).toBe(false);
+      },
+      'SIGTERM',
+      { env },
+    );
+  },
+);
+
+test('without a private folder for its socket, web serves all the same, and says so', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mk-run-'));
+  // Not a folder, so nothing can be made in it.
+  writeFileSync(path.join(folder, 'mailkeep'), '');
+  const env = { XDG_RUNTIME_DIR: folder };
+  await whileServing(
+    ['--data', data],
+    async ({ url, signInUrl }) => {
+      expect(await ask(`${url}/you`, await signIn(signInUrl))).toBe(200);
+    },
+    'SIGTERM',
+    { env },
+  );
+  const { child, ended } = start(['web', '--listen', '127.0.0.1:0', '--data', data], { env });
+  const said = new Promise<string>((resolve) => {
+    child.stderr.once('data', (piece) => resolve(String(piece)));
+  });
+  const early = ended.then(({ code, stderr }) => `ended with ${code}: ${stderr}`);
+  const warning = await Promise.race([said, early]);
+  child.kill('SIGTERM');
+  expect(warning).toContain('There is no private folder for a socket');
+  const { code, stdout } = await ended;
+  expect([code, stdout.includes('--link')]).toEqual([0, false]);
+});
 
 test('a link for a mailbox that never was is refused', async () => {
   const args = ['web', '--link', '--mailbox', 'nobody@example.org', '--data', data];

@@ -13,6 +13,7 @@ import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { webError } from '../../../errors/small-families.ts';
 import { mailboxKey } from '../../../state/scopes.ts';
+import { CODE_MS } from '../../../web/access/sign-in-codes.ts';
 import { askLink, linkSockets, openLinkChannel } from '../../../web/link-channel.ts';
 import { startWebServer, type WebServer } from '../../../web/server/web-server.ts';
 import { openSessions } from '../../../web/session-store.ts';
@@ -20,6 +21,9 @@ import { sentenceOf } from '../../../wording/sentence-of.ts';
 import { withReader } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
 import { openInBrowser } from './open-in-browser.ts';
+
+/** How long `--link --open` waits for the browser to start and read the link, in milliseconds. */
+const READ_MS = 60_000;
 
 export interface ServeOptions {
   readonly listen: ListenAddress;
@@ -57,16 +61,25 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       throw webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
     });
     const { url, link } = web;
-    channel = await openLinkChannel({ dataDir, env: surroundings.env, link });
+    channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
+      (error: unknown) => {
+        if (!hasCode(error, 'daemon-socket-folder')) throw error;
+        notices.warn(
+          `There is no private folder for a socket (${error.facts.folder}): "mailkeep web --link" cannot ask this server.`,
+        );
+        return undefined;
+      },
+    );
     const signInUrl = link(mailboxes);
-    await output.object(
-      { url, signInUrl },
-      () =>
-        `Sign in at ${signInUrl}\nThe link works once, within ten minutes. "mailkeep web --link" prints another.`,
+    await output.object({ url, signInUrl }, () =>
+      [
+        `Sign in at ${signInUrl}`,
+        `The link works once, within ten minutes.${channel === undefined ? '' : ' "mailkeep web --link" prints another.'}`,
+      ].join('\n'),
     );
     if (!sessions.areKept)
       notices.say('The archive cannot be written: browsers sign in again after a restart.');
-    if (options.open) openInBrowser(signInUrl, context);
+    if (options.open) void openInBrowser(signInUrl, context, CODE_MS);
     await aborted(signal);
   } finally {
     await channel?.close();
@@ -95,7 +108,10 @@ export async function askForLink(
     const signInUrl = await askLink(socket, mailboxes);
     if (signInUrl === null) continue;
     await output.object({ signInUrl }, () => signInUrl);
-    if (open) openInBrowser(signInUrl, context);
+    if (open) {
+      context.notices.say('This command ends within a minute, when the browser has read the link.');
+      await openInBrowser(signInUrl, context, READ_MS);
+    }
     return EXIT.done;
   }
   throw webError('web-not-running', { dataDir });
