@@ -17,7 +17,8 @@ const eventSchema = z.looseObject({
 
 /** Script that is entered from outside: what it calls is within. */
 const SCRIPT = new Set(['FunctionCall', 'FireAnimationFrame', 'EvaluateScript', 'RunMicrotasks']);
-const FRAME = 'BeginMainThreadFrame';
+/** What Chromium calls the frames of the main thread; newer ones write the second only. */
+const FRAMES = new Set(['BeginMainThreadFrame', 'BeginCommitCompositorFrame']);
 
 /** Records what scripts of the page take from frame to frame while something moves. */
 export async function frameCosts(page: Page, act: () => Promise<void>): Promise<FrameCosts> {
@@ -44,14 +45,17 @@ export async function frameCosts(page: Page, act: () => Promise<void>): Promise<
   return { frames: byFrame(events), rows: await counting.most() };
 }
 
-/** Adds up the script between the beginnings of frames on the thread that has most of them. */
+/** Adds up the script between the beginnings of frames on the thread that has most of it. */
 function byFrame(events: readonly z.infer<typeof eventSchema>[]): number[] {
-  const frames = Map.groupBy(
-    events.filter(({ name }) => name === FRAME),
+  const scripts = Map.groupBy(
+    events.filter(({ name }) => SCRIPT.has(name)),
     ({ tid }) => tid,
   );
-  const [thread] = [...frames].sort(([, a], [, b]) => b.length - a.length)[0] ?? [];
-  const starts = (frames.get(thread ?? -1) ?? []).map(({ ts }) => ts).sort((a, b) => a - b);
+  const [thread] = [...scripts].sort(([, a], [, b]) => b.length - a.length)[0] ?? [];
+  const starts = events
+    .filter(({ name, tid }) => FRAMES.has(name) && tid === thread)
+    .map(({ ts }) => ts)
+    .sort((a, b) => a - b);
   const calls = events
     .filter(({ name, ph, tid }) => SCRIPT.has(name) && ph === 'X' && tid === thread)
     .sort((a, b) => a.ts - b.ts);

@@ -50,7 +50,7 @@ export function webRows(speed: WebSpeed): Row[] {
   return [
     bytes('Scripts, all', speed.scriptBytes, BUDGET.script),
     bytes('Scripts of mail', speed.mailScriptBytes, BUDGET.mailScript),
-    bytes('Styles', speed.styleBytes, BUDGET.style),
+    bytes('Styles of mail', speed.styleBytes, BUDGET.style),
     usual(`First paint, cold browser, ${of} messages`, speed.firstPaintMs, BUDGET.firstPaint),
     usual('Interactive', speed.readyMs, BUDGET.ready),
     late('Key to rows', speed.keyMs, BUDGET.key),
