@@ -14,9 +14,10 @@ import type { PlaceQueries } from './places.ts';
 import type { QuarantineQueries } from './quarantine.ts';
 import type { RelinkQueries } from './relinking.ts';
 import type { Scope } from './scope.ts';
-import type { SearchQueries } from './search/search.ts';
+import type { CountRequest, SearchQueries } from './search/search.ts';
 import type { ChartQueries } from './stats/charts.ts';
 import type { StatsQueries } from './stats/stats.ts';
+import type { Afterwards } from './timeline/afterwards.ts';
 import type { ChangeQueries } from './timeline/changes.ts';
 import type { Spine, SpineRequest } from './timeline/spine.ts';
 
@@ -29,6 +30,8 @@ export interface Totals {
   readonly pending: number;
   readonly unparsed: number;
 }
+
+type ViewRequest = Pick<CountRequest, 'asOf' | 'scope'>;
 
 /** The catalog for reading, on one connection. Close it when done. */
 export interface Catalog extends SearchQueries {
@@ -68,6 +71,10 @@ export interface Catalog extends SearchQueries {
   commitAt(time: number): { readonly number: number; readonly time: number } | null;
   /** Ids of the messages in a message's thread, the oldest first; itself alone before it is indexed. */
   threadOf(id: MessageId, scope?: Scope): MessageId[];
+  /** See `conversationSizes`: as a request's moment and scope show them. */
+  conversationSizes(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, number>;
+  /** See `afterwards`: what became of messages since a request's moment. */
+  afterwards(docids: readonly number[], request: ViewRequest): ReadonlyMap<number, Afterwards>;
   /** Everything that happened to a message, oldest first; empty for an unknown message. */
   history(id: MessageId, scope?: Scope): HistoryLine[];
   /** What a reader of these mailboxes may know; mailboxes that the catalog does not have give nothing. */

@@ -121,6 +121,9 @@ export function catalogWithin(
       firstCommitAt: () => own.timeOf(1),
     },
     threadOf: (id) => whole.threadOf(id, scope),
+    conversationSizes: (docids, request) =>
+      whole.conversationSizes(docids, { ...request, scope }),
+    afterwards: (docids, request) => whole.afterwards(docids, { ...request, scope }),
     history: (id) =>
       whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),
     scopeOf: () => scope,

@@ -9,6 +9,7 @@ import {
 import type { Catalog, Totals } from './catalog-shape.ts';
 import { catalogWithin } from './catalog-within.ts';
 import type { Connection } from './connection.ts';
+import { conversationSizes } from './conversation-sizes.ts';
 import { endedQueries } from './ended.ts';
 import { fileQueries } from './files/files.ts';
 import { Fold, reached } from './fold/batch.ts';
@@ -25,10 +26,12 @@ import { quarantineQueries } from './quarantine.ts';
 import { query } from './query.ts';
 import { relinkQueries } from './relinking.ts';
 import { idsWithin, sees } from './scope.ts';
+import { viewOf } from './search/conditions.ts';
 import { searchQueries } from './search/search.ts';
 import { chartQueries } from './stats/charts.ts';
 import { statsQueries } from './stats/stats.ts';
 import { threadMessages, threadWithin } from './threads.ts';
+import { afterwards } from './timeline/afterwards.ts';
 import { changeQueries } from './timeline/changes.ts';
 import { spine } from './timeline/spine.ts';
 
@@ -286,6 +289,10 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
       const found = docid === undefined ? [] : threadMessages(connection, docid);
       return found.length === 0 ? [id] : found;
     },
+    conversationSizes: (docids, request) =>
+      connection.snapshot(() => conversationSizes(connection, docids, viewOf(connection, request))),
+    afterwards: (docids, request) =>
+      connection.snapshot(() => afterwards(connection, docids, viewOf(connection, request))),
     history(id, scope) {
       const docid = messages.docidOf(id);
       return docid === undefined ? [] : history(connection, places, docid, id, scope);

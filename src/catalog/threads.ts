@@ -153,23 +153,32 @@ export function threadMessages(connection: Connection, docid: number): MessageId
   return connection.all(MESSAGES, { docid }).map(({ id }) => id.toString('hex'));
 }
 
+/** A part of a thread that hangs together by itself: its docids, ascending, and all Message-IDs that they name. */
+interface ThreadPart {
+  readonly docids: readonly number[];
+  readonly nodes: ReadonlySet<number>;
+}
+
+/** What decides how the messages of a thread hang together. */
+export type LinkedMember = Member;
+
 /**
  * Returns the parts of a thread that hang together by the messages of a scope alone, each with its docids in ascending
  * order: a message that the reader must not know of connects nothing.
  */
-export function threadsWithin(
-  connection: Connection,
-  scope: Scope,
-  thread: number,
-): { readonly docids: readonly number[]; readonly nodes: ReadonlySet<number> }[] {
-  const members = [
+export function threadsWithin(connection: Connection, scope: Scope, thread: number): ThreadPart[] {
+  return partsOf([
     ...connection.text<Member>(
       `SELECT t.docid, t.node, t.subject, t.joins, t.ancestors
        FROM thread_members t CROSS JOIN messages m ON m.docid = t.docid
        WHERE t.thread = ? AND ${isVisible(scope)} ORDER BY t.docid`,
       [BigInt(thread)],
     ),
-  ];
+  ]);
+}
+
+/** Returns the parts into which some messages of one thread fall. @param members in the order of their docids */
+export function partsOf(members: readonly LinkedMember[]): ThreadPart[] {
   const parts = new Parts();
   const bySubject = new Map<number, Member>();
   for (const member of members) {

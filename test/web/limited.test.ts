@@ -220,6 +220,18 @@ test('each number is that of an archive without the others', async () => {
     }
 });
 
+test('a conversation has the number of those messages that may be read', async () => {
+  const sizeOf = async (cookie: string, query: string): Promise<unknown> => {
+    const address = `/api/rows?q=${encodeURIComponent(query)}`;
+    const { text } = await served.ask(address, { headers: served.own(cookie) });
+    return JSON.parse(text).data.hits[0].conversation;
+  };
+  const whole = await served.signIn();
+  expect(await sizeOf(whole, `id:${idOf(ours)}`)).toBe(3);
+  expect(await sizeOf(limited, `id:${idOf(ours)}`)).toBe(2);
+  expect(await sizeOf(limited, `id:${idOf(shared)}`)).toBeUndefined();
+});
+
 test('a sign-in whose mailboxes are gone sees nothing, and pages that show all mailboxes are refused', async () => {
   const nobody = await served.signIn(['["import.invalid","nobody"]']);
   const counts = await served.ask('/api/counts?q=', { headers: served.own(nobody) });

@@ -1,11 +1,13 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search/hit.ts';
+import { count } from '../../wording/amounts.ts';
+import type { ListHit } from '../reading/mail-list.ts';
 import { Icon } from './icons.tsx';
 import { Marked } from './marked.tsx';
 import { Moment } from './moment.tsx';
 
 interface RowProps {
-  readonly hit: SearchHit;
+  readonly hit: ListHit;
   readonly href: string;
   readonly chosen: boolean;
 }
@@ -22,12 +24,19 @@ export function Row({ hit, href, chosen }: RowProps): VNode {
 }
 
 /** Returns the classes of a row, by the state of its message. */
-export function rowClasses({ line }: SearchHit): string {
+export function rowClasses(hit: ListHit): string {
+  const { line } = hit;
   return [
     'row',
     ...(isUnread(line) ? ['unread'] : []),
-    ...(line.endedAt === null ? [] : ['ended']),
+    ...(endOf(hit) === null ? [] : ['ended']),
   ].join(' ');
+}
+
+/** When the service deleted a message, also after the moment that is shown; milliseconds since the epoch. */
+function endOf({ line, since }: ListHit): number | null {
+  if (line.endedAt !== null) return Date.parse(line.endedAt);
+  return since?.kind === 'deleted' ? since.at : null;
 }
 
 function isUnread({ flags }: SearchHit['line']): boolean {
@@ -36,7 +45,8 @@ function isUnread({ flags }: SearchHit['line']): boolean {
 
 /** What a row says of its message, in three lines. */
 export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
-  const { line, matches, attachmentMatches } = hit;
+  const { line, matches, attachmentMatches, conversation, since } = hit;
+  const ended = endOf(hit);
   const attached = (line.attachments ?? []).some(({ inline }) => !inline);
   const [found] = line.matchedAttachments;
   const showsFound = found !== undefined && matches.length === 0;
@@ -46,6 +56,12 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
         <span class="who">
           <bdi>{senderText(line.from)}</bdi>
         </span>
+        {conversation !== undefined && (
+          <span class="many">
+            {count(conversation)}
+            <span class="vh"> messages in the conversation</span>
+          </span>
+        )}
         {line.date !== null && <Moment ms={Date.parse(line.date)} />}
       </span>
       <span class="second">
@@ -60,9 +76,14 @@ export function RowText({ hit }: Pick<RowProps, 'hit'>): VNode {
               <span class="vh">starred</span>
             </>
           )}
-          {line.endedAt !== null && (
+          {ended !== null && (
             <span class="tag ended">
-              deleted <Moment ms={Date.parse(line.endedAt)} day />
+              deleted <Moment ms={ended} day />
+            </span>
+          )}
+          {since?.kind === 'moved' && (
+            <span class="tag moved" title={`${since.mailbox} / ${since.folder}`}>
+              now in <bdi>{since.folder}</bdi>
             </span>
           )}
           {attached && (

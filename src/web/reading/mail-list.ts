@@ -1,5 +1,6 @@
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import type { CountRequest, HitCount } from '../../catalog/search/search.ts';
+import type { Afterwards } from '../../catalog/timeline/afterwards.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { type ListPlace, type ListSort, positionOf } from './list-place.ts';
@@ -25,8 +26,16 @@ export interface NothingFound {
   } | null;
 }
 
+/** A row of a list. */
+export interface ListHit extends SearchHit {
+  /** Messages of its conversation, where it has others. */
+  readonly conversation?: number;
+  /** What became of it since the moment that the query names. */
+  readonly since?: Afterwards;
+}
+
 export interface MailList {
-  readonly hits: readonly SearchHit[];
+  readonly hits: readonly ListHit[];
   /** Null while that is not known yet. */
   readonly all: HitCount | null;
   /** Of all, how many are deleted at the service; null where that was not counted to the end. */
@@ -75,7 +84,7 @@ export function mailRows(
     ...{ ...request, limit: limit + 1, sort: direction, after: startOf(place, sort) },
     mayContinue: within(LISTING_MS),
   });
-  const hits = found.slice(0, limit);
+  const hits = described(catalog, found.slice(0, limit), request);
   if (isBefore) hits.reverse();
   const [first, last] = [hits[0]?.line.id ?? null, hits.at(-1)?.line.id ?? null];
   const beyond = stoppedAt === null ? null : positionOf(stoppedAt);
@@ -109,6 +118,25 @@ export function positionIn(
     ),
     all: catalog.countHitsWhile(request, within(COUNTING_MS)),
   }));
+/** Adds what all rows of a page are asked about together. */
+function described(
+  catalog: Reader['catalog'],
+  hits: readonly SearchHit[],
+  request: CountRequest,
+): ListHit[] {
+  const docids = hits.map(({ docid }) => docid);
+  const sizes = catalog.conversationSizes(docids, request);
+  const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
+  return hits.map((hit) => {
+    const [conversation, became] = [sizes.get(hit.docid), since?.get(hit.docid)];
+    return {
+      ...hit,
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(became === undefined ? {} : { since: became }),
+    };
+  });
+}
+
 }
 
 /** Counts what a query finds as far as there is time. */

@@ -1,0 +1,109 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { SearchHit } from '../../src/catalog/search/hit.ts';
+import { parseQuery } from '../../src/search/parse.ts';
+import { withHistory } from './dated-history.ts';
+import { HOST, START } from './history.ts';
+import { ACTS, type Step, steps } from './model.ts';
+
+const EVERYTHING = parseQuery('*', { now: START }).node;
+const SCOPES = [undefined, 'AC1', 'AC2'] as const;
+/** What each history begins with: enough messages for conversations, some of which change. */
+const BEFORE: readonly Step[] = [
+  ...Array.from({ length: 12 }, (_, i): Step => ({ act: 'arrive', a: i, b: i })),
+  ...[0, 1].map((i): Step => ({ act: 'copy', a: i, b: i + 1 })),
+  { act: 'commit', a: 0, b: 0 },
+  ...[2, 3, 5].map((i): Step => ({ act: 'move', a: i, b: i + 1 })),
+  ...[1, 4].map((i): Step => ({ act: 'end', a: i, b: 0 })),
+  { act: 'commit', a: 0, b: 0 },
+];
+
+test('a row has the number of messages that its conversation has, in every scope and at every moment', async () => {
+  let conversations = 0;
+  let parted = 0;
+  await fc.assert(
+    fc.asyncProperty(steps([...ACTS, 'rename', 'purge']), (played) =>
+      withHistory([...BEFORE, ...played], (catalog, _db, times) => {
+        for (const mailbox of SCOPES)
+          for (const asOf of [undefined, ...times.slice(-3)]) {
+            const scope =
+              mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
+            const request = { asOf, scope };
+            const { hits } = catalog.search({
+              ...request,
+              ...{ node: EVERYTHING, limit: 1_000, sort: 'newest' },
+            });
+            const docids = hits.map(({ docid }) => docid);
+            const sizes = catalog.conversationSizes(docids, request);
+            for (const { docid, line } of hits) {
+              const { node } = parseQuery(`thread:${line.id}`, { now: START });
+              const size = catalog.countHits({ ...request, node });
+              expect(sizes.get(docid) ?? 1, `${mailbox} as of ${asOf}`).toBe(size);
+              if (size > 1) conversations += 1;
+              if (size !== catalog.countHits({ node })) parted += 1;
+            }
+          }
+      }),
+    ),
+    { numRuns: 25 },
+  );
+  expect(conversations).toBeGreaterThan(100);
+  expect(parted).toBeGreaterThan(10);
+});
+
+test('a message that is in no conversation, or not there, has no number', async () => {
+  await withHistory([{ act: 'arrive', a: 0, b: 0 }], (catalog) => {
+    const { hits } = catalog.search({ node: EVERYTHING, limit: 9, sort: 'newest' });
+    const docids = hits.map(({ docid }) => docid);
+    expect(docids.length).toBe(1);
+    expect(catalog.conversationSizes([...docids, 1, 2], {}).size).toBe(0);
+    expect(catalog.conversationSizes([], {}).size).toBe(0);
+    expect(catalog.afterwards(docids, {}).size).toBe(0);
+  });
+});
+
+test('a row of the past says what became of its message', async () => {
+  const seen = new Map<string, number>();
+  const placesOf = ({ line }: SearchHit) =>
+    line.places.filter(({ endedAt }) => endedAt === null).map((at) => `${at.mailbox}/${at.folder}`);
+  await fc.assert(
+    // Without names that change, places can be compared by their names.
+    fc.asyncProperty(steps(ACTS), (played) =>
+      withHistory([...BEFORE, ...played], (catalog, _db, times) => {
+        for (const mailbox of SCOPES)
+          for (const asOf of times.slice(0, -1)) {
+            const scope =
+              mailbox === undefined ? undefined : catalog.scopeOf([{ host: HOST, mailbox }]);
+            const all = { node: EVERYTHING, limit: 1_000, sort: 'newest', scope } as const;
+            const then = catalog.search({ ...all, asOf }).hits;
+            const now = new Map(catalog.search(all).hits.map((hit) => [hit.docid, hit]));
+            const became = catalog.afterwards(
+              then.map(({ docid }) => docid),
+              { asOf, scope },
+            );
+            for (const hit of then) {
+              const today = now.get(hit.docid);
+              if (today === undefined) throw new Error('a message has gone');
+              const [before, after] = [placesOf(hit), placesOf(today)];
+              const expected =
+                before.length === 0 || before.some((place) => after.includes(place))
+                  ? undefined
+                  : after.length === 0
+                    ? { kind: 'deleted', at: Date.parse(today.line.endedAt ?? '') }
+                    : {
+                        kind: 'moved',
+                        mailbox: today.line.places[0]?.mailbox,
+                        folder: today.line.places[0]?.folder,
+                      };
+              expect(became.get(hit.docid)).toEqual(expected);
+              const kind = expected?.kind ?? 'none';
+              seen.set(kind, (seen.get(kind) ?? 0) + 1);
+            }
+          }
+      }),
+    ),
+    { numRuns: 25 },
+  );
+  for (const kind of ['none', 'deleted', 'moved'])
+    expect([kind, (seen.get(kind) ?? 0) > 20]).toEqual([kind, true]);
+});
