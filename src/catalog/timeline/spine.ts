@@ -1,3 +1,4 @@
+import { docidAt } from '../../mail/docid.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import type { Connection } from '../connection.ts';
 import { DOCIDS_PER_DAY } from '../place-sets.ts';
@@ -9,6 +10,10 @@ import { type CalendarPeriod, periodOf, type SpineUnit, timeOf, unitFor } from '
 export interface SpineRequest extends CountRequest {
   /** IANA name of the zone whose months, weeks and days are meant; absent: this machine's. */
   readonly timeZone?: string | undefined;
+  /** What bars stand for; absent: what suits the time that they span. */
+  readonly unit?: SpineUnit | undefined;
+  /** Milliseconds since the epoch: where the time that the bars are to suit ends, if not with the messages. */
+  readonly until?: number | undefined;
 }
 
 /** A month, week or day that has messages. Times are milliseconds since the epoch. */
@@ -72,7 +77,7 @@ function keptSpine(
   if (range === undefined) return NOTHING;
   const low = Math.max(range.low, filter.low);
   const high = Math.min(range.high, filter.high);
-  const unit = unitFor(low, high);
+  const unit = unitOf(request, low, high);
   const bars: Bar[] = [];
   let period: CalendarPeriod | undefined;
   for (const day of sums.days()) {
@@ -89,6 +94,11 @@ function keptSpine(
     }
   }
   return spineOf(unit, bars, { complete: true, last: null });
+}
+
+/** What bars stand for that hold messages from one docid up to another. */
+function unitOf({ unit, until }: SpineRequest, low: number, high: number): SpineUnit {
+  return unit ?? unitFor(low, until === undefined ? high : Math.max(high, docidAt(until)));
 }
 
 const NOTHING: Spine = {
@@ -110,7 +120,7 @@ function countedSpine(
   const all = new Counting(mayContinue);
   for (const docid of all.of(search, request)) {
     const last = bars.at(-1);
-    if (last === undefined) unit = unitFor(oldest, docid + 1);
+    if (last === undefined) unit = unitOf(request, oldest, docid + 1);
     if (last !== undefined && docid >= last.low) last.messages += 1;
     else bars.push({ ...periodOf(unit, docid, request.timeZone), messages: 1, ended: 0 });
   }

@@ -1,9 +1,8 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { count, counted } from '../../wording/amounts.ts';
 import { dayText } from '../pages/moment.tsx';
 import type { Frame } from '../pages/page.ts';
-import { Band } from '../pages/time-band.tsx';
+import { Band, Since } from '../pages/time-band.tsx';
 import { asOf, pageAddress } from '../reading/query-text.ts';
 import { useKeys } from './keyboard.ts';
 import { Track } from './time-track.tsx';
@@ -92,10 +91,7 @@ export function OpenBand({ frame }: { readonly frame: Frame }): VNode {
         past === null ? (
           <span>Drag on the track, or step to a change.</span>
         ) : (
-          <span>
-            {past.messages !== null && `${counted(past.messages, 'message')} known`}
-            {past.ended !== null && `, ${count(past.ended)} of them deleted at the service by then`}
-          </span>
+          <Since frame={frame} />
         )
       }
     >

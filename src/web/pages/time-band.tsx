@@ -1,5 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
-import { asOf, pageAddress } from '../reading/query-text.ts';
+import { count, counted } from '../../wording/amounts.ts';
+import { asOf, asOfWord, pageAddress } from '../reading/query-text.ts';
 import { Icon } from './icons.tsx';
 import { Moment, weekdayText } from './moment.tsx';
 import type { Frame } from './page.ts';
@@ -12,7 +13,7 @@ export function TimeBand({ frame }: { readonly frame: Frame }): VNode | null {
   if (past === null) return null;
   const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
   return (
-    <Band moment={past.asOf} back={then(null)}>
+    <Band moment={past.asOf} back={then(null)} since={<Since frame={frame} />}>
       <a class="step" href={then(past.asOf - DAY_MS)}>
         − day
       </a>
@@ -20,6 +21,29 @@ export function TimeBand({ frame }: { readonly frame: Frame }): VNode | null {
         + day
       </a>
     </Band>
+  );
+}
+
+/** What the archive knew at the moment, and what came since: each number leads to what it counts. */
+export function Since({ frame: { past, query } }: { readonly frame: Frame }): VNode | null {
+  if (past === null) return null;
+  const { messages, ended, later } = past;
+  const then = asOfWord(query) || asOf('', past.asOf);
+  const link = (q: string, text: string): VNode => (
+    <a class="link" href={pageAddress('/mail', { q })}>
+      {text}
+    </a>
+  );
+  return (
+    <span>
+      {messages !== null && link(then, `${counted(messages, 'message')} known`)}
+      {ended !== null && ended > 0 && (
+        <>, {link(`is:deleted ${then}`, `${count(ended)} deleted at the service by then`)}</>
+      )}
+      {later !== null && later.count > 0 && (
+        <>; {link(later.query, `${count(later.count)} received since`)}</>
+      )}
+    </span>
   );
 }
 

@@ -3,6 +3,7 @@ import { isImported } from '../../mail/import-host.ts';
 import type { MailboxKey } from '../../mail/words.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { within } from './mail-list.ts';
+import { receivedAfter, receivedAfterText } from './since-then.ts';
 
 /**
  * What the archive knows to be at the service, place by place: the closing sentence of a sync over all folders. `open`
@@ -68,18 +69,29 @@ export class ClosingSums {
       const found = catalog.countHitsWhile(request, within(PAST_MS));
       return found.complete ? found.count : null;
     };
-    const sum = { asOf, messages: count('*'), ended: count('is:deleted') };
-    if (sum.messages !== null && sum.ended !== null) this.#past = { version, sum };
+    const sum = {
+      ...{ asOf, messages: count('*'), ended: count('is:deleted') },
+      later: laterThan(catalog, asOf),
+    };
+    if (sum.messages !== null && sum.ended !== null && sum.later !== null)
+      this.#past = { version, sum };
     return sum;
   }
 }
 
 /**
- * How many messages the archive knew at a time, and how many of them were deleted at the service by then; null where
- * there was no time to count them.
+ * How many messages the archive knew at a time, how many of them were deleted at the service by then, and what came
+ * since; null where there was no time to count them.
  */
 export interface PastSum {
   readonly asOf: number;
   readonly messages: number | null;
   readonly ended: number | null;
+  /** Messages that were received since, as the query counts them today. */
+  readonly later: { readonly count: number; readonly query: string } | null;
+}
+
+function laterThan({ countHitsWhile }: Reader['catalog'], asOf: number): PastSum['later'] {
+  const { count, complete } = countHitsWhile({ node: receivedAfter(asOf) }, within(PAST_MS));
+  return complete ? { count, query: receivedAfterText(asOf) } : null;
 }

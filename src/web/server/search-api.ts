@@ -2,6 +2,7 @@ import { Completion } from '../reading/completion/completion.ts';
 import { knownZone } from '../reading/known-zone.ts';
 import { within } from '../reading/mail-list.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
+import { listSpine } from '../reading/spine.ts';
 import { byLimit } from './by-limit.ts';
 import { changesRoutes } from './changes-api.ts';
 import { dataRoute } from './data-route.ts';
@@ -39,8 +40,7 @@ export function searchRoutes(
     const { request, problem } = pages(reader).understand(reader, parameter('q') ?? '');
     if (request === null) return { problem };
     const timeZone = knownZone(parameter('tz'));
-    const spine = reader.catalog.spine({ ...request, timeZone }, within(SPINE_MS));
-    return { ...spine, problem };
+    return { ...listSpine(reader, request, timeZone, within(SPINE_MS)), problem };
   });
   changesRoutes(data, now, pages);
 }

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Spine } from '../../../src/catalog/timeline/spine.ts';
 import {
   messagesBefore,
   positionOf,
@@ -11,12 +10,13 @@ import {
   stepFrom,
   timeAt,
 } from '../../../src/web/client/list/spine-scale.ts';
-import { DATE_WORDS } from '../../../src/web/client/list/spine-words.ts';
+import { DATE_WORDS, slotText } from '../../../src/web/client/list/spine-words.ts';
+import type { ListSpine } from '../../../src/web/reading/spine.ts';
 
 const BEGIN = Date.UTC(2019, 0, 1);
 
 /** Months with messages, between some that have none. */
-const spines: fc.Arbitrary<Spine> = fc
+const spines: fc.Arbitrary<ListSpine> = fc
   .array(
     fc.record({
       skipped: fc.integer({ min: 0, max: 3 }),
@@ -40,6 +40,38 @@ const spines: fc.Arbitrary<Spine> = fc
 const sorts = fc.constantFrom('newest' as const, 'oldest' as const);
 const scales = fc.tuple(spines, sorts).map(([spine, sort]) => spineScale(spine, sort));
 const positions = fc.double({ min: 0, max: 1, noNaN: true });
+
+test('what came since has slots of its own, and no rows', () => {
+  const bar = (month: number, messages: number, later: number) => ({
+    ...{ key: `2026-0${month + 1}-01`, messages, ended: 0, later },
+    ...{ from: Date.UTC(2026, month, 1), to: Date.UTC(2026, month + 1, 1) },
+  });
+  const scale = spineScale(
+    {
+      ...{ unit: 'month', messages: 12, complete: true, countedFrom: null },
+      bars: [bar(0, 8, 0), bar(2, 4, 5), bar(3, 0, 30)],
+    },
+    'newest',
+  );
+  expect(scale.slots.map((slot) => [slot.bar?.messages ?? null, slot.later])).toEqual([
+    [null, 30],
+    [4, 5],
+    [null, 0],
+    [8, 0],
+  ]);
+  expect(scale.most).toBe(30);
+  expect(scale.slots.map(({ before }) => before)).toEqual([0, 0, 4, 4]);
+  expect(scale.slots.map((slot) => slotText('month', slot))).toEqual([
+    'April 2026, 0 messages, 30 since',
+    'March 2026, 4 messages, 5 since',
+    'No messages here',
+    'January 2026, 8 messages',
+  ]);
+  expect(spineLabels(scale, DATE_WORDS, 1).map(({ slot }) => slot)).toContain(0);
+  // The next bar with rows, not what came since.
+  expect(stepFrom(scale, Date.UTC(2026, 0, 9), -1)).toBe(Date.UTC(2026, 3, 1) - 1);
+  expect(stepFrom(scale, Date.UTC(2026, 2, 9), -1)).toBeNull();
+});
 
 test('a position and its moment name each other', () => {
   fc.assert(
@@ -132,7 +164,7 @@ test('words have the room that they need, and each year stands at its first bar'
 });
 
 test('a spine without messages has no position, and nowhere to go', () => {
-  const none: Spine = { unit: 'day', bars: [], messages: 0, complete: true, countedFrom: null };
+  const none: ListSpine = { unit: 'day', bars: [], messages: 0, complete: true, countedFrom: null };
   const scale = spineScale(none, 'newest');
   expect(slotAt(scale, 0.5)).toBeUndefined();
   expect(positionOf(scale, BEGIN)).toBe(0);

@@ -1,8 +1,8 @@
 import type { SearchHit } from '../../../catalog/search/hit.ts';
 import type { HitCount } from '../../../catalog/search/search.ts';
-import type { Spine } from '../../../catalog/timeline/spine.ts';
 import type { ListSort } from '../../reading/list-place.ts';
 import type { MailRows } from '../../reading/mail-list.ts';
+import type { ListSpine } from '../../reading/spine.ts';
 import type { RowPage } from './row-cache.ts';
 
 /** Rows of a page. */
@@ -41,7 +41,7 @@ export interface RowPosition {
 }
 
 type RowsAnswer = (MailRows & { readonly problem: null }) | { readonly problem: object };
-type SpineAnswer = (Spine & { readonly problem: null }) | { readonly problem: object };
+type SpineAnswer = (ListSpine & { readonly problem: null }) | { readonly problem: object };
 
 /** Asks the server; undefined where there is no answer, which the window says elsewhere. */
 type Ask = <T>(address: string, signal: AbortSignal) => Promise<T | undefined>;
@@ -97,7 +97,7 @@ export class RowSource {
   }
 
   /** Returns when the messages were received; undefined where that is not known. */
-  async spine(signal: AbortSignal): Promise<Spine | undefined> {
+  async spine(signal: AbortSignal): Promise<ListSpine | undefined> {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const parameters = new URLSearchParams({ q: this.of.query, tz: timeZone });
     const answer = await this.ask<SpineAnswer>(`/api/spine?${parameters}`, signal);

@@ -1,12 +1,14 @@
-import type { Spine, SpineBar } from '../../../catalog/timeline/spine.ts';
 import type { ListSort } from '../../reading/list-place.ts';
+import type { ListBar, ListSpine } from '../../reading/spine.ts';
 
 /** A stretch of the spine: a month, week or day with messages, or the time between two of them, however long it is. */
 export interface SpineSlot {
   /** Milliseconds since the epoch, from `from` (included) to `to` (excluded). */
   readonly from: number;
   readonly to: number;
-  readonly bar: SpineBar | null;
+  readonly bar: ListBar | null;
+  /** Messages that came since the moment that the list is of. */
+  readonly later: number;
   /** Messages above it. */
   readonly before: number;
 }
@@ -14,7 +16,7 @@ export interface SpineSlot {
 /** The spine from top to bottom. Positions on it are parts of its length, from 0 to 1. */
 export interface SpineScale {
   readonly sort: ListSort;
-  readonly unit: Spine['unit'];
+  readonly unit: ListSpine['unit'];
   readonly slots: readonly SpineSlot[];
   readonly messages: number;
   /** Messages of the fullest slot. */
@@ -22,7 +24,7 @@ export interface SpineScale {
 }
 
 /** Lays the bars of a spine out in the order of the list. */
-export function spineScale({ bars, unit, messages }: Spine, sort: ListSort): SpineScale {
+export function spineScale({ bars, unit, messages }: ListSpine, sort: ListSort): SpineScale {
   const ordered = sort === 'newest' ? bars.toReversed() : bars;
   const slots: SpineSlot[] = [];
   let before = 0;
@@ -34,11 +36,12 @@ export function spineScale({ bars, unit, messages }: Spine, sort: ListSort): Spi
         : sort === 'newest'
           ? { from: bar.to, to: above.from }
           : { from: above.to, to: bar.from };
-    if (gap !== null && gap.from < gap.to) slots.push({ ...gap, bar: null, before });
-    slots.push({ from: bar.from, to: bar.to, bar, before });
+    if (gap !== null && gap.from < gap.to) slots.push({ ...gap, bar: null, later: 0, before });
+    const { from, to, later = 0 } = bar;
+    slots.push({ from, to, bar: bar.messages > 0 ? bar : null, later, before });
     before += bar.messages;
   }
-  const most = bars.reduce((found, bar) => Math.max(found, bar.messages), 0);
+  const most = bars.reduce((found, { messages: m, later = 0 }) => Math.max(found, m + later), 0);
   return { sort, unit, slots, messages, most };
 }
 
@@ -139,8 +142,8 @@ export function spineLabels(scale: SpineScale, words: DateWords, room: number): 
   ];
   for (const { word, isYear } of levels) {
     let above = '';
-    for (const [slot, { from, to, bar }] of scale.slots.entries()) {
-      if (bar === null) continue;
+    for (const [slot, { from, to, bar, later }] of scale.slots.entries()) {
+      if (bar === null && later === 0) continue;
       // The middle: a week belongs to the month that has most of it.
       const text = word((from + to) / 2);
       if (text !== above && isFree(slot)) taken.push({ text, slot, isYear });

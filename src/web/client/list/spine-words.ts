@@ -1,5 +1,5 @@
 import type { SpineUnit } from '../../../catalog/timeline/calendar.ts';
-import { counted } from '../../../wording/amounts.ts';
+import { count, counted } from '../../../wording/amounts.ts';
 import type { DateWords, SpineSlot } from './spine-scale.ts';
 
 const formats = (options: Intl.DateTimeFormatOptions) => {
@@ -34,6 +34,8 @@ export function stretchText(unit: SpineUnit, { from, to }: Pick<SpineSlot, 'from
 
 /** Returns what is said of a stretch while it is sought: its name, and how many messages it has. */
 export function slotText(unit: SpineUnit, slot: SpineSlot): string {
-  if (slot.bar === null) return 'No messages here';
-  return `${stretchText(unit, slot)}, ${counted(slot.bar.messages, 'message')}`;
+  const { bar, later } = slot;
+  if (bar === null && later === 0) return 'No messages here';
+  const since = later > 0 ? `, ${count(later)} since` : '';
+  return `${stretchText(unit, slot)}, ${counted(bar?.messages ?? 0, 'message')}${since}`;
 }

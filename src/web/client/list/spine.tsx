@@ -205,16 +205,17 @@ function Bars({ scale, height }: { readonly scale: SpineScale; readonly height: 
           preserveAspectRatio="none"
           aria-hidden="true"
         >
-          {slots.map(({ bar }, slot) => {
-            if (bar === null) return null;
-            const length = Math.max(4, Math.sqrt(bar.messages / most) * 100);
-            const ended = (length * (bar.ended ?? 0)) / bar.messages;
+          {slots.map(({ bar, later }, slot) => {
+            const lengthOf = (messages: number) => Math.max(4, Math.sqrt(messages / most) * 100);
+            const length = bar === null ? 0 : lengthOf(bar.messages);
+            const ended = bar === null ? 0 : (length * (bar.ended ?? 0)) / bar.messages;
+            const part = (name: string, x: number, width: number) =>
+              width > 0 && <rect class={name} x={x} y={slot + 0.1} width={width} height="0.8" />;
             return (
               <>
-                <rect class="kept" x="0" y={slot + 0.1} width={length - ended} height="0.8" />
-                {ended > 0 && (
-                  <rect class="gone" x={length - ended} y={slot + 0.1} width={ended} height="0.8" />
-                )}
+                {part('kept', 0, length - ended)}
+                {part('gone', length - ended, ended)}
+                {later > 0 && part('later', 0, lengthOf((bar?.messages ?? 0) + later))}
               </>
             );
           })}
