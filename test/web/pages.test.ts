@@ -101,23 +101,42 @@ test('pages of a list follow each other without a gap', async () => {
   const many = await new Served().start(await archiveOf(letters));
   try {
     const signedIn = await many.signIn();
-    const seen: string[] = [];
-    const sizes: number[] = [];
-    for (let address: string | undefined = '/mail?q=text'; address !== undefined; ) {
-      const { text: html }: { text: string } = await many.ask(address, {
-        headers: { cookie: signedIn },
-      });
+    const pageAt = async (address: string) => {
+      const { text: html } = await many.ask(address, { headers: { cookie: signedIn } });
+      const linked = (rel: string): string | undefined =>
+        new RegExp(`rel="${rel}" href="([^"]+)"|href="([^"]+)" rel="${rel}"`)
+          .exec(html)
+          ?.slice(1)
+          .find((found) => found !== undefined)
+          ?.replaceAll('&amp;', '&');
       const ids = [...html.matchAll(/[?;&]m=([0-9a-f]{16})"/g)].map(([, id = '']) => id);
-      seen.push(...ids);
-      sizes.push(ids.length);
-      const next: string | undefined = /rel="next" href="([^"]+)"|href="([^"]+)" rel="next"/
-        .exec(html)
-        ?.slice(1)
-        .find((found) => found !== undefined);
-      address = next?.replaceAll('&amp;', '&');
+      return { ids, next: linked('next'), prev: linked('prev') };
+    };
+    for (const first of ['/mail?q=text', '/mail?q=text&sort=oldest']) {
+      const there: string[][] = [];
+      let last: string = first;
+      for (let address: string | undefined = first; address !== undefined; ) {
+        const { ids, next }: Awaited<ReturnType<typeof pageAt>> = await pageAt(address);
+        there.push(ids);
+        last = address;
+        address = next;
+      }
+      expect(there.map(({ length }) => length)).toEqual([100, 100, 30]);
+      expect(new Set(there.flat()).size).toBe(230);
+      const back: string[][] = [];
+      for (let address: string | undefined = last; address !== undefined; ) {
+        const { ids, prev }: Awaited<ReturnType<typeof pageAt>> = await pageAt(address);
+        back.unshift(ids);
+        address = prev;
+      }
+      expect(back).toEqual(there);
     }
-    expect(sizes).toEqual([100, 100, 30]);
-    expect(new Set(seen).size).toBe(230);
+    // A page that begins closer to the top than a page has rows leads to the first one.
+    const { ids, prev } = await pageAt('/mail?q=text');
+    expect(prev).toBeUndefined();
+    const near = await pageAt(`/mail?q=text&after=${ids[30]}`);
+    expect(near.ids[0]).toBe(ids[31]);
+    expect(near.prev).toBe('/mail?q=text');
   } finally {
     await many.close();
   }

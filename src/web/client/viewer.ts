@@ -178,7 +178,7 @@ export class Viewer {
 
   /** Finds the list again, and shows it from its beginning. */
   async refreshList(): Promise<void> {
-    this.note('at', null);
+    for (const place of ['at', 'after']) this.note(place, null);
     await this.#list(this.#address.searchParams.get('q') ?? '', this.#asking.signal);
   }
 

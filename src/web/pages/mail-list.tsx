@@ -18,6 +18,8 @@ export interface ListProps extends Pick<MailContent, 'sort' | 'after' | 'pending
 export function ListPages({ list, query, sort, after, chosen, pending }: ListProps): VNode {
   const other = sort === 'newest' ? 'oldest' : 'newest';
   const sortParameter = sort === 'newest' ? undefined : sort;
+  const pageOf = (from: string): string =>
+    pageAddress('/mail', { q: query, sort: sortParameter, after: from });
   return (
     <>
       <div class="listhead">
@@ -53,24 +55,23 @@ export function ListPages({ list, query, sort, after, chosen, pending }: ListPro
           ))}
         </ol>
       )}
-      {(after !== undefined || list.next !== null) && (
+      {(list.before != null || list.next !== null) && (
         <nav class="pages" aria-label="Pages">
-          {after !== undefined && (
-            <a class="btn" href={pageAddress('/mail', { q: query, sort: sortParameter })}>
-              {sort === 'newest' ? 'To the newest' : 'To the oldest'}
-            </a>
+          {list.before != null && (
+            <>
+              {list.before !== '' && (
+                <a class="btn" href={pageOf('')}>
+                  {sort === 'newest' ? 'To the newest' : 'To the oldest'}
+                </a>
+              )}
+              <a class="btn" rel="prev" href={pageOf(list.before)}>
+                {sort === 'newest' ? 'Newer' : 'Older'}
+              </a>
+            </>
           )}
           <span class="spacer" />
           {list.next !== null && (
-            <a
-              class="btn"
-              rel="next"
-              href={pageAddress('/mail', {
-                q: query,
-                sort: sortParameter,
-                after: list.next.slice(0, 16),
-              })}
-            >
+            <a class="btn" rel="next" href={pageOf(list.next.slice(0, 16))}>
               {sort === 'newest' ? 'Older' : 'Newer'}
             </a>
           )}

@@ -42,6 +42,8 @@ export interface MailList {
   readonly ended: number | null;
   /** What `after=` takes to continue: an id, or a place where time ran out. Null on the last page. */
   readonly next: string | null;
+  /** What `after=` takes for the page before: an empty text for the first one. Null where this is the first. */
+  readonly before?: string | null;
   /** Only where nothing is found. */
   readonly nothing?: NothingFound | undefined;
 }
@@ -66,8 +68,30 @@ export function mailList(
     const all = isAll
       ? { count: rows.hits.length, complete: true }
       : reader.catalog.countHitsWhile(request, within(COUNTING_MS));
-    return { ...rows, all, ended: endedOf(reader, request) };
+    const start = rows.hits[0]?.docid ?? place?.docid;
+    const before =
+      place === undefined || start === undefined ? null : pageBefore(reader, request, sort, start);
+    return { ...rows, all, ended: endedOf(reader, request), before };
   });
+}
+
+/**
+ * Finds the page that ends before a row: where there are more rows than it has, it begins behind the last of these.
+ * Without the time to find out, the list begins again.
+ */
+function pageBefore(
+  { catalog }: Pick<Reader, 'catalog'>,
+  request: CountRequest,
+  sort: ListSort,
+  docid: number,
+): string | null {
+  let rows = 0;
+  const part = { ...request, sort: other(sort), after: docid };
+  for (const found of catalog.foundDocids(part, within(COUNTING_MS))) {
+    rows += 1;
+    if (rows > ROWS) return positionOf(found);
+  }
+  return rows === 0 ? null : '';
 }
 
 /** Reads rows of what a query finds; how many there are in all is another question. */
@@ -94,6 +118,25 @@ export function mailRows(
     : { hits, next: hasMore ? last : beyond, previous: place === undefined ? null : first };
 }
 
+/** Adds what all rows of a page are asked about together. */
+function described(
+  catalog: Reader['catalog'],
+  hits: readonly SearchHit[],
+  request: CountRequest,
+): ListHit[] {
+  const docids = hits.map(({ docid }) => docid);
+  const sizes = catalog.conversationSizes(docids, request);
+  const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
+  return hits.map((hit) => {
+    const [conversation, became] = [sizes.get(hit.docid), since?.get(hit.docid)];
+    return {
+      ...hit,
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(became === undefined ? {} : { since: became }),
+    };
+  });
+}
+
 function other(sort: ListSort): ListSort {
   return sort === 'newest' ? 'oldest' : 'newest';
 }
@@ -118,25 +161,6 @@ export function positionIn(
     ),
     all: catalog.countHitsWhile(request, within(COUNTING_MS)),
   }));
-/** Adds what all rows of a page are asked about together. */
-function described(
-  catalog: Reader['catalog'],
-  hits: readonly SearchHit[],
-  request: CountRequest,
-): ListHit[] {
-  const docids = hits.map(({ docid }) => docid);
-  const sizes = catalog.conversationSizes(docids, request);
-  const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
-  return hits.map((hit) => {
-    const [conversation, became] = [sizes.get(hit.docid), since?.get(hit.docid)];
-    return {
-      ...hit,
-      ...(conversation === undefined ? {} : { conversation }),
-      ...(became === undefined ? {} : { since: became }),
-    };
-  });
-}
-
 }
 
 /** Counts what a query finds as far as there is time. */
