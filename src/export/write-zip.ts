@@ -95,6 +95,11 @@ class UtcDate extends Date {
   override getSeconds = (): number => this.getUTCSeconds();
 }
 
+/** Returns a date as a zip has it: in UTC, and within the range that it knows. @param date milliseconds since the epoch */
+export function zipTime(date: number | null): Date {
+  return new UtcDate(Math.min(LATEST, Math.max(EARLIEST, date ?? EARLIEST)));
+}
+
 /** One zip file. Nothing in it depends on the clock, the machine or the order in which the disk answers. */
 export class ZipWriter implements FormatWriter {
   readonly width = 1;
@@ -160,9 +165,8 @@ export class ZipWriter implements FormatWriter {
     size: number | undefined,
     pieces: AsyncIterable<Buffer> | Iterable<Buffer>,
   ): Promise<void> {
-    const time = Math.min(LATEST, Math.max(EARLIEST, date === null ? EARLIEST : Date.parse(date)));
     const options = {
-      mtime: new UtcDate(time),
+      mtime: zipTime(date === null ? null : Date.parse(date)),
       mode: 0o100600,
       ...(size !== undefined && { size }),
     };

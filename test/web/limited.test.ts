@@ -129,7 +129,8 @@ function* addresses(): Generator<string> {
           `/api/message?m=${id}&`,
         ])
           yield `${page}view=${view}`;
-      for (const part of ['html', 'source', 'attachments/1']) yield `/m/${id}/${part}`;
+      for (const part of ['html', 'source', 'attachments/1', 'attachments/all.zip'])
+        yield `/m/${id}/${part}`;
     }
 }
 
@@ -160,7 +161,7 @@ test('no address shows a limited sign-in anything of other mailboxes', async () 
 test('a message outside is not found, by its id or the beginning of it', async () => {
   for (const source of [theirs, withFile])
     for (const id of [idOf(source), idOf(source).slice(0, 8)])
-      for (const part of ['', '/html', '/source', '/attachments/1']) {
+      for (const part of ['', '/html', '/source', '/attachments/1', '/attachments/all.zip']) {
         const answer = await served.ask(`/m/${id}${part}`, { headers: served.own(limited) });
         expect(answer.status, `${id}${part}`).toBe(404);
       }

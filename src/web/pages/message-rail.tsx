@@ -1,7 +1,8 @@
 import type { VNode } from 'preact';
 import type { SearchHit } from '../../catalog/search/hit.ts';
 import { bytes, count, counted } from '../../wording/amounts.ts';
-import { pageAddress } from '../reading/query-text.ts';
+import { attachedFiles, isTooMuch, MOST_TOGETHER } from '../reading/attached-files.ts';
+import { asOfWord, pageAddress } from '../reading/query-text.ts';
 import { extension } from './file-words.ts';
 import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
@@ -30,7 +31,7 @@ export function Rail({ message }: { readonly message: MessageContent }): VNode {
           </ol>
         </section>
       )}
-      <Files hits={conversation.all} />
+      <Files message={message} />
       <section>
         <h2>This message</h2>
         <dl>
@@ -110,16 +111,30 @@ function Stop({ hit: { line }, message }: StopProps): VNode {
   );
 }
 
-function Files({ hits }: { readonly hits: readonly SearchHit[] }): VNode | null {
-  const files = hits.flatMap(({ line }) =>
-    (line.attachments ?? [])
-      .filter(({ inline }) => !inline)
-      .map((file) => ({ ...file, id: line.id, date: line.date })),
-  );
+function Files({ message }: { readonly message: MessageContent }): VNode | null {
+  const { conversation, id, place } = message;
+  const files = attachedFiles(conversation.all);
   if (files.length === 0) return null;
   return (
     <section>
-      <h2>Attachments</h2>
+      <div class="with-act">
+        <h2>Attachments</h2>
+        {files.length > 1 && !isTooMuch(files) && (
+          <a
+            class="link"
+            href={pageAddress(`/m/${id}/attachments/all.zip`, { q: asOfWord(place.query) })}
+            download
+          >
+            Save all {count(files.length)}
+          </a>
+        )}
+      </div>
+      {isTooMuch(files) && (
+        <p class="small">
+          These are too many, or more than {bytes(MOST_TOGETHER)}, for one file: save each by
+          itself.
+        </p>
+      )}
       <ul>
         {files.slice(-MOST_FILES).map(({ id, number, filename, size, date }) => (
           <li key={`${id} ${number}`}>

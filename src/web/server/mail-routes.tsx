@@ -1,6 +1,7 @@
-import type { Reader } from '../../engine/archive/reader.ts';
 import type { MessageId } from '../../mail/words.ts';
 import { ArchiveDocument } from '../pages/archive-document.tsx';
+import { MOST_OF_THREAD } from '../pages/message-props.ts';
+import { attachmentsTogether } from '../reading/attachments-together.ts';
 import {
   attachmentDownload,
   type Download,
@@ -8,7 +9,7 @@ import {
   sourceDownload,
 } from '../reading/downloads.ts';
 import type { HealthTab } from '../reading/health/health-content.ts';
-import { namedMessage } from '../reading/message-view.ts';
+import { conversationOf, namedMessage } from '../reading/message-view.ts';
 import type { ReadingFor } from '../reading/reading-for.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
 import { byLimit } from './by-limit.ts';
@@ -27,6 +28,10 @@ import {
   withReader,
 } from './request-context.ts';
 import { DOWNLOAD_POLICY, MAIL_POLICY } from './security-headers.ts';
+
+/** Zips of attachments that are made at a time. */
+const MOST_SAVING = 2;
+const BUSY = 'Other attachments are being saved. Try again when that has ended.';
 
 const HEALTH_TABS = [
   'overview',
@@ -95,6 +100,24 @@ export function mailRoutes(
   app.get('/m/:id/source', (context) =>
     download(parts, context, async (reader, id) => sourceDownload(reader, id)),
   );
+  let saving = 0;
+  app.get('/m/:id/attachments/all.zip', (context) => {
+    if (saving >= MOST_SAVING) return context.text(BUSY, 503);
+    const find = (reader: ServedReader, id: MessageId) => {
+      const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
+      const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
+      return found === null ? undefined : attachmentsTogether(reader, found.all, archive.spare);
+    };
+    const { reader, release } = archive.hold(context.get('session').mailboxes);
+    saving += 1;
+    let isSaving = true;
+    const ended = (): void => {
+      if (isSaving) saving -= 1;
+      isSaving = false;
+      release();
+    };
+    return download(parts, context, find, { reader, release: ended });
+  });
   app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) => {
     const number = Number(context.req.param('number'));
     return download(parts, context, (reader, id, signal) =>
@@ -154,19 +177,27 @@ function inParts(parameter: Parameter): Parameter {
 function download(
   parts: WebParts,
   context: RequestContext,
-  find: (reader: Reader, id: MessageId, signal: AbortSignal) => Promise<Download | undefined>,
+  find: (
+    reader: ServedReader,
+    id: MessageId,
+    signal: AbortSignal,
+  ) => Download | undefined | Promise<Download | undefined>,
+  held?: ReturnType<WebParts['archive']['hold']>,
 ): Promise<Response> {
   return inTurn(context, (signal) =>
-    saved(parts, context, (reader, id) => find(reader, id, signal)),
+    saved(parts, context, (reader, id) => find(reader, id, signal), held),
   );
 }
 
 async function saved(
   parts: WebParts,
   context: RequestContext,
-  find: (reader: Reader, id: MessageId) => Promise<Download | undefined>,
+  find: (
+    reader: ServedReader,
+    id: MessageId,
+  ) => Download | undefined | Promise<Download | undefined>,
+  { reader, release } = parts.archive.hold(context.get('session').mailboxes),
 ): Promise<Response> {
-  const { reader, release } = parts.archive.hold(context.get('session').mailboxes);
   try {
     const named = namedMessage(reader, context.req.param('id') ?? '');
     const found = named.kind === 'one' ? await find(reader, named.id) : undefined;

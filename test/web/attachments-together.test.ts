@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ZipReader } from '../../src/export/read-zip.ts';
+import { attachedFiles, isTooMuch } from '../../src/web/reading/attached-files.ts';
+import { mailkeep } from '../cli/child.ts';
+import { archiveOf, letter, Served } from './served.ts';
+
+interface Attached {
+  readonly name: string | null;
+  readonly text: string;
+  readonly inline?: boolean;
+}
+
+function mail(subject: string, headers: readonly string[], files: readonly Attached[]): string {
+  return [
+    `Message-ID: <${subject.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}@example.org>`,
+    'Date: Mon, 02 Feb 2026 10:00:00 +0000',
+    'From: Anna Berg <anna@example.org>',
+    `Subject: ${subject}`,
+    ...headers,
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/mixed; boundary="b"',
+    '',
+    '--b',
+    'Content-Type: text/plain',
+    '',
+    'See below.',
+    ...files.flatMap(({ name, text, inline = false }) => [
+      '--b',
+      'Content-Type: application/octet-stream',
+      `Content-Disposition: ${inline ? 'inline' : 'attachment'}${
+        name === null ? '' : `; filename*=utf-8''${encodeURIComponent(name)}`
+      }`,
+      'Content-Transfer-Encoding: base64',
+      '',
+      Buffer.from(text).toString('base64'),
+    ]),
+    '--b--',
+    '',
+  ].join('\r\n');
+}
+
+const reply = ['In-Reply-To: <plans-and-lists@example.org>'];
+const first = mail(
+  'Plans/and lists',
+  [],
+  [
+    { name: 'plan.txt', text: 'the first plan' },
+    { name: '../../etc/passwd', text: 'no path' },
+    { name: null, text: 'nameless' },
+  ],
+);
+const second = mail('Re: Plans/and lists', reply, [
+  { name: 'PLAN.txt', text: 'another plan' },
+  { name: 'plan.txt', text: 'a third plan' },
+  { name: 'logo.png', text: 'a logo', inline: true },
+]);
+const bare = letter('Alone', 'Without anything.');
+const idOf = (source: string) => createHash('sha256').update(source).digest('hex');
+
+const served = new Served();
+let cookie: string;
+
+beforeAll(async () => {
+  const data = await archiveOf({ first, second, bare });
+  expect((await mailkeep(['rebuild', '--data', data, '--quiet'])).code).toBe(0);
+  await served.start(data);
+  cookie = await served.signIn();
+}, 120_000);
+afterAll(() => served.close());
+beforeEach(() => {
+  expect(served.errors).toEqual([]);
+});
+
+const get = (address: string, method = 'GET') =>
+  served.ask(address, { method, headers: { cookie } });
+
+async function unzipped(bytes: Buffer): Promise<Record<string, string>> {
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'together-')), 'a.zip');
+  writeFileSync(file, bytes);
+  const zip = await ZipReader.open(file);
+  const found: Record<string, string> = {};
+  for (const name of zip.names()) {
+    const pieces = await zip.pieces(name);
+    if (pieces !== undefined) found[name] = (await buffer(pieces)).toString();
+  }
+  return found;
+}
+
+test('the attachments of a conversation are saved as one file, whichever message is open', async () => {
+  for (const source of [first, second]) {
+    const { status, headers, bytes } = await get(`/m/${idOf(source)}/attachments/all.zip`);
+    expect(status).toBe(200);
+    expect(await unzipped(bytes)).toEqual({
+      'plan.txt': 'the first plan',
+      passwd: 'no path',
+      'attachment-3': 'nameless',
+      'PLAN (2).txt': 'another plan',
+      'plan (3).txt': 'a third plan',
+    });
+    expect(headers).toMatchObject({
+      'content-type': 'application/octet-stream',
+      'x-content-type-options': 'nosniff',
+      'cross-origin-resource-policy': 'same-origin',
+    });
+    expect(headers['content-disposition']).toMatch(/^attachment; filename="Plans and lists\.zip"/);
+    expect(headers['content-security-policy']).toContain('sandbox');
+  }
+});
+
+test('the page says how many that are, and links to them', async () => {
+  const { text } = await get(`/m/${idOf(second)}`);
+  expect(text).toMatch(
+    new RegExp(`href="/m/${idOf(second)}/attachments/all\\.zip" download[^>]*>Save all 5<`),
+  );
+  expect((await get(`/m/${idOf(bare)}`)).text).not.toContain('all.zip');
+  expect((await get(`/m/${idOf(bare)}/attachments/all.zip`)).status).toBe(404);
+  expect((await get('/m/0000000000/attachments/all.zip')).status).toBe(404);
+});
+
+test('as of a moment before the messages, there is nothing to save', async () => {
+  const past = encodeURIComponent('asof:2001-01-01');
+  expect((await get(`/m/${idOf(first)}/attachments/all.zip?q=${past}`)).status).toBe(404);
+});
+
+test('several may be saved one after the other, and what is asked for its header only ends', async () => {
+  const address = `/m/${idOf(first)}/attachments/all.zip`;
+  for (let i = 0; i < 5; i += 1) {
+    const { status, bytes } = await get(address, 'HEAD');
+    expect([status, bytes.length]).toEqual([200, 0]);
+  }
+  const answers = await Promise.all([get(address), get(address), get(address), get(address)]);
+  const statuses = answers.map(({ status }) => status);
+  // At most two at a time: the others are told to come again.
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(2);
+  expect(statuses.every((status) => status === 200 || status === 503)).toBe(true);
+  expect((await get(address)).status).toBe(200);
+});
+
+test('too many, or too large ones together, are not', () => {
+  const line = (sizes: readonly number[]) =>
+    attachedFiles([
+      {
+        line: {
+          ...{ id: 'a', mailbox: '', folder: '', uid: 1, flags: [], size: 1, date: null },
+          ...{ subject: null, from: null, messageId: null, firstSeen: null, endedAt: null },
+          ...{ places: [], snippet: '', matchedAttachments: [] },
+          attachments: sizes.map((size, i) => ({
+            ...{ number: i + 1, filename: null, contentType: '', size, inline: i % 2 === 1 },
+          })),
+        },
+      },
+    ]);
+  expect(line([1, 2, 3]).map(({ number }) => number)).toEqual([1, 3]);
+  expect(isTooMuch(line([499_999_999, 9, 1]))).toBe(false);
+  expect(isTooMuch(line([499_999_999, 9, 2]))).toBe(true);
+  expect(isTooMuch(line(new Array(999).fill(0)))).toBe(false);
+  expect(isTooMuch(line(new Array(1_001).fill(0)))).toBe(true);
+});
