@@ -160,13 +160,15 @@ function openNeighbour(viewer: Viewer, step: 1 | -1): boolean {
   return true;
 }
 
-/** Goes to the next match in what is read, or to the next message where nothing is marked. */
+/** Goes to the next match in what is read, or to the next message or attachment where nothing is marked. */
 function stepThrough(step: 1 | -1): boolean {
-  const body = document.querySelector('.rbody');
+  const body = document.querySelector('.rbody, .gallery');
   if (body === null) return false;
-  const marks = [...body.querySelectorAll<HTMLElement>('.msg mark, .text mark, .source mark')];
+  const marks = [...body.querySelectorAll<HTMLElement>(':is(.msg, .text, .source, .extract) mark')];
   const stops =
-    marks.length > 0 ? marks : [...body.querySelectorAll<HTMLElement>('.msg, .fold, summary')];
+    marks.length > 0
+      ? marks
+      : [...body.querySelectorAll<HTMLElement>('.msg, .fold, summary, .tile')];
   if (stops.length === 0) return false;
   const isStop = (stop: HTMLElement): boolean =>
     stop.classList.contains('current') || stop === document.activeElement;

@@ -8,14 +8,18 @@ import { Icon } from './icons.tsx';
 import { senderText } from './mail-row.tsx';
 import { Marked } from './marked.tsx';
 import { Moment } from './moment.tsx';
+import { useParts } from './parts.ts';
 
 interface OfFile {
   readonly file: FileDetail;
   readonly query: string;
+  /** Of the page that shows it. */
+  readonly address: string;
 }
 
 /** One content: what it is, its text with what was found, and the messages that have it. */
-export function Detail({ file, query }: OfFile): VNode {
+export function Detail({ file, query, address }: OfFile): VNode {
+  const { Copy } = useParts();
   const { filename, type, size, first, message, number, hash, isPicture } = file;
   const label = typeLabel(type, filename);
   return (
@@ -41,6 +45,7 @@ export function Detail({ file, query }: OfFile): VNode {
             <Icon name="mail" />
             Open message
           </a>
+          <Copy text={address} isAddress label="Copy link" icon="link" />
         </p>
       </header>
       <States file={file} />
@@ -130,7 +135,7 @@ function Text({ file: { text } }: Pick<OfFile, 'file'>): VNode {
   );
 }
 
-function Messages({ file: { holders, messages }, query }: OfFile): VNode {
+function Messages({ file: { holders, messages }, query }: Omit<OfFile, 'address'>): VNode {
   return (
     <section>
       <h2>

@@ -19,10 +19,10 @@ export function FilesPage({ page }: { readonly page: FilesPageData }): VNode {
   const { query, problem } = frame;
   return (
     <Shell frame={frame} here="files">
-      {chosen === null && <h1 class="vh">Attachments</h1>}
       <Filters page={page} />
       <div class="gallery">
         <section class="tiles-of" aria-label="Attachments" tabindex={0}>
+          <Head page={page} />
           {problem !== null && <Problem query={query} problem={problem} path="/files" />}
           {pending > 0 && (
             <p class="strip warn">
@@ -47,7 +47,11 @@ export function FilesPage({ page }: { readonly page: FilesPageData }): VNode {
                 <Icon name="back" />
                 Back to the attachments
               </a>
-              {detail === null ? <Gone hash={chosen} /> : <Detail file={detail} query={query} />}
+              {detail === null ? (
+                <Gone hash={chosen} />
+              ) : (
+                <Detail file={detail} query={query} address={addressOf(page, { a: chosen })} />
+              )}
             </>
           )}
         </aside>
@@ -76,11 +80,30 @@ function addressOf(
   });
 }
 
+/** How many attachments are listed. The one that is chosen is the heading of the page. */
+function Head({ page: { list, group, chosen } }: { readonly page: FilesPageData }): VNode {
+  const number = list === null ? null : listed(list, group);
+  const text =
+    number === null ? (
+      'Attachments'
+    ) : (
+      <>
+        {list?.sums.complete === false && 'more than '}
+        <b>{count(number)}</b> {number === 1 ? 'attachment' : 'attachments'}
+      </>
+    );
+  return chosen === null ? <h1 class="number">{text}</h1> : <p class="number">{text}</p>;
+}
+
+/** Contents of a group, or of all. */
+function listed({ sums: { groups } }: FilesList, group: FileGroup | null): number {
+  return group === null ? FILE_GROUPS.reduce((sum, one) => sum + groups[one], 0) : groups[group];
+}
+
 /** Groups with their numbers, as links to them. */
 function Filters({ page }: { readonly page: FilesPageData }): VNode {
   const { frame, list, group, inlinePictures } = page;
   const { query } = frame;
-  const groups = list?.sums.groups;
   const more = list?.sums.complete === false ? 'more than ' : '';
   const chip = (name: string, to: FileGroup | null, number: number): VNode => (
     <a
@@ -98,15 +121,11 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
   );
   return (
     <nav class="chips" aria-label="Filters">
-      {groups !== undefined && (
+      {list !== null && (
         <>
-          {chip(
-            'All',
-            null,
-            FILE_GROUPS.reduce((sum, one) => sum + groups[one], 0),
-          )}
-          {FILE_GROUPS.filter((one) => groups[one] > 0 || one === group).map((one) =>
-            chip(GROUP_NAMES[one], one, groups[one]),
+          {chip('All', null, listed(list, null))}
+          {FILE_GROUPS.filter((one) => listed(list, one) > 0 || one === group).map((one) =>
+            chip(GROUP_NAMES[one], one, listed(list, one)),
           )}
           <span class="sep" />
         </>
@@ -134,6 +153,10 @@ function Filters({ page }: { readonly page: FilesPageData }): VNode {
       <a class="chip" href={pageAddress('/mail', { q: query })}>
         <Icon name="mail" />
         Messages
+      </a>
+      <a class="chip" href={pageAddress('/export', { q: query })} data-act="export">
+        <Icon name="save" />
+        Export
       </a>
     </nav>
   );
