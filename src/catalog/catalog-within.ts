@@ -116,13 +116,12 @@ export function catalogWithin(
     },
     charts: {
       ...whole.charts,
+      // What else charts are asked for has the scope in its filter.
       filterOf: (node, accounts) => whole.charts.filterOf(node, accounts, scope),
-      types: withheld('types'),
       firstCommitAt: () => own.timeOf(1),
     },
     threadOf: (id) => whole.threadOf(id, scope),
-    conversationSizes: (docids, request) =>
-      whole.conversationSizes(docids, { ...request, scope }),
+    conversationSizes: (docids, request) => whole.conversationSizes(docids, { ...request, scope }),
     afterwards: (docids, request) => whole.afterwards(docids, { ...request, scope }),
     history: (id) =>
       whole.history(id, scope).map((line) => ({ ...line, commit: own.numberOf(line.commit) })),

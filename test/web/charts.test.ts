@@ -91,7 +91,6 @@ describe('charts', () => {
         labels: [],
         pairs: bars.map(({ title, value }, at) => ({
           title,
-          href: null,
           up: at === 1 ? null : value,
           down: at === 1 ? null : (values[4 - at] ?? 0),
         })),
@@ -159,8 +158,8 @@ describe('charts', () => {
 
   test('show a little as something', () => {
     const pairs = [
-      { title: 'many', href: null, up: 1_000_000, down: 0 },
-      { title: 'one', href: null, up: 1, down: 1 },
+      { title: 'many', up: 1_000_000, down: 0 },
+      { title: 'one', up: 1, down: 1 },
     ];
     const svg = renderToString(h(Diverging, { height: 100, labels: [], pairs }));
     expect([...svg.matchAll(/class="f-(?:1|gone)"[^>]*height="1"/g)]).toHaveLength(2);

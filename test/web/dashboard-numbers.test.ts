@@ -112,6 +112,9 @@ describe('the numbers of the dashboard', () => {
         withHistory(played, (catalog, db) => {
           const { data, count, narrow } = made(catalog, db, asked);
           const why = (query: string): string => `${query} ${JSON.stringify(asked)}`;
+          const { rhythm } = data;
+          if (rhythm.query !== null)
+            expect(count(rhythm.query), why(rhythm.query)).toBe(sum(rhythm.counts.flat()));
           for (const [query, expected] of countedIn(data)) {
             expect(count(query), why(query)).toBe(expected);
             if (expected > 0) followed += 1;
@@ -137,6 +140,33 @@ describe('the numbers of the dashboard', () => {
     );
     // Histories are random, and some of them short.
     expect(followed).toBeGreaterThan(50);
+  });
+
+  test('of types are those of the attachments of the messages that are shown, each content once', async () => {
+    let parts = 0;
+    await fc.assert(
+      fc.asyncProperty(steps([...ACTS, 'purge']), asks, (played, asked) =>
+        withHistory(played, (catalog, db) => {
+          const { data, filter } = made(catalog, db, asked);
+          const { node } = parseQuery(asked.query === '' ? '*' : asked.query, { now: asked.now });
+          const { scope } = filter;
+          const docids = [...catalog.foundDocids({ node, ...(scope === null ? {} : { scope }) })];
+          const sizes = db
+            .prepare<[string], number>(
+              `SELECT max(size) FROM attachments WHERE docid IN (SELECT value FROM json_each(?))
+               GROUP BY hash, type`,
+            )
+            .pluck()
+            .all(JSON.stringify(docids));
+          expect(sum((data.storage.types ?? []).map(({ bytes }) => bytes))).toBe(sum(sizes));
+          const all = db.prepare<[], number>('SELECT sum(bytes) FROM attachment_types').pluck();
+          if (sum(sizes) > 0 && sum(sizes) < (all.get() ?? 0)) parts += 1;
+        }),
+      ),
+      { numRuns: 60 },
+    );
+    // Histories are random, as above.
+    expect(parts).toBeGreaterThan(0);
   });
 
   test('of bars add up to all that was received, changed or ended', async () => {

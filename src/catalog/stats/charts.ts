@@ -35,8 +35,11 @@ export interface ChartQueries {
   quarters(filter: ChartFilter, low: number, high: number): Quarters;
   correspondents(filter: ChartFilter, years: Years | null, limit: number): Correspondent[];
   folders(filter: ChartFilter, received: Received): FolderBytes[] | undefined;
-  /** Of the whole archive: contents are shared between mailboxes. */
-  types(): TypeBytes[];
+  /**
+   * Returns the types of attachments with their distinct contents. Sums are kept for the whole archive only, since
+   * mailboxes share contents: of a part of it they are counted. Undefined where there are too many for that.
+   */
+  types(filter: ChartFilter): TypeBytes[] | undefined;
   /** The first docid of the UTC day on which the oldest message came; undefined where there is none. */
   oldest(filter: ChartFilter): number | undefined;
   /** When the first commit was made, milliseconds since the epoch; undefined before it. */
@@ -56,12 +59,7 @@ export function chartQueries(connection: Connection): ChartQueries {
     quarters: (filter, low, high) => quartersBetween(connection, filter, low, high),
     correspondents: (filter, years, limit) => correspondentsOf(connection, filter, years, limit),
     folders: (filter, received) => folderBytes(connection, filter, received),
-    types: () => [
-      ...connection.text<TypeBytes>(
-        'SELECT type, contents, bytes FROM attachment_types ORDER BY bytes DESC, type',
-        [],
-      ),
-    ],
+    types: (filter) => typesOf(connection, filter),
     oldest(filter) {
       const counts = isCounted(countedSets(connection, filter), filter);
       const sql = `SELECT min(day) FROM received_days WHERE ${counts}`;
@@ -71,6 +69,33 @@ export function chartQueries(connection: Connection): ChartQueries {
     firstCommitAt: () =>
       connection.first<number>('SELECT time FROM commits ORDER BY number LIMIT 1', []),
   };
+}
+
+/** Attachments that are counted one by one, of all mailboxes. */
+const MOST_ATTACHMENTS = 100_000;
+
+function typesOf(connection: Connection, filter: ChartFilter): TypeBytes[] | undefined {
+  if (filter.scope === null && filter.fits === null)
+    return [
+      ...connection.text<TypeBytes>(
+        'SELECT type, contents, bytes FROM attachment_types ORDER BY bytes DESC, type',
+        [],
+      ),
+    ];
+  const rows = `SELECT count(*) FROM (SELECT 1 FROM attachments LIMIT ${MOST_ATTACHMENTS + 1})`;
+  if ((connection.first<number>(rows, []) ?? 0) > MOST_ATTACHMENTS) return undefined;
+  const counts = isCounted(countedSets(connection, filter), filter);
+  return [
+    ...connection.text<TypeBytes>(
+      // One content may be attached with several sizes only by a damaged row: the sums that are kept know one.
+      `SELECT type, count(*) AS contents, sum(size) AS bytes FROM (
+         SELECT a.type, max(a.size) AS size FROM attachments a
+         CROSS JOIN messages m ON m.docid = a.docid
+         WHERE a.hash IS NOT NULL AND a.type <> '' AND ${counts} GROUP BY a.type, a.hash)
+       GROUP BY type ORDER BY bytes DESC, type`,
+      [],
+    ),
+  ];
 }
 
 type Fits = (mailboxes: readonly number[]) => boolean;

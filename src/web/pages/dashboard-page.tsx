@@ -127,7 +127,7 @@ function Numbers({
           note="each attachment once"
           remark={
             storage.types === null
-              ? 'Attachments are counted for all mailboxes together: the same one may be in several.'
+              ? 'These mailboxes alone are not counted: the archive has more than 100,000 attachments, and mailboxes share them.'
               : null
           }
         />
@@ -222,7 +222,9 @@ function Equation({ closing }: { readonly closing: Closing }): VNode {
     ...(quarantined > 0
       ? [{ value: quarantined, text: 'in quarantine', class: 'w', href: '#quarantine' }]
       : []),
-    ...(held > 0 ? [{ value: held, text: 'held by the brake', class: 'w', href: '/health' }] : []),
+    ...(held > 0
+      ? [{ value: held, text: 'held by the brake', class: 'w', href: '/health/held' }]
+      : []),
     ...(forgotten > 0
       ? [{ value: forgotten, text: 'forgotten by command', class: '', href: null }]
       : []),

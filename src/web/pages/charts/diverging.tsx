@@ -4,7 +4,6 @@ import { axisTo, percent, shortNumber } from './scale.ts';
 
 export interface Pair {
   readonly title: string;
-  readonly href: string | null;
   /** Null where nothing is known. */
   readonly up: number | null;
   readonly down: number | null;
@@ -47,7 +46,7 @@ export function Diverging({
   return (
     <Plot height={height} marks={spaced} labels={labels}>
       {pairs.map((pair, at) => (
-        <BarLink key={pair.title} href={pair.href} title={pair.title}>
+        <BarLink key={pair.title} href={null} title={pair.title}>
           <rect class="hit" x={percent(at * bar)} width={percent(bar)} y="0" height={height} />
           {pair.up === null || pair.down === null ? (
             <rect

@@ -1,8 +1,11 @@
 import type { ComponentChildren, VNode } from 'preact';
+import { count } from '../../../wording/amounts.ts';
 import { painted } from './plot.tsx';
 
 export interface Key {
   readonly name: string;
+  /** What it comes to, behind its name. */
+  readonly count?: number;
   /** The class that fills it. */
   readonly fill: string;
   readonly href?: string | null;
@@ -39,16 +42,16 @@ export function Figure({
       </h2>
       {keys.length > 0 && (
         <ul class="keys">
-          {keys.map(({ name: called, fill, href = null }) => (
-            <li key={called}>
+          {keys.map((key) => (
+            <li key={key.name}>
               <svg width="11" height="11" aria-hidden="true" focusable="false">
-                <rect {...painted(fill)} width="11" height="11" rx="2" />
+                <rect {...painted(key.fill)} width="11" height="11" rx="2" />
               </svg>
-              {href === null ? (
-                <bdi>{called}</bdi>
+              {key.href == null ? (
+                <KeyText of={key} />
               ) : (
-                <a href={href}>
-                  <bdi>{called}</bdi>
+                <a href={key.href}>
+                  <KeyText of={key} />
                 </a>
               )}
             </li>
@@ -68,6 +71,15 @@ export function Figure({
         </details>
       )}
     </section>
+  );
+}
+
+function KeyText({ of: { name, count: number } }: { readonly of: Key }): VNode {
+  return (
+    <>
+      <bdi>{name}</bdi>
+      {number !== undefined && ` ${count(number)}`}
+    </>
   );
 }
 
@@ -101,7 +113,7 @@ export function NumberTable({
             {cells.map((cell, at) =>
               at === 0 ? (
                 <th key={at} scope="row">
-                  <CellText cell={cell} />
+                  <CellText cell={cell} isName />
                 </th>
               ) : (
                 <td key={at} class="r">
@@ -116,12 +128,20 @@ export function NumberTable({
   );
 }
 
-function CellText({ cell: { text, href = null } }: { readonly cell: Cell }): VNode {
+function CellText({
+  cell: { text, href = null },
+  isName = false,
+}: {
+  readonly cell: Cell;
+  /** Strangers chose it. */
+  readonly isName?: boolean;
+}): VNode {
+  const shown = isName ? <bdi>{text}</bdi> : text;
   return href === null ? (
-    <bdi>{text}</bdi>
+    <>{shown}</>
   ) : (
     <a class="link" href={href}>
-      <bdi>{text}</bdi>
+      {shown}
     </a>
   );
 }

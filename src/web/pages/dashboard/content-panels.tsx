@@ -78,7 +78,7 @@ export function CorrespondentsPanel({
         { name: 'from them', fill: 'f-1' },
         { name: 'to them', fill: 'f-2' },
       ]}
-      note={years}
+      note={term === '' ? years : `${years}, by calendar year`}
       remark={people.length === 0 ? 'Nobody yet.' : null}
       table={
         people.length === 0 ? null : (
@@ -129,13 +129,24 @@ export function RhythmPanel({
   readonly data: DashboardData['rhythm'];
   readonly zone: string;
 }): VNode {
-  const { counts, from, cut } = data;
+  const { counts, from, cut, query } = data;
   const all = counts.flat().reduce((sum, one) => sum + one, 0);
   return (
     <Figure
       name="When mail comes"
       wide={6}
-      note={`${counted(all, 'message')} since ${dayText(from, zone)}, time of ${zone}`}
+      note={
+        <>
+          {query === null ? (
+            counted(all, 'message')
+          ) : (
+            <a class="link" href={found(query)}>
+              {counted(all, 'message')}
+            </a>
+          )}{' '}
+          since {dayText(from, zone)}, time of {zone}
+        </>
+      }
       remark={cut ? 'The newest fifty thousand messages.' : null}
       table={
         <NumberTable

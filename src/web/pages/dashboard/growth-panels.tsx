@@ -1,7 +1,7 @@
 import type { VNode } from 'preact';
 import { bytes, count, counted } from '../../../wording/amounts.ts';
 import type { DashboardData, Series } from '../../reading/dashboard/dashboard-data.ts';
-import { dayText } from '../../reading/dashboard/periods.ts';
+import { dayText, type Period } from '../../reading/dashboard/periods.ts';
 import { StackedArea } from '../charts/area.tsx';
 import { Diverging } from '../charts/diverging.tsx';
 import { Figure, NumberTable } from '../charts/figure.tsx';
@@ -50,7 +50,8 @@ export function KeptPanel({ data, zone }: Of<'kept'>): VNode {
       name="Messages kept"
       wide={8}
       keys={all.map((series, at) => ({
-        name: `${series.name} ${count(series.count)}`,
+        name: series.name,
+        count: series.count,
         fill: fillOf(series, at),
         href: found(series.query),
       }))}
@@ -136,9 +137,13 @@ export function GigabytesPanel({
       }
       table={
         <NumberTable
-          head={[unit, 'mail']}
+          head={[unit, 'mail', ...(disk.length > 0 ? ['on disk'] : [])]}
           rows={periods
-            .map(({ label }, at) => [{ text: label }, { text: bytes(mail[at] ?? 0) }])
+            .map((period, at) => [
+              { text: period.label },
+              { text: bytes(mail[at] ?? 0) },
+              ...(disk.length > 0 ? [{ text: diskAt(disk, period) }] : []),
+            ])
             .toReversed()}
         />
       }
@@ -152,6 +157,12 @@ export function GigabytesPanel({
       />
     </Figure>
   );
+}
+
+/** The last sample of a period, where it has one. */
+function diskAt(disk: DashboardData['gigabytes']['disk'], { from, to }: Period): string {
+  const last = disk.findLast(({ at }) => at >= from && at < to);
+  return last === undefined ? '' : bytes(last.bytes);
 }
 
 /** What came and what went: a deletion that one would miss. */
@@ -168,8 +179,8 @@ export function ChangesPanel({ data, zone }: Of<'changes'>): VNode {
       name={`New and deleted ${each(unit)}`}
       wide={6}
       keys={[
-        { name: `new here ${count(sum(stored))}`, fill: 'f-1' },
-        { name: `deleted at the service ${count(sum(ended))}`, fill: 'f-gone' },
+        { name: 'new here', count: sum(stored), fill: 'f-1' },
+        { name: 'deleted at the service', count: sum(ended), fill: 'f-gone' },
       ]}
       note={`by ${unit} of the sync`}
       remark={
@@ -199,8 +210,7 @@ export function ChangesPanel({ data, zone }: Of<'changes'>): VNode {
       <Diverging
         height={130}
         pairs={periods.map(({ label }, at) => ({
-          title: `${label}: ${text(stored[at])} new, ${text(ended[at])} deleted. Opens the archive as of then.`,
-          href: found(asOf[at] ?? ''),
+          title: `${label}: ${text(stored[at])} new, ${text(ended[at])} deleted`,
           up: stored[at] ?? null,
           down: ended[at] ?? null,
         }))}

@@ -114,9 +114,7 @@ export function RequestsPanel({
     <Figure
       name={`Requests ${each(unit)}`}
       wide={6}
-      keys={
-        sum('refused') > 0 ? [{ name: `${count(sum('refused'))} refused`, fill: 'f-warn' }] : []
-      }
+      keys={sum('refused') > 0 ? [{ name: 'refused', count: sum('refused'), fill: 'f-warn' }] : []}
       note={
         since === null
           ? undefined
@@ -217,7 +215,8 @@ export function VerificationPanel({
       wide={6}
       keys={BRICKS.filter(([state]) => byState.has(state) || state === 'damaged').map(
         ([state, name, fill]) => ({
-          name: `${name} ${count(byState.get(state)?.length ?? 0)}`,
+          name,
+          count: byState.get(state)?.length ?? 0,
           fill,
         }),
       )}

@@ -152,7 +152,7 @@ export interface StoredBytes {
 export interface Storage {
   readonly mailboxes: readonly StoredBytes[];
   readonly folders: readonly StoredBytes[];
-  /** Null where only some mailboxes are shown: attachments are counted for all together. */
+  /** Null where a part of an archive is shown that has too many attachments to count those of the part. */
   readonly types: readonly StoredBytes[] | null;
 }
 
@@ -170,6 +170,8 @@ export interface Rhythm {
   readonly from: number;
   /** There are more messages than one chart reads: these are the newest. */
   readonly cut: boolean;
+  /** What finds all of them; null where they are cut. */
+  readonly query: string | null;
 }
 
 export interface Quarantined {

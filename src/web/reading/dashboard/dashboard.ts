@@ -90,7 +90,7 @@ function made(
       filter.scope === null
         ? verifiedSegments(state, archive, now)
         : { bricks: [], fullAt: null, findings: 0 },
-    storage: { ...storage, types: isWhole ? types(archive, narrow) : null },
+    storage: { ...storage, types: types(archive, view) },
     correspondents: correspondents(archive, view, now),
     rhythm: rhythm(archive, view, now, oldest),
     quarantine: quarantinedNow(state, catalog, (host, mailbox) =>
@@ -187,9 +187,11 @@ function proofs(folders: readonly FolderProof[], several: boolean, narrow: Narro
 }
 
 /** Attachments by what people call their types; each content counts once. */
-function types({ catalog }: Archive, narrow: Narrow): StoredBytes[] {
+function types({ catalog }: Archive, { filter, narrow }: DashboardView): StoredBytes[] | null {
+  const counted = catalog.charts.types(filter);
+  if (counted === undefined) return null;
   return gathered(
-    typeGroups(catalog.charts.types()).map(({ name, bytes, term }) => ({
+    typeGroups(counted).map(({ name, bytes, term }) => ({
       ...{ name, bytes, series: null, messages: null },
       query: term === null ? null : narrow(term),
     })),
@@ -227,10 +229,12 @@ function rhythm({ catalog }: Archive, view: DashboardView, now: number, oldest: 
   const low = docidAt(first?.from ?? now);
   const high = docidAt(last?.to ?? now);
   const quarters = catalog.charts.quarters(view.filter, low, high);
+  const cut = quarters.since !== null;
   return {
     counts: hoursOfWeek(quarters, zone),
     from: Math.max(quarters.since ?? 0, first?.from ?? 0),
-    cut: quarters.since !== null,
+    cut,
+    query: cut ? null : view.narrow(dateTerm({ from: first?.from ?? now, to: last?.to ?? now })),
   };
 }
 
