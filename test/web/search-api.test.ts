@@ -129,7 +129,12 @@ test('people are found by address and by name, and their numbers are those of th
     insert: '<bob@example.org>',
     count: 131,
   });
-  expect((await complete('to:bo|'))[0]).toMatchObject({ insert: 'bob@example.org', count: null });
+  for (const operator of ['to', 'cc', 'bcc', 'contact']) {
+    const [row] = await complete(`${operator}:bo|`);
+    const counts = await data(query('counts', { q: `${operator}:${row?.insert}` }));
+    expect(counts, operator).toMatchObject({ all: { count: row?.count } });
+  }
+  expect((await complete('to:bo|'))[0]).toMatchObject({ insert: 'bob@example.org', count: 131 });
   expect(await inserted('from:m|')).toEqual(['me']);
 });
 

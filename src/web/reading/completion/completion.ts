@@ -1,6 +1,7 @@
 import type { KnownFolder } from '../../../catalog/folders.ts';
 import { STATES } from '../../../search/ast.ts';
 import { AS_OF } from '../../../search/operators.ts';
+import { parseQuery } from '../../../search/parse.ts';
 import { mailboxKey } from '../../../state/scopes.ts';
 import { within } from '../mail-list.ts';
 import { filterText } from '../query-text.ts';
@@ -16,6 +17,10 @@ const MOST_ROWS = 8;
 const PEOPLE_MS = 6;
 /** Letters of a word before operators are offered. */
 const OPERATOR_LETTERS = 2;
+/** For the numbers of people that no sums are kept of, in milliseconds. */
+const COUNTING_MS = 12;
+/** Messages of a person up to which they are counted one by one. */
+const MOST_COUNTED = 20_000;
 const PEOPLE = new Set(['from', 'to', 'cc', 'bcc', 'contact', 'recip', 'deliveredto']);
 const DATES = new Set(['date', 'on', 'before', 'older', 'after', 'newer', AS_OF]);
 const SPAN = { start: 0, end: 0 };
@@ -38,7 +43,7 @@ export class Completion {
   #of(reader: ServedReader, word: TypedWord, request: CompletionRequest): Row[] {
     const { operator, typed } = word;
     if (operator === null) return typed.startsWith('@') ? saved(reader, typed) : operators(typed);
-    if (PEOPLE.has(operator)) return people(reader, operator, typed);
+    if (PEOPLE.has(operator)) return people(reader, operator, typed, request.now);
     if (DATES.has(operator)) return this.#dates.rows(reader, operator, typed, request);
     switch (operator) {
       case 'in':
@@ -152,7 +157,7 @@ function saved(reader: ServedReader, typed: string): Row[] {
 /** An address that a query can name exactly, without quotes. */
 const EXACT = /^[^\s<>@(){}"“”„]+@[^\s<>@(){}"“”„]+$/u;
 
-function people({ catalog }: ServedReader, operator: string, typed: string): Row[] {
+function people({ catalog }: ServedReader, operator: string, typed: string, now: number): Row[] {
   const me: Row = {
     ...{ insert: 'me', label: 'me', detail: 'any address of the archive’s mailboxes' },
     ...{ count: null, kind: 'value' },
@@ -161,19 +166,37 @@ function people({ catalog }: ServedReader, operator: string, typed: string): Row
   const found = catalog.stats
     .people(wanted, MOST_ROWS, undefined, within(PEOPLE_MS))
     .filter(({ address }) => EXACT.test(address));
+  const hasTime = within(COUNTING_MS);
   const rows = found.map(({ address, name, received, sent }): Row => {
     // Only these are found by the exact address; the others find its words.
     const exact = { from: sent, recip: received }[operator];
     const isExact = exact !== undefined || operator === 'contact';
+    const insert = isExact ? `<${address}>` : writtenFor('to', address);
+    const isFew = sent + received <= MOST_COUNTED;
     return {
-      insert: isExact ? `<${address}>` : writtenFor('to', address),
+      insert,
       label: name ?? address,
       detail: name === null ? '' : address,
-      count: exact ?? null,
+      count: exact ?? (isFew ? countOf(catalog, `${operator}:${insert}`, now, hasTime) : null),
       kind: 'person',
     };
   });
   return typed !== '' && 'me'.startsWith(typed.toLowerCase()) ? [me, ...rows] : rows;
+}
+
+/** Counts what a term finds that no sums are kept of; null where there is no time. */
+function countOf(
+  catalog: ServedReader['catalog'],
+  query: string,
+  now: number,
+  hasTime: () => boolean,
+): number | null {
+  if (!hasTime()) return null;
+  const { count, complete } = catalog.countHitsWhile(
+    { node: parseQuery(query, { now }).node },
+    hasTime,
+  );
+  return complete ? count : null;
 }
 
 function mailboxes({ catalog }: ServedReader, typed: string): Row[] {
