@@ -58,7 +58,29 @@ export const SCREENS: readonly Screen[] = [
     until: 'input[type=datetime-local]',
     wide: true,
   },
-  { name: 'health', address: () => '/health', plain: true },
+  ...['', '/folders', '/runs', '/quarantine', '/held', '/verification', '/retention'].map(
+    (tab): Screen => ({ name: `health${tab}`, address: () => `/health${tab}`, plain: true }),
+  ),
+  { name: 'attachments', address: () => '/files', plain: true },
+  {
+    name: 'an attachment',
+    address: () => '/files',
+    // Without a script there is nothing to wait for.
+    act: async (page) => {
+      await page.locator('.tile').first().click();
+      await page.locator('.det h1').waitFor();
+    },
+  },
+  { name: 'the dashboard', address: () => '/dashboard', plain: true },
+  {
+    name: 'the dashboard as tables',
+    address: () => '/dashboard?range=30d',
+    act: (page) =>
+      page.evaluate(() => {
+        for (const folded of document.querySelectorAll('details')) folded.open = true;
+      }),
+  },
+  { name: 'an export', address: () => '/export?q=report', plain: true },
   { name: 'signed-in browsers', address: () => '/you', plain: true },
   {
     name: 'a link that leads away',

@@ -1,0 +1,123 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { startSandbox } from '../../../src/sandbox/sandbox.ts';
+import { mailkeep, workplace } from '../../cli/child.ts';
+import { letter } from '../served.ts';
+import { withoutChromium } from './chromium.ts';
+import { settled, unchanging } from './settled.ts';
+import { moment, type SignedIn, startSignedIn } from './signed-in.ts';
+import { WebProgram } from './web-program.ts';
+
+let signedIn: SignedIn;
+
+/** Opens an address in a window of its own. */
+async function opened(address: string): Promise<Page> {
+  const { browser, storageState, web } = signedIn;
+  const own = await browser.newContext({
+    storageState,
+    viewport: { width: 1440, height: 900 },
+    permissions: ['clipboard-read', 'clipboard-write'],
+  });
+  onTestFinished(() => own.close());
+  const page = await own.newPage();
+  await page.goto(web.url + address);
+  await settled(page);
+  return page;
+}
+
+const subjects = (page: Page) => page.locator('[role=option] .subj').allInnerTexts();
+
+describe.skipIf(withoutChromium)('the list in a browser', () => {
+  beforeAll(async () => {
+    signedIn = await startSignedIn();
+  });
+  afterAll(() => signedIn?.close());
+
+  test('in the past, rows say what became of their messages, and the spine what came since', async () => {
+    const [, second = 0] = signedIn.moments;
+    const asOf = `asof:${moment(second + 86_400_000)}`;
+    const page = await opened(`/mail?q=${encodeURIComponent(asOf)}`);
+    await page.locator('.spine .later').first().waitFor({ state: 'attached' });
+    const since = page.locator('.band a', { hasText: 'received since' });
+    expect(await since.getAttribute('href')).toContain('after%3A');
+    // Without a script, a hundred rows are there at once.
+    const { browser, storageState, web } = signedIn;
+    const plain = await browser.newContext({ storageState, javaScriptEnabled: false });
+    onTestFinished(() => plain.close());
+    const rows = await plain.newPage();
+    await rows.goto(`${web.url}/mail?q=${encodeURIComponent(`in:INBOX -is:deleted ${asOf}`)}`);
+    const tags = await rows.locator('.row .tag').allInnerTexts();
+    expect(tags).toContain('now in INBOX.Kept');
+    expect(tags.some((tag) => /^deleted /.test(tag))).toBe(true);
+    // One that was deleted since has the hatch as well.
+    expect(await rows.locator('.row.ended .tag.ended').count()).toBeGreaterThan(0);
+    expect(await rows.locator('.row:not(.ended) .tag.ended').count()).toBe(0);
+  });
+
+  test('new mail is a number until it is asked for', async () => {
+    const sandbox = await startSandbox({ seed: 3, mail: { messages: 40 } });
+    onTestFinished(() => sandbox.close());
+    const place = workplace(sandbox);
+    const sync = async () => {
+      const { code, stderr } = await mailkeep(['sync', '--quiet', '--config', place.config]);
+      expect([code, stderr]).toEqual([0, '']);
+    };
+    await sync();
+    const web = await WebProgram.start(place.data);
+    const own = await signedIn.browser.newContext({ viewport: { width: 1440, height: 900 } });
+    onTestFinished(async () => {
+      await own.close();
+      await web.stop();
+    });
+    const page = await web.signIn(own);
+    await settled(page);
+    await page.locator('[role=option]').nth(2).click();
+    await page.locator('.read h1').waitFor();
+    await unchanging(page);
+    const [before, address] = [await subjects(page), page.url()];
+    const { store } = sandbox.service;
+    const [mailbox] = store.mailboxes.values();
+    if (mailbox === undefined) throw new Error('no mailbox');
+    const inbox = store.folderFor(mailbox, 'INBOX');
+    for (const name of ['One', 'Two'])
+      store.add(inbox, Buffer.from(letter(`Fresh ${name}`, 'New here.')), Date.now(), []);
+    await sync();
+    const fresh = page.getByRole('button', { name: '2 new' });
+    await fresh.waitFor();
+    // Nothing else moves.
+    expect([await subjects(page), page.url()]).toEqual([before, address]);
+    await fresh.focus();
+    await page.keyboard.press('Enter');
+    await expect
+      .poll(async () => (await subjects(page)).slice(0, 2).sort())
+      .toEqual(['Fresh One', 'Fresh Two']);
+    await fresh.waitFor({ state: 'detached' });
+    // The message that is open stays.
+    expect(page.url()).toBe(address);
+  });
+
+  test('attachments have the keys of messages', async () => {
+    const page = await opened('/files');
+    const tiles = page.locator('.tile');
+    const number = await tiles.count();
+    expect(number).toBeGreaterThan(2);
+    const focused = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll('.tile')].indexOf(document.activeElement as Element),
+      );
+    await page.keyboard.press('n');
+    await page.keyboard.press('n');
+    expect(await focused()).toBe(1);
+    await page.keyboard.press('p');
+    expect(await focused()).toBe(0);
+    await page.keyboard.press('p');
+    expect(await focused()).toBe(number - 1);
+    await page.keyboard.press('Enter');
+    await page.locator('.det h1').waitFor();
+    await page.keyboard.press('y');
+    await page.locator('.det .copy', { hasText: 'Copied' }).waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(page.url());
+    await page.keyboard.press('e');
+    await page.waitForURL((url) => url.pathname === '/export');
+  });
+});
