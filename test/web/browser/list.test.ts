@@ -40,6 +40,17 @@ describe.skipIf(withoutChromium)('the list in a browser', () => {
     await page.locator('.spine .later').first().waitFor({ state: 'attached' });
     const since = page.locator('.band a', { hasText: 'received since' });
     expect(await since.getAttribute('href')).toContain('after%3A');
+    // The band takes its height from the list, and the end of the line of time can be reached.
+    const spine = page.locator('.spine');
+    const [box, foot] = [await spine.boundingBox(), await page.locator('.foot').boundingBox()];
+    if (box === null || foot === null) throw new Error('no spine');
+    expect(box.y + box.height).toBeLessThanOrEqual(foot.y + 1);
+    await page.mouse.move(box.x + 20, box.y + box.height - 20);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 20, box.y + box.height - 120, { steps: 4 });
+    expect(await page.locator('.spine-label').innerText()).toMatch(/message|No messages/);
+    await page.mouse.up();
+    await page.locator('.spine-label').waitFor({ state: 'detached' });
     // Without a script, a hundred rows are there at once.
     const { browser, storageState, web } = signedIn;
     const plain = await browser.newContext({ storageState, javaScriptEnabled: false });
