@@ -33,7 +33,7 @@ export function ExportPage({ page }: { readonly page: PageOf<'export'> }): VNode
   const { frame, offer, format, refused } = page;
   const { query, problem } = frame;
   return (
-    <Shell frame={frame} here="mail">
+    <Shell frame={frame} here="mail" isList>
       <div class="page export">
         <h1>Export</h1>
         {problem !== null && <Problem query={query} problem={problem} path="/export" />}

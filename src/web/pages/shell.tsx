@@ -12,11 +12,13 @@ import { useParts } from './parts.ts';
 export interface ShellProps {
   readonly frame: Frame;
   readonly here: Here;
+  /** A page of the mail without a place for a message. */
+  readonly isList?: boolean;
   readonly children: ComponentChildren;
 }
 
 /** What stands around each page: query bar, side, main, closing sentence. */
-export function Shell({ frame, here, children }: ShellProps): VNode {
+export function Shell({ frame, here, isList = false, children }: ShellProps): VNode {
   const { query, tree, past, closing, matters } = frame;
   const { QueryBox, TimeBand } = useParts();
   return (
@@ -24,7 +26,7 @@ export function Shell({ frame, here, children }: ShellProps): VNode {
       <a class="skip" href="#results">
         Skip to the results
       </a>
-      {(here === 'mail' || here === 'message') && (
+      {(here === 'mail' || here === 'message') && !isList && (
         <a class="skip" href="#message">
           Skip to the message
         </a>

@@ -121,7 +121,8 @@ function countedLinks(): Counted[] {
     if (['m', 'a', 'after'].some((name) => href.searchParams.has(name))) return [];
     // What senders wrote and moments have digits of their own.
     const copy = link.cloneNode(true) as Element;
-    for (const other of copy.querySelectorAll('bdi, time, .vh, title, [aria-hidden]')) other.remove();
+    for (const other of copy.querySelectorAll('bdi, time, .vh, title, [aria-hidden]'))
+      other.remove();
     const text = copy.textContent ?? '';
     const numbers = text.match(/\d[\d,]*/g) ?? [];
     return numbers.length === 1

@@ -30,10 +30,12 @@ export function StoragePanel({
       table={
         rows.length === 0 ? null : (
           <NumberTable
-            head={['', 'messages', 'bytes']}
+            head={['name', 'messages', 'bytes']}
             rows={rows.map((row) => [
               { text: row.name, href: linked(row.query) },
-              { text: row.messages === null ? '' : count(row.messages), href: linked(row.query) },
+              row.messages === null
+                ? { text: '' }
+                : { text: count(row.messages), href: linked(row.query) },
               { text: bytes(row.bytes) },
             ])}
           />
