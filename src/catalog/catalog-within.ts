@@ -79,6 +79,8 @@ export function catalogWithin(
     countHits: (request) => whole.countHits({ ...request, scope }),
     countHitsWhile: (request, mayContinue) =>
       whole.countHitsWhile({ ...request, scope }, mayContinue),
+    // The sums are those of all mailboxes.
+    sumUnread: () => false,
     foundDocids: (request, mayContinue) => whole.foundDocids({ ...request, scope }, mayContinue),
     foundIds: (request) => whole.foundIds({ ...request, scope }),
     walkFound: (request, mayContinue) => whole.walkFound({ ...request, scope }, mayContinue),
@@ -191,6 +193,10 @@ function foldersWithin({ folders }: Catalog, { mailboxes }: Scope): Catalog['fol
     mailboxes: ours,
     mailbox: (key) => (isOurs(key) ? folders.mailbox(key) : undefined),
     all,
+    spans() {
+      const own = new Set(all({ gone: true }).map(({ id }) => id));
+      return folders.spans().filter(({ folder }) => own.has(folder));
+    },
     everNamed() {
       const ever = folders.everNamed();
       const those = ours();

@@ -22,6 +22,18 @@ export interface KnownFolder extends FolderKey {
   readonly gone: boolean;
 }
 
+/** How a folder was called for some time, and when: commits with their times in milliseconds since the epoch. */
+export interface FolderSpan {
+  readonly folder: number;
+  readonly path: string;
+  readonly specialUse: string | null;
+  readonly from: number;
+  readonly fromTime: number;
+  /** Null while it is in force; the commit that gave it another name, or found it gone. */
+  readonly to: number | null;
+  readonly toTime: number | null;
+}
+
 /** Places of a folder, all generations together. `open` counts the assumed and the held ones too. */
 export interface FolderCounts {
   readonly open: number;
@@ -82,6 +94,17 @@ const FOLDERS_OF = query<MailboxKey>()((db, p) =>
     .where((eb) => eb.and({ 'm.host': p.host, 'm.mailbox': p.mailbox }))
     .orderBy('f.path')
     .orderBy('f.id'),
+);
+const SPANS = query()((db) =>
+  db
+    .selectFrom('folder_spans as s')
+    .innerJoin('commits as f', 'f.number', 's.from_commit')
+    .leftJoin('commits as t', 't.number', 's.to_commit')
+    .select(['s.folder_id as folder', 's.path', 's.special_use as specialUse'])
+    .select(['s.from_commit as from', 'f.time as fromTime'])
+    .select(['s.to_commit as to', 't.time as toTime'])
+    .orderBy('s.folder_id')
+    .orderBy('s.from_commit'),
 );
 const FIND = query<{ host: string; mailbox: string; path: string }>()((db, p) =>
   db
@@ -171,6 +194,8 @@ export interface FolderQueries {
   mailbox(key: MailboxKey): KnownMailbox | undefined;
   /** All folders ever seen, by mailbox and path; live ones only unless `gone` is asked for. */
   all(options?: { readonly mailbox?: MailboxKey; readonly gone?: boolean }): KnownFolder[];
+  /** What each folder was called and when, by folder and in the order of time. */
+  spans(): FolderSpan[];
   /** What folders and mailboxes were ever called. */
   everNamed(): EverNamed;
   /** The live folder at a path. */
@@ -199,6 +224,7 @@ export function folderQueries(connection: Connection): FolderQueries {
     mailboxes: () => connection.all(MAILBOXES, {}),
     mailbox: ({ host, mailbox }) => connection.get(MAILBOX, { host, mailbox }),
     all,
+    spans: () => connection.all(SPANS, {}),
     everNamed: () => everNamed(connection),
     find({ host, mailbox, folder }) {
       const row = connection.get(FIND, { host, mailbox, path: folder });

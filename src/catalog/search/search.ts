@@ -17,6 +17,7 @@ import { type Names, resolve, type UnknownName } from './resolve.ts';
 import { SetSearch } from './sets.ts';
 import { counted, type Direction, type Sql, walks } from './sql.ts';
 import { type SumsFilter, sumsFilter } from './sums-filter.ts';
+import { sumUnread, unreadCount } from './unread-sums.ts';
 import { Watch, walkDrives } from './walk.ts';
 
 export interface SearchRequest {
@@ -85,6 +86,11 @@ export interface SearchQueries {
    * hit where few messages can be hits.
    */
   countHitsWhile(request: PartRequest, mayContinue: () => boolean): HitCount;
+  /**
+   * Makes the sums by which unread messages in folders and mailboxes are counted at once, until the next commit. Where
+   * `mayContinue` ends that, the next call continues; returns whether the sums are complete.
+   */
+  sumUnread(mayContinue: () => boolean): boolean;
   /** The docids of all messages that a query finds, newest first unless asked otherwise. Reads as the caller takes them. */
   foundDocids(request: PartRequest, mayContinue?: () => boolean): IterableIterator<number>;
   /**
@@ -112,11 +118,14 @@ export function searchQueries(
   places: Pick<PlaceQueries, 'flags'>,
   ids: IdLookup,
 ): SearchQueries {
+  const isIndexed = (): boolean => indexQueries(connection).pendingCount() === 0;
   const countHitsWhile: SearchQueries['countHitsWhile'] = (request, mayContinue) =>
     connection.snapshot(() => {
-      const { drives, view } = prepared(connection, ids, request);
+      const { drives, view, bounded } = prepared(connection, ids, request);
       const [only] = drives;
       if (only === undefined) return { count: 0, complete: true };
+      const unread = unreadCount(connection, bounded, view, isIndexed);
+      if (unread !== undefined) return { count: unread, complete: true };
       const byIndex = drives.length === 1 ? counted(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
@@ -148,6 +157,7 @@ export function searchQueries(
       }),
     countHits: (request) => countHitsWhile(request, () => true).count,
     countHitsWhile,
+    sumUnread: (mayContinue) => sumUnread(connection, mayContinue),
     *foundDocids(request, mayContinue) {
       const { drives, view } = prepared(connection, ids, request);
       const direction = request.sort === 'oldest' ? 'oldest' : 'newest';
@@ -161,7 +171,6 @@ export function searchQueries(
     },
     sumsFilter(request) {
       const { drives, view } = prepared(connection, ids, request);
-      const isIndexed = () => indexQueries(connection).pendingCount() === 0;
       return sumsFilter(
         drives.map(({ conjunct }) => conjunct),
         view,
@@ -239,7 +248,7 @@ function prepared(connection: Connection, ids: IdLookup, request: WalkRequest) {
       chooseDriver(connection, conjunct, view, sort === 'oldest' ? 'oldest' : 'newest'),
     )
     .filter(({ conjunct }) => conjunct.low < conjunct.high);
-  return { view, unknown, drives, names: folders };
+  return { view, unknown, bounded, drives, names: folders };
 }
 
 type Lookups = Pick<Names, 'byIdPrefix' | 'threadOf' | 'threadNaming'>;

@@ -58,7 +58,7 @@ const MAILBOXES = /^\(meta : "zbox\d+"(?: OR meta : "zbox\d+")*\)$/;
 const IDS = /(?<="zbox)\d+/g;
 
 /** Returns the mailboxes one of which an expression asks for, as `resolve` writes it; undefined for any other. */
-function mailboxesMeant(expression: string): ReadonlySet<number> | undefined {
+export function mailboxesMeant(expression: string): ReadonlySet<number> | undefined {
   return MAILBOXES.test(expression)
     ? new Set((expression.match(IDS) ?? []).map(Number))
     : undefined;
