@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Completion } from '../pages/completions.ts';
 import { Icon } from '../pages/icons.tsx';
 import type { Frame, Here } from '../pages/page.ts';
@@ -37,8 +37,8 @@ function Box({ frame, here }: { readonly frame: Frame; readonly here: Here }): V
   const field = useRef<HTMLInputElement>(null);
   const { rows, isCurrent, active, choose, isOpen, open, close } = useCompletions(typed);
   const path = here === 'files' ? '/files' : '/mail';
-  // A folder, a filter or the way back writes it as well. Effects run late: what was typed since is in the address.
-  useEffect(() => {
+  // A folder, a filter or the way back writes it as well: at once, also where the answer takes its time.
+  useLayoutEffect(() => {
     const text = viewer.address.searchParams.get('q') ?? '';
     setTyped((now) => (now.text === text ? now : { text, caret: text.length }));
   }, [inAddress, viewer]);

@@ -32,7 +32,21 @@ export class FollowingPane {
     const isFast = now - this.#moved < REST_MS;
     this.#moved = now;
     clearTimeout(this.#timer);
-    if (isFast) this.#timer = window.setTimeout(() => this.open(id, address, isOpen), REST_MS);
-    else this.open(id, address, isOpen);
+    if (!isFast) {
+      this.open(id, address, isOpen);
+      return;
+    }
+    const here = this.#place();
+    this.#timer = window.setTimeout(() => {
+      // Meanwhile the way may have led elsewhere: back to the list alone, or to another one.
+      if (this.#place() === here) this.open(id, address, isOpen);
+    }, REST_MS);
+  }
+
+  /** The address without the row at the top of the list, which changes by itself. */
+  #place(): string {
+    const place = new URL(this.viewer.address);
+    place.searchParams.delete('at');
+    return place.href;
   }
 }

@@ -94,9 +94,9 @@ export function MessageList(props: ListProps): VNode {
   const onRest = (visible: RowRange): void => {
     setRested(visible);
     const first = model.at(visible.low);
-    const { pathname, searchParams } = viewer.address;
-    const isOurs = pathname === '/mail' && (searchParams.get('q') ?? '') === of.query;
-    if (!isOurs || first === undefined) return;
+    const { searchParams } = viewer.address;
+    // Another query or order may be asked for by now, whose list begins where it begins.
+    if (!isAsked(viewer, of) || first === undefined) return;
     const isTop = model.position(visible.low) === 0;
     const place = isTop ? null : first.line.id.slice(0, ID_DIGITS);
     if (searchParams.get('at') !== place) viewer.note('at', place);
@@ -171,6 +171,10 @@ export function MessageList(props: ListProps): VNode {
     }),
   );
 
+  // Nothing may come from a place on, and all of it before.
+  const isNone = list.all?.complete === true && list.all.count === 0;
+  const isNothing = hits.length === 0 && (listed.at === null || isNone);
+
   return (
     <>
       <ListHead
@@ -180,7 +184,7 @@ export function MessageList(props: ListProps): VNode {
         onDensity={cycleDensity}
       />
       <Pending messages={pending} />
-      {hits.length === 0 && listed.at === null ? (
+      {isNothing ? (
         <Nothing query={query} nothing={list.nothing} />
       ) : (
         <div class="listbody">
@@ -238,8 +242,12 @@ function withPlace(address: string, viewer: Viewer): string {
 }
 
 /** Whether the address asks for another list than the one that is shown. */
-function isOld({ address }: Viewer, { query, sort }: ListQuery, busy: boolean): boolean {
-  const { searchParams } = address;
+function isOld(viewer: Viewer, of: ListQuery, busy: boolean): boolean {
+  return busy && !isAsked(viewer, of);
+}
+
+/** Whether the address asks for a list. */
+function isAsked({ address: { pathname, searchParams } }: Viewer, { query, sort }: ListQuery) {
   const wanted = searchParams.get('sort') === 'oldest' ? 'oldest' : 'newest';
-  return busy && ((searchParams.get('q') ?? '') !== query || wanted !== sort);
+  return pathname === '/mail' && (searchParams.get('q') ?? '') === query && wanted === sort;
 }
