@@ -138,10 +138,12 @@ export function LiveChips({ frame }: { readonly frame: Frame }): VNode {
       )}
       <span class="spacer" />
       <span class="acts">
-        <button type="button" class="btn quiet" data-act="save" onClick={() => setSaving(true)}>
-          <Icon name="tag" />
-          Save
-        </button>
+        {frame.state.whole && (
+          <button type="button" class="btn quiet" data-act="save" onClick={() => setSaving(true)}>
+            <Icon name="tag" />
+            Save
+          </button>
+        )}
         <a class="btn quiet" data-act="export" href={pageAddress('/export', { q: query })}>
           <Icon name="save" />
           Export

@@ -3,6 +3,7 @@ import { Copy } from './copy.tsx';
 import { LiveChips } from './filter-chips.tsx';
 import { LaterConversation, LiveLater, LiveMessage, LiveViews } from './later-pages.tsx';
 import { MessageList } from './list/message-list.tsx';
+import { isUnfolded } from './preferences.ts';
 import { LiveQueryBox } from './query-box.tsx';
 import { LiveTimeBand } from './time-band.tsx';
 
@@ -16,6 +17,7 @@ export const LIVE_PARTS: PageParts = {
   Conversation: LaterConversation,
   Copy,
   TimeBand: LiveTimeBand,
+  isUnfolded,
   Later: LiveLater,
   Message: LiveMessage,
   Views: LiveViews,

@@ -1,13 +1,19 @@
 /** Takes over the page that the server made: shows the same data, and follows links in place. */
 import { render } from 'preact';
 import type { Page } from '../pages/page.ts';
+import { withTerm } from '../reading/query-terms.ts';
+import { asOf, pageAddress } from '../reading/query-text.ts';
 import { App } from './app.tsx';
 import { ArchiveEvents } from './archive-events.ts';
 import { keepContent } from './kept-content.tsx';
 import { listenToKeys } from './keyboard.ts';
 import { loadLater, loadPane } from './later-pages.tsx';
 import { isOwnPage } from './navigation.ts';
+import { noteFolding } from './preferences.ts';
 import { Viewer } from './viewer.ts';
+
+/** How often a window in view asks how the archive is: a pass that finds nothing new makes no commit. Milliseconds. */
+const STATE_MS = 60_000;
 
 const root = document.getElementById('root');
 const data = document.getElementById('page');
@@ -15,6 +21,7 @@ if (root !== null && data !== null) {
   const page: Page = JSON.parse(data.textContent ?? '');
   const viewer = new Viewer(page, { ofPage: loadLater, ofMessage: loadPane });
   document.addEventListener('click', (event) => followInPlace(event, viewer));
+  document.addEventListener('click', noteFolding);
   document.addEventListener('submit', (event) => sendInPlace(event, viewer));
   listenToKeys();
   // A picture that the server does not show leaves its place to the words behind it.
@@ -25,6 +32,9 @@ if (root !== null && data !== null) {
     root.replaceChildren();
     new ArchiveEvents((commit) => viewer.reached(commit)).start();
     render(<App viewer={viewer} />, root);
+    setInterval(() => {
+      if (!document.hidden) void viewer.refreshFrame();
+    }, STATE_MS);
     performance.mark('mailkeep-ready');
   });
 }
@@ -35,10 +45,11 @@ function hidePicture({ target }: Event): void {
 
 /** Follows a link to an own page in place, unless it is to open elsewhere or something else has used the click. */
 function followInPlace(event: MouseEvent, viewer: Viewer): void {
-  const isPlain =
-    event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+  const isPlain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey;
   const link = event.target instanceof Element ? event.target.closest('a') : null;
   if (!isPlain || event.defaultPrevented || link === null) return;
+  // With Alt, a folder is asked for as well.
+  if (event.altKey && !link.matches('.l2')) return;
   if (link.target !== '' || link.hasAttribute('download')) return;
   const to = new URL(link.href);
   if (link.getAttribute('href') === '#then') {
@@ -48,7 +59,13 @@ function followInPlace(event: MouseEvent, viewer: Viewer): void {
   }
   if (to.origin !== location.origin || to.hash !== '' || !isOwnPage(to)) return;
   event.preventDefault();
-  viewer.go(to.href);
+  viewer.go(event.altKey ? withFolderOf(to, viewer) : to.href);
+}
+
+/** Returns the address of the query that is shown with a folder of the side added to it. */
+function withFolderOf(to: URL, { address }: Viewer): string {
+  const [folder, query] = [to, address].map(({ searchParams }) => searchParams.get('q') ?? '');
+  return pageAddress('/mail', { q: withTerm(query ?? '', asOf(folder ?? '', null)) });
 }
 
 /** Follows a form that asks for an own page, as a link to it is followed. */

@@ -1,5 +1,6 @@
 /**
- * What a browser remembers of how its reader likes the pages: theme, density, and whether letters are keys. The script
+ * What a browser remembers of how its reader likes the pages: theme, density, whether letters are keys, and which
+ * mailboxes of the side are folded, by their order, since their names are the archive's. The script
  * `before.mjs` puts theme and density on the document before its first paint, under the same names.
  */
 
@@ -39,6 +40,20 @@ export function lettersAct(): boolean {
 
 export function setLetters(on: boolean): void {
   write(LETTERS, on ? null : 'off');
+}
+
+/** Returns whether a mailbox of the side was unfolded here; null where nobody has folded or unfolded it. */
+export function isUnfolded(mailbox: string): boolean | null {
+  const stored = read(`mailbox-${mailbox}`);
+  return stored === null ? null : stored === 'open';
+}
+
+/** Remembers what a click on a mailbox of the side is about to do. */
+export function noteFolding({ target }: Event): void {
+  if (!(target instanceof Element) || target.closest('a') !== null) return;
+  const details = target.closest('summary')?.parentElement;
+  if (!(details instanceof HTMLDetailsElement) || details.dataset.fold === undefined) return;
+  write(`mailbox-${details.dataset.fold}`, details.open ? 'closed' : 'open');
 }
 
 /** Storage may be switched off: then a choice holds as long as the page. */

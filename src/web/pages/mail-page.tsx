@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { Icon } from './icons.tsx';
+import { FirstSyncNote, NoMailbox, SilentStrip } from './archive-state.tsx';
 import type { PageOf } from './page.ts';
 import { titleOf } from './page-title.ts';
 import { useParts } from './parts.ts';
@@ -10,7 +10,11 @@ export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
   const { frame, list, message, sort, after, pending } = page;
   const { query, problem } = frame;
   const { List, Chips, Problem, Message } = useParts();
-  const isEmpty = frame.tree.mailboxes.length === 0 && query.trim() === '';
+  const { state, tree } = frame;
+  const isAll = query.trim() === '';
+  const isEmpty = isAll && tree.mailboxes.length === 0;
+  const isFirst = state.first !== null && isAll;
+  const isShown = !isEmpty && !(isFirst && state.first.messages === 0);
   return (
     <Shell frame={frame} here="mail">
       {message === null && <h1 class="vh">{titleOf(query)}</h1>}
@@ -18,8 +22,10 @@ export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
       <div class="split">
         <section class={problem === null ? 'listcol' : 'listcol stale'} aria-label="Results">
           {problem !== null && <Problem query={query} problem={problem} path="/mail" />}
-          {isEmpty && <NoMailbox />}
-          {list !== null && !isEmpty && (
+          <SilentStrip state={state} />
+          {isFirst && <FirstSyncNote first={state.first} />}
+          {isEmpty && !isFirst && <NoMailbox />}
+          {list !== null && isShown && (
             <List {...{ list, query, sort, after, pending }} chosen={message?.id} />
           )}
         </section>
@@ -32,19 +38,5 @@ export function MailPage({ page }: { readonly page: PageOf<'mail'> }): VNode {
         </section>
       </div>
     </Shell>
-  );
-}
-
-/** An archive that nothing was fetched into yet. */
-function NoMailbox(): VNode {
-  return (
-    <div class="nothing">
-      <Icon name="mail" />
-      <h2>No mailbox yet</h2>
-      <p>
-        <code class="mono">mailkeep init</code> sets one up. The first sync fetches the newest mail
-        first, and what is here can be read meanwhile.
-      </p>
-    </div>
   );
 }

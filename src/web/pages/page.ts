@@ -1,4 +1,5 @@
 import type { FileGroup } from '../../catalog/files/groups.ts';
+import type { ArchiveState } from '../reading/archive-state.ts';
 import type { ClosingSum, PastSum } from '../reading/closing-sum.ts';
 import type { DashboardData } from '../reading/dashboard/dashboard-data.ts';
 import type { Range } from '../reading/dashboard/periods.ts';
@@ -22,6 +23,7 @@ export interface Frame {
   readonly past: PastSum | null;
   /** Matters of the archive that need a person. */
   readonly matters: number;
+  readonly state: ArchiveState;
 }
 
 export interface MailContent {

@@ -29,6 +29,8 @@ export interface PageParts {
   /** Nothing, without a script. */
   readonly Copy: ComponentType<CopyProps>;
   readonly TimeBand: ComponentType<{ readonly frame: Frame }>;
+  /** Whether this browser remembers a mailbox of the side as unfolded; null where nobody has folded it. */
+  readonly isUnfolded: (mailbox: string) => boolean | null;
   /** Given by whoever shows pages: the server has all of them, a browser loads them. */
   readonly Later: ComponentType<{ readonly page: LaterPage }>;
   /** The message next to the list. */

@@ -18,6 +18,7 @@ export const PLAIN_PARTS: PageParts = {
   Conversation,
   Copy: () => null,
   TimeBand,
+  isUnfolded: () => null,
   Later: LaterPages,
   Message: MessagePane,
   Views: MessageViews,

@@ -1,13 +1,14 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { count } from '../../wording/amounts.ts';
-import { asOfWord, pageAddress } from '../reading/query-text.ts';
-import type { SideEntry } from '../reading/side-tree.ts';
+import { pageAddress } from '../reading/query-text.ts';
+import { StateLink } from './archive-state.tsx';
 import { BottomNav } from './bottom-nav.tsx';
 import { Brand } from './frame.tsx';
-import { folderIcon, Icon, type IconName } from './icons.tsx';
+import { Icon } from './icons.tsx';
 import { Moment } from './moment.tsx';
 import type { Frame, Here } from './page.ts';
 import { useParts } from './parts.ts';
+import { Side } from './side.tsx';
 
 export interface ShellProps {
   readonly frame: Frame;
@@ -41,7 +42,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
           <Brand home />
           <QueryBox frame={frame} here={here} />
           {past === null ? (
-            <a class="stat wide" href="#then">
+            <a class="stat as-now" href="#then">
               <Icon name="past" />
               As of now
             </a>
@@ -51,6 +52,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
               As of <Moment ms={past.asOf} />
             </a>
           )}
+          <StateLink state={frame.state} matters={matters} />
           <a class="stat wide" href="/you" title="Settings">
             <Icon name="person" />
             <span class="vh">Settings</span>
@@ -71,6 +73,7 @@ export function Shell({ frame, here, isList = false, children }: ShellProps): VN
   );
 }
 
+<<<<<<< HEAD
 function Side({
   tree,
   query,
@@ -183,6 +186,8 @@ function Side({
   );
 }
 
+=======
+>>>>>>> 64c76d7 (Show the state of the archive around every page)
 /** The bottom line of every page: does the archive add up. */
 function Foot({
   closing,

@@ -7,11 +7,31 @@ import type { Frame } from './page.ts';
 
 const DAY_MS = 86_400_000;
 
+const AGO = [
+  [1, 'a day ago'],
+  [7, 'a week ago'],
+  [30, 'a month ago'],
+  [365, 'a year ago'],
+] as const;
+
 /** The moment that the pages show, where it is not now. Without a script it has steps of a day. */
-export function TimeBand({ frame }: { readonly frame: Frame }): VNode | null {
-  const { past, query } = frame;
-  if (past === null) return null;
+export function TimeBand({ frame }: { readonly frame: Frame }): VNode {
+  const { past, query, state } = frame;
   const then = (moment: number | null): string => pageAddress('/mail', { q: asOf(query, moment) });
+  // The link of the bar brings it up.
+  if (past === null)
+    return (
+      <section class="band at-now" id="then" aria-label="As it was">
+        <p class="steps">
+          As it was
+          {AGO.map(([days, words]) => (
+            <a key={days} class="step" href={then(state.now - days * DAY_MS)}>
+              {words}
+            </a>
+          ))}
+        </p>
+      </section>
+    );
   return (
     <Band moment={past.asOf} back={then(null)} since={<Since frame={frame} />}>
       <a class="step" href={then(past.asOf - DAY_MS)}>

@@ -158,19 +158,32 @@ function mattersOfRuns(runs: readonly KeptRun[]): Matter[] {
 const MISSED_PASSES = 3;
 const SILENT_MS = 900_000;
 
-/** The daemon makes no passes any more: by its own rhythm, since nothing here asks it. */
-function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
+/**
+ * Returns since when the daemon has made no pass although it should have, and how far they usually are apart: by its own
+ * rhythm, since nothing here asks it. Null where it makes them, and where it has never made any.
+ *
+ * @param runs the last passes, newest first
+ */
+export function silentSince(
+  runs: readonly KeptRun[],
+  now: number,
+): { readonly last: number; readonly usual: number } | null {
   const passes = runs.filter(({ kind }) => kind === 'sync').map(({ startedAt }) => startedAt);
   const [last] = passes;
   const waits = passes.slice(1).map((startedAt, at) => (passes[at] ?? startedAt) - startedAt);
   const usual = waits.toSorted((a, b) => a - b)[Math.floor(waits.length / 2)];
-  if (last === undefined || usual === undefined) return [];
-  if (now - last < Math.max(SILENT_MS, MISSED_PASSES * usual)) return [];
+  if (last === undefined || usual === undefined) return null;
+  return now - last < Math.max(SILENT_MS, MISSED_PASSES * usual) ? null : { last, usual };
+}
+
+function matterOfSilence(runs: readonly KeptRun[], now: number): Matter[] {
+  const silent = silentSince(runs, now);
+  if (silent === null) return [];
   return [
     {
       level: 'warn',
       title: 'The daemon has made no pass lately',
-      text: `The last one began ${span(now - last)} ago, and usually they are ${span(usual)} apart. What is archived can be read and searched; nothing new comes.`,
+      text: `The last one began ${span(now - silent.last)} ago, and usually they are ${span(silent.usual)} apart. What is archived can be read and searched; nothing new comes.`,
       command: 'doctor',
       link: { href: '/health/runs', text: 'See the runs' },
     },

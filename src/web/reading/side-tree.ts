@@ -4,8 +4,9 @@ import type { Reader } from '../../engine/archive/reader.ts';
 import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { isImported } from '../../mail/import-host.ts';
 import { parseQuery } from '../../search/parse.ts';
-import { mailboxKey } from '../../state/scopes.ts';
+import { folderKey, mailboxKey } from '../../state/scopes.ts';
 import { within } from './mail-list.ts';
+import { withTerm } from './query-terms.ts';
 import { filterText } from './query-text.ts';
 import { searchesFor } from './searches-for.ts';
 import type { ServedReader } from './served-archive.ts';
@@ -18,13 +19,26 @@ export interface SideEntry {
   /** Messages that the query finds; null where there was no time to count them. */
   readonly count: number | null;
   readonly specialUse: string | null;
+  /** How many of them are unread, and the query for these; null for none, and where that was not counted. */
+  readonly unread: { readonly count: number; readonly query: string } | null;
+  readonly tag: SideTag | null;
 }
+
+/** What is worth knowing of a folder or a mailbox, in a word. */
+export type SideTag = 'imported' | 'unwatched' | 'incomplete';
 
 export interface SideMailbox extends SideEntry {
   readonly imported: boolean;
   readonly folders: readonly SideEntry[];
   /** Folders that the service no longer has. */
-  readonly earlier: readonly SideEntry[];
+  readonly earlier: readonly EarlierFolder[];
+}
+
+/** A folder that is gone. */
+export interface EarlierFolder extends SideEntry {
+  /** When it was first and last known to be there. Milliseconds since the epoch. */
+  readonly from: number;
+  readonly to: number;
 }
 
 export interface SideTree {
@@ -40,6 +54,14 @@ const COUNTING_MS = 300;
 /** Numbers that are kept. */
 const MOST_COUNTS = 20_000;
 
+/** A folder as it was called at a time, with what is known of its life by then. */
+interface FolderThen extends Pick<KnownFolder, 'specialUse'> {
+  readonly path: string;
+  readonly isGone: boolean;
+  readonly from: number;
+  readonly to: number;
+}
+
 /** Trees with their numbers, kept until the archive has another commit. */
 export class SideTrees {
   #version = -1;
@@ -48,52 +70,97 @@ export class SideTrees {
   /**
    * Returns the tree of an archive.
    *
-   * @param asOfText `asof:…` as it stands in the query, or empty: each link and each number obeys it
+   * @param asOfText `asof:…` as it stands in the query, or empty: folders, links and numbers are those of then
+   * @param tags of folders and mailboxes, by `folderKey` and `mailboxKey`; they are those of now
    */
   of(
     reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
     asOfText: string,
     now: number,
+    tags: ReadonlyMap<string, SideTag>,
   ): SideTree {
     const { catalog } = reader;
     const version = catalog.version();
     if (version !== this.#version) this.#counts.clear();
     this.#version = version;
     const mayContinue = within(COUNTING_MS);
-    const entry = (name: string, filter: string, specialUse: string | null = null): SideEntry => {
+    const asOf = asOfText === '' ? null : (requestOf(asOfText, now).asOf ?? null);
+    const countOf = (query: string) => this.#count(reader, query, now, mayContinue);
+    const entry = (
+      name: string,
+      filter: string,
+      { specialUse = null, tag = null }: Partial<Pick<SideEntry, 'specialUse' | 'tag'>> = {},
+    ): SideEntry => {
       const query = `${filter} ${asOfText}`.trim();
+<<<<<<< HEAD
       const request = requestOf(query, now);
       if (request === null) return { name, query: null, specialUse, count: null };
       return { name, query, specialUse, count: this.#count(reader, query, request, mayContinue) };
+=======
+      return { name, query, specialUse, tag, count: countOf(query), unread: null };
+>>>>>>> 64c76d7 (Show the state of the archive around every page)
     };
+    const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
     return catalog.snapshot(() => {
       const mailboxes = catalog.folders.mailboxes();
-      const folders = Map.groupBy(catalog.folders.all({ gone: true }), mailboxKey);
-      return {
+      const known = Map.groupBy(catalog.folders.all({ gone: true }), mailboxKey);
+      const then = foldersThen(catalog, asOf);
+      const tree = {
         all: entry('All mail', ''),
         ended: entry('Deleted at the service', 'is:deleted'),
         saved: searchesFor(reader).map(({ name }) => ({
           name,
           query: `@${name} ${asOfText}`.trim(),
         })),
-        mailboxes: mailboxes.map((mailbox) => {
+        mailboxes: mailboxes.flatMap((mailbox): SideMailbox[] => {
           const inBox = filterText('mailbox', mailbox.address);
           // Two hosts may have a mailbox of the same address; its number is the one that the link finds.
           const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
-          const listed = (known: KnownFolder) =>
-            entry(known.folder, `${prefix}${filterText('in', known.folder)}`, known.specialUse);
-          const all = folders.get(mailboxKey(mailbox)) ?? [];
-          const paths = new Set(all.filter(({ gone }) => !gone).map(({ folder }) => folder));
-          return {
-            ...entry(mailbox.address, inBox),
-            imported: isImported(mailbox),
-            folders: all
-              .filter(({ gone }) => !gone)
-              .sort(byUse)
-              .map(listed),
-            earlier: all.filter(({ gone, folder }) => gone && !paths.has(folder)).map(listed),
+          const folders = (known.get(mailboxKey(mailbox)) ?? []).flatMap(
+            ({ id }) => then.get(id) ?? [],
+          );
+          if (asOf !== null && folders.length === 0) return [];
+          const imported = isImported(mailbox);
+          const listed = ({ path, specialUse }: FolderThen): SideEntry => {
+            const tag = tagOf(folderKey({ ...mailbox, folder: path }));
+            return entry(path, `${prefix}${filterText('in', path)}`, { specialUse, tag });
           };
+          const live = folders.filter(({ isGone }) => !isGone);
+          const paths = new Set(live.map(({ path }) => path));
+          const gone = folders.filter(({ isGone, path }) => isGone && !paths.has(path));
+          const tag = imported ? 'imported' : tagOf(mailboxKey(mailbox));
+          return [
+            {
+              ...entry(mailbox.address, inBox, { tag }),
+              imported,
+              folders: live.sort(byUse).map(listed),
+              // Several may have had one path, one after the other.
+              earlier: [...Map.groupBy(gone, ({ path }) => path).values()].flatMap((same) => {
+                const [first] = same;
+                if (first === undefined) return [];
+                const from = Math.min(...same.map((one) => one.from));
+                const to = Math.max(...same.map((one) => one.to));
+                return [{ ...listed(first), from, to }];
+              }),
+            },
+          ];
         }),
+      };
+      // After all other numbers, which matter more. Of some mailboxes or the past there are no sums.
+      const isQuick = asOf === null && reader.mailboxes === null;
+      if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
+      const withUnread = <T extends SideEntry>(one: T): T => {
+        if (one.count === 0) return one;
+        const query = withTerm(one.query, 'is:unread');
+        const count = countOf(query);
+        return count === null || count === 0 ? one : { ...one, unread: { count, query } };
+      };
+      return {
+        ...tree,
+        mailboxes: tree.mailboxes.map((mailbox) => ({
+          ...withUnread(mailbox),
+          folders: mailbox.folders.map(withUnread),
+        })),
       };
     });
   }
@@ -138,14 +205,37 @@ function requestOf(query: string, now: number): CountRequest | null {
   }
 }
 
+/**
+ * Returns the folders that were known at a time, by their numbers.
+ *
+ * @param asOf milliseconds since the epoch; null for now
+ */
+function foldersThen(
+  catalog: ServedReader['catalog'],
+  asOf: number | null,
+): ReadonlyMap<number, FolderThen> {
+  const then = asOf ?? Infinity;
+  const folders = new Map<number, FolderThen>();
+  for (const { folder, path, specialUse, fromTime, toTime } of catalog.folders.spans()) {
+    if (fromTime > then) continue;
+    const isGone = toTime !== null && toTime <= then;
+    folders.set(folder, {
+      ...{ path, specialUse, isGone },
+      from: folders.get(folder)?.from ?? fromTime,
+      to: toTime ?? fromTime,
+    });
+  }
+  return folders;
+}
+
 const USES = ['\\Inbox', '\\Sent', '\\Drafts', '\\Archive', '\\Flagged', '', '\\Junk', '\\Trash'];
 
 /** INBOX first, Junk and Trash last; the others by their paths. */
-function byUse(a: KnownFolder, b: KnownFolder): number {
-  return rank(a) - rank(b) || a.folder.localeCompare(b.folder, 'en');
+function byUse(a: FolderThen, b: FolderThen): number {
+  return rank(a) - rank(b) || a.path.localeCompare(b.path, 'en');
 }
 
-function rank({ folder, specialUse }: KnownFolder): number {
-  const at = folder.toUpperCase() === 'INBOX' ? 0 : USES.indexOf(specialUse ?? '');
+function rank({ path, specialUse }: FolderThen): number {
+  const at = path.toUpperCase() === 'INBOX' ? 0 : USES.indexOf(specialUse ?? '');
   return at < 0 ? USES.indexOf('') : at;
 }

@@ -1,7 +1,7 @@
 import type { WebApp, WebParts } from './request-context.ts';
 
 /** What the script of a page asks for. */
-export function apiRoutes(app: WebApp, { sessions, look, events }: WebParts): void {
+export function apiRoutes(app: WebApp, { sessions, events }: WebParts): void {
   app.get('/api/session', (context) => {
     const { createdAt, usedAt, mailboxes } = context.get('session');
     return context.json({
@@ -9,11 +9,6 @@ export function apiRoutes(app: WebApp, { sessions, look, events }: WebParts): vo
       usedAt: new Date(usedAt).toISOString(),
       isLimited: mailboxes !== null,
     });
-  });
-  app.post('/api/look', async (context) => {
-    // Who may read some mailboxes starts nothing for all of them.
-    if (context.get('session').mailboxes !== null) return context.json({ looking: false }, 403);
-    return context.json({ data: { looking: await look() } });
   });
   app.get('/api/events', (context) => {
     const stream = events.open(context.get('session'));

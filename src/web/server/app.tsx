@@ -7,6 +7,7 @@ import { FailurePage, NotFoundPage } from '../pages/plain-pages.tsx';
 import { apiRoutes } from './api-routes.ts';
 import { byLimit } from './by-limit.ts';
 import { exportRoutes } from './export-routes.ts';
+import { lookRoutes } from './look-routes.tsx';
 import { MailPages } from './mail-pages.ts';
 import { mailRoutes } from './mail-routes.tsx';
 import {
@@ -81,6 +82,7 @@ function appOf(parts: WebParts): WebApp {
   });
   signedInRoutes(app, parts);
   apiRoutes(app, parts);
+  lookRoutes(app, parts);
   const pages = byLimit(() => new MailPages(parts));
   searchRoutes(app, parts, pages);
   exportRoutes(app, parts);

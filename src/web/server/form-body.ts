@@ -1,3 +1,5 @@
+import type { RequestContext, WebParts } from './request-context.ts';
+
 /** Bytes of a form with two short fields. */
 const MOST_BYTES = 4_096;
 
@@ -17,4 +19,13 @@ export async function formBody(
     pieces.push(piece);
   }
   return new URLSearchParams(Buffer.concat(pieces).toString('utf8'));
+}
+
+/** Returns the fields of a form that a page of this session has sent; null for any other. */
+export async function ownForm(
+  { forms }: Pick<WebParts, 'forms'>,
+  context: RequestContext,
+): Promise<URLSearchParams | null> {
+  const fields = await formBody(context.req.raw);
+  return forms.isOf(context.get('session').key, fields?.get('token') ?? '') ? fields : null;
 }

@@ -2,6 +2,7 @@ import { staleCatalog } from '../../engine/archive/reader.ts';
 import type { ArchiveStatus } from '../../engine/status/archive-status.ts';
 import type { KeptRun } from '../../state/runs.ts';
 import { readState, type StateFile } from '../../state/state-file.ts';
+import { type ArchiveState, archiveStateOf, sideTagsOf } from '../reading/archive-state.ts';
 import { folderPages } from '../reading/health/folder-rows.ts';
 import type { HealthContent, HealthShown, HealthTab } from '../reading/health/health-content.ts';
 import { LinkedNumbers } from '../reading/health/linked-numbers.ts';
@@ -12,6 +13,7 @@ import { verificationsOf } from '../reading/health/verifications.ts';
 import { heldPages, quarantinePages } from '../reading/health/waiting.ts';
 import { type Matter, mattersOf } from '../reading/matters.ts';
 import type { ServedReader } from '../reading/served-archive.ts';
+import type { SideTag } from '../reading/side-tree.ts';
 import { statusFor } from '../reading/status-for.ts';
 import type { WebParts } from './request-context.ts';
 
@@ -31,9 +33,30 @@ interface Known {
   readonly matters: readonly Matter[];
 }
 
-/** Returns what needs a person. */
-export function mattersIn(reader: ServedReader, now: number): readonly Matter[] {
-  return knowing(reader, now, ({ matters }) => matters);
+/** What the frame of every page says of the archive. */
+export interface FrameState {
+  readonly state: ArchiveState;
+  /** Matters that need a person. */
+  readonly matters: number;
+  readonly tags: ReadonlyMap<string, SideTag>;
+}
+
+/** Returns how the archive is. */
+export function frameState(reader: ServedReader, now: number): FrameState {
+  return knowing(reader, now, (known) => frameStateOf(reader, now, known));
+}
+
+function frameStateOf(
+  reader: ServedReader,
+  now: number,
+  { state, status, lastRuns, matters }: Known,
+): FrameState {
+  const known = { hasState: state !== undefined, status, runs: lastRuns, matters };
+  return {
+    state: archiveStateOf({ ...known, whole: reader.mailboxes === null, now }),
+    matters: matters.length,
+    tags: sideTagsOf(status),
+  };
 }
 
 /** Reads what a tab of the health pages shows. */
@@ -42,10 +65,10 @@ export function healthTab(
   parts: Pick<WebParts, 'now' | 'accounts' | 'policy'>,
   tab: HealthTab,
   parameter: Parameter,
-): HealthContent & { readonly matters: number } {
+): Omit<HealthContent, 'look'> & { readonly known: FrameState } {
   const now = parts.now();
   return knowing(reader, now, (known) => {
-    const { status, lastRuns, matters } = known;
+    const { status, lastRuns } = known;
     const sum = (of: 'quarantined' | 'held'): number =>
       status.mailboxes.reduce((total, mailbox) => total + mailbox[of], 0);
     const held = sum('held');
@@ -56,7 +79,7 @@ export function healthTab(
       quarantined: sum('quarantined'),
       held,
       shown: shownIn(reader, { ...parts, now: () => now }, tab, parameter, { ...known, held }),
-      matters: matters.length,
+      known: frameStateOf(reader, now, known),
     };
   });
 }

@@ -9,7 +9,7 @@ import {
 import type { Frame, Page } from '../pages/page.ts';
 import { ClosingSums, type PastSum } from '../reading/closing-sum.ts';
 import { downloadFormat, exportOffer } from '../reading/export-offer.ts';
-import type { HealthTab } from '../reading/health/health-content.ts';
+import { type HealthTab, lookAnswer } from '../reading/health/health-content.ts';
 import { type ListPlace, type ListSort, listPlace } from '../reading/list-place.ts';
 import {
   countsOf,
@@ -30,14 +30,14 @@ import {
   type Understood,
   understandQuery,
 } from '../reading/understood-query.ts';
-import { healthTab, mattersIn } from './health-pages.ts';
+import { type FrameState, frameState, healthTab } from './health-pages.ts';
 import { Opening } from './opening.ts';
 import type { Parameter, WebParts } from './request-context.ts';
 
 export type { Parameter };
 
-/** How old the number of matters on a page may be, in milliseconds. */
-const MATTERS_MS = 5_000;
+/** How old what a page says of the archive's state may be, in milliseconds. */
+const STATE_MS = 5_000;
 
 /** A page, and the status of the answer that carries it. */
 export interface Answered {
@@ -54,7 +54,11 @@ export type Rows =
 export class MailPages {
   readonly #trees = new SideTrees();
   readonly #sums = new ClosingSums();
+<<<<<<< HEAD
   #counted: { version: number; at: number; matters: number } | undefined;
+=======
+  #known: { readonly commit: number; readonly of: FrameState } | undefined;
+>>>>>>> 64c76d7 (Show the state of the archive around every page)
 
   constructor(private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'policy' | 'now'>) {}
 
@@ -139,10 +143,12 @@ export class MailPages {
       : { page: { kind: 'no-message', frame, found: message }, status: STATUS[message.kind] };
   }
 
-  health(reader: ServedReader, tab: HealthTab, parameter: Parameter): Answered {
-    const { matters, ...content } = healthTab(reader, this.parts, tab, parameter);
-    const frame = { ...this.frame(reader, '', { asOf: null, problem: null }), matters };
-    return { page: { kind: 'health', frame, ...content }, status: 200 };
+  /** @param token of the form that has the daemon look; it is not shown to who may not ask for that */
+  health(reader: ServedReader, tab: HealthTab, parameter: Parameter, token: string): Answered {
+    const { known, ...content } = healthTab(reader, this.parts, tab, parameter);
+    const frame = this.frame(reader, '', { asOf: null, problem: null }, known);
+    const look = content.whole ? { token, said: lookAnswer(parameter('look')) } : null;
+    return { page: { kind: 'health', frame, look, ...content }, status: 200 };
   }
 
   /** What a query finds, as something to save. */
@@ -165,15 +171,23 @@ export class MailPages {
     reader: ServedReader,
     query: string,
     { asOf, problem }: Pick<Understood, 'asOf' | 'problem'>,
+    known = this.#stateOf(reader),
   ): Frame {
     const { now } = this.parts;
+    const { state, matters, tags } = known;
+    const moment = asOf === null ? '' : asOfWord(query);
     return {
       query,
       problem,
+<<<<<<< HEAD
       tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now()),
+=======
+      tree: this.#trees.of(reader, moment, now(), tags),
+>>>>>>> 64c76d7 (Show the state of the archive around every page)
       closing: this.#sums.of(reader),
       past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
-      matters: this.#matters(reader),
+      matters,
+      state,
     };
   }
 
@@ -231,6 +245,7 @@ export class MailPages {
     return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
   }
 
+<<<<<<< HEAD
   /** How many there are, for every page: they cost some queries a folder. */
   #matters(reader: ServedReader): number {
     const version = reader.catalog.version();
@@ -241,6 +256,17 @@ export class MailPages {
     const matters = mattersIn(reader, at).length;
     this.#counted = { version, at, matters };
     return matters;
+=======
+  /** How the archive is, for every page: it costs some queries a folder. */
+  #stateOf(reader: ServedReader): FrameState {
+    const commit = reader.catalog.reached().number;
+    const at = this.parts.now();
+    const known = this.#known;
+    if (known?.commit === commit && at - known.of.state.now < STATE_MS) return known.of;
+    const of = frameState(reader, at);
+    this.#known = { commit, of };
+    return of;
+>>>>>>> 64c76d7 (Show the state of the archive around every page)
   }
 }
 

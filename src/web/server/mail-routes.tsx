@@ -49,7 +49,7 @@ export function mailRoutes(
   parts: WebParts,
   pages: (reader: ServedReader) => MailPages,
 ): void {
-  const { archive } = parts;
+  const { archive, forms } = parts;
   const files = byLimit((reader) => new FilesPages(parts, pages(reader)));
   app.get('/', (context) => seeOther(context, '/mail'));
   pageRoute(app, parts, '/mail', ({ reader, parameter, signal }) =>
@@ -60,7 +60,12 @@ export function mailRoutes(
       app,
       parts,
       tab === 'overview' ? '/health' : `/health/${tab}`,
+<<<<<<< HEAD
       ({ reader, parameter }) => pages(reader).health(reader, tab, parameter),
+=======
+      (reader, parameter, context) =>
+        pages(reader).health(reader, tab, parameter, forms.of(context.get('session').key)),
+>>>>>>> 64c76d7 (Show the state of the archive around every page)
     );
   pageRoute(app, parts, '/files', ({ reader, parameter, signal }) =>
     files(reader).files(reader, parameter, signal),

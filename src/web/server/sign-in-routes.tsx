@@ -3,7 +3,7 @@ import { newFormCookie } from '../access/form-tokens.ts';
 import { AwayPage, EnterPage, type EnterProblem, FailurePage } from '../pages/plain-pages.tsx';
 import { YouPage } from '../pages/you-page.tsx';
 import { mailboxNames } from '../reading/mailbox-names.ts';
-import { formBody } from './form-body.ts';
+import { formBody, ownForm } from './form-body.ts';
 import {
   page,
   type RequestContext,
@@ -81,13 +81,8 @@ export function signedInRoutes(app: WebApp, parts: WebParts): void {
     const token = forms.of(session.key);
     return page(context, <YouPage assets={assets} token={token} browsers={browsers} />);
   });
-  const ownForm = async (context: RequestContext): Promise<URLSearchParams | null> => {
-    const fields = await formBody(context.req.raw);
-    const isOwn = forms.isOf(context.get('session').key, fields?.get('token') ?? '');
-    return isOwn ? fields : null;
-  };
   app.post('/sign-out', async (context) => {
-    if ((await ownForm(context)) === null)
+    if ((await ownForm(parts, context)) === null)
       return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
     sessions.end(context.get('session').key);
     const { session, secure } = context.get('cookies');
@@ -95,7 +90,7 @@ export function signedInRoutes(app: WebApp, parts: WebParts): void {
     return seeOther(context, '/enter');
   });
   app.post('/you/end', async (context) => {
-    const fields = await ownForm(context);
+    const fields = await ownForm(parts, context);
     if (fields === null)
       return page(context, <FailurePage assets={assets} kind="stale-form" />, 403);
     const id = fields.get('id') ?? '';

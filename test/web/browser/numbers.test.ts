@@ -63,6 +63,9 @@ describe.skipIf(withoutChromium)('each number that is a link is what the link fi
     expect(wrong).toEqual([]);
     // Folders, deleted mail and all mail, now and at three moments.
     expect(seen.size).toBeGreaterThan(40);
+    // What is unread in each folder is a link of its own.
+    const unread = [...seen.values()].filter(({ href }) => /in%3A.*is%3Aunread/.test(href));
+    expect(unread.length).toBeGreaterThan(4);
     await own.close();
     await plain.close();
   });

@@ -81,6 +81,7 @@ export const SCREENS: readonly Screen[] = [
       }),
   },
   { name: 'an export', address: () => '/export?q=report', plain: true },
+  { name: 'a look that no daemon makes', address: () => '/health?look=nobody', plain: true },
   { name: 'signed-in browsers', address: () => '/you', plain: true },
   {
     name: 'a link that leads away',

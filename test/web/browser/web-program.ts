@@ -63,9 +63,10 @@ export class WebProgram {
     return this.firstLink;
   }
 
-  /** Asks for another link, as a second browser needs one. */
-  async link(): Promise<string> {
-    const args = ['web', '--link', '--json', '--data', this.data];
+  /** Asks for another link, as a second browser needs one; for a mailbox alone, if it is given. */
+  async link(mailbox?: string): Promise<string> {
+    const limit = mailbox === undefined ? [] : ['--mailbox', mailbox];
+    const args = ['web', '--link', '--json', '--data', this.data, ...limit];
     const { stdout, stderr } = await mailkeep(args, { env: this.env, program: packedProgram() });
     if (stdout === '') throw new Error(stderr);
     return linked.parse(JSON.parse(stdout)).signInUrl;

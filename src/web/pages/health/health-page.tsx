@@ -1,6 +1,13 @@
 import type { VNode } from 'preact';
 import { count } from '../../../wording/amounts.ts';
-import type { HealthContent, HealthTab } from '../../reading/health/health-content.ts';
+import type {
+  HealthContent,
+  HealthTab,
+  Look,
+  LookAnswer,
+} from '../../reading/health/health-content.ts';
+import { Command } from '../frame.tsx';
+import { Icon } from '../icons.tsx';
 import { Moment } from '../moment.tsx';
 import type { PageOf } from '../page.ts';
 import { Shell } from '../shell.tsx';
@@ -23,7 +30,7 @@ const TABS: readonly (readonly [tab: HealthTab, name: string, isOfAll: boolean])
 
 /** How the archive is and what was done, in tabs. */
 export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode {
-  const { frame, whole, lastPassAt, shown } = page;
+  const { frame, whole, lastPassAt, shown, look } = page;
   return (
     <Shell frame={frame} here="health">
       <div class="page health">
@@ -34,7 +41,9 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
               The last pass ended on <Moment ms={lastPassAt} />.
             </p>
           )}
+          {look !== null && <LookNow look={look} />}
         </header>
+        {look !== null && look.said !== null && <LookStrip said={look.said} />}
         <nav class="tabs" aria-label="Health">
           {TABS.filter(([, , isOfAll]) => whole || !isOfAll).map(([tab, name]) => (
             <a
@@ -50,6 +59,53 @@ export function HealthPage({ page }: { readonly page: PageOf<'health'> }): VNode
         <Shown {...page} />
       </div>
     </Shell>
+  );
+}
+
+/** Asks the daemon for a pass: one of the few things that the pages change. */
+function LookNow({ look: { token } }: { readonly look: Look }): VNode {
+  return (
+    <form class="look" method="post" action="/look">
+      <input type="hidden" name="token" value={token} />
+      <button type="submit" class="btn">
+        <Icon name="pulse" />
+        Look now
+      </button>
+    </form>
+  );
+}
+
+/** Says what became of a request for a pass. */
+function LookStrip({ said }: { readonly said: LookAnswer }): VNode {
+  if (said === 'asked')
+    return (
+      <p class="strip ok" role="status">
+        <Icon name="pulse" />
+        <span>
+          <strong>The daemon was asked for a pass.</strong> What it finds appears by itself, and the
+          pass stands among the{' '}
+          <a href="/health/runs" class="link">
+            runs
+          </a>{' '}
+          when it has ended.
+        </span>
+      </p>
+    );
+  return (
+    <div class="strip warn" role="status">
+      <Icon name="alert" />
+      <div>
+        <strong>
+          {said === 'nobody'
+            ? 'No daemon runs for this archive.'
+            : 'The daemon is another version of mailkeep.'}
+        </strong>{' '}
+        {said === 'nobody'
+          ? 'This starts one, which makes passes from then on:'
+          : 'Restart it, so that both are the same. This runs it in a terminal:'}
+        <Command>mailkeep daemon</Command>
+      </div>
+    </div>
   );
 }
 

@@ -17,6 +17,24 @@ export interface HealthContent {
   readonly quarantined: number;
   readonly held: number;
   readonly shown: HealthShown;
+  /** The button that has the daemon look now; null for who may read some mailboxes only. */
+  readonly look: Look | null;
+}
+
+export interface Look {
+  /** Of the form, for this session. */
+  readonly token: string;
+  /** What became of the last request for a pass; null where none was made. */
+  readonly said: LookAnswer | null;
+}
+
+const LOOK_ANSWERS = ['asked', 'nobody', 'version'] as const;
+/** `nobody`: no daemon answers. `version`: one does, of another version of the program. */
+export type LookAnswer = (typeof LOOK_ANSWERS)[number];
+
+/** Returns what an address says became of a request for a pass. */
+export function lookAnswer(typed: string | undefined): LookAnswer | null {
+  return LOOK_ANSWERS.find((known) => known === typed) ?? null;
 }
 
 export type HealthShown =

@@ -1,0 +1,189 @@
+import type { VNode } from 'preact';
+import { count } from '../../wording/amounts.ts';
+import { asOfWord, pageAddress } from '../reading/query-text.ts';
+import type { EarlierFolder, SideEntry, SideMailbox } from '../reading/side-tree.ts';
+import { folderIcon, Icon, type IconName } from './icons.tsx';
+import { dayText } from './moment.tsx';
+import type { Frame, Here } from './page.ts';
+import { useParts } from './parts.ts';
+
+interface SideProps extends Pick<Frame, 'tree' | 'query' | 'matters'> {
+  readonly here: Here;
+}
+
+/** Mailboxes that are unfolded until somebody folds them; of more than these, only the first one. */
+const MOST_UNFOLDED = 3;
+
+/** The ways through the archive: pages, saved searches, mailboxes with their folders. */
+export function Side({ tree, query, here, matters }: SideProps): VNode {
+  const current = here === 'mail' ? query.trim() : null;
+  return (
+    <nav class="side" aria-label="Archive">
+      <div class="drawer">
+        <label for="drawer" class="drawer-close">
+          <Icon name="cross" />
+          Close
+        </label>
+        <div>
+          <Entry entry={tree.all} icon="mail" level="strong" current={current} />
+          <a
+            class="strong"
+            href={pageAddress('/files', { q: here === 'mail' ? query : asOfWord(query) })}
+            aria-current={here === 'files' ? 'page' : undefined}
+          >
+            <Icon name="clip" />
+            <span>Attachments</span>
+          </a>
+          <a
+            class="strong"
+            href="/dashboard"
+            aria-current={here === 'dashboard' ? 'page' : undefined}
+          >
+            <Icon name="chart" />
+            <span>Dashboard</span>
+          </a>
+          <a class="strong" href="/health" aria-current={here === 'health' ? 'page' : undefined}>
+            <Icon name="pulse" />
+            <span>Health</span>
+            {matters > 0 && (
+              <span class="n">
+                <span class="tag warn">{matters}</span>
+              </span>
+            )}
+          </a>
+        </div>
+        {tree.saved.length > 0 && (
+          <div>
+            <h2>Saved searches</h2>
+            {tree.saved.map(({ name, query: saved }) => (
+              <a key={name} href={pageAddress('/mail', { q: saved })}>
+                <Icon name="tag" />
+                <span>
+                  <bdi>{name}</bdi>
+                </span>
+              </a>
+            ))}
+          </div>
+        )}
+        <div>
+          <h2>Mailboxes</h2>
+          {tree.mailboxes.map((mailbox, at) => (
+            <Mailbox
+              key={mailbox.query}
+              {...{ mailbox, current, at }}
+              isUnfolded={at === 0 || tree.mailboxes.length <= MOST_UNFOLDED}
+            />
+          ))}
+        </div>
+        <div>
+          <h2>Kept only here</h2>
+          <Entry entry={tree.ended} icon="past" level="" current={current} />
+        </div>
+        <div class="drawer-only">
+          <a href="/you">
+            <Icon name="person" />
+            <span>Settings</span>
+          </a>
+        </div>
+      </div>
+    </nav>
+  );
+}
+
+/** A mailbox, which folds. Without folders there is nothing to fold. */
+function Mailbox({
+  mailbox,
+  current,
+  at,
+  isUnfolded,
+}: {
+  readonly mailbox: SideMailbox;
+  readonly current: string | null;
+  readonly at: number;
+  readonly isUnfolded: boolean;
+}): VNode {
+  const { isUnfolded: chosen } = useParts();
+  const { folders, earlier, imported } = mailbox;
+  const own = (
+    <Entry entry={mailbox} icon={imported ? 'box' : 'mail'} level="strong" current={current} />
+  );
+  if (folders.length + earlier.length === 0) return own;
+  const isCurrent = folders.some(({ query }) => query === current);
+  return (
+    <details class="mailbox" data-fold={at} open={chosen(String(at)) ?? (isUnfolded || isCurrent)}>
+      <summary>
+        <Icon name="down" />
+        {own}
+      </summary>
+      {folders.map((folder) => (
+        <Entry
+          key={folder.query}
+          entry={folder}
+          icon={folderIcon(folder.name, folder.specialUse)}
+          level="l2"
+          current={current}
+        />
+      ))}
+      {earlier.length > 0 && (
+        <details class="earlier">
+          <summary>Earlier folders</summary>
+          {earlier.map((folder) => (
+            <Entry
+              key={folder.query}
+              entry={folder}
+              icon="folder"
+              level="l2"
+              life={folder}
+              current={current}
+            />
+          ))}
+        </details>
+      )}
+    </details>
+  );
+}
+
+/** A link that writes a query, with the number of messages that it finds, and one to those that are unread. */
+function Entry({
+  entry: { name, query, tag, unread, ...entry },
+  icon,
+  level,
+  current,
+  life,
+}: {
+  readonly entry: SideEntry;
+  readonly icon: IconName;
+  readonly level: 'strong' | 'l2' | '';
+  /** The query of the list that is shown; null on other pages. */
+  readonly current: string | null;
+  readonly life?: Pick<EarlierFolder, 'from' | 'to'>;
+}): VNode {
+  return (
+    <div class="entry">
+      <a
+        class={level}
+        href={pageAddress('/mail', { q: query })}
+        aria-current={current === query ? 'page' : undefined}
+        title={name}
+      >
+        <Icon name={icon} />
+        <span>
+          <bdi>{name}</bdi>
+          {life !== undefined && (
+            <time class="life">
+              {dayText(life.from)} – {dayText(life.to)}
+            </time>
+          )}
+        </span>
+        {tag !== null && <span class={tag === 'incomplete' ? 'tag warn' : 'tag'}>{tag}</span>}
+        {entry.count !== null && <span class="n">{count(entry.count)}</span>}
+      </a>
+      {unread !== null && (
+        <a class="unread" href={pageAddress('/mail', { q: unread.query })} title="Unread">
+          {count(unread.count)}
+          <span class="vh"> unread in {name}</span>
+        </a>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,188 @@
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { withoutChromium } from './chromium.ts';
+import { settled } from './settled.ts';
+import { type SignedIn, startSignedIn } from './signed-in.ts';
+
+const WIDE = { width: 1440, height: 900 };
+const PHONE = { width: 390, height: 844 };
+
+let signedIn: SignedIn;
+
+async function open(address: string, options: BrowserContextOptions = {}): Promise<Page> {
+  const { browser, storageState, web } = signedIn;
+  const context = await browser.newContext({ storageState, viewport: WIDE, ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  await page.goto(web.url + address);
+  if (options.javaScriptEnabled !== false) await settled(page);
+  return page;
+}
+
+/** A parameter of the address. */
+const parameter = (page: Page, name: string) => new URL(page.url()).searchParams.get(name);
+
+/** Waits as long as a timer of the page may run, of which nothing else is seen. Milliseconds. */
+const afterTimer = (page: Page, ms: number) =>
+  page.evaluate((wait) => new Promise((resolve) => setTimeout(resolve, wait)), ms);
+
+describe.skipIf(withoutChromium)('the frame', () => {
+  beforeAll(async () => {
+    signedIn = await startSignedIn();
+  });
+  afterAll(() => signedIn?.close());
+
+  test('a folder is asked for instead, and with Alt as well', async () => {
+    const page = await open('/mail?q=step');
+    const kept = page.locator('.side .l2', { hasText: 'INBOX.Kept' }).first();
+    await kept.click({ modifiers: ['Alt'] });
+    await expect.poll(() => parameter(page, 'q')).toMatch(/^step mailbox:\S+ in:INBOX\.Kept$/);
+    await expect.poll(() => page.locator('#query').inputValue()).toMatch(/^step mailbox:/);
+    await kept.click();
+    await expect.poll(() => parameter(page, 'q')).toMatch(/^mailbox:\S+ in:INBOX\.Kept$/);
+    // The moment of both is the same one.
+    const then = await open(`/mail?q=${encodeURIComponent(`step asof:${signedIn.shown.past}`)}`);
+    await then
+      .locator('.side .l2', { hasText: 'INBOX' })
+      .first()
+      .click({ modifiers: ['Alt'] });
+    await expect.poll(() => parameter(then, 'q')).toMatch(/^step asof:\S+ mailbox:\S+ in:INBOX$/);
+  });
+
+  test('folded mailboxes stay folded, by keys as by the mouse', async () => {
+    const page = await open('/mail');
+    const inbox = page.locator('.mailbox .l2', { hasText: 'INBOX' });
+    const summary = page.locator('.mailbox > summary');
+    expect(await inbox.first().isVisible()).toBe(true);
+    await summary.first().click({ position: { x: 10, y: 12 } });
+    await inbox.first().waitFor({ state: 'hidden' });
+    await summary.nth(1).focus();
+    await page.keyboard.press('Enter');
+    // Another page, and the same one made again.
+    await page.locator('.side a[href="/health"]').click();
+    await page.waitForURL(/health/);
+    await settled(page);
+    expect(await page.locator('.mailbox[open]').count()).toBe(0);
+    await page.reload();
+    await settled(page);
+    expect(await page.locator('.mailbox[open]').count()).toBe(0);
+    await summary.first().click({ position: { x: 10, y: 12 } });
+    await page.reload();
+    await settled(page);
+    expect(await page.locator('.mailbox[open]').count()).toBe(1);
+    // The link in it is a link.
+    await summary.first().locator('a.strong').click();
+    await expect.poll(() => parameter(page, 'q')).toMatch(/^mailbox:/);
+    expect(await page.locator('.mailbox[open]').count()).toBe(1);
+  });
+
+  test.each([true, false])(
+    'a look is asked for, with a script and without: %s',
+    async (scripted) => {
+      for (const viewport of [WIDE, PHONE]) {
+        const page = await open('/health', { javaScriptEnabled: scripted, viewport });
+        await page.getByRole('button', { name: 'Look now' }).click();
+        await page.getByText('No daemon runs for this archive.').waitFor();
+        expect(new URL(page.url()).search).toBe('?look=nobody');
+      }
+    },
+  );
+
+  test('the way to the past is in reach in every window', async () => {
+    for (const width of [320, 390, 900, 901, 1180, 1440]) {
+      const page = await open('/mail', { viewport: { width, height: 844 } });
+      const link = page.getByRole('link', { name: 'As of now' });
+      const box = await link.boundingBox();
+      expect([width, (box?.width ?? 0) >= 24]).toEqual([width, true]);
+      expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(width);
+      await link.click();
+      await page.locator('.band input[type=datetime-local]').waitFor();
+    }
+    const plain = await open('/mail?q=step', { javaScriptEnabled: false, viewport: PHONE });
+    const week = plain.getByRole('link', { name: 'a week ago' });
+    expect(await week.isVisible()).toBe(false);
+    await plain.getByRole('link', { name: 'As of now' }).click();
+    await week.click();
+    expect(parameter(plain, 'q')).toMatch(/^step asof:/);
+    expect(await plain.getByText('As it was on').isVisible()).toBe(true);
+  });
+
+  test('who may read some mailboxes is not offered to save a search', async () => {
+    const all = await open('/mail?q=step');
+    expect(await all.locator('[data-act=save]').count()).toBe(1);
+    const { browser, web } = signedIn;
+    const context = await browser.newContext({ viewport: WIDE });
+    onTestFinished(() => context.close());
+    const page = await web.signIn(context, await web.link('ada@example.org'));
+    await page.goto(`${web.url}/mail?q=step`);
+    await settled(page);
+    expect(await page.locator('[data-act=export]').count()).toBe(1);
+    expect(await page.locator('[data-act=save]').count()).toBe(0);
+    await page.locator('#list').focus();
+    await page.keyboard.press('s');
+    expect(await page.locator('#query').count()).toBe(1);
+  });
+
+  test('the query box follows the way back at once, whenever the answer comes', async () => {
+    const page = await open('/mail?q=step');
+    await page.locator('.side .l2', { hasText: 'INBOX.Kept' }).first().click();
+    await expect.poll(() => page.locator('#query').inputValue()).toMatch(/Kept/);
+    await settled(page);
+    let answer = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route('**/api/**', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.goBack();
+    await expect.poll(() => page.locator('#query').inputValue(), { timeout: 2_000 }).toBe('step');
+    answer();
+    await settled(page);
+    expect(await page.locator('#query').inputValue()).toBe('step');
+  });
+
+  test('nothing found says so, also from a place in the list on', async () => {
+    const page = await open(`/mail?q=xyzzyplugh&at=${signedIn.shown.message}`);
+    await page.getByText('Nothing found').waitFor();
+  });
+
+  test('another order begins at its beginning, however soon after a scroll', async () => {
+    const page = await open('/mail');
+    let answer = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route(/\/api\/rows\?.*sort=oldest/, async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.locator('#list').evaluate((list) => list.scrollBy(0, 600));
+    await page.locator('.listhead a', { hasText: 'Newest first' }).click();
+    // The scroll comes to rest while the old list is still there.
+    await afterTimer(page, 450);
+    expect([parameter(page, 'sort'), parameter(page, 'at')]).toEqual(['oldest', null]);
+    answer();
+    await settled(page);
+    expect(parameter(page, 'at')).toBeNull();
+    expect(await page.locator('#list').evaluate((list) => list.scrollTop)).toBe(0);
+  });
+
+  test('a message that a held key was about to open stays closed after Esc', async () => {
+    const page = await open('/mail');
+    await page.locator('#list').focus();
+    await page.keyboard.press('j');
+    await expect.poll(() => parameter(page, 'm')).not.toBeNull();
+    await settled(page);
+    // As a key does that is held down: all in one turn, and Esc before the keys rest.
+    await page.evaluate(() => {
+      const list = document.getElementById('list');
+      for (const key of ['j', 'j', 'j', 'Escape'])
+        list?.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+    });
+    await expect.poll(() => parameter(page, 'm')).toBeNull();
+    await afterTimer(page, 300);
+    expect(parameter(page, 'm')).toBeNull();
+  });
+});

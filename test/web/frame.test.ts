@@ -1,0 +1,365 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { h } from 'preact';
+import { renderToString } from 'preact-render-to-string';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { openReaderOf } from '../../src/engine/archive/reader.ts';
+import { openWriter } from '../../src/engine/archive/writer.ts';
+import { archiveStatus } from '../../src/engine/status/archive-status.ts';
+import { daemonError } from '../../src/errors/small-families.ts';
+import type { RunRecord } from '../../src/state/runs.ts';
+import { accountKey, folderKey, mailboxKey } from '../../src/state/scopes.ts';
+import { openState } from '../../src/state/state-file.ts';
+import { FirstSyncNote, stateWords } from '../../src/web/pages/archive-state.tsx';
+import { archiveStateOf } from '../../src/web/reading/archive-state.ts';
+import type { WebServerOptions } from '../../src/web/server/web-server.ts';
+import { count } from '../../src/wording/amounts.ts';
+import { type PastArchive, pastArchive } from './browser/archives.ts';
+import { expectHarmless } from './harmless.ts';
+import { archiveOf, letter, Served, tokenIn } from './served.ts';
+
+const MINUTE = 60_000;
+const DAY = 1_440 * MINUTE;
+
+const run: RunRecord = {
+  ...{ kind: 'sync', account: 'main', outcome: 'done', mailboxes: 1, mailbox: null },
+  ...{ startedAt: 0, endedAt: 0, added: 0, ended: 0, flagsChanged: 0, relinked: 0 },
+  ...{ quarantined: 0, held: 0, bytes: 0, requests: 3, messages: null, sum: null, folders: [] },
+  ...{ failures: 0, troubles: [] },
+};
+
+/** What a page shows without a script, apart from its data. */
+function shown(html: string): string {
+  return html.slice(0, html.indexOf('<script type="application/json"'));
+}
+
+function sideOf(html: string): string {
+  return html.slice(html.indexOf('<nav class="side"'), html.indexOf('</nav>'));
+}
+
+const words = (html: string): string => html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+
+/** Each number of the side: of a folder, or of what is unread in it. */
+function* numbersIn(side: string) {
+  for (const [link, href = ''] of side.matchAll(/<a [^>]*href="(\/mail[^"]*)"[\s\S]*?<\/a>/g)) {
+    const number =
+      /<span class="n">([\d,]+)<\/span>/.exec(link)?.[1] ??
+      /class="unread".*?>([\d,]+)</.exec(link)?.[1];
+    if (number !== undefined)
+      yield {
+        href: href.replaceAll('&amp;', '&'),
+        number,
+        isUnread: link.includes('class="unread"'),
+      };
+  }
+}
+
+const served = new Served();
+let archive: PastArchive;
+let cookie: string;
+let looks: (() => Promise<boolean>) | undefined;
+
+async function serve(data: string, more: Partial<WebServerOptions> = {}) {
+  const own = await new Served().start(data, more);
+  onTestFinished(() => own.close());
+  return { own, get: await getter(own) };
+}
+
+async function getter(own: Served, signedIn?: string) {
+  const headers = { cookie: signedIn ?? (await own.signIn()) };
+  return async (address: string): Promise<string> => {
+    const { status, text } = await own.ask(address, { headers });
+    expect([address, status]).toEqual([address, 200]);
+    return text;
+  };
+}
+
+beforeAll(async () => {
+  archive = await pastArchive(60);
+  served.now = archive.now;
+  await served.start(archive.data, { look: () => looks?.() ?? Promise.resolve(false) });
+  cookie = await served.signIn();
+});
+afterAll(() => served.close());
+beforeEach(() => {
+  expect(served.errors).toEqual([]);
+});
+
+const get = (address: string) =>
+  served.ask(address, { headers: { cookie } }).then(({ text }) => text);
+
+describe('the side', () => {
+  test('each number is what its link finds, and so is each number of unread ones, now and then', async () => {
+    const asOf = archive.moments.map((at) => `asof:${new Date(at + DAY).toISOString()}`);
+    for (const query of ['', ...asOf]) {
+      const page = await get(`/mail?q=${encodeURIComponent(query)}`);
+      expectHarmless(page);
+      const side = sideOf(page);
+      const numbers = [...numbersIn(side)];
+      expect([query, numbers.some(({ isUnread }) => isUnread)]).toEqual([query, true]);
+      expect(numbers.length).toBeGreaterThan(10);
+      for (const { href, number, isUnread } of numbers) {
+        const found = await get(href);
+        const all = /<b>([\d,]+)<\/b> message/.exec(found)?.[1];
+        expect([href, all]).toEqual([href, number]);
+        expect(isUnread).toBe(decodeURIComponent(href).includes('is:unread'));
+      }
+    }
+  });
+
+  test('the tree of a moment has the folders of then, and folders that are gone have the span of their life', async () => {
+    const [, second = 0] = archive.moments;
+    const now = sideOf(await get('/mail'));
+    const then = sideOf(
+      await get(`/mail?q=${encodeURIComponent(`asof:${new Date(second + DAY).toISOString()}`)}`),
+    );
+    const [before = '', ...earlier] = now.split('<details class="earlier">');
+    expect(before).not.toContain('INBOX.Passing');
+    expect(earlier).toHaveLength(2);
+    for (const part of earlier)
+      expect(words(part)).toMatch(/Earlier folders INBOX\.Passing 20 Oct 2026 – 6 Nov 2026/);
+    expect(then).toContain('INBOX.Passing');
+    expect(then).not.toContain('Earlier folders');
+    const [first = 0] = archive.moments;
+    const old = sideOf(
+      await get(`/mail?q=${encodeURIComponent(`asof:${new Date(first - DAY).toISOString()}`)}`),
+    );
+    expect(old).not.toContain('INBOX');
+  });
+
+  test('mailboxes fold without a script', async () => {
+    const side = sideOf(await get('/mail'));
+    expect(side.match(/<details class="mailbox" data-fold="\d" open/g)).toHaveLength(2);
+    expect(side).toMatch(/<summary>.*?mailbox%3Aada%40example\.org/s);
+  });
+
+  test('what is imported, unwatched or incomplete says so in a word', async () => {
+    const imported = await serve(await archiveOf({ ferry: letter('Ferry', 'text') }));
+    expect(sideOf(await imported.get('/mail'))).toContain('<span class="tag">imported</span>');
+    const before = sideOf(await get('/mail'));
+    expect(before).not.toContain('class="tag"');
+    const state = openState(archive.data);
+    const reader = openReaderOf(archive.data);
+    const [ada, office] = reader.catalog.folders.mailboxes();
+    reader.close();
+    if (ada === undefined || office === undefined) throw new Error('two were mirrored');
+    const inbox = folderKey({ ...ada, folder: 'INBOX' });
+    const proof = state.get('proof', inbox);
+    state.set('proof', inbox, { ...proof, complete: false });
+    state.set('unwatched', mailboxKey(office), true);
+    served.now += MINUTE;
+    const side = sideOf(await get('/mail'));
+    expect(words(side)).toMatch(/ada@example\.org\s+incomplete/);
+    expect(words(side)).toMatch(/INBOX\s+incomplete/);
+    expect(words(side)).toMatch(/office@example\.org\s+unwatched/);
+    expect(side.match(/>incomplete</g)).toHaveLength(2);
+    expect(side.match(/>unwatched</g)).toHaveLength(1);
+    state.set('proof', inbox, proof);
+    state.set('unwatched', mailboxKey(office), null);
+    state.close();
+    served.now += MINUTE;
+    expect(sideOf(await get('/mail'))).toBe(before);
+  });
+});
+
+describe('the state in the bar', () => {
+  const at = Date.UTC(2026, 10, 20, 12);
+  const fine = { level: 'fine', provenAt: at, isMirror: true } as const;
+
+  test.each([
+    [fine, 0, at, 'Proven just now'],
+    [fine, 0, at + 61_000, 'Proven 2 min ago'],
+    [fine, 0, at + 4 * MINUTE, 'Proven 4 min ago'],
+    [fine, 0, at + 60 * MINUTE, 'Proven 1 h ago'],
+    [fine, 0, at + 47 * 60 * MINUTE, 'Proven 47 h ago'],
+    [fine, 0, at + 3 * DAY, 'Proven 3 days ago'],
+    [{ ...fine, level: 'warn' }, 1, at, '1 matter'],
+    [{ ...fine, level: 'warn' }, 2, at, '2 matters'],
+    [{ ...fine, level: 'bad' }, 3, at, 'Damage'],
+    [{ ...fine, provenAt: null }, 0, at, 'Not proven yet'],
+    [{ ...fine, provenAt: null, isMirror: false }, 0, at, 'Nothing needs you'],
+  ] as const)('%j with %i matters at %i is %s', (state, matters, now, expected) => {
+    expect(stateWords(state, matters, now)).toBe(expected);
+  });
+
+  test('is a link to health with its shape and its moment on every page', async () => {
+    for (const address of [
+      '/mail',
+      '/mail?q=asof%3A2026-10-10',
+      '/dashboard',
+      '/files',
+      '/export',
+      '/health',
+    ]) {
+      const html = shown(await get(address));
+      // The archive was never verified, and nothing else is the matter.
+      const [link] = /<a class="stat wide state".*?<\/a>/s.exec(html) ?? [];
+      expect([address, link]).toEqual([
+        address,
+        expect.stringMatching(
+          /href="\/health" title="Each folder was compared on 6 Nov 2026 [^"]*"><span class="dot warn"><\/span>1 matter</,
+        ),
+      ]);
+    }
+  });
+});
+
+describe('a look', () => {
+  const form = async () => tokenIn(shown(await get('/health')));
+  const send = async (token: string) => served.post('/look', { token }, { cookie });
+
+  test('is asked for by a form, and the page says what became of it', async () => {
+    const html = shown(await get('/health/folders'));
+    expect(html).toMatch(/<form class="look" method="post" action="\/look"/);
+    looks = async () => true;
+    const asked = await send(await form());
+    expect([asked.status, asked.headers.location]).toEqual([303, '/health?look=asked']);
+    expect(words(shown(await get('/health?look=asked')))).toContain(
+      'The daemon was asked for a pass.',
+    );
+    looks = async () => false;
+    const nobody = await send(await form());
+    expect(nobody.headers.location).toBe('/health?look=nobody');
+    const text = words(shown(await get('/health?look=nobody')));
+    expect(text).toContain('No daemon runs for this archive.');
+    expect(text).toContain('mailkeep daemon');
+    looks = async () => {
+      throw daemonError('daemon-version', { found: '9', own: '1' });
+    };
+    const other = await send(await form());
+    expect(other.headers.location).toBe('/health?look=version');
+    expect(words(shown(await get('/health?look=version')))).toContain(
+      'another version of mailkeep',
+    );
+    expectHarmless(await get('/health?look=%3Cscript%3E'));
+  });
+
+  test('needs the token of its session', async () => {
+    let asked = 0;
+    looks = async () => {
+      asked += 1;
+      return true;
+    };
+    const other = await served.signIn();
+    const foreign = await served.ask('/health', { headers: { cookie: other } });
+    for (const token of ['', 'x', tokenIn(foreign.text)])
+      expect((await send(token)).status).toBe(403);
+    expect(asked).toBe(0);
+    expect((await served.ask('/look', { headers: { cookie } })).status).toBe(404);
+  });
+
+  test('is neither shown nor granted to who may read some mailboxes', async () => {
+    let asked = 0;
+    looks = async () => {
+      asked += 1;
+      return true;
+    };
+    const reader = openReaderOf(archive.data);
+    const [ada] = reader.catalog.folders.mailboxes();
+    reader.close();
+    if (ada === undefined) throw new Error('two were mirrored');
+    const limited = await served.signIn([mailboxKey(ada)]);
+    const page = await served.ask('/health', { headers: { cookie: limited } });
+    expect(page.status).toBe(200);
+    expect(page.text).not.toContain('Look now');
+    expect(page.text).toContain('"whole":false');
+    expect((await served.post('/look', { token: '' }, { cookie: limited })).status).toBe(403);
+    const api = await served.ask('/api/look', {
+      method: 'POST',
+      headers: { ...served.own(limited), 'x-mailkeep': '1' },
+    });
+    expect([api.status, asked]).toEqual([403, 0]);
+  });
+});
+
+test('a daemon that is silent is a strip above the list with since when, and the list stays', async () => {
+  const imported = await serve(await archiveOf({ ferry: letter('Ferry', 'text') }));
+  expect(await imported.get('/mail')).not.toContain('no pass since');
+  const data = await archiveOf({ ferry: letter('Ferry', 'text') });
+  const { own, get: ask } = await serve(data);
+  const state = openState(data);
+  for (const minutes of [20, 15, 10, 5])
+    state.runs.keep({
+      ...run,
+      startedAt: own.now - minutes * MINUTE,
+      endedAt: own.now - minutes * MINUTE,
+    });
+  state.close();
+  expect(await ask('/mail')).not.toContain('no pass since');
+  const last = own.now - 5 * MINUTE;
+  own.now += 60 * MINUTE;
+  const html = shown(await ask('/mail'));
+  expect(html).toContain(`no pass since <time datetime="${new Date(last).toISOString()}">`);
+  expect(html).toContain('Ferry');
+});
+
+describe('an archive without mail', () => {
+  async function emptyArchive(): Promise<string> {
+    const data = mkdtempSync(path.join(tmpdir(), 'mailkeep-web-'));
+    const writer = await openWriter(
+      {
+        globals: { config: undefined, data: undefined },
+        surroundings: { cwd: data, env: {} },
+        report: () => {},
+        signal: new AbortController().signal,
+        now: () => Date.UTC(2026, 0, 1),
+      },
+      data,
+    );
+    await writer.close();
+    return data;
+  }
+
+  test('names the command that sets up a mailbox', async () => {
+    const { get: ask } = await serve(await emptyArchive());
+    const text = words(shown(await ask('/mail')));
+    expect(text).toContain('No mailbox yet');
+    expect(text).toContain('mailkeep init');
+    expect(text).not.toContain('No mail yet');
+  });
+
+  test('says during the first sync how far it is', async () => {
+    const data = await emptyArchive();
+    const state = openState(data);
+    state.set('account-mailboxes', accountKey('main', 'mail.example.net'), [
+      { resourceId: 'AC1', address: 'ada@example.org', unreachableSince: null },
+    ]);
+    state.close();
+    const { get: ask } = await serve(data);
+    const html = shown(await ask('/mail'));
+    expect(words(html)).toContain('The newest mail comes first');
+    expect(words(html)).toContain('1 mailbox found, 0 messages here so far.');
+    expect(html).not.toContain('No mailbox yet');
+  });
+
+  test('and with some of it, what is here and what is not', () => {
+    const reader = openReaderOf(archive.data);
+    const state = openState(archive.data);
+    const status = archiveStatus(reader, state);
+    reader.close();
+    state.close();
+    const known = { hasState: true, runs: [], matters: [], whole: true, now: archive.now };
+    expect(archiveStateOf({ ...known, status }).first).toBeNull();
+    const mailboxes = status.mailboxes.map((mailbox, box) => ({
+      ...mailbox,
+      folders: mailbox.folders.map((folder, i) =>
+        box === 0 && i < 2 ? folder : { ...folder, provenAt: null, certifiedAt: null },
+      ),
+    }));
+    const folders = mailboxes.reduce((sum, mailbox) => sum + mailbox.folders.length, 0);
+    const partly = { ...known, status: { ...status, mailboxes } };
+    const first = { mailboxes: 2, folders, done: 2, messages: status.messages };
+    expect(archiveStateOf(partly).first).toEqual(first);
+    // A pass that has ended was the first; without a memory, and for some mailboxes, nobody knows.
+    const sum = { originTotal: 1, stored: 1, assumed: 0, quarantined: 0, held: 0, forgotten: 0 };
+    const ended = { ...run, id: 1, sum: { ...sum, complete: true, folders: 1 } };
+    for (const more of [{ runs: [ended] }, { hasState: false }, { whole: false }])
+      expect(archiveStateOf({ ...partly, ...more }).first).toBeNull();
+    const html = renderToString(h(FirstSyncNote, { first }));
+    expect(words(html)).toContain(
+      `2 of ${folders} folders compared, ${count(status.messages)} messages here so far.`,
+    );
+    expect(html).toContain(`<progress value="2" max="${folders}"`);
+  });
+});
