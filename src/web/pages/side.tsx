@@ -69,7 +69,7 @@ export function Side({ tree, query, here, matters }: SideProps): VNode {
           <h2>Mailboxes</h2>
           {tree.mailboxes.map((mailbox, at) => (
             <Mailbox
-              key={mailbox.query}
+              key={mailbox.query ?? mailbox.name}
               {...{ mailbox, current, at }}
               isUnfolded={at === 0 || tree.mailboxes.length <= MOST_UNFOLDED}
             />
@@ -117,7 +117,7 @@ function Mailbox({
       </summary>
       {folders.map((folder) => (
         <Entry
-          key={folder.query}
+          key={folder.query ?? folder.name}
           entry={folder}
           icon={folderIcon(folder.name, folder.specialUse)}
           level="l2"
@@ -129,7 +129,7 @@ function Mailbox({
           <summary>Earlier folders</summary>
           {earlier.map((folder) => (
             <Entry
-              key={folder.query}
+              key={folder.query ?? folder.name}
               entry={folder}
               icon="folder"
               level="l2"
@@ -158,26 +158,37 @@ function Entry({
   readonly current: string | null;
   readonly life?: Pick<EarlierFolder, 'from' | 'to'>;
 }): VNode {
+  const shown = (
+    <>
+      <Icon name={icon} />
+      <span>
+        <bdi>{name}</bdi>
+        {life !== undefined && (
+          <time class="life">
+            {dayText(life.from)} – {dayText(life.to)}
+          </time>
+        )}
+      </span>
+      {tag !== null && <span class={tag === 'incomplete' ? 'tag warn' : 'tag'}>{tag}</span>}
+      {entry.count !== null && <span class="n">{count(entry.count)}</span>}
+    </>
+  );
   return (
     <div class="entry">
-      <a
-        class={level}
-        href={pageAddress('/mail', { q: query })}
-        aria-current={current === query ? 'page' : undefined}
-        title={name}
-      >
-        <Icon name={icon} />
-        <span>
-          <bdi>{name}</bdi>
-          {life !== undefined && (
-            <time class="life">
-              {dayText(life.from)} – {dayText(life.to)}
-            </time>
-          )}
+      {query === null ? (
+        <span class={`unlinked ${level}`} title={name}>
+          {shown}
         </span>
-        {tag !== null && <span class={tag === 'incomplete' ? 'tag warn' : 'tag'}>{tag}</span>}
-        {entry.count !== null && <span class="n">{count(entry.count)}</span>}
-      </a>
+      ) : (
+        <a
+          class={level}
+          href={pageAddress('/mail', { q: query })}
+          aria-current={current === query ? 'page' : undefined}
+          title={name}
+        >
+          {shown}
+        </a>
+      )}
       {unread !== null && (
         <a class="unread" href={pageAddress('/mail', { q: unread.query })} title="Unread">
           {count(unread.count)}

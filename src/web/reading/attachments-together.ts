@@ -3,12 +3,13 @@ import type { Reader } from '../../engine/archive/reader.ts';
 import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
 import { type ZippedFile, zipOfFiles } from '../../export/zip-of-files.ts';
 import type { MessageId } from '../../mail/words.ts';
-import { openAttachments, type SpareReader } from '../../mime/reading.ts';
+import { openAttachments } from '../../mime/reading.ts';
 import { safeFileName } from '../../mime/safe-file-name.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
 import { type AttachedFile, attachedFiles, bytesOf, isTooMuch } from './attached-files.ts';
 import { attachmentDownload, type Download } from './downloads.ts';
 import { inTurns } from './in-turns.ts';
+import type { ReadingFor } from './reading-for.ts';
 
 /** Attachments of one message that are held in memory; larger ones are read again for each. Bytes. */
 const MOST_HELD = 64 * 1024 * 1024;
@@ -22,11 +23,11 @@ const NOT_SAVED = 'not saved.txt';
 export function attachmentsTogether(
   reader: Pick<Reader, 'sources'>,
   hits: readonly SearchHit[],
-  spare: SpareReader,
+  how: ReadingFor,
 ): Download | undefined {
   const files = attachedFiles(hits);
   if (files.length === 0 || isTooMuch(files)) return undefined;
-  const bytes = zipOfFiles(zipped(reader, files, spare));
+  const bytes = zipOfFiles(zipped(reader, files, how));
   const subject = hits[0]?.line.subject ?? '';
   return {
     // A slash does not make a path of it.
@@ -42,7 +43,7 @@ export function attachmentsTogether(
 async function* zipped(
   reader: Pick<Reader, 'sources'>,
   files: readonly AttachedFile[],
-  spare: SpareReader,
+  how: ReadingFor,
 ): AsyncGenerator<ZippedFile, void, undefined> {
   const taken = new Set<string>();
   const missing: string[] = [];
@@ -54,13 +55,13 @@ async function* zipped(
     });
     if (bytesOf(own) > MOST_HELD) {
       for (const file of own) {
-        const download = await attachmentDownload(reader, id, file.number, spare);
+        const download = await attachmentDownload(reader, id, file.number, how);
         if (download === undefined) missing.push(notSaved(file, NOT_THERE));
         else yield fileOf(file, piecesOf(download));
       }
       continue;
     }
-    const { pieces, problem } = await readTogether(reader, id, spare);
+    const { pieces, problem } = await readTogether(reader, id, how);
     for (const file of own) {
       const its = pieces.get(file.number);
       if (problem !== null || its === undefined) missing.push(notSaved(file, problem ?? NOT_THERE));
@@ -103,7 +104,7 @@ interface ReadTogether {
 async function readTogether(
   reader: Pick<Reader, 'sources'>,
   id: MessageId,
-  spare: SpareReader,
+  how: ReadingFor,
 ): Promise<ReadTogether> {
   const sources = reader.sources();
   const pieces = new Map<number, Uint8Array[]>();
@@ -114,7 +115,7 @@ async function readTogether(
     isWhole = true;
   }
   try {
-    for await (const piece of openAttachments(noted(), { spare })) {
+    for await (const piece of openAttachments(noted(), how)) {
       if ('attachment' in piece) {
         pieces.set(piece.attachment.number, []);
         continue;
@@ -123,7 +124,7 @@ async function readTogether(
       if (held > 2 * MOST_HELD) return { pieces: new Map(), problem: TOO_LARGE };
       if (piece.bytes.byteLength > 0) pieces.get(piece.number)?.push(piece.bytes);
     }
-    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id)));
+    if (!isWhole) for await (const _ of inTurns(sources.streamMessage(id), how.signal));
     return { pieces, problem: null };
   } catch (error) {
     const isKnown =

@@ -84,21 +84,18 @@ export class SideTrees {
     if (version !== this.#version) this.#counts.clear();
     this.#version = version;
     const mayContinue = within(COUNTING_MS);
-    const asOf = asOfText === '' ? null : (requestOf(asOfText, now).asOf ?? null);
-    const countOf = (query: string) => this.#count(reader, query, now, mayContinue);
+    const asOf = asOfText === '' ? null : (requestOf(asOfText, now)?.asOf ?? null);
     const entry = (
       name: string,
       filter: string,
       { specialUse = null, tag = null }: Partial<Pick<SideEntry, 'specialUse' | 'tag'>> = {},
     ): SideEntry => {
       const query = `${filter} ${asOfText}`.trim();
-<<<<<<< HEAD
       const request = requestOf(query, now);
-      if (request === null) return { name, query: null, specialUse, count: null };
-      return { name, query, specialUse, count: this.#count(reader, query, request, mayContinue) };
-=======
-      return { name, query, specialUse, tag, count: countOf(query), unread: null };
->>>>>>> 64c76d7 (Show the state of the archive around every page)
+      if (request === null)
+        return { name, query: null, specialUse, tag, count: null, unread: null };
+      const count = this.#count(reader, query, request, mayContinue);
+      return { name, query, specialUse, tag, count, unread: null };
     };
     const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
     return catalog.snapshot(() => {
@@ -150,9 +147,10 @@ export class SideTrees {
       const isQuick = asOf === null && reader.mailboxes === null;
       if (isQuick && !catalog.sumUnread(mayContinue)) return tree;
       const withUnread = <T extends SideEntry>(one: T): T => {
-        if (one.count === 0) return one;
+        if (one.count === 0 || one.query === null) return one;
         const query = withTerm(one.query, 'is:unread');
-        const count = countOf(query);
+        const request = requestOf(query, now);
+        const count = request && this.#count(reader, query, request, mayContinue);
         return count === null || count === 0 ? one : { ...one, unread: { count, query } };
       };
       return {

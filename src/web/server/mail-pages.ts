@@ -54,11 +54,7 @@ export type Rows =
 export class MailPages {
   readonly #trees = new SideTrees();
   readonly #sums = new ClosingSums();
-<<<<<<< HEAD
-  #counted: { version: number; at: number; matters: number } | undefined;
-=======
-  #known: { readonly commit: number; readonly of: FrameState } | undefined;
->>>>>>> 64c76d7 (Show the state of the archive around every page)
+  #known: { readonly version: number; readonly of: FrameState } | undefined;
 
   constructor(private readonly parts: Pick<WebParts, 'archive' | 'accounts' | 'policy' | 'now'>) {}
 
@@ -175,15 +171,10 @@ export class MailPages {
   ): Frame {
     const { now } = this.parts;
     const { state, matters, tags } = known;
-    const moment = asOf === null ? '' : asOfWord(query);
     return {
       query,
       problem,
-<<<<<<< HEAD
-      tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now()),
-=======
-      tree: this.#trees.of(reader, moment, now(), tags),
->>>>>>> 64c76d7 (Show the state of the archive around every page)
+      tree: this.#trees.of(reader, asOf === null ? '' : asOfTextIn(query, asOf), now(), tags),
       closing: this.#sums.of(reader),
       past: asOf === null ? null : this.#sums.past(reader, asOf, now()),
       matters,
@@ -245,28 +236,15 @@ export class MailPages {
     return understandQuery(query, reader, this.parts.now(), this.parts.accounts);
   }
 
-<<<<<<< HEAD
-  /** How many there are, for every page: they cost some queries a folder. */
-  #matters(reader: ServedReader): number {
-    const version = reader.catalog.version();
-    const at = this.parts.now();
-    const known = this.#counted;
-    if (known !== undefined && known.version === version && at - known.at < MATTERS_MS)
-      return known.matters;
-    const matters = mattersIn(reader, at).length;
-    this.#counted = { version, at, matters };
-    return matters;
-=======
   /** How the archive is, for every page: it costs some queries a folder. */
   #stateOf(reader: ServedReader): FrameState {
-    const commit = reader.catalog.reached().number;
+    const version = reader.catalog.version();
     const at = this.parts.now();
     const known = this.#known;
-    if (known?.commit === commit && at - known.of.state.now < STATE_MS) return known.of;
+    if (known?.version === version && at - known.of.state.now < STATE_MS) return known.of;
     const of = frameState(reader, at);
-    this.#known = { commit, of };
+    this.#known = { version, of };
     return of;
->>>>>>> 64c76d7 (Show the state of the archive around every page)
   }
 }
 

@@ -60,12 +60,8 @@ export function mailRoutes(
       app,
       parts,
       tab === 'overview' ? '/health' : `/health/${tab}`,
-<<<<<<< HEAD
-      ({ reader, parameter }) => pages(reader).health(reader, tab, parameter),
-=======
-      (reader, parameter, context) =>
+      ({ reader, parameter, context }) =>
         pages(reader).health(reader, tab, parameter, forms.of(context.get('session').key)),
->>>>>>> 64c76d7 (Show the state of the archive around every page)
     );
   pageRoute(app, parts, '/files', ({ reader, parameter, signal }) =>
     files(reader).files(reader, parameter, signal),
@@ -108,10 +104,12 @@ export function mailRoutes(
   let saving = 0;
   app.get('/m/:id/attachments/all.zip', (context) => {
     if (saving >= MOST_SAVING) return context.text(BUSY, 503);
-    const find = (reader: ServedReader, id: MessageId) => {
+    const find = (reader: ServedReader, id: MessageId, signal: AbortSignal) => {
       const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
       const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
-      return found === null ? undefined : attachmentsTogether(reader, found.all, archive.spare);
+      return found === null
+        ? undefined
+        : attachmentsTogether(reader, found.all, { spare: archive.spare, signal });
     };
     const { reader, release } = archive.hold(context.get('session').mailboxes);
     saving += 1;
