@@ -23,21 +23,25 @@ const FOLDERS = [
   "' onmouseover=alert(4217003) x='",
   'javascript:alert(4217004)',
   '</title><svg onload=alert(4217005)>',
+  '&lt;img src=x onerror=alert(4217006)&gt;',
+  '{{constructor.constructor(`alert(4217007)`)()}}',
+  '\u202e<b onclick=alert(4217008)>',
 ];
 
 /**
  * Mirrors hostile mails with all that is indexed of them, and imports folders with hostile names.
  *
- * @param more a folder of other mail to import
+ * @param more other mail to import: files, or folders of them
  */
 export async function hostileArchive(
   mails: readonly HostileMail[],
-  more: string | undefined,
+  more: readonly string[] = [],
 ): Promise<string> {
   const folder = mkdtempSync(path.join(tmpdir(), 'hostile-'));
   const served = path.join(folder, 'served');
   mkdirSync(served);
-  for (const { number, source } of mails) writeFileSync(path.join(served, `${number}.eml`), source);
+  for (const [i, { source }] of mails.entries())
+    writeFileSync(path.join(served, `${i}.eml`), source);
   const named = path.join(folder, 'named');
   for (const name of FOLDERS) {
     mkdirSync(path.join(named, name), { recursive: true });
@@ -46,8 +50,7 @@ export async function hostileArchive(
   const sandbox = await startSandbox({ from: [served] });
   try {
     const place = workplace(sandbox);
-    const from = more === undefined ? [named] : [named, more];
-    const imported = await mailkeep(['import', '--data', place.data, '--quiet', ...from]);
+    const imported = await mailkeep(['import', '--data', place.data, '--quiet', named, ...more]);
     if (imported.code !== 0) throw new Error(imported.stderr);
     // Reads the attachments of what was imported as well.
     await sync(place);

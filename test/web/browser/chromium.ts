@@ -1,5 +1,6 @@
 import { type Browser, chromium, type LaunchOptions } from 'playwright-core';
 import { absent, fileOf } from '../../peers/programs.ts';
+import type { TrapServer } from './trap-server.ts';
 
 /** What Debian calls it. */
 const PROGRAM = 'chromium';
@@ -39,4 +40,9 @@ export function launchChromium(options: LaunchOptions = {}): Promise<Browser> {
     env: { ...process.env, FONTCONFIG_FILE: FONTS },
     ...options,
   });
+}
+
+/** The trap as a proxy for all but one port. The last rule that fits counts, and loopback has a rule of its own. */
+export function throughTrap(trap: TrapServer, port: number): NonNullable<LaunchOptions['proxy']> {
+  return { server: trap.url, bypass: `<-loopback>,127.0.0.1:${port}` };
 }

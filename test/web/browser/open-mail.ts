@@ -1,4 +1,5 @@
-import type { BrowserContext, Page } from 'playwright-core';
+import type { BrowserContext, Frame, Page } from 'playwright-core';
+import { oddInMail, oddInPage } from './odd.ts';
 import { settled } from './settled.ts';
 import type { Signs } from './watch.ts';
 
@@ -10,6 +11,21 @@ export interface Finding {
   readonly at: string;
   readonly what: string;
 }
+
+/** A message to open, with texts that views of it must show. */
+export interface Opened {
+  readonly id: string;
+  readonly signs: readonly { readonly view: string; readonly text: string }[];
+  /** A query that finds its attachments, to be opened as well; null for none. */
+  readonly files: string | null;
+}
+
+/** One in so many messages is opened by the address of a view of its own as well. */
+const LOADED = 5;
+/** The same without scripts. */
+const PLAIN = 3;
+/** Milliseconds; a view that is not drawn by then is a failure with a name. */
+const LONGEST = 60_000;
 
 /** Opens messages in every view, in one page, and records what must not be. */
 export class MailOpener {
@@ -24,6 +40,7 @@ export class MailOpener {
     private readonly scripted: boolean,
   ) {}
 
+  /** @param scripted whether the script of the pages runs in the context */
   static async in(
     context: BrowserContext,
     url: string,
@@ -34,20 +51,24 @@ export class MailOpener {
   }
 
   /**
-   * Opens a message. With scripts: in each view in place, in one of them as a page of its own, and its HTML by its own
-   * address. Without: in three views.
+   * Opens a message. With scripts: in each view in place; one in five also by the address of a view, and of its HTML.
+   * Without: its HTML by its own address; one in three by the address of a view.
    */
-  async open(id: string, turn: number): Promise<void> {
-    const own = VIEWS[turn % VIEWS.length] ?? 'thread';
+  async open(message: Opened, turn: number): Promise<void> {
+    const { id } = message;
+    const viewOf = (every: number): View =>
+      VIEWS[Math.floor(turn / every) % VIEWS.length] ?? 'thread';
     if (!this.scripted) {
-      for (const view of new Set<View>(['thread', 'html', own]))
-        await this.#load(addressOf(id, view));
+      if (turn % PLAIN === 0) await this.#load(addressOf(id, viewOf(PLAIN)));
+      await this.#loadMail(id);
       return;
     }
-    await this.#load(`/mail?m=${id.slice(0, 16)}`);
-    for (const view of VIEWS.slice(1)) await this.#follow(id, view);
-    await this.#load(addressOf(id, own));
-    await this.#load(`/m/${id}/html`);
+    if (new URL(this.page.url()).pathname !== '/mail') await this.#load('/mail?sort=oldest');
+    for (const view of VIEWS) await this.#follow(message, view);
+    if (message.files !== null) await this.#files(message, message.files);
+    if (turn % LOADED !== 0) return;
+    await this.#load(addressOf(id, viewOf(LOADED)));
+    await this.#loadMail(id);
   }
 
   /** Opens any address of the archive. */
@@ -55,46 +76,69 @@ export class MailOpener {
     await this.#load(address);
   }
 
-  async #load(address: string): Promise<void> {
-    const answer = await this.page.goto(`${this.url}${address}`);
-    // A document that may run nothing runs no timer of ours either.
-    const isFramed = address.endsWith('/html');
-    if (this.scripted && !isFramed) await settled(this.page);
-    await this.#look(address, isFramed && answer?.status() === 200);
+  /** Opens the attachments of a message, each next to the others. */
+  async #files({ signs }: Opened, query: string): Promise<void> {
+    const list = `/files?q=${encodeURIComponent(query)}`;
+    await this.#load(list);
+    const links = await this.page
+      .locator('a.tile')
+      .evaluateAll((tiles) => tiles.map((tile) => tile.getAttribute('href') ?? ''));
+    if (links.length === 0) this.#add(list, 'has no attachments');
+    let text = '';
+    for (const link of links) {
+      await this.#load(link);
+      text += await this.page.locator('.det').innerText();
+    }
+    for (const sign of signs)
+      if (sign.view === 'files' && !text.includes(sign.text)) this.#add(list, `no "${sign.text}"`);
   }
 
-  /** Goes to a view as a click on a link does, without a page load. */
-  async #follow(id: string, view: View): Promise<void> {
-    const address = `/mail?m=${id.slice(0, 16)}&view=${view}`;
-    await this.page.evaluate((href) => {
-      const link = document.createElement('a');
-      link.href = href;
-      document.body.append(link);
-      link.click();
-      link.remove();
-    }, address);
-    await this.page.waitForSelector(`.view-${view}`);
-    await settled(this.page);
+  async #load(address: string): Promise<void> {
+    await this.page.goto(`${this.url}${address}`);
+    if (this.scripted) await settled(this.page);
+    this.#look(address, await this.page.evaluate(oddInPage, []), 'page');
+    await this.#lookIntoFrames(address, []);
+  }
+
+  /** Opens the HTML of a message as a page, which it is not for readers: nothing but its own policy confines it then. */
+  async #loadMail(id: string): Promise<void> {
+    const address = `/m/${id}/html`;
+    const answer = await this.page.goto(`${this.url}${address}`);
+    if (answer?.status() === 200)
+      this.#look(address, await this.page.evaluate(oddInMail, []), 'mail');
+    else this.#look(address, await this.page.evaluate(oddInPage, []), 'page');
+  }
+
+  /** Goes to a view as a click on a link does, without a page load, and looks once it is drawn. */
+  async #follow({ id, signs }: Opened, view: View): Promise<void> {
+    const short = id.slice(0, 16);
+    const address = `/mail?sort=oldest&m=${short}${view === 'thread' ? '' : `&view=${view}`}`;
+    const texts = (of: string) => signs.filter((sign) => sign.view === of).map(({ text }) => text);
+    await this.page.evaluate(follow, { address, view, longest: LONGEST });
     const shown = new URL(this.page.url());
     // The list notes the row at its top.
     shown.searchParams.delete('at');
     if (!shown.href.endsWith(address)) this.#add(address, `leads to ${shown.href}`);
-    // The frame of the HTML loads behind the view.
-    for (const frame of this.page.mainFrame().childFrames()) await frame.waitForURL(/\/html$/);
-    await this.#look(`${address} in place`, false);
+    const found = await this.page.evaluate(oddInPage, view === 'html' ? [] : texts(view));
+    this.#look(`${address} in place`, found, 'page');
+    if (view === 'html') await this.#lookIntoFrames(`${address} in place`, texts('html'));
   }
 
-  async #look(at: string, isFramed: boolean): Promise<void> {
-    this.opened += 1;
-    const { page, signs } = this;
-    if (!page.url().startsWith(`${this.url}/`)) this.#add(at, `leads to ${page.url()}`);
-    for (const frame of page.frames()) {
-      const isMail = isFramed || frame !== page.mainFrame();
-      for (const what of await frame.evaluate(isMail ? oddInMail : oddInPage))
-        this.#add(at, `${isMail ? 'mail' : 'page'} holds ${what}`);
+  async #lookIntoFrames(at: string, texts: readonly string[]): Promise<void> {
+    const frames = this.page.frames().filter((frame) => frame !== this.page.mainFrame());
+    if (frames.length === 0 && texts.length > 0) this.#add(at, 'shows no HTML');
+    for (const frame of frames) {
+      await framed(frame);
+      this.#look(at, await frame.evaluate(oddInMail, texts), 'mail');
     }
-    for (const [kind, list] of Object.entries(signs))
-      for (const what of list.splice(0)) this.#add(at, `${kind}: ${what}`);
+  }
+
+  #look(at: string, found: readonly string[], what: 'mail' | 'page'): void {
+    this.opened += 1;
+    if (!this.page.url().startsWith(`${this.url}/`)) this.#add(at, `leads to ${this.page.url()}`);
+    for (const odd of found) this.#add(at, `${what} holds ${odd}`);
+    for (const [kind, list] of Object.entries(this.signs))
+      for (const sign of list.splice(0)) this.#add(at, `${kind}: ${sign}`);
   }
 
   #add(at: string, what: string): void {
@@ -106,79 +150,38 @@ function addressOf(id: string, view: View): string {
   return view === 'thread' ? `/m/${id}` : `/m/${id}?view=${view}`;
 }
 
-/** Returns what the framed HTML of a mail holds, as the browser has parsed it, that could run or load something. */
-function oddInMail(): string[] {
-  const loads = [
-    'src',
-    'srcset',
-    'href',
-    'xlink:href',
-    'action',
-    'formaction',
-    'background',
-    'poster',
-    'data',
-    'ping',
-    'cite',
-    'longdesc',
-    'manifest',
-    'srcdoc',
-  ];
-  const refused =
-    'script,iframe,frame,frameset,object,embed,applet,base,form,input,button,select,textarea,svg,math,template,noscript,link,dialog,portal,video,audio,source,track,picture';
-  const odd = [...document.querySelectorAll(refused)].map(({ outerHTML }) => outerHTML);
-  // The first one is ours, and no other one could take anything of it back.
-  const [policy, ...others] = document.querySelectorAll('meta[http-equiv]');
-  if (policy?.getAttribute('content')?.startsWith("default-src 'none'; img-src data:;") !== true)
-    odd.push('no policy of its own');
-  for (const meta of others) odd.push(meta.outerHTML);
-  if ('ran' in window) odd.push(`the mark of a script: ${String(window.ran)}`);
-  for (const element of document.querySelectorAll('*')) {
-    if (element.shadowRoot !== null) odd.push(`a shadow below ${element.localName}`);
-    for (const { name, value } of element.attributes) {
-      const isOwn = name === 'href' && /^\/away\?to=(?:https?|mailto)%3A/.test(value);
-      const isAnchor = name === 'href' && value.startsWith('#');
-      const isPicture = name === 'src' && /^data:image\/(?:png|jpeg|gif|webp|bmp)[;,]/.test(value);
-      if (/^on/i.test(name) || (loads.includes(name) && !isOwn && !isAnchor && !isPicture))
-        odd.push(`${element.localName} ${name}=${value}`);
-    }
-  }
-  for (const sheet of document.styleSheets)
-    for (const rule of sheet.cssRules)
-      if (/url\(|@import|image-set\(/.test(rule.cssText)) odd.push(rule.cssText);
-  for (const styled of document.querySelectorAll('[style]'))
-    if (/url\(|image-set\(/.test(styled.getAttribute('style') ?? '')) odd.push(styled.outerHTML);
-  return odd.map((text) => text.slice(0, 300));
+/** Waits until a frame has its mail: one without scripts tells nobody when. */
+async function framed(frame: Frame): Promise<void> {
+  if (!frame.url().endsWith('/html')) await frame.waitForURL(/\/html$/);
+  else await frame.waitForLoadState('load');
 }
 
-/** Returns what a page of ours holds that no page of ours makes. */
-function oddInPage(): string[] {
-  const odd: string[] = 'ran' in window ? [`the mark of a script: ${String(window.ran)}`] : [];
-  const frames = /^\/m\/[0-9a-f]+\/html$/;
-  for (const element of document.querySelectorAll('*')) {
-    const { localName } = element;
-    for (const { name, value } of element.attributes) {
-      if (/^on/i.test(name) || name === 'srcdoc') odd.push(`${localName} ${name}`);
-      if (!/^(?:src|href|action|formaction|data|srcset|poster|xlink:href)$/.test(name)) continue;
-      // What a sender wrote leads through the page that shows it.
-      const isOwn = /^(?:\/(?!\/)|[#?])/.test(value) || value.startsWith(`${location.origin}/`);
-      if (!isOwn && location.pathname !== '/away') odd.push(`${localName} ${name}=${value}`);
+/** Follows a link of the page, and waits until its view is drawn. Views come in an order in which each is another one. */
+function follow({
+  address,
+  view,
+  longest,
+}: {
+  readonly address: string;
+  readonly view: string;
+  readonly longest: number;
+}): Promise<void> {
+  const link = document.createElement('a');
+  link.href = address;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error(`${address} is not drawn`)), longest);
+    const drawn = new MutationObserver(look);
+    function look(): void {
+      const isShown = document.querySelector(`.rbody.view-${view}`) !== null;
+      if (!isShown || document.body.ariaBusy !== 'false') return;
+      clearTimeout(late);
+      drawn.disconnect();
+      resolve();
     }
-    if (element instanceof HTMLIFrameElement) {
-      const isConfined = !/allow-(?:scripts|same-origin|forms|top)/.test(element.sandbox.value);
-      if (
-        !element.hasAttribute('sandbox') ||
-        !isConfined ||
-        !frames.test(new URL(element.src).pathname)
-      )
-        odd.push(element.outerHTML);
-    }
-    if (element instanceof HTMLScriptElement) {
-      const isOwn = element.src.startsWith(`${location.origin}/assets/`);
-      if (!isOwn && element.type !== 'application/json') odd.push(element.outerHTML);
-    }
-    if (/^(?:object|embed|base|style|math|foreignobject)$/i.test(localName))
-      odd.push(element.outerHTML);
-  }
-  return odd.map((text) => text.slice(0, 300));
+    drawn.observe(document, { attributes: true, childList: true, subtree: true });
+    look();
+  });
 }

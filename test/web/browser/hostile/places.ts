@@ -1,4 +1,4 @@
-/** Places of a message that a sender fills, other than its HTML, and what would break out of a page in each. */
+/** Names and header fields of a message, and what would break out of a page in each. */
 
 /** What ends an attribute, an element, a string or a block of data that holds it. */
 export const BREAKERS: readonly string[] = [
@@ -10,6 +10,10 @@ export const BREAKERS: readonly string[] = [
   'javascript:{js}',
   '\u2028";{js};//',
   '{{constructor.constructor(`{js}`)()}}',
+  ']]></script><svg/onload={js}>',
+  '&lt;script&gt;{js}&lt;/script&gt;&#60;img src=x onerror={js}&#62;',
+  '`-{js}-`',
+  '</xmp></iframe></noembed></template><img src=x onerror={js}>',
 ];
 
 /** Header fields that pages, searches and the index show. `{x}` is what breaks out. */
@@ -44,6 +48,20 @@ export const HEADERS: readonly string[] = [
   'Authentication-Results: {x}; spf=pass',
   'MIME-Version: {x}',
   'Autocrypt: addr=eve@example.org; keydata={x}',
+  'Delivered-To: {x}',
+  'Return-Path: <{x}>',
+  'Comments: {x}',
+  'Keywords: {x}, {x}',
+  'Organization: {x}',
+  'User-Agent: {x}',
+  'List-Archive: <{url}>, <javascript:{x}>',
+  'List-Post: <mailto:{x}>',
+  'Archived-At: <javascript:{x}>',
+  'X-Priority: {x}',
+  'Content-Language: {x}',
+  'DKIM-Signature: v=1; d={x}; b={x}',
+  'ARC-Seal: i=1; d={x}',
+  'BIMI-Location: v=BIMI1; l={url}',
 ];
 
 /** Names of attachments. */
@@ -58,77 +76,24 @@ export const FILE_NAMES: readonly string[] = [
   `${'a'.repeat(4_000)}{x}.pdf`,
   '\u0000{x}.eml',
   'picture.png\u0000{x}.html',
-];
-
-/** Attachments and bodies of other types, which are text to be shown or to be indexed. */
-export const TYPED: readonly (readonly [type: string, content: string])[] = [
-  [
-    'image/svg+xml',
-    '<svg xmlns="http://www.w3.org/2000/svg" onload="{js}"><script>{js}</script><image href="{url}"/></svg>',
-  ],
-  [
-    'image/svg+xml',
-    '<?xml-stylesheet href="{url}"?><svg xmlns="http://www.w3.org/2000/svg"><style>@import "{url}"</style></svg>',
-  ],
-  [
-    'application/xhtml+xml',
-    '<html xmlns="http://www.w3.org/1999/xhtml"><script>{js}</script></html>',
-  ],
-  [
-    'text/xml',
-    '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a SYSTEM "{url}">]><x xmlns:h="http://www.w3.org/1999/xhtml">&a;<h:script>{js}</h:script></x>',
-  ],
-  ['application/xml', '<?xml-stylesheet type="text/xsl" href="{url}"?><x>{js}</x>'],
-  [
-    'text/calendar',
-    'BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:<script>{js}</script>\r\nLOCATION:"><img src=x onerror={js}>\r\nURL:javascript:{js}\r\nATTACH:{url}\r\nDESCRIPTION:<svg onload={js}>\r\nORGANIZER;CN="<script>{js}</script>":mailto:eve@example.org\r\nEND:VEVENT\r\nEND:VCALENDAR',
-  ],
-  [
-    'text/vcard',
-    'BEGIN:VCARD\r\nFN:<script>{js}</script>\r\nPHOTO;VALUE=uri:{url}\r\nURL:javascript:{js}\r\nEND:VCARD',
-  ],
-  ['text/csv', 'a,b\r\n"<script>{js}</script>",=HYPERLINK("{url}")\r\n'],
-  ['text/javascript', '{js}'],
-  ['application/json', '{"a":"</script><script>{js}</script>"}'],
-  ['text/css', '@import "{url}"; p{background:url({url})}'],
-  [
-    'text/x-amp-html',
-    '<html amp4email><script>{js}</script><amp-img src="{url}"></amp-img></html>',
-  ],
-  ['text/enriched', '<html><script>{js}</script></html><x-color><param>red</param>x</x-color>'],
-  ['text/richtext', '<bold><script>{js}</script></bold>'],
-  ['text/markdown', '[x](javascript:{js}) ![x]({url}) <script>{js}</script>'],
-  ['text/directory', '<script>{js}</script>'],
-  [
-    'message/external-body; access-type=URL; URL="{url}"',
-    'Content-Type: text/html\r\n\r\n<script>{js}</script>',
-  ],
-  ['message/delivery-status', 'Reporting-MTA: dns; <script>{js}</script>\r\n'],
-  [
-    'message/rfc822',
-    'Subject: <script>{js}</script>\r\nContent-Type: text/html\r\n\r\n<script>{js}</script><img src="{url}">',
-  ],
-  [
-    'application/pdf',
-    '%PDF-1.4\n1 0 obj<</Type/Catalog/OpenAction<</S/JavaScript/JS({js})>>/AA<</O<</S/URI/URI({url})>>>>>>endobj\n4 0 obj<</Length 60>>stream\nBT /F1 12 Tf (<script>{js}</script>) Tj ET\nendstream endobj\ntrailer<</Root 1 0 R>>',
-  ],
-  ['application/x-shockwave-flash', 'FWS\u0006<script>{js}</script>'],
-  [
-    'multipart/x-mixed-replace; boundary=r',
-    '--r\r\nContent-Type: text/html\r\n\r\n<script>{js}</script>\r\n--r--',
-  ],
-  [
-    'text/html; charset=utf-7',
-    '+ADw-script+AD4-{js}+ADw-/script+AD4-+ADw-img src=+ACI-{url}+ACI-+AD4-',
-  ],
-  ['text/html; charset="utf-8\u0022><script>{js}</script>', '<script>{js}</script>'],
-  [
-    'text/html; charset=iso-2022-jp',
-    '<img alt="\u001b$B"><p title="\u001b(B onerror={js} src=x><img src=x onerror={js}>',
-  ],
-  ['text/html; charset=hz-gb-2312', '<img alt="~{"><img src=x onerror={js}>~}">'],
-  ['text/html; charset=x-user-defined', '<\u00f3cript>{js}</script><img src=x onerror={js}>'],
-  ['text/html; charset=cp037', '<script>{js}</script>'],
-  ['text/html; charset=utf-16le', '<script>{js}</script>'],
-  ['text/html; charset=unknown-8bit', '<script>{js}</script>\u00c0\u00bcscript\u00c0\u00be{js}'],
+  '{x}',
+  '<b>{x}</b>.pdf',
+  '"><iframe src={url}>.png',
+  '{js}.js',
+  'a.svg#{js}',
+  'a.html?{js}',
+  'javascript:{js}',
+  '%3Cscript%3E{js}%3C/script%3E.html',
+  '&lt;script&gt;{js}&lt;/script&gt;.txt',
+  '\u202e{js}gpj.exe',
+  '\u2066{js}\u2069.pdf',
+  '//trap.example/{js}',
+  'file:///etc/passwd;{js}',
+  '$(touch {js}).sh',
+  '`{js}`|{js};.eml',
+  '\u200b{js}\ufeff.zip',
+  '{js}\u2028{js}.ics',
+  '=?utf-8?B?PHNjcmlwdD4=?={js}.doc',
+  'a\ud800{js}.txt',
+  '{{constructor.constructor(`{js}`)()}}.html',
 ];

