@@ -12,12 +12,24 @@ export function useFocusReturn(page: Page): void {
   useEffect(() => {
     const left = before.current;
     before.current = id;
-    const overlay = document.querySelectorAll<HTMLInputElement>('input.toggle:checked');
-    for (const toggle of overlay) toggle.checked = false;
+    closeOverlays();
     if (left === id || hasFocus()) return;
     if (id !== null) document.querySelector<HTMLElement>('.rbody')?.focus({ preventScroll: true });
     else if (left !== null) rowOf(left)?.focus({ preventScroll: true });
   }, [id, page.kind, message?.content.view]);
+}
+
+/** Closes the drawer, or the sheet of views. */
+function closeOverlays(): void {
+  const open = document.querySelectorAll<HTMLInputElement>('input.toggle:checked');
+  for (const toggle of open) toggle.checked = false;
+}
+
+/** Leaves the drawer after one of its links was followed: the page that it lies over gets the focus. */
+export function leaveDrawer(): void {
+  if (document.querySelector('#drawer:checked') === null) return;
+  closeOverlays();
+  document.getElementById('results')?.focus({ preventScroll: true });
 }
 
 function hasFocus(): boolean {

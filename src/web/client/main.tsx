@@ -5,6 +5,7 @@ import { withTerm } from '../reading/query-terms.ts';
 import { asOf, pageAddress } from '../reading/query-text.ts';
 import { App } from './app.tsx';
 import { ArchiveEvents } from './archive-events.ts';
+import { leaveDrawer } from './focus.ts';
 import { keepContent } from './kept-content.tsx';
 import { listenToKeys } from './keyboard.ts';
 import { loadLater, loadPane } from './later-pages.tsx';
@@ -60,6 +61,7 @@ function followInPlace(event: MouseEvent, viewer: Viewer): void {
   if (to.origin !== location.origin || to.hash !== '' || !isOwnPage(to)) return;
   event.preventDefault();
   viewer.go(event.altKey ? withFolderOf(to, viewer) : to.href);
+  leaveDrawer();
 }
 
 /** Returns the address of the query that is shown with a folder of the side added to it. */

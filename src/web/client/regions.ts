@@ -17,10 +17,14 @@ const REGIONS: readonly (readonly [part: string, focus: string])[] = [
 export function goToRegion(step: 1 | -1): boolean {
   const shown = REGIONS.flatMap(([part, focus]) => {
     const region = document.querySelector(part);
-    const target = [...(region?.querySelectorAll(focus) ?? [])].find(isShown);
-    return region !== null && target instanceof HTMLElement ? [{ region, target }] : [];
+    if (region === null) return [];
+    // The spine is a part and takes the focus itself.
+    const within = region.matches(focus) ? [region] : [...region.querySelectorAll(focus)];
+    const target = within.find(isShown);
+    return target instanceof HTMLElement ? [{ region, target }] : [];
   });
-  const here = shown.findIndex(({ region }) => region.contains(document.activeElement));
+  // The spine stands in the column of the list, after it.
+  const here = shown.findLastIndex(({ region }) => region.contains(document.activeElement));
   const next = here < 0 ? (step > 0 ? 0 : -1) : (here + step) % shown.length;
   const to = shown.at(next);
   to?.target.focus();

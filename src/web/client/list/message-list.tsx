@@ -117,6 +117,8 @@ export function MessageList(props: ListProps): VNode {
     if (hit === undefined) return;
     choose(hit.line.id);
     view.current?.show(wanted);
+    // A message that is opened next to the list would get a focus that is nowhere, and the next arrow would scroll it.
+    if (document.activeElement === document.body) view.current?.focus();
     pane.follow(hit.line.id, addressOf(hit.line.id), chosen !== undefined);
   };
   const selectEnd = async (end: 'first' | 'last'): Promise<void> => {

@@ -1,0 +1,134 @@
+import type { BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { KEY_MAP } from '../../../src/web/client/keys.ts';
+import { withoutChromium } from './chromium.ts';
+import { count, EFFECTS, open, place, region, selected, view } from './key-effects.ts';
+import { settled } from './settled.ts';
+import { type SignedIn, startSignedIn } from './signed-in.ts';
+
+/** Presses keys as the map writes them. */
+async function press(page: Page, keys: string): Promise<void> {
+  for (const key of keys.split(' ')) await page.keyboard.press(key.replace('Ctrl+', 'Control+'));
+}
+
+const BINDINGS = KEY_MAP.flatMap(({ bindings }) => bindings);
+const KEYS = BINDINGS.flatMap(({ action, keys }) => keys.map((key) => [key, action] as const));
+
+let signedIn: SignedIn;
+let context: BrowserContext;
+let page: Page;
+
+async function go(address: string): Promise<void> {
+  await page.goto(signedIn.web.url + address);
+  await settled(page);
+}
+
+describe.skipIf(withoutChromium)('by the keyboard', () => {
+  beforeAll(async () => {
+    signedIn = await startSignedIn();
+  });
+  afterAll(() => signedIn?.close());
+  beforeEach(async () => {
+    const { browser, storageState } = signedIn;
+    const viewport = { width: 1440, height: 900 };
+    const permissions = ['clipboard-read', 'clipboard-write'];
+    context = await browser.newContext({ storageState, viewport, permissions });
+    page = await context.newPage();
+  });
+  afterEach(() => context.close());
+
+  test('the map has every key that does something', () => {
+    expect(BINDINGS.map(({ action }) => action).sort()).toEqual(Object.keys(EFFECTS).sort());
+  });
+
+  test.each(KEYS)('%s: %s', async (key, action) => {
+    const { at, before = [], seen, is } = EFFECTS[action];
+    await go(at(signedIn.shown));
+    if (action.endsWith('Month')) await page.waitForSelector('[role=scrollbar][aria-valuetext]');
+    const first = await seen(page);
+    for (const [i, other] of before.entries()) {
+      await press(page, other);
+      // Keys wait for nobody, but what they lead to is asked for.
+      if (other === 'j') await expect.poll(() => selected(page)).toBe(i + 1);
+      if (other === 'J') await expect.poll(() => seen(page)).not.toEqual(first);
+      await page.waitForFunction(() => document.body.ariaBusy === 'false');
+    }
+    const expected = is(first, signedIn.shown);
+    // It is not so already.
+    expect(await seen(page)).not.toEqual(expected);
+    await press(page, key);
+    await expect.poll(() => seen(page), { timeout: 15_000 }).toEqual(expected);
+  });
+
+  test('letters that are switched off do nothing; other keys go on', async () => {
+    await go('/you');
+    await page.getByLabel('Letters are keys').uncheck();
+    await go(open(signedIn.shown));
+    const before = await place(page);
+    const isLetter = (key: string) => key.split(' ').every((one) => [...one].length === 1);
+    for (const [key] of KEYS.filter(([one]) => isLetter(one))) await press(page, key);
+    await press(page, 'F6');
+    await expect.poll(() => region(page)).toBe('.searching');
+    expect([await place(page), await view(page)]).toEqual([before, 'Conversation']);
+    expect(await count(page, 'dialog[open], .band, [aria-label^="Name of"]')).toBe(0);
+    // In the field they are letters.
+    await press(page, 'j');
+    await expect.poll(() => page.locator('#query').inputValue()).toBe('j');
+    await go('/you');
+    expect(await page.getByLabel('Letters are keys').isChecked()).toBe(false);
+    await page.getByLabel('Letters are keys').check();
+    await go('/mail');
+    await press(page, 'j');
+    await expect.poll(() => selected(page)).toBe(1);
+  });
+
+  test('F6 goes through every part of the page, and Shift+F6 back', async () => {
+    await go(open(signedIn.shown));
+    await page.waitForSelector('[role=scrollbar]');
+    const seen: string[] = [];
+    for (let i = 0; i < 8; i += 1) {
+      await press(page, 'F6');
+      seen.push(await region(page));
+    }
+    const all = ['.searching', '.chips', '.listcol', '.spine', '.read', '.side', '.foot'];
+    expect(seen).toEqual([...all, '.searching']);
+    await press(page, 'Shift+F6');
+    expect(await region(page)).toBe('.foot');
+    await go(`/m/${signedIn.shown.message}`);
+    for (const part of ['.searching', '.read', '.rail', '.side', '.foot', '.searching']) {
+      await press(page, 'F6');
+      expect(await region(page)).toBe(part);
+    }
+  });
+
+  test('the focus returns where it came from', async () => {
+    const focused = () => page.evaluate(() => document.activeElement?.outerHTML.slice(0, 60));
+    await go('/mail');
+    // The map of keys.
+    const link = page.locator('.side a[href="/health"]');
+    await link.focus();
+    const before = await focused();
+    await press(page, '?');
+    await page.waitForSelector('dialog[open]');
+    await press(page, 'Escape');
+    await expect.poll(focused).toBe(before);
+    // The name of a saved search.
+    await go('/mail?q=step');
+    await press(page, 's');
+    await page.waitForSelector('[aria-label="Name of the saved search"]');
+    await press(page, 'Escape');
+    await expect.poll(() => region(page)).toBe('.searching');
+    // A message, where it covers the list.
+    await page.setViewportSize({ width: 800, height: 900 });
+    await go('/mail');
+    await page.locator('#list').focus();
+    await press(page, 'ArrowDown');
+    await press(page, 'Enter');
+    await expect.poll(() => region(page)).toBe('.read');
+    await press(page, 'u');
+    await expect
+      .poll(() => page.evaluate(() => document.activeElement?.role ?? ''))
+      .toBe('listbox');
+    expect(await selected(page)).toBe(1);
+  });
+});
