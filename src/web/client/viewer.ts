@@ -379,7 +379,9 @@ export class Viewer {
   }
 
   #change(change: Partial<Shown>): void {
-    this.#shown = { ...this.#shown, ...change };
+    const shown = { ...this.#shown, ...change };
+    // A band that was opened at now belongs to the past that was chosen in it, and goes with that.
+    this.#shown = shown.page.frame.past === null ? shown : { ...shown, isTimeOpen: false };
     for (const changed of this.#listeners) changed();
   }
 }

@@ -1,0 +1,133 @@
+import type { BrowserContext, Locator, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { withoutChromium } from './chromium.ts';
+import { settled } from './settled.ts';
+import { type SignedIn, startSignedIn } from './signed-in.ts';
+
+/** The least size of what a finger aims at, in pixels: as the design has it. */
+const TARGET = 44;
+
+let signedIn: SignedIn;
+let context: BrowserContext;
+let page: Page;
+
+/** Taps what a finger reaches: it is in the window, large enough, and nothing lies over it. */
+async function tap(target: Locator): Promise<void> {
+  await target.waitFor();
+  const box = await target.boundingBox();
+  expect(Math.round(box?.height ?? 0), await target.innerText()).toBeGreaterThanOrEqual(TARGET);
+  await target.tap();
+}
+
+const path = () => new URL(page.url()).pathname;
+const query = () => new URL(page.url()).searchParams.get('q') ?? '';
+const still = () => page.waitForFunction(() => document.body.ariaBusy === 'false');
+
+describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
+  beforeAll(async () => {
+    signedIn = await startSignedIn();
+  });
+  afterAll(() => signedIn?.close());
+  beforeEach(async () => {
+    context = await signedIn.browser.newContext({
+      storageState: signedIn.storageState,
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
+      isMobile: true,
+    });
+    page = await context.newPage();
+    await page.goto(`${signedIn.web.url}/mail`);
+    await settled(page);
+  });
+  afterEach(() => context.close());
+
+  test('the drawer leads to a folder, its list to a message, and the way back to the list', async () => {
+    const folder = page.locator('.side a', { hasText: 'Kept' }).first();
+    expect(await folder.isVisible()).toBe(false);
+    await tap(page.locator('label.drawer-button'));
+    await tap(folder);
+    await expect.poll(query).toContain('Kept');
+    await still();
+    // The drawer has closed behind it.
+    await expect.poll(() => folder.isVisible()).toBe(false);
+    const row = page.locator('[role=option]').nth(1);
+    const subject = await row.locator('.subj').innerText();
+    await tap(row);
+    const head = page.locator('.read h1');
+    await expect.poll(() => head.innerText()).toBe(subject);
+    expect(await page.locator('.listcol').isVisible()).toBe(false);
+    await tap(page.locator('.rtop .back'));
+    await expect.poll(() => page.locator('.listcol').isVisible()).toBe(true);
+    expect([path(), query().includes('Kept')]).toEqual(['/mail', true]);
+    // As the button of the phone does.
+    await page.goBack();
+    await expect.poll(() => head.isVisible()).toBe(true);
+  });
+
+  test('the drawer closes by its button, and by a tap next to it', async () => {
+    const drawer = page.locator('.side .drawer');
+    await tap(page.locator('label.drawer-button'));
+    await tap(page.locator('.drawer-close'));
+    await expect.poll(() => drawer.isVisible()).toBe(false);
+    await tap(page.locator('label.drawer-button'));
+    await expect.poll(() => drawer.isVisible()).toBe(true);
+    await page.touchscreen.tap(380, 420);
+    await expect.poll(() => drawer.isVisible()).toBe(false);
+  });
+
+  test('the views of a message are a sheet', async () => {
+    await tap(page.locator('[role=option]').first());
+    const sheet = page.locator('.read .tabs');
+    const button = page.locator('.views-button');
+    for (const [name, view] of [
+      ['Plain', 'plain'],
+      ['HTML', 'html'],
+      ['Headers', 'headers'],
+      ['Source', 'source'],
+      ['History', 'history'],
+      ['Conversation', 'thread'],
+    ]) {
+      expect(await sheet.isVisible()).toBe(false);
+      await tap(button);
+      await tap(sheet.getByRole('link', { name, exact: true }));
+      await page.waitForSelector(`.rbody.view-${view}`);
+      await expect.poll(() => sheet.isVisible()).toBe(false);
+      expect((await button.innerText()).trim()).toBe(name);
+    }
+    await tap(button);
+    await expect.poll(() => sheet.isVisible()).toBe(true);
+    await page.touchscreen.tap(195, 60);
+    await expect.poll(() => sheet.isVisible()).toBe(false);
+  });
+
+  test('the band of time goes back by steps, and to now', async () => {
+    await tap(page.locator('.bar a[href="#then"]'));
+    const band = page.locator('.band');
+    await tap(band.getByRole('button', { name: 'previous change' }));
+    await expect.poll(query).toContain('asof:');
+    await still();
+    const first = query();
+    await tap(band.getByRole('button', { name: '− day' }));
+    await expect.poll(query).not.toBe(first);
+    await tap(band.getByRole('link', { name: 'Back to now' }));
+    await expect.poll(query).toBe('');
+    await expect.poll(() => band.isVisible()).toBe(false);
+  });
+
+  test('the four ways at the bottom lead to their pages', async () => {
+    for (const [name, to] of [
+      ['Attachments', '/files'],
+      ['Dashboard', '/dashboard'],
+      ['Health', '/health'],
+      ['Mail', '/mail'],
+    ] as const) {
+      await tap(page.locator('.bottom a', { hasText: name }));
+      await expect.poll(path).toBe(to);
+      await still();
+      const current = page.locator('.bottom [aria-current=page]');
+      await expect
+        .poll(async () => (await current.innerText()).trim())
+        .toMatch(new RegExp(`^${name}`));
+    }
+  });
+});
