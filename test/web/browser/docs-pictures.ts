@@ -1,68 +1,70 @@
 /**
- * Takes the screenshots of the documentation from the demo archive: `npm run screenshots [-- --data DIR]`. They go to
- * docs/images.
+ * Takes the screenshots of the documentation: `npm run screenshots [-- NAME…]`, all of them or those named. It makes
+ * an archive with a past for them, so that the same program draws the same pictures. They go to docs/images.
  */
-import { existsSync, mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import type { BrowserContextOptions, Page } from 'playwright-core';
-import { launchChromium } from './chromium.ts';
-import { settled } from './settled.ts';
-import { WebProgram } from './web-program.ts';
+import type { BrowserContextOptions } from 'playwright-core';
+import { palettePng } from './palette-png.ts';
+import type { Shown } from './screens.ts';
+import { settled, unchanging } from './settled.ts';
+import { startSignedIn } from './signed-in.ts';
 
-const root = fileURLToPath(new URL('../../../', import.meta.url));
+/** Messages of each mailbox. */
+const MESSAGES = 1_000;
 
 interface Picture extends BrowserContextOptions {
-  readonly address: string;
-  /** What is done before the picture is taken. */
-  readonly act?: (page: Page) => Promise<unknown>;
+  readonly address: (shown: Shown) => string;
 }
 
-const openFirst = async (page: Page): Promise<void> => {
-  await page.locator('#results [role=option], #results .row a').first().click();
-  await page.waitForSelector('.read h1');
-};
+const wide = { viewport: { width: 1440, height: 900 } };
+const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+const query = (text: string, more = '') => `/mail?q=${encodeURIComponent(text)}${more}`;
 
-const wide = { width: 1440, height: 900 };
-const phone = { width: 390, height: 844 };
 const PICTURES: Readonly<Record<string, Picture>> = {
-  mail: { address: '/mail', act: openFirst, viewport: wide },
+  mail: { address: ({ message }) => query('report', `&m=${message}`), ...wide },
   'mail-dark': {
-    address: '/mail?q=has%3Aattachment',
-    act: openFirst,
-    viewport: wide,
+    address: ({ attached }) => query('has:attachment', `&m=${attached}`),
+    ...wide,
     colorScheme: 'dark',
   },
-  deleted: { address: '/mail?q=is%3Adeleted', act: openFirst, viewport: wide },
-  health: { address: '/health', viewport: wide },
-  phone: { address: '/mail', viewport: phone, deviceScaleFactor: 2 },
+  deleted: {
+    address: ({ deleted }) => query('is:deleted', `&m=${deleted}&view=history`),
+    ...wide,
+  },
+  past: { address: ({ past }) => query(`asof:${past}`), ...wide },
+  files: { address: () => '/files', ...wide },
+  dashboard: { address: () => '/dashboard', ...wide },
+  health: { address: () => '/health', ...wide },
+  phone: { address: () => '/mail', ...phone },
+  'phone-message': { address: ({ message }) => `/mail?m=${message}`, ...phone },
 };
 
-const { values } = parseArgs({
-  options: { data: { type: 'string', default: `${root}.demo/data` } },
-});
-if (!existsSync(values.data))
-  throw new Error(`${values.data} does not exist; "npm start" makes the demo archive`);
-const folder = `${root}docs/images`;
+const asked = process.argv.slice(2);
+const unknown = asked.filter((name) => !(name in PICTURES));
+if (unknown.length > 0) throw new Error(`No picture is called ${unknown.join(', ')}`);
+const folder = fileURLToPath(new URL('../../../docs/images/', import.meta.url));
 mkdirSync(folder, { recursive: true });
-const web = await WebProgram.start(values.data);
-const browser = await launchChromium();
+const { browser, web, storageState, shown, now, close } = await startSignedIn({
+  zone: 'UTC',
+  messages: MESSAGES,
+});
 try {
-  const first = await browser.newContext();
-  await web.signIn(first);
-  const storageState = await first.storageState();
-  for (const [name, { address, act, ...options }] of Object.entries(PICTURES)) {
-    const context = await browser.newContext({ locale: 'en-GB', ...options, storageState });
+  for (const [name, { address, ...options }] of Object.entries(PICTURES)) {
+    if (asked.length > 0 && !asked.includes(name)) continue;
+    const zone = { locale: 'en-GB', timezoneId: 'UTC' };
+    const context = await browser.newContext({ ...zone, ...options, storageState });
     const page = await context.newPage();
-    await page.goto(web.url + address);
+    await page.clock.setFixedTime(now);
+    await page.goto(web.url + address(shown));
     await settled(page);
-    await act?.(page);
-    await settled(page);
-    await page.screenshot({ path: `${folder}/${name}.png`, animations: 'disabled' });
-    console.log(`docs/images/${name}.png`);
+    await unchanging(page);
+    const taken = await page.screenshot({ animations: 'disabled', caret: 'hide' });
     await context.close();
+    const picture = await palettePng(browser, taken);
+    writeFileSync(`${folder}${name}.png`, picture);
+    console.log(`docs/images/${name}.png ${Math.ceil(picture.length / 1000)} kB`);
   }
 } finally {
-  await browser.close();
-  await web.stop();
+  await close();
 }

@@ -18,8 +18,16 @@ export interface SignedIn extends PastArchive {
   close(): Promise<void>;
 }
 
-export async function startSignedIn(options: WebProgramOptions = {}): Promise<SignedIn> {
-  const archive = await pastArchive();
+export interface SignedInOptions extends WebProgramOptions {
+  /** Messages that the mailboxes begin with. */
+  readonly messages?: number;
+}
+
+export async function startSignedIn({
+  messages,
+  ...options
+}: SignedInOptions = {}): Promise<SignedIn> {
+  const archive = await pastArchive(messages);
   const web = await WebProgram.start(archive.data, { now: archive.now, ...options });
   const browser = await launchChromium();
   const context = await browser.newContext();
