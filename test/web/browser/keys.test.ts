@@ -14,6 +14,9 @@ async function press(page: Page, keys: string): Promise<void> {
 const BINDINGS = KEY_MAP.flatMap(({ bindings }) => bindings);
 const KEYS = BINDINGS.flatMap(({ action, keys }) => keys.map((key) => [key, action] as const));
 
+/** Looks again until it is so; a busy machine takes its time. */
+const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
+
 let signedIn: SignedIn;
 let context: BrowserContext;
 let page: Page;
@@ -49,15 +52,15 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     for (const [i, other] of before.entries()) {
       await press(page, other);
       // Keys wait for nobody, but what they lead to is asked for.
-      if (other === 'j') await expect.poll(() => selected(page)).toBe(i + 1);
-      if (other === 'J') await expect.poll(() => seen(page)).not.toEqual(first);
+      if (other === 'j') await eventually(() => selected(page)).toBe(i + 1);
+      if (other === 'J') await eventually(() => seen(page)).not.toEqual(first);
       await page.waitForFunction(() => document.body.ariaBusy === 'false');
     }
     const expected = is(first, signedIn.shown);
     // It is not so already.
     expect(await seen(page)).not.toEqual(expected);
     await press(page, key);
-    await expect.poll(() => seen(page), { timeout: 15_000 }).toEqual(expected);
+    await eventually(() => seen(page)).toEqual(expected);
   });
 
   test('letters that are switched off do nothing; other keys go on', async () => {
@@ -68,18 +71,18 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     const isLetter = (key: string) => key.split(' ').every((one) => [...one].length === 1);
     for (const [key] of KEYS.filter(([one]) => isLetter(one))) await press(page, key);
     await press(page, 'F6');
-    await expect.poll(() => region(page)).toBe('.searching');
+    await eventually(() => region(page)).toBe('.searching');
     expect([await place(page), await view(page)]).toEqual([before, 'Conversation']);
     expect(await count(page, 'dialog[open], .band, [aria-label^="Name of"]')).toBe(0);
     // In the field they are letters.
     await press(page, 'j');
-    await expect.poll(() => page.locator('#query').inputValue()).toBe('j');
+    await eventually(() => page.locator('#query').inputValue()).toBe('j');
     await go('/you');
     expect(await page.getByLabel('Letters are keys').isChecked()).toBe(false);
     await page.getByLabel('Letters are keys').check();
     await go('/mail');
     await press(page, 'j');
-    await expect.poll(() => selected(page)).toBe(1);
+    await eventually(() => selected(page)).toBe(1);
   });
 
   test('F6 goes through every part of the page, and Shift+F6 back', async () => {
@@ -111,24 +114,22 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     await press(page, '?');
     await page.waitForSelector('dialog[open]');
     await press(page, 'Escape');
-    await expect.poll(focused).toBe(before);
+    await eventually(focused).toBe(before);
     // The name of a saved search.
     await go('/mail?q=step');
     await press(page, 's');
     await page.waitForSelector('[aria-label="Name of the saved search"]');
     await press(page, 'Escape');
-    await expect.poll(() => region(page)).toBe('.searching');
+    await eventually(() => region(page)).toBe('.searching');
     // A message, where it covers the list.
     await page.setViewportSize({ width: 800, height: 900 });
     await go('/mail');
     await page.locator('#list').focus();
     await press(page, 'ArrowDown');
     await press(page, 'Enter');
-    await expect.poll(() => region(page)).toBe('.read');
+    await eventually(() => region(page)).toBe('.read');
     await press(page, 'u');
-    await expect
-      .poll(() => page.evaluate(() => document.activeElement?.role ?? ''))
-      .toBe('listbox');
+    await eventually(() => page.evaluate(() => document.activeElement?.role ?? '')).toBe('listbox');
     expect(await selected(page)).toBe(1);
   });
 });
