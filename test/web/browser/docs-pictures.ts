@@ -4,7 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { BrowserContextOptions } from 'playwright-core';
+import type { BrowserContextOptions, Page } from 'playwright-core';
 import { palettePng } from './palette-png.ts';
 import type { Shown } from './screens.ts';
 import { settled, unchanging } from './settled.ts';
@@ -15,16 +15,24 @@ const MESSAGES = 1_000;
 
 interface Picture extends BrowserContextOptions {
   readonly address: (shown: Shown) => string;
+  /** What is done before the picture is taken. */
+  readonly act?: (page: Page) => Promise<unknown>;
 }
+
+const openFirst = async (page: Page): Promise<void> => {
+  await page.locator('#list [role=option]').first().click();
+  await page.waitForSelector('.read h1');
+};
 
 const wide = { viewport: { width: 1440, height: 900 } };
 const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const query = (text: string, more = '') => `/mail?q=${encodeURIComponent(text)}${more}`;
 
 const PICTURES: Readonly<Record<string, Picture>> = {
-  mail: { address: ({ message }) => query('report', `&m=${message}`), ...wide },
+  mail: { address: () => query('report'), act: openFirst, ...wide },
   'mail-dark': {
-    address: ({ attached }) => query('has:attachment', `&m=${attached}`),
+    address: () => query('has:attachment report'),
+    act: openFirst,
     ...wide,
     colorScheme: 'dark',
   },
@@ -36,8 +44,8 @@ const PICTURES: Readonly<Record<string, Picture>> = {
   files: { address: () => '/files', ...wide },
   dashboard: { address: () => '/dashboard', ...wide },
   health: { address: () => '/health', ...wide },
-  phone: { address: () => '/mail', ...phone },
-  'phone-message': { address: ({ message }) => `/mail?m=${message}`, ...phone },
+  phone: { address: () => query('report'), ...phone },
+  'phone-message': { address: () => query('report'), act: openFirst, ...phone },
 };
 
 const asked = process.argv.slice(2);
@@ -50,13 +58,17 @@ const { browser, web, storageState, shown, now, close } = await startSignedIn({
   messages: MESSAGES,
 });
 try {
-  for (const [name, { address, ...options }] of Object.entries(PICTURES)) {
+  for (const [name, { address, act, ...options }] of Object.entries(PICTURES)) {
     if (asked.length > 0 && !asked.includes(name)) continue;
     const zone = { locale: 'en-GB', timezoneId: 'UTC' };
     const context = await browser.newContext({ ...zone, ...options, storageState });
+    // What tsx wraps around functions with a name, which run in the page here.
+    await context.addInitScript('globalThis.__name = (target) => target');
     const page = await context.newPage();
     await page.clock.setFixedTime(now);
     await page.goto(web.url + address(shown));
+    await settled(page);
+    await act?.(page);
     await settled(page);
     await unchanging(page);
     const taken = await page.screenshot({ animations: 'disabled', caret: 'hide' });

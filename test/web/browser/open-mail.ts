@@ -95,7 +95,13 @@ export class MailOpener {
 
   async #load(address: string): Promise<void> {
     await this.page.goto(`${this.url}${address}`);
-    if (this.scripted) await settled(this.page);
+    // A page of numbers loads once more when it has learnt the time zone of its reader.
+    if (this.scripted)
+      await settled(this.page).catch(async (error: unknown) => {
+        if (!/context was destroyed/.test(String(error))) throw error;
+        await this.page.waitForLoadState();
+        await settled(this.page);
+      });
     this.#look(address, await this.page.evaluate(oddInPage, []), 'page');
     await this.#lookIntoFrames(address, []);
   }
