@@ -41,9 +41,7 @@ const PICTURES: Readonly<Record<string, Picture>> = {
     ...wide,
   },
   past: { address: ({ past }) => query(`asof:${past}`), ...wide },
-  files: { address: () => '/files', ...wide },
   dashboard: { address: () => '/dashboard', ...wide },
-  health: { address: () => '/health', ...wide },
   phone: { address: () => query('report'), ...phone },
   'phone-message': { address: () => query('report'), act: openFirst, ...phone },
 };
