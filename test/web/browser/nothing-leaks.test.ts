@@ -136,7 +136,7 @@ function spread(all: readonly HostileMail[]): readonly HostileMail[] {
 }
 
 /** Returns the real mail that is opened as well: files, or the folder of all of it. */
-function others(): string[] {
+function others(): readonly string[] {
   if (corpus === undefined) return [];
   if (ASKED === 'all') return [corpus];
   const count = Number(ASKED) - mails.length;

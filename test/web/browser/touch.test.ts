@@ -89,7 +89,7 @@ describe.skipIf(withoutChromium)('by touch alone, on a phone', () => {
       ['Source', 'source'],
       ['History', 'history'],
       ['Conversation', 'thread'],
-    ]) {
+    ] as const) {
       expect(await sheet.isVisible()).toBe(false);
       await tap(button);
       await tap(sheet.getByRole('link', { name, exact: true }));
