@@ -1,14 +1,14 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ZodError, z } from 'zod';
+import { envelope, invalid, problemsByField, Refusal } from '../../mailbox-surface/refusal.ts';
+import { dataReply, NO_CONTENT, type Reply } from '../../mailbox-surface/reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Folder } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Faults } from './faults.ts';
 import type { Surface } from './listener.ts';
 import { deliver, findMailbox } from './outside-changes.ts';
-import { envelope, invalid, problemsByField, Refusal } from './refusal.ts';
-import { dataReply, NO_CONTENT, type Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
 import { sendReply } from './send-reply.ts';

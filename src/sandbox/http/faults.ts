@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { statusRefusal } from '../../mailbox-surface/refusal.ts';
 import { type Random, randomFrom } from '../seed/random.ts';
-import { statusRefusal } from './refusal.ts';
 
 /** Which requests a fault meets, and how often. */
 const target = {

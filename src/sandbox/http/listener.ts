@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { serviceError } from '../../errors/small-families.ts';
-import { Refusal } from './refusal.ts';
-import type { Reply } from './reply.ts';
+import { Refusal } from '../../mailbox-surface/refusal.ts';
+import type { Reply } from '../../mailbox-surface/reply.ts';
 
 /**
  * Answers bytes that are no HTTP request, or one with too long a header, which never reach a surface: errors

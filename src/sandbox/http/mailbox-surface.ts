@@ -1,16 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { hasCode } from '../../errors/mailkeep-error.ts';
+import {
+  envelope,
+  Refusal,
+  statusRefusal,
+  tooSoon,
+  unauthorized,
+} from '../../mailbox-surface/refusal.ts';
+import type { Reply } from '../../mailbox-surface/reply.ts';
+import { type RouteMatch, RouteTable, splitUrl } from '../../mailbox-surface/route.ts';
 import type { Call, Operation } from '../operations/call.ts';
 import { MAILBOX_OPERATIONS } from '../operations/table.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Faults } from './faults.ts';
 import type { Surface } from './listener.ts';
 import { applyMailboxFault } from './outside-changes.ts';
-import { envelope, Refusal, statusRefusal, tooSoon, unauthorized } from './refusal.ts';
-import type { Reply } from './reply.ts';
 import { readJsonBody } from './request-body.ts';
 import type { RequestLog } from './request-log.ts';
 import { AddressBlocks, RateWindow } from './request-rate.ts';
-import { type RouteMatch, RouteTable, splitUrl } from './route.ts';
 import { type Outcome, sendFaultyReply, sendReady } from './send-reply.ts';
 
 const ROUTES = new RouteTable(MAILBOX_OPERATIONS);
@@ -46,7 +53,7 @@ export class MailboxSurface implements Surface {
         return;
       }
       if (!(error instanceof Refusal)) this.service.report(error);
-      this.#send(response, { reply: envelope(error), faults: [] }, finish);
+      this.#send(response, { reply: envelope(refused(error)), faults: [] }, finish);
     };
     if (match.kind !== 'found') {
       fail(noRoute(match));
@@ -124,6 +131,13 @@ export class MailboxSurface implements Surface {
       finish(0);
     });
   }
+}
+
+/** The failure of a request in the words of the service, where it has any. */
+function refused(error: unknown): unknown {
+  return hasCode(error, 'sandbox-source-changed')
+    ? new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed')
+    : error;
 }
 
 /** A path or a method that nothing answers: the interface knows 404, and no 405. */

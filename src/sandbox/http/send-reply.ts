@@ -2,9 +2,9 @@ import { createReadStream } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ReadyReply, Reply } from '../../mailbox-surface/reply.ts';
 import { readRange } from '../seed/file-block.ts';
 import type { ReplyFault } from './faults.ts';
-import type { ReadyReply, Reply } from './reply.ts';
 
 /** Sends a complete answer; one from a file is streamed. */
 export async function sendReply(response: ServerResponse, reply: Reply): Promise<void> {

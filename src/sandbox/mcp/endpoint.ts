@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { envelope, Refusal, unauthorized } from '../../mailbox-surface/refusal.ts';
 import type { Surface } from '../http/listener.ts';
-import { envelope, Refusal, unauthorized } from '../http/refusal.ts';
 import { sendReady } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 

@@ -1,7 +1,7 @@
+import { tooSoon } from '../../mailbox-surface/refusal.ts';
+import { dataReply, NO_CONTENT, type Reply } from '../../mailbox-surface/reply.ts';
 import { feedbackRequest } from '../../wire/mailbox-requests.ts';
 import { reaches } from '../access/tokens.ts';
-import { tooSoon } from '../http/refusal.ts';
-import { dataReply, NO_CONTENT, type Reply } from '../http/reply.ts';
 import { bodyOf, type Call, mailboxOf } from './call.ts';
 
 /** The order of the token and the mailboxes it reaches. */

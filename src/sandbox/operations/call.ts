@@ -1,10 +1,11 @@
 import type { z } from 'zod';
+import { bodyFrom, spelledPath, uidFrom } from '../../mailbox-surface/parameters.ts';
+import { Refusal } from '../../mailbox-surface/refusal.ts';
+import type { Reply } from '../../mailbox-surface/reply.ts';
+import type { Routed } from '../../mailbox-surface/route.ts';
 import { type MailboxToken, reaches } from '../access/tokens.ts';
-import { invalid, problemsByField, Refusal } from '../http/refusal.ts';
-import type { Page, Reply } from '../http/reply.ts';
-import type { Routed } from '../http/route.ts';
 import type { ServiceState } from '../service-state.ts';
-import type { Entry, Folder, SortField } from '../store/folder.ts';
+import type { Entry, Folder } from '../store/folder.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 
 /** A request that was routed and authorized, with its body read. */
@@ -81,18 +82,13 @@ export function targetFolderOf(mailbox: Mailbox, path: string): Folder {
   });
 }
 
-/** INBOX is the same in any case (RFC 3501, 5.1); other names are not. */
 export function findFolder(mailbox: Mailbox, path: string): Folder | null {
-  const spelled = /^inbox(?=$|\.)/i.test(path) ? `INBOX${path.slice(5)}` : path;
-  return mailbox.folders.get(spelled) ?? null;
+  return mailbox.folders.get(spelledPath(path)) ?? null;
 }
 
 /** The uid of the path: an integer from 1 on. */
 export function uidOf(call: Call): number {
-  const raw = call.params.uid ?? '';
-  const uid = /^\d{1,15}$/.test(raw) ? Number(raw) : 0;
-  if (uid < 1) throw invalid({ uid: ['must be an integer of at least 1'] });
-  return uid;
+  return uidFrom(call.params.uid);
 }
 
 /** The message of the path. */
@@ -108,36 +104,7 @@ export function messageMissing(call: Call, uid: number): Refusal {
   return missing(call, 'ERR_MESSAGE_NOT_FOUND', 'The message does not exist', { uid });
 }
 
-/** `page` and `perPage` of the query. */
-export function pageOf(call: Call, defaultPerPage: number, maxPerPage: number): Page {
-  const wrong: Record<string, string[]> = {};
-  const page = integer(call.query.get('page'), 1, Number.MAX_SAFE_INTEGER, 1);
-  const perPage = integer(call.query.get('perPage'), 1, maxPerPage, defaultPerPage);
-  if (page === null) wrong.page = ['must be an integer of at least 1'];
-  if (perPage === null) wrong.perPage = [`must be an integer from 1 to ${maxPerPage}`];
-  if (page === null || perPage === null) throw invalid(wrong);
-  return { page, perPage };
-}
-
-function integer(raw: string | null, low: number, high: number, fallback: number): number | null {
-  if (raw === null) return fallback;
-  if (!/^\d{1,16}$/.test(raw)) return null;
-  const value = Number(raw);
-  return value >= low && value <= high ? value : null;
-}
-
-/** `sort` of the query: `uid`, `date` or `size`, with `-` for descending; `-uid` by default. */
-export function sortOf(call: Call): { readonly field: SortField; readonly descending: boolean } {
-  const raw = call.query.get('sort') ?? '-uid';
-  const descending = raw.startsWith('-');
-  const field = descending ? raw.slice(1) : raw;
-  if (field === 'uid' || field === 'date' || field === 'size') return { field, descending };
-  throw invalid({ sort: ['must be one of uid, -uid, date, -date, size, -size'] });
-}
-
 /** A body by its schema. @throws Refusal 422 with every problem by its path */
 export function bodyOf<T extends z.ZodType>(call: Call, schema: T): z.output<T> {
-  const result = schema.safeParse(call.body);
-  if (result.success) return result.data;
-  throw invalid(problemsByField(result.error.issues));
+  return bodyFrom(call.body, schema);
 }

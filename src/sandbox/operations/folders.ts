@@ -1,22 +1,18 @@
+import { byFolderPath, pageOf, spelledPath } from '../../mailbox-surface/parameters.ts';
+import { invalid, Refusal } from '../../mailbox-surface/refusal.ts';
+import { dataReply, NO_CONTENT, pageOfAll, type Reply } from '../../mailbox-surface/reply.ts';
 import type { FolderRecord } from '../../wire/mailbox-records.ts';
 import { folderRequest } from '../../wire/mailbox-requests.ts';
-import { invalid, Refusal } from '../http/refusal.ts';
-import { dataReply, NO_CONTENT, pageOfAll, type Reply } from '../http/reply.ts';
 import type { Folder } from '../store/folder.ts';
 import { DELIMITER, STANDING_FOLDERS, withSubfolders } from '../store/mailbox.ts';
-import { bodyOf, type Call, folderOf, mailboxOf, pageOf } from './call.ts';
+import { bodyOf, type Call, folderOf, mailboxOf } from './call.ts';
 
 /** All folders, INBOX first, then by path. */
 export function listFolders(call: Call): Reply {
   const mailbox = mailboxOf(call);
-  const page = pageOf(call, 50, 100);
-  const folders = [...mailbox.folders.values()].sort(byPath);
+  const page = pageOf(call.query, 50, 100);
+  const folders = [...mailbox.folders.values()].sort(byFolderPath);
   return pageOfAll(folders, page, folderRecordOf);
-}
-
-function byPath(a: Folder, b: Folder): number {
-  if (a.path === 'INBOX' || b.path === 'INBOX') return a.path === 'INBOX' ? -1 : 1;
-  return a.path < b.path ? -1 : 1;
 }
 
 function folderRecordOf(folder: Folder): FolderRecord {
@@ -75,7 +71,7 @@ export function deleteFolder(call: Call): Reply {
 const BAD_NAME = /[\x00-\x1f\x7f-\x9f/*%\\]|\p{Surrogate}/u;
 
 function newPath(name: string): string {
-  const path = /^inbox(?=$|\.)/i.test(name) ? `INBOX${name.slice(5)}` : name;
+  const path = spelledPath(name);
   if (BAD_NAME.test(path) || path.split(DELIMITER).some((part) => part.trim() === '')) {
     throw invalid({ name: ['must be a path of names joined by dots, without / * % \\'] });
   }

@@ -1,6 +1,6 @@
-import { simpleParser } from 'mailparser';
-import { dataReply, type Reply } from '../http/reply.ts';
-import { readAttachment } from '../message/listing-record.ts';
+import { readAttachment } from '../../mailbox-surface/message/listing-record.ts';
+import { renderText } from '../../mailbox-surface/message/rendering.ts';
+import { dataReply, type Reply } from '../../mailbox-surface/reply.ts';
 import { type Call, entryOf, folderOf, missing, uidOf } from './call.ts';
 
 /** The rendered text and HTML; marks the message as read. */
@@ -24,20 +24,4 @@ export function getMessageAttachment(call: Call): Reply {
     });
   }
   return { kind: 'bytes', type: 'application/octet-stream', bytes };
-}
-
-/** Sources larger than this are cut before they are rendered, so that one request cannot stop the service. */
-const RENDER_CEILING = 16 * 1024 * 1024;
-
-/**
- * Renders plain text and HTML, each made from the other where a message has only one of them. Both are texts, as the
- * interface declares them; empty where there is nothing.
- */
-async function renderText(source: Buffer): Promise<{ text: string; html: string }> {
-  const mail = await simpleParser(source.subarray(0, RENDER_CEILING), {
-    skipImageLinks: true,
-    skipTextLinks: true,
-  });
-  const html = mail.html === false ? (mail.textAsHtml ?? '') : mail.html;
-  return { text: mail.text ?? '', html };
 }

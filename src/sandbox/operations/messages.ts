@@ -1,3 +1,12 @@
+import { pageOf, sortOf } from '../../mailbox-surface/parameters.ts';
+import { invalid } from '../../mailbox-surface/refusal.ts';
+import {
+  dataReply,
+  NO_CONTENT,
+  pageOffset,
+  pageReply,
+  type Reply,
+} from '../../mailbox-surface/reply.ts';
 import {
   deleteMessagesRequest,
   messageFlagsRequest,
@@ -5,8 +14,6 @@ import {
   moveMessagesRequest,
   patchMessageRequest,
 } from '../../wire/mailbox-requests.ts';
-import { invalid } from '../http/refusal.ts';
-import { dataReply, NO_CONTENT, pageOffset, pageReply, type Reply } from '../http/reply.ts';
 import { assertThere } from '../seed/file-block.ts';
 import {
   bodyOf,
@@ -14,16 +21,14 @@ import {
   entryOf,
   folderOf,
   messageMissing,
-  pageOf,
-  sortOf,
   targetFolderOf,
   uidOf,
 } from './call.ts';
 
 export function listMessages(call: Call): Reply {
   const { folder } = folderOf(call);
-  const page = pageOf(call, 25, 100);
-  const { field, descending } = sortOf(call);
+  const page = pageOf(call.query, 25, 100);
+  const { field, descending } = sortOf(call.query);
   const { store } = call.service;
   const entries = folder.page(field, descending, pageOffset(page), page.perPage, store);
   return pageReply(

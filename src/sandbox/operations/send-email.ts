@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import type { z } from 'zod';
+import { readHeaderBlock } from '../../mailbox-surface/message/headers.ts';
+import { invalid, Refusal } from '../../mailbox-surface/refusal.ts';
+import { NO_CONTENT, type Reply } from '../../mailbox-surface/reply.ts';
 import { sendRequest } from '../../wire/mailbox-requests.ts';
-import { invalid, Refusal } from '../http/refusal.ts';
-import { NO_CONTENT, type Reply } from '../http/reply.ts';
-import { readHeaderBlock } from '../message/headers.ts';
 import type { Entry, Folder } from '../store/folder.ts';
 import { bodyOf, type Call, findFolder, mailboxOf } from './call.ts';
 

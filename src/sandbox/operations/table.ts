@@ -1,6 +1,6 @@
+import { routePath } from '../../mailbox-surface/route.ts';
 import { MAILBOX_OPERATIONS as INTERFACE } from '../../wire/mailbox-operations.ts';
 import type { MailboxOperationName } from '../../wire/operations.ts';
-import { routePath } from '../http/route.ts';
 import { getCurrentAccount, getQuota, submitFeedback } from './account.ts';
 import type { Handler, Operation } from './call.ts';
 import { createFolder, deleteFolder, listFolders, updateFolder } from './folders.ts';

@@ -1,18 +1,19 @@
+import { pageOf } from '../../mailbox-surface/parameters.ts';
+import { invalid, Refusal } from '../../mailbox-surface/refusal.ts';
+import { dataReply, NO_CONTENT, pageOfAll, type Reply } from '../../mailbox-surface/reply.ts';
 import {
   WEBHOOK_STATUSES,
   type WebhookRecord,
   type WebhookTestRecord,
 } from '../../wire/mailbox-records.ts';
-import { invalid, Refusal } from '../http/refusal.ts';
-import { dataReply, NO_CONTENT, pageOfAll, type Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import { webhookOperations } from '../webhooks/manage.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';
-import { bodyOf, type Call, mailboxOf, pageOf } from './call.ts';
+import { bodyOf, type Call, mailboxOf } from './call.ts';
 
 export function listWebhooks(call: Call): Reply {
   const mailbox = mailboxOf(call);
-  const page = pageOf(call, 50, 1000);
+  const page = pageOf(call.query, 50, 1000);
   const status = call.query.get('status');
   if (status !== null && !WEBHOOK_STATUSES.some((known) => known === status)) {
     throw invalid({ status: [`must be one of ${WEBHOOK_STATUSES.join(', ')}`] });

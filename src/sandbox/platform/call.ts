@@ -1,9 +1,9 @@
+import { invalid, Refusal } from '../../mailbox-surface/refusal.ts';
+import { type Page, pageOffset, type Reply } from '../../mailbox-surface/reply.ts';
 import { describeParam, type Operation, type Param, readParam } from '../../wire/operation.ts';
 import type { PlatformMeta } from '../../wire/platform-records.ts';
 import type { Order } from '../access/account-panel.ts';
 import type { PlatformToken } from '../access/tokens.ts';
-import { invalid, Refusal } from '../http/refusal.ts';
-import { type Page, pageOffset, type Reply } from '../http/reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Refusal, unauthorized } from '../../mailbox-surface/refusal.ts';
+import type { Reply } from '../../mailbox-surface/reply.ts';
+import { type RouteMatch, RouteTable, splitUrl } from '../../mailbox-surface/route.ts';
 import type { Faults } from '../http/faults.ts';
 import type { Surface } from '../http/listener.ts';
 import { applyMailboxFault } from '../http/outside-changes.ts';
-import { Refusal, unauthorized } from '../http/refusal.ts';
-import type { Reply } from '../http/reply.ts';
 import { readJsonBody } from '../http/request-body.ts';
 import type { RequestLog } from '../http/request-log.ts';
 import { type RateAnswer, RequestRate } from '../http/request-rate.ts';
-import { type RouteMatch, RouteTable, splitUrl } from '../http/route.ts';
 import { type Outcome, sendFaultyReply } from '../http/send-reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import { readQuery } from './call.ts';

@@ -1,9 +1,9 @@
+import type { Reply } from '../../mailbox-surface/reply.ts';
+import { type Routed, routePath } from '../../mailbox-surface/route.ts';
 import type { Operation } from '../../wire/operation.ts';
 import type { PlatformOperationName } from '../../wire/operations.ts';
 import { PLATFORM_OPERATIONS } from '../../wire/platform-operations.ts';
 import type { DeliveryLogRecord, PlatformMailboxRecord } from '../../wire/platform-records.ts';
-import type { Reply } from '../http/reply.ts';
-import { type Routed, routePath } from '../http/route.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import {

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
+import { problemsByField, Refusal, tooSoon } from '../../mailbox-surface/refusal.ts';
+import type { Reply } from '../../mailbox-surface/reply.ts';
 import { fieldOf } from '../../wire/codec.ts';
 import type { PlatformWebhookRecord } from '../../wire/platform-records.ts';
-import { problemsByField, Refusal, tooSoon } from '../http/refusal.ts';
-import type { Reply } from '../http/reply.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import { webhookOperations } from '../webhooks/manage.ts';
 import type { Webhook } from '../webhooks/webhooks.ts';

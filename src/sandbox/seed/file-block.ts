@@ -1,7 +1,8 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { serviceError } from '../../errors/small-families.ts';
-import { receivedFromSource } from '../message/listing-record.ts';
-import type { FileRange, SourceBlock } from '../store/backend.ts';
+import { receivedFromSource } from '../../mailbox-surface/message/listing-record.ts';
+import type { FileRange } from '../../mailbox-surface/reply.ts';
+import type { SourceBlock } from '../store/backend.ts';
 
 /** As much of a file as is read to find the date in its header. */
 const HEAD_BYTES = 65_536;

@@ -2,14 +2,15 @@ import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { serviceError } from '../../errors/small-families.ts';
 import { parseHeaderDate } from '../../mail/header-date.ts';
+import { receivedFromSource } from '../../mailbox-surface/message/listing-record.ts';
+import type { FileRange } from '../../mailbox-surface/reply.ts';
 import {
   decodeModifiedUtf7,
   flagsFromName,
   receivedFromName,
 } from '../../mailfiles/maildir-names.ts';
 import { type MboxRange, mboxRanges, unquoted } from '../../mailfiles/mbox.ts';
-import { receivedFromSource } from '../message/listing-record.ts';
-import type { FileRange, SourceBlock } from '../store/backend.ts';
+import type { SourceBlock } from '../store/backend.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import type { Store } from '../store/store.ts';
 import { FileBlock, readRange } from './file-block.ts';

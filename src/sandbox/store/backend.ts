@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { FlagSet } from '../../mail/words.ts';
+import type { FileRange } from '../../mailbox-surface/reply.ts';
 
 /**
  * Raw sources that came together: files of a folder, a range of an mbox, a run of the generator, one delivery.
@@ -15,12 +16,6 @@ export interface SourceBlock {
   received(number: number): number;
   /** Where the bytes lie as they are in a file, for sending a large one without holding it in memory. */
   file(number: number): FileRange | null;
-}
-
-export interface FileRange {
-  readonly path: string | Buffer;
-  readonly start: number;
-  readonly length: number;
 }
 
 /** A block of sources held in memory. */

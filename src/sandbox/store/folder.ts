@@ -1,4 +1,5 @@
 import { type FlagSet, flagSet } from '../../mail/words.ts';
+import type { SortField } from '../../mailbox-surface/parameters.ts';
 import { LivingCount } from './living-count.ts';
 
 /** Flag sets as small numbers: a mailbox has many messages and few distinct sets. */
@@ -21,9 +22,6 @@ export class FlagTable {
     return this.#sets[id] ?? [];
   }
 }
-
-/** What a listing can be sorted by. */
-export type SortField = 'uid' | 'date' | 'size';
 
 /** A message as a folder holds it. */
 export interface Entry {

@@ -1,4 +1,5 @@
-import type { FileRange, SourceBlock, StoreBackend } from './backend.ts';
+import type { FileRange } from '../../mailbox-surface/reply.ts';
+import type { SourceBlock, StoreBackend } from './backend.ts';
 
 interface PlacedBlock {
   readonly first: number;

@@ -1,4 +1,7 @@
-import { type ImmutableRecord, readListingRecord } from '../message/listing-record.ts';
+import {
+  type ImmutableRecord,
+  readListingRecord,
+} from '../../mailbox-surface/message/listing-record.ts';
 import type { StoreBackend } from './backend.ts';
 import type { Entry, Folder } from './folder.ts';
 

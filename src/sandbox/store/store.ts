@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import { type FlagSet, flagSet } from '../../mail/words.ts';
+import { hasFlag } from '../../mailbox-surface/criteria.ts';
 import { type FolderRow, MemoryBlock, type SourceBlock, type StoreBackend } from './backend.ts';
 import { FlagTable, Folder, type SourceFacts } from './folder.ts';
 import {
@@ -298,12 +299,6 @@ export class Store implements SourceFacts {
       this.#nextFolder = Math.max(this.#nextFolder, row.id + 1);
     }
   }
-}
-
-/** IMAP flags are the same whatever their case (RFC 3501, 2.3.2); the spelling that came first stays. */
-export function hasFlag(flags: readonly string[], flag: string): boolean {
-  const wanted = flag.toLowerCase();
-  return flags.some((candidate) => candidate.toLowerCase() === wanted);
 }
 
 function folderRow(mailbox: Mailbox, folder: Folder): FolderRow {

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
+import type { Refusal } from '../../mailbox-surface/refusal.ts';
+import type { Reply } from '../../mailbox-surface/reply.ts';
 import { createWebhookRequest, updateWebhookRequest } from '../../wire/mailbox-requests.ts';
-import type { Refusal } from '../http/refusal.ts';
-import type { Reply } from '../http/reply.ts';
 import type { ServiceState } from '../service-state.ts';
 import type { Mailbox } from '../store/mailbox.ts';
 import { targetProblem } from './target-url.ts';

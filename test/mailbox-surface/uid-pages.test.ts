@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { spansOf } from '../../src/sandbox/operations/search-messages.ts';
+import { spansOf } from '../../src/mailbox-surface/uid-pages.ts';
 import { inUidSet, parseUidSet } from '../../src/wire/uid-set.ts';
 
 const end = fc.oneof(fc.integer({ min: 1, max: 40 }).map(String), fc.constant('*'));

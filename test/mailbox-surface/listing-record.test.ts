@@ -8,12 +8,12 @@ import {
   readListingRecord,
   receivedFromSource,
   UNDATED,
-} from '../../../src/sandbox/message/listing-record.ts';
+} from '../../src/mailbox-surface/message/listing-record.ts';
 import {
   base64Length,
   decodeQuotedPrintable,
-} from '../../../src/sandbox/message/transfer-encoding.ts';
-import { writeMessage } from '../../../src/sandbox/seed/generated/message.ts';
+} from '../../src/mailbox-surface/message/transfer-encoding.ts';
+import { writeMessage } from '../../src/sandbox/seed/generated/message.ts';
 
 function message(...lines: string[]): Buffer {
   return Buffer.from(lines.join('\r\n'), 'latin1');

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import { hasCode } from '../../errors/mailkeep-error.ts';
 import type { ReadyReply } from './reply.ts';
 
 /** Plain values that describe the error to a client; the `params` of the error envelope. */
@@ -55,7 +54,7 @@ export function invalid(fields: Readonly<Record<string, readonly string[]>>): Re
 
 /** An error in the envelope of the mailbox surface. An unexpected error is a 500 that reveals nothing about its cause. */
 export function envelope(error: unknown): ReadyReply {
-  const refusal = error instanceof Refusal ? error : unexpected(error);
+  const refusal = error instanceof Refusal ? error : statusRefusal(500, undefined, undefined);
   const { message, code, params, status, headers } = refusal;
   return {
     kind: 'text',
@@ -63,13 +62,6 @@ export function envelope(error: unknown): ReadyReply {
     text: JSON.stringify({ error: message, code, params }),
     headers,
   };
-}
-
-function unexpected(error: unknown): Refusal {
-  if (hasCode(error, 'sandbox-source-changed')) {
-    return new Refusal(500, 'ERR_SOURCE_CHANGED', 'The file behind this message has changed');
-  }
-  return new Refusal(500, 'ERR_INTERNAL', 'The service failed');
 }
 
 const STATUS_CODES: Readonly<Record<number, readonly [code: string, message: string]>> = {

@@ -1,4 +1,8 @@
-import type { FileRange } from '../store/backend.ts';
+export interface FileRange {
+  readonly path: string | Buffer;
+  readonly start: number;
+  readonly length: number;
+}
 
 /** What an operation answers, before faults and latency have their say. */
 export type Reply =
@@ -16,15 +20,15 @@ export type Reply =
 /** An answer whose bytes are in memory. */
 export type ReadyReply = Exclude<Reply, { kind: 'file' }>;
 
-export const NO_CONTENT: Reply = { kind: 'empty', status: 204 };
+export const NO_CONTENT: ReadyReply = { kind: 'empty', status: 204 };
 
 /** A single resource or a list in the `data` wrapper. */
-export function dataReply(data: unknown, status = 200): Reply {
+export function dataReply(data: unknown, status = 200): ReadyReply {
   return { kind: 'text', status, text: JSON.stringify({ data }) };
 }
 
 /** Returns a page: items that are JSON texts already, with their pagination. */
-export function pageReply(items: readonly string[], page: Page, total: number): Reply {
+export function pageReply(items: readonly string[], page: Page, total: number): ReadyReply {
   const totalPages = Math.ceil(total / page.perPage);
   return {
     kind: 'text',
@@ -34,7 +38,11 @@ export function pageReply(items: readonly string[], page: Page, total: number): 
 }
 
 /** Returns one page of a collection that is there as a whole. */
-export function pageOfAll<T>(all: readonly T[], page: Page, recordOf: (item: T) => object): Reply {
+export function pageOfAll<T>(
+  all: readonly T[],
+  page: Page,
+  recordOf: (item: T) => object,
+): ReadyReply {
   const offset = pageOffset(page);
   const items = all.slice(offset, offset + page.perPage);
   return pageReply(
