@@ -125,6 +125,7 @@ test('what the log gives while comparing has to be what was exported', async () 
     readSource: (asked, most) => log.readSource(asked, most),
     readBlob: (hash) => log.readBlob(hash),
     sizeOf: (asked) => log.sizeOf(asked),
+    factsOf: (commit) => log.factsOf(commit),
     refresh: () => log.refresh(),
     close: () => {},
     async *streamMessage(asked) {

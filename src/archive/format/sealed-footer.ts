@@ -161,6 +161,19 @@ export class SealedIndex {
     return ((this.columns.kinds[ordinal] ?? 0) & PURGED_BIT) !== 0;
   }
 
+  /** The kind of a record, purged or not; undefined when there is no such record. */
+  kindOf(ordinal: number): number | undefined {
+    const kind = this.columns.kinds[ordinal];
+    return kind === undefined ? undefined : kind & ~PURGED_BIT;
+  }
+
+  /** The ordinals of all records of a kind, purged ones included, ascending. */
+  ordinalsOf(kind: number): number[] {
+    const ordinals: number[] = [];
+    for (let at = 0; at < this.records; at += 1) if (this.kindOf(at) === kind) ordinals.push(at);
+    return ordinals;
+  }
+
   /** The container of a record, and where the record begins within it; undefined when there is no such record. */
   find(ordinal: number): { readonly container: Container; readonly inner: number } | undefined {
     const container = this.containers[this.#containerOf[ordinal] ?? -1];

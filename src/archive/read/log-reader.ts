@@ -4,6 +4,7 @@ import { errnoName, MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { BlobHash, MessageId } from '../../mail/words.ts';
 import type { FileLayer } from '../files/file-layer.ts';
 import { realFiles } from '../files/real-files.ts';
+import type { Fact } from '../format/facts.ts';
 import {
   type MessagePayload,
   RecipeMismatch,
@@ -12,6 +13,7 @@ import {
   rebuildPieces,
 } from '../format/recipe.ts';
 import { type Locator, type Position, RECORD_KIND } from '../format/records.ts';
+import { CommitFacts } from './commit-facts.ts';
 import { checkFormat } from './format-file.ts';
 import { SegmentCache } from './segment-cache.ts';
 
@@ -43,6 +45,12 @@ export interface LogReader {
   readBlob(hash: BlobHash): Buffer;
   /** Bytes of the raw source, from its recipe. */
   sizeOf(id: MessageId): number;
+  /**
+   * The facts of a commit in the order of the log, without those that were purged.
+   *
+   * @throws `log-damaged` where the log has no such commit
+   */
+  factsOf(commit: number): readonly Fact[];
   /** Lets go of files and of what is known of the folder: after a purge, for instance. */
   refresh(): void;
   close(): void;
@@ -51,14 +59,19 @@ export interface LogReader {
 /** @throws `archive-missing`, `archive-format-newer`, `archive-format-unreadable` */
 export function openLogReader({ dir, locator, files = realFiles }: LogReaderOptions): LogReader {
   checkFormat(files, dir);
-  return new CachedReader(new SegmentCache(files, dir), locator);
+  return new CachedReader(dir, new SegmentCache(files, dir), locator);
 }
 
 class CachedReader implements LogReader {
+  readonly #facts: CommitFacts;
+
   constructor(
+    dir: string,
     private readonly segments: SegmentCache,
     private readonly locator: Locator,
-  ) {}
+  ) {
+    this.#facts = new CommitFacts(dir, segments);
+  }
 
   readMessage(id: MessageId): Buffer {
     return this.#twice(() => this.#whole(id, this.#message(id)));
@@ -119,6 +132,10 @@ class CachedReader implements LogReader {
 
   sizeOf(id: MessageId): number {
     return this.#twice(() => this.#message(id)).recipe.size;
+  }
+
+  factsOf(commit: number): readonly Fact[] {
+    return this.#twice(() => this.#facts.read(commit));
   }
 
   refresh(): void {

@@ -60,7 +60,7 @@ export class SegmentCache {
 
   /** The payload may be a view of memory that is shared: it must not be written to. */
   fetch({ segment, ordinal, offset }: Position): FetchedRecord {
-    const opened = this.#segment(segment);
+    const opened = this.opened(segment);
     if (opened.sealed !== undefined) {
       const found = opened.sealed.index.find(ordinal);
       if (found === undefined) return { state: 'damaged' };
@@ -78,7 +78,18 @@ export class SegmentCache {
     this.#blocks.clear();
   }
 
-  #segment(segment: number): OpenSegment {
+  /** The numbers of the segments that the folder is known to hold, in order. */
+  numbers(): readonly number[] {
+    this.#listing ??= listSegments(this.files, this.dir);
+    return [...this.#listing.keys()];
+  }
+
+  /**
+   * Returns a segment's file in force. It is closed when others have been used more recently.
+   *
+   * @throws `log-damaged`; the system's error when a file went away meanwhile
+   */
+  opened(segment: number): OpenSegment {
     const open = this.#open.get(segment);
     if (open !== undefined) return open;
     if (!this.#listing?.has(segment)) this.#listing = listSegments(this.files, this.dir);
