@@ -10,6 +10,7 @@ import type { IndexQueries } from './indexing.ts';
 import type { ListedPlace, ListFilter } from './list.ts';
 import type { HistoryLine } from './message-history.ts';
 import type { MessageQueries } from './messages.ts';
+import type { OriginQueries } from './origin-places.ts';
 import type { PlaceQueries } from './places.ts';
 import type { QuarantineQueries } from './quarantine.ts';
 import type { RelinkQueries } from './relinking.ts';
@@ -46,6 +47,8 @@ export interface Catalog extends SearchQueries {
   orphans(): number;
   readonly folders: FolderQueries;
   readonly places: PlaceQueries;
+  /** What the origin showed, by folder and uid. */
+  readonly origin: OriginQueries;
   readonly messages: MessageQueries;
   readonly locator: Locator;
   readonly quarantine: QuarantineQueries;

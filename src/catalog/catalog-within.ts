@@ -139,6 +139,10 @@ export function catalogWithin(
       ...{ openGenerations: withheld('openGenerations'), assumed: withheld('assumed') },
       flags: withheld('flags'),
     },
+    origin: {
+      ...{ folders: withheld('folders'), uids: withheld('uids'), counts: withheld('counts') },
+      ...{ place: withheld('place'), facts: withheld('facts'), flags: withheld('flags') },
+    },
     ended: {
       ...{ messages: withheld('messages'), placesOf: withheld('placesOf') },
       ...{ confirmed: withheld('confirmed'), mailboxOf: withheld('mailboxOf') },

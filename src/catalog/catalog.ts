@@ -21,6 +21,7 @@ import { history } from './message-history.ts';
 import { locator, messageQueries } from './messages.ts';
 import { commitAt, reachedCommit, timeOf } from './moments.ts';
 import { CATALOG_VERSION, catalogFile, openForReading, openForWriting } from './open.ts';
+import { originQueries } from './origin-places.ts';
 import { placeQueries } from './places.ts';
 import { quarantineQueries } from './quarantine.ts';
 import { query } from './query.ts';
@@ -258,6 +259,7 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
     orphans: () => reached(connection).orphans,
     folders: folderQueries(connection),
     places,
+    origin: originQueries(connection, places),
     messages,
     locator: locator(connection),
     quarantine: quarantineQueries(connection),
