@@ -138,6 +138,7 @@ async function modules() {
       'seal-worker': 'src/archive/write/seal-worker.ts',
       'log-worker': 'src/archive/write/log-worker.ts',
       'export-worker': 'src/web/exporting/worker.ts',
+      'content-worker': 'src/mirror/content-worker.ts',
       // For start.mjs, which must know where the program looks for its configuration.
       'config-places': 'src/config/locate.ts',
     },

@@ -89,6 +89,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/webhooks/command.ts'),
   },
   {
+    name: 'token',
+    summary: 'create, list and revoke tokens of the API over the archive',
+    load: () => import('./commands/token/command.ts'),
+  },
+  {
     name: 'doctor',
     summary: 'check everything that a sync needs',
     load: () => import('./commands/doctor/command.ts'),

@@ -88,6 +88,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
   prune: { ...WRITES, 4: 'held: nothing was removed, and the reason is printed' },
   forget: { ...WRITES, 0: 'done, or not confirmed' },
   webhooks: { ...ASKS, 1: 'failed or not confirmed; the reason is printed' },
+  token: { ...READS, 1: 'no such token, or the archive cannot be written' },
   doctor: { ...MAY_HOLD, 0: 'nothing failed; there may be warnings' },
   config: ANY,
   service: ANY,

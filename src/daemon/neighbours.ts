@@ -236,6 +236,7 @@ async function webOf(
     ...web,
     dataDir: writer.dataDir,
     sessions: storedSessions(writer.state),
+    state: writer.state,
     accounts: () =>
       new Map(
         settings().accounts.map(({ name, baseUrl }) => [

@@ -129,9 +129,15 @@ export interface WebFacts {
     readonly port: number;
     readonly reason: string;
   };
+  /** No token of the API has this id or name. */
+  readonly 'token-unknown': { readonly token: string };
+  /** The archive's state, which holds tokens, cannot be written. */
+  readonly 'token-unwritable': { readonly dataDir: string };
 }
 
 /** An error of starting the web interface, or of asking it for a link. */
 export const webError = errorsOf<WebFacts>('config', {
   'web-not-running': 'origin',
+  'token-unknown': 'origin',
+  'token-unwritable': 'disk',
 });

@@ -4,6 +4,7 @@ import type { FolderKey, MailboxKey, Place } from '../mail/words.ts';
 import { diskSample, requestDay } from './measured.ts';
 import { fields, list, mark, number, otherwise, type Read, text } from './shape.ts';
 import {
+  apiToken,
   deliveries,
   flagCounts,
   listingCost,
@@ -63,6 +64,10 @@ export const SCOPES = {
   'account-listed': scope('account', number),
   /** The mailboxes that an account has listed, and since when one is not listed any more. */
   'account-mailboxes': scope('account', mailboxes),
+  /** The tokens of the API, by the HMAC of their secret. */
+  'api-token': scope('name', apiToken),
+  /** The key of those HMACs, base64url. */
+  'api-token-key': scope('name', text),
   /** How many assumed places were checked in the current hour. */
   'assumed-checked': scope('account', fields({ since: number, count: number })),
   /** When an assumed place was last tried in vain. */

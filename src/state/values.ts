@@ -254,3 +254,25 @@ export const webSession: Read<WebSession> = fields({
   agent: text,
   mailboxes: nullable(listOfAll(text)),
 });
+
+/** A token of the API over the mirror. Times are milliseconds since the epoch. */
+export interface ApiToken {
+  /** What lists call it; it opens nothing. */
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: number;
+  readonly usedAt: number | null;
+  readonly expiresAt: number | null;
+  /** Keys of the mailboxes that it reaches, as `mailboxKey` makes them; null for all. */
+  readonly mailboxes: readonly string[] | null;
+}
+
+/** A scope that cannot be read must not become a wider one: the whole token is undefined then. */
+export const apiToken: Read<ApiToken> = fields({
+  id: text,
+  name: text,
+  createdAt: number,
+  usedAt: nullable(number),
+  expiresAt: nullable(number),
+  mailboxes: nullable(listOfAll(text)),
+});

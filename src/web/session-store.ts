@@ -1,10 +1,18 @@
 import { errnoOf, MailkeepError } from '../errors/mailkeep-error.ts';
-import { hasState, openExistingState, openState, type StateFile } from '../state/state-file.ts';
+import {
+  hasState,
+  openExistingState,
+  openState,
+  readState,
+  type StateFile,
+} from '../state/state-file.ts';
 import { lastingSessions } from './access/lasting-sessions.ts';
 import { type SessionStore, sessionsInMemory, storedSessions } from './access/sessions.ts';
 
 export interface OpenedSessions {
   readonly store: SessionStore;
+  /** The tokens of the API, and what the origin reported of mailboxes; null where there is no state. */
+  readonly state: StateFile | null;
   /** False where the archive's state cannot be written: everybody signs in again after a restart. */
   readonly areKept: boolean;
   close(): void;
@@ -14,8 +22,19 @@ export interface OpenedSessions {
 export function openSessions(dataDir: string): OpenedSessions {
   const state = writableState(dataDir);
   return state === undefined
-    ? { store: sessionsInMemory(), areKept: false, close: () => {} }
-    : { store: lastingSessions(storedSessions(state)), areKept: true, close: () => state.close() };
+    ? withoutWriting(dataDir)
+    : {
+        store: lastingSessions(storedSessions(state)),
+        state,
+        areKept: true,
+        close: () => state.close(),
+      };
+}
+
+/** Tokens that were made before the archive came to where it cannot be written are known there too. */
+function withoutWriting(dataDir: string): OpenedSessions {
+  const state = readState(dataDir) ?? null;
+  return { store: sessionsInMemory(), state, areKept: false, close: () => state?.close() };
 }
 
 /**

@@ -113,6 +113,16 @@ export const WEB_SENTENCES: Sentences<WebFacts> = {
       `The web interface cannot listen on ${host}:${port}: ${reason === 'EADDRINUSE' ? 'the port is taken (EADDRINUSE)' : reasonText(reason)}.`,
       'Choose another address with --listen; port 0 selects a free one.',
     ),
+  'token-unknown': ({ token }) =>
+    say(
+      `There is no token "${token}".`,
+      '"mailkeep token list" shows the tokens with their ids and names.',
+    ),
+  'token-unwritable': ({ dataDir }) =>
+    say(
+      `Tokens cannot be stored in ${dataDir}: state.sqlite cannot be written.`,
+      'Check the permissions of the folder, and whether the disk is full or mounted read-only.',
+    ),
 };
 
 export const DAEMON_SENTENCES: Sentences<DaemonFacts> = {

@@ -53,7 +53,21 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mail',
     'errors',
   ],
-  sandbox: ['wire', 'mailfiles', 'mail', 'errors'],
+  // What a server of the mailbox surface needs, whatever it answers from.
+  'mailbox-surface': ['wire', 'mail', 'errors'],
+  sandbox: ['mailbox-surface', 'wire', 'mailfiles', 'mail', 'errors'],
+  // The mailbox surface over the archive: reads only.
+  mirror: [
+    'engine',
+    'mailbox-surface',
+    'wire',
+    'archive',
+    'catalog',
+    'state',
+    'threads',
+    'mail',
+    'errors',
+  ],
   // How mail lies in mbox files and Maildirs: the service reads them as seeds, export and import as backups.
   mailfiles: ['disk', 'mail', 'errors'],
   export: ['archive', 'catalog', 'mailfiles', 'search', 'mail', 'errors'],
@@ -111,6 +125,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'listener',
     'mail',
     'mime',
+    // The API over the archive, on the same listener.
+    'mirror',
     'names',
     'search',
     'state',
@@ -161,6 +177,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'indexer',
     'limiter',
     'mail',
+    // The command that makes tokens.
+    'mirror',
     'mime',
     'names',
     'retention',

@@ -76,6 +76,14 @@ export async function read(done: Exercised, { folder, data }: Place): Promise<vo
     await done.run({ of: 'attachments', as: '--save', args: [to, id, ...at] });
   }
 }
+/** Tokens of the API over the archive. */
+export async function opened(done: Exercised, { data }: Place): Promise<void> {
+  const at = ['--data', data];
+  const named = ['--name', 'laptop', '--expires', '90d'];
+  await done.run({ of: 'token create', args: [...named, ...at] });
+  await done.run({ of: 'token list', args: at });
+  await done.run({ of: 'token revoke', args: ['laptop', ...at] });
+}
 
 export async function verified(done: Exercised, { folder, config, data }: Place): Promise<void> {
   const at = ['--data', data];

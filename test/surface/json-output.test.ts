@@ -13,6 +13,7 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
   service: 'needs one of its subcommands',
+  token: 'needs one of its subcommands',
   webhooks: 'needs one of its subcommands',
 };
 
@@ -24,6 +25,7 @@ beforeAll(async () => {
   await archive.synced(done, place);
   await archive.imported(done, place);
   await archive.read(done, place);
+  await archive.opened(done, place);
   await archive.verified(done, place);
   await archive.damaged(done, place);
   await service.hooked(done, place);

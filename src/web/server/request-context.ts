@@ -2,6 +2,7 @@ import type { Context, Hono } from 'hono';
 import type { VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
+import type { MirrorSurface } from '../../mirror/mirror-surface.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import type { CookieNames } from '../access/cookies.ts';
 import type { FormTokens } from '../access/form-tokens.ts';
@@ -20,6 +21,8 @@ export interface WebParts {
   readonly sessions: Sessions;
   readonly forms: FormTokens;
   readonly events: EventStreams;
+  /** Answers the API, which knows tokens and no browsers. */
+  readonly mirror: Pick<MirrorSurface, 'fetch'>;
   readonly own: OwnAddresses;
   /** Where the server listens. */
   readonly port: number;

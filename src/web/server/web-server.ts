@@ -2,7 +2,12 @@ import { isLoopback, type ListenAddress } from '../../config/address.ts';
 import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
 import { webError } from '../../errors/small-families.ts';
 import { type ListenerLimits, listenOn } from '../../listener/listener.ts';
+import { ApiTokens } from '../../mirror/api-tokens.ts';
+import { quotaAsReported } from '../../mirror/known-quota.ts';
+import { MirrorSurface } from '../../mirror/mirror-surface.ts';
 import type { SearchNode } from '../../search/ast.ts';
+import { mailboxKey } from '../../state/scopes.ts';
+import type { StateFile } from '../../state/state-file.ts';
 import { ownAddresses } from '../access/request-rules.ts';
 import { type SessionStore, Sessions } from '../access/sessions.ts';
 import { SignInCodes } from '../access/sign-in-codes.ts';
@@ -17,6 +22,8 @@ export interface WebServerOptions {
   /** The https address at which a reverse proxy serves it; null where browsers come directly. */
   readonly publicUrl: string | null;
   readonly sessions: SessionStore;
+  /** What the archive remembers: tokens of the API, quotas. Null where nothing can be read: no token is known then. */
+  readonly state: StateFile | null;
   /** Returns the hosts of configured accounts by their names in lower case, for `account:` in a query. */
   readonly accounts: (node: SearchNode) => ReadonlyMap<string, string>;
   /** Has the daemon of the archive look for new mail; resolves with whether there is one. */
@@ -34,6 +41,8 @@ export interface WebServer {
   readonly address: ListenAddress;
   /** Where a browser finds it, without a path. */
   readonly url: string;
+  /** Base of the API over the archive, for clients of the service. */
+  readonly apiUrl: string;
   /**
    * Returns the address of a new sign-in link, which works once, within ten minutes.
    *
@@ -68,6 +77,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   const deciding = { accounts, policy, look };
   const noted = { events, now, onError };
   const parts = { archive, assets: builtAssets(), codes, sessions, ...deciding, ...noted };
+  const mirror = mirrorOf(archive, options);
   let answer: ReturnType<typeof webApp> | undefined;
   try {
     const listener = await listenOn({
@@ -79,22 +89,45 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       limits: { idleMs: IDLE_MS, ...limits },
     });
     const { address } = listener;
-    answer = webApp({ ...parts, ...address, own: ownAddresses(address, publicUrl) });
+    answer = webApp({ ...parts, ...address, mirror, own: ownAddresses(address, publicUrl) });
     const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
     return {
       address,
       url,
+      apiUrl: url,
       link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
         events.close();
         await listener.close();
+        await mirror.close();
         await archive.close();
       },
     };
   } catch (error) {
+    await mirror.close();
     await archive.close();
     throw error;
   }
+}
+
+/** The API over the archive: its tokens say themselves which mailboxes they reach. */
+function mirrorOf(
+  archive: ServedArchive,
+  { dataDir, state, now, onError }: WebServerOptions,
+): MirrorSurface {
+  const tokens = state === null ? null : new ApiTokens(state);
+  return new MirrorSurface({
+    dataDir,
+    hold() {
+      const { reader, release } = archive.hold(null);
+      const { catalog } = reader;
+      return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
+    },
+    authorize: (secret) => tokens?.find(secret, now()),
+    keyOf: mailboxKey,
+    quotaOf: (mailbox) => quotaAsReported(state?.get('quota', mailboxKey(mailbox))),
+    onError,
+  });
 }
 
 function httpUrl({ host, port }: ListenAddress): string {

@@ -1,25 +1,22 @@
 import packageJson from '../../../../package.json' with { type: 'json' };
-import { isMailbox } from '../../../catalog/folder-names.ts';
 import type { ListenAddress } from '../../../config/address.ts';
 import { locateDataDir } from '../../../config/located-fields.ts';
 import { askToLook } from '../../../daemon/control-client.ts';
 import { findControlSocket } from '../../../daemon/control-path.ts';
 import { requireArchive } from '../../../engine/archive/archive-folder.ts';
-import { refuseUnknownChoice } from '../../../engine/archive/chosen-names.ts';
 import { accountHosts } from '../../../engine/saved-searches.ts';
 import { settingsOf } from '../../../engine/settings.ts';
 import { type ArchivePolicy, policyOf } from '../../../engine/status/archive-policy.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { hasCode, MailkeepError } from '../../../errors/mailkeep-error.ts';
 import { webError } from '../../../errors/small-families.ts';
-import { mailboxKey } from '../../../state/scopes.ts';
 import { CODE_MS } from '../../../web/access/sign-in-codes.ts';
 import { askLink, linkSockets, openLinkChannel } from '../../../web/link-channel.ts';
 import { startWebServer, type WebServer } from '../../../web/server/web-server.ts';
 import { openSessions } from '../../../web/session-store.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
-import { withReader } from '../../archive-access.ts';
 import type { CommandContext } from '../../context.ts';
+import { mailboxKeys } from '../../mailbox-keys.ts';
 import { openInBrowser } from './open-in-browser.ts';
 
 /** How long `--link --open` waits for the browser to start and read the link, in milliseconds. */
@@ -36,7 +33,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
   const { globals, surroundings, output, notices, now, signal } = context;
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir);
-  const mailboxes = await keysOf(context, options.mailboxes);
+  const mailboxes = await mailboxKeys(context, options.mailboxes);
   const sessions = openSessions(dataDir);
   let web: WebServer | undefined;
   let channel: Awaited<ReturnType<typeof openLinkChannel>> | undefined;
@@ -46,6 +43,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       listen: options.listen,
       publicUrl: null,
       sessions: sessions.store,
+      state: sessions.state,
       accounts: (node) => accountHosts(node, context),
       async look() {
         const control = findControlSocket(dataDir);
@@ -60,7 +58,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       const { host, port } = options.listen;
       throw webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
     });
-    const { url, link } = web;
+    const { url, apiUrl, link } = web;
     channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
       (error: unknown) => {
         if (!hasCode(error, 'daemon-socket-folder')) throw error;
@@ -71,7 +69,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       },
     );
     const signInUrl = link(mailboxes);
-    await output.object({ url, signInUrl }, () =>
+    await output.object({ url, signInUrl, apiUrl }, () =>
       [
         `Sign in at ${signInUrl}`,
         `The link works once, within ten minutes.${channel === undefined ? '' : ' "mailkeep web --link" prints another.'}`,
@@ -98,7 +96,7 @@ export async function askForLink(
   const { globals, surroundings, output } = context;
   const dataDir = locateDataDir(globals, surroundings);
   requireArchive(dataDir);
-  const mailboxes = await keysOf(context, addresses);
+  const mailboxes = await mailboxKeys(context, addresses);
   const control = findControlSocket(dataDir);
   const sockets = [
     ...linkSockets(dataDir, surroundings.env),
@@ -115,21 +113,6 @@ export async function askForLink(
     return EXIT.done;
   }
   throw webError('web-not-running', { dataDir });
-}
-
-/** Returns the keys of the mailboxes that a link is limited to; null where none is named. @throws usage-unknown-name */
-function keysOf(
-  context: CommandContext,
-  addresses: readonly string[],
-): Promise<readonly string[] | null> {
-  if (addresses.length === 0) return Promise.resolve(null);
-  return withReader(context, (reader) =>
-    addresses.flatMap((mailbox) => {
-      refuseUnknownChoice(reader, { mailbox });
-      const known = reader.catalog.folders.mailboxes();
-      return known.filter((box) => isMailbox(box, mailbox)).map(mailboxKey);
-    }),
-  );
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -1,0 +1,28 @@
+import type { ListedAttachment, MessageId } from '../mail/words.ts';
+import type { Criteria } from '../mailbox-surface/criteria.ts';
+import type { RenderedText } from '../mailbox-surface/message/rendering.ts';
+
+/** Work that reads raw sources, and is done on a thread. */
+export type ContentJob = { readonly dataDir: string } & (
+  | {
+      readonly kind: 'match';
+      readonly criteria: Criteria;
+      readonly ids: readonly MessageId[];
+      /** Milliseconds that it may take. */
+      readonly withinMs: number;
+    }
+  | { readonly kind: 'text'; readonly id: MessageId }
+  | {
+      readonly kind: 'attachment';
+      readonly id: MessageId;
+      readonly listed: readonly ListedAttachment[];
+      readonly attachmentId: string;
+    }
+);
+
+export type ContentResult =
+  /** Which of the messages match, by their positions; null where the time was over. */
+  | { readonly kind: 'match'; readonly positions: readonly number[] | null }
+  | { readonly kind: 'text'; readonly rendered: RenderedText }
+  /** Null where it cannot be told which part it is. */
+  | { readonly kind: 'attachment'; readonly bytes: Uint8Array | null };

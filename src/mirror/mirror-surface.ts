@@ -1,0 +1,241 @@
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import { bodyTooLarge, parseJsonBody } from '../mailbox-surface/json-body.ts';
+import { envelope, invalid, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
+import { RouteTable, routePath } from '../mailbox-surface/route.ts';
+import type { ApiToken } from '../state/values.ts';
+import { MAILBOX_OPERATIONS } from '../wire/mailbox-operations.ts';
+import type { QuotaRecord } from '../wire/mailbox-records.ts';
+import type { Operation } from '../wire/operation.ts';
+import { ContentThreads } from './content-threads.ts';
+import { MirrorView, type Moment, type OpenArchive } from './mirror-view.ts';
+import { type MirroredMailbox, mirroredMailboxes } from './mirrored-mailboxes.ts';
+import { type MirrorReply, READING } from './operations.ts';
+import { TokenTurns } from './token-turns.ts';
+
+/** Bytes of a request's body: criteria of a search. */
+const MOST_BODY_BYTES = 1 << 20;
+/** Stands for the order whose mailboxes these are: the archive knows of none. */
+const ORDER = 'mirror';
+/** A message may take this long to be rendered, in milliseconds; a search ends by itself before. */
+const JOB_MS = 65_000;
+
+const ROUTES = new RouteTable(
+  Object.values(MAILBOX_OPERATIONS).map((operation) => ({
+    method: operation.method,
+    path: routePath(operation.path),
+    operation,
+  })),
+);
+
+export interface MirrorOptions {
+  readonly dataDir: string;
+  /** Opens the archive for one request; it stays open until it is released. */
+  readonly hold: () => {
+    readonly archive: OpenArchive & { readonly key: object };
+    readonly release: () => void;
+  };
+  /** Returns the token of a secret. */
+  readonly authorize: (secret: string) => ApiToken | undefined;
+  /** Returns the key of a mailbox, as tokens name it. */
+  readonly keyOf: (mailbox: MirroredMailbox) => string;
+  readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * The mailbox surface of the service, answered from the archive: every operation that reads. Those that would write are
+ * refused. It takes bearer tokens and no cookies.
+ */
+export class MirrorSurface {
+  readonly #views = new WeakMap<object, MirrorView>();
+  readonly #threads = new ContentThreads(JOB_MS);
+  readonly #turns = new TokenTurns();
+
+  constructor(private readonly options: MirrorOptions) {}
+
+  /**
+   * Answers a request; never rejects: what goes wrong becomes an answer.
+   *
+   * @param ownOrigin of the pages that this server has; a page of another one may not ask
+   */
+  async fetch(request: Request, ownOrigin: string): Promise<Response> {
+    try {
+      return await this.#answer(request, ownOrigin);
+    } catch (error) {
+      const refused = refusalOf(error);
+      if (!(error instanceof Refusal)) this.options.onError(error);
+      return responseOf(envelope(refused));
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#threads.close();
+  }
+
+  async #answer(request: Request, ownOrigin: string): Promise<Response> {
+    const url = new URL(request.url);
+    const match = ROUTES.match(request.method, url.pathname);
+    if (match.kind !== 'found') throw noRoute(match);
+    const { operation } = match.route;
+    const origin = request.headers.get('origin');
+    if (origin !== null && origin !== ownOrigin)
+      throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
+    const token = this.#authorize(request.headers.get('authorization'));
+    const handler = READING[operation.name];
+    if (handler === undefined || !Object.hasOwn(READING, operation.name)) throw readOnly(operation);
+    const leave = await this.#turns.enter(token.id);
+    const { archive, release } = this.options.hold();
+    const done = () => {
+      release();
+      leave();
+    };
+    try {
+      const { catalog } = archive;
+      const moment = momentOf(url.searchParams.get('asOf'), (at) => catalog.commitAt(at)?.number);
+      const mailboxes = mirroredMailboxes(catalog.folders.mailboxes());
+      const { dataDir, quotaOf, keyOf } = this.options;
+      const reply = await handler({
+        operation,
+        token,
+        params: match.params,
+        query: url.searchParams,
+        body: operation.body === null ? undefined : await jsonBody(request),
+        mailboxes: mailboxes.filter((one) => token.mailboxes?.includes(keyOf(one)) ?? true),
+        moment,
+        archive,
+        dataDir,
+        view: this.#viewOf(archive),
+        threads: this.#threads,
+        orderId: ORDER,
+        quotaOf,
+        alone: (act) => this.#turns.alone(token.id, act),
+      });
+      if (reply.kind !== 'stream') {
+        done();
+        return responseOf(reply);
+      }
+      const { type, length } = reply;
+      return new Response(streamOf(reply.pieces, done), {
+        headers: { 'content-type': type, 'content-length': String(length) },
+      });
+    } catch (error) {
+      done();
+      throw error;
+    }
+  }
+
+  #authorize(header: string | null): ApiToken {
+    const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
+    const token = secret === undefined ? undefined : this.options.authorize(secret);
+    if (token !== undefined) return token;
+    throw unauthorized('The token is missing, malformed, expired or revoked');
+  }
+
+  #viewOf(archive: OpenArchive & { readonly key: object }): MirrorView {
+    let view = this.#views.get(archive.key);
+    if (view === undefined) {
+      view = new MirrorView(archive);
+      this.#views.set(archive.key, view);
+    }
+    return view;
+  }
+}
+
+function readOnly({ name }: Operation): Refusal {
+  return new Refusal(
+    403,
+    'ERR_READ_ONLY',
+    'This is a mirror of the mailboxes: it can be read, and changes nothing',
+    { operation: name },
+  );
+}
+
+/** What is not in the archive as it should be is an upstream that cannot be reached; all else is a failure of ours. */
+function refusalOf(error: unknown): unknown {
+  if (error instanceof MailkeepError && error.family === 'damage')
+    return new Refusal(502, 'ERR_DAMAGED', 'This part of the archive is damaged');
+  return error;
+}
+
+function noRoute(match: { readonly kind: string; readonly allowed?: readonly string[] }): Refusal {
+  const { allowed } = match;
+  if (allowed === undefined) return new Refusal(404, 'ERR_NOT_FOUND', 'There is no such route');
+  const allow = allowed.join(', ');
+  const message = `There is no such route; this path has ${allow}`;
+  return new Refusal(404, 'ERR_NOT_FOUND', message, { allowed }, { allow });
+}
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
+const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2})$/;
+const DAY_MS = 86_400_000;
+
+/**
+ * Reads `asOf`, an extension of the mirror: a day in UTC, which stands for its end, or a time with its zone (RFC 3339).
+ *
+ * @throws Refusal 422
+ */
+function momentOf(raw: string | null, commitAt: (time: number) => number | undefined): Moment {
+  if (raw === null) return null;
+  const isDay = DAY.test(raw);
+  const time = isDay || INSTANT.test(raw) ? Date.parse(raw) : Number.NaN;
+  if (Number.isNaN(time))
+    throw invalid({ asOf: ['must be a day (2026-03-14) or a time with its zone (RFC 3339)'] });
+  return commitAt(isDay ? time + DAY_MS - 1 : time) ?? 0;
+}
+
+async function jsonBody(request: Request): Promise<unknown> {
+  const { body } = request;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  if (body !== null)
+    for await (const chunk of body) {
+      length += chunk.length;
+      if (length > MOST_BODY_BYTES) throw bodyTooLarge(MOST_BODY_BYTES);
+      chunks.push(chunk);
+    }
+  return parseJsonBody(Buffer.concat(chunks), request.headers.get('content-type') ?? undefined);
+}
+
+function responseOf(reply: Exclude<MirrorReply, { kind: 'stream' }>): Response {
+  switch (reply.kind) {
+    case 'empty':
+      return new Response(null, { status: reply.status });
+    case 'text':
+      return new Response(reply.text, {
+        status: reply.status,
+        headers: { 'content-type': 'application/json; charset=utf-8', ...reply.headers },
+      });
+    case 'bytes':
+      return new Response(new Uint8Array(reply.bytes), {
+        headers: { 'content-type': reply.type, 'content-length': String(reply.bytes.length) },
+      });
+  }
+}
+
+/** A source that turns out damaged breaks the connection: its length was promised. */
+function streamOf(
+  pieces: AsyncIterable<Buffer>,
+  done: () => void,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const iterator = pieces[Symbol.asyncIterator]();
+  return new ReadableStream({
+    async pull(controller) {
+      try {
+        const next = await iterator.next();
+        if (next.done !== true) {
+          controller.enqueue(new Uint8Array(next.value));
+          return;
+        }
+        controller.close();
+        done();
+      } catch (error) {
+        done();
+        controller.error(error);
+      }
+    },
+    async cancel() {
+      await iterator.return?.();
+      done();
+    },
+  });
+}

@@ -1,0 +1,95 @@
+import { Pool } from 'undici';
+import { ApiTokens } from '../../src/mirror/api-tokens.ts';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { openExistingState, type StateFile } from '../../src/state/state-file.ts';
+import { mailkeep, type Workplace, workplace } from '../cli/child.ts';
+import { NOW, Served } from '../web/served.ts';
+
+/** An answer as both sides are compared by it. */
+export interface Told {
+  readonly status: number;
+  readonly type: string;
+  /** JSON, or the bytes as Latin-1. */
+  readonly body: unknown;
+}
+
+/** Asks one server of the mailbox surface. */
+export type Ask = (
+  method: string,
+  path: string,
+  body?: unknown,
+  headers?: Readonly<Record<string, string>>,
+) => Promise<Told>;
+
+/** A service, its archive after a sync, and the mirror that is served from it. */
+export interface Mirrored {
+  readonly sandbox: Sandbox;
+  readonly place: Workplace;
+  readonly served: Served;
+  readonly tokens: ApiTokens;
+  /** `/api/v1/mailboxes/{first mailbox}` */
+  readonly m: string;
+  readonly origin: Ask;
+  readonly mirror: Ask;
+  /** Brings the archive up to date. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function mirrored(options: SandboxOptions): Promise<Mirrored> {
+  const sandbox = await startSandbox(options);
+  const place = workplace(sandbox);
+  const sync = async () => {
+    const { code, stderr } = await mailkeep(['sync', '--quiet', '--config', place.config]);
+    if (code !== 0) throw new Error(`sync ended with ${code}: ${stderr}`);
+  };
+  await sync();
+  const state = stateOf(place);
+  const tokens = new ApiTokens(state);
+  const { secret } = tokens.create({ name: 'test', mailboxes: null, expiresAt: null }, NOW);
+  const served = await new Served().start(place.data, { state });
+  const pools = [new Pool(sandbox.mailboxUrl), new Pool(served.web.apiUrl)] as const;
+  return {
+    ...{ sandbox, place, served, tokens, sync },
+    m: `/api/v1/mailboxes/${sandbox.mailboxes[0]?.resourceId ?? ''}`,
+    origin: asking(pools[0], sandbox.tokens.mailbox),
+    mirror: asking(pools[1], secret),
+    async close() {
+      await Promise.all(pools.map((pool) => pool.close()));
+      await served.close();
+      state.close();
+      await sandbox.close();
+    },
+  };
+}
+
+function stateOf({ data }: Workplace): StateFile {
+  const state = openExistingState(data);
+  if (state === undefined) throw new Error('the archive has no state');
+  return state;
+}
+
+/** Asks with a token. */
+export function asking(pool: Pool, token: string): Ask {
+  return async (method, path, body, headers = {}) => {
+    const answer = await pool.request({
+      method: method as 'GET',
+      path,
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+    const bytes = Buffer.from(await answer.body.arrayBuffer());
+    const type = String(answer.headers['content-type'] ?? '');
+    return {
+      status: answer.statusCode,
+      type,
+      body: type.startsWith('application/json')
+        ? JSON.parse(bytes.toString('utf8'))
+        : bytes.toString('latin1'),
+    };
+  };
+}
