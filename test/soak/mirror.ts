@@ -1,0 +1,157 @@
+/**
+ * `npm run soak:mirror`: the API over an archive of 50,000 messages. First the time of single answers over loopback, then
+ * a hundred clients at once. Fails when an answer was an error or nothing at all, or when memory grew.
+ */
+import { readFileSync, rmSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import autocannon from 'autocannon';
+import { Pool } from 'undici';
+import { z } from 'zod';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { mailkeep, start, workplace } from '../cli/child.ts';
+import { judgeMemory } from './memory.ts';
+
+const HELP = `npm run soak:mirror -- [--messages N] [--seconds N] [--clients N]
+  --messages  messages of the archive (default: 50000)
+  --seconds   how long the clients ask (default: 60)
+  --clients   how many there are (default: 100)`;
+
+const { values } = parseArgs({
+  options: {
+    messages: { type: 'string', default: '50000' },
+    seconds: { type: 'string', default: '60' },
+    clients: { type: 'string', default: '100' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  console.log(HELP);
+  process.exit(0);
+}
+const [messages, seconds, clients] = [values.messages, values.seconds, values.clients].map(Number);
+if (!(Number(messages) >= 1000) || !(Number(seconds) >= 5) || !(Number(clients) >= 1)) {
+  console.error(HELP);
+  process.exit(2);
+}
+
+const TIMED = 200;
+const ROUNDS = 24;
+const hello = z.object({ apiUrl: z.string() });
+const created = z.object({ secret: z.string() });
+const folders = z.object({ data: z.array(z.object({ path: z.string(), messageCount: z.int() })) });
+const page = z.object({ data: z.array(z.object({ uid: z.int() })) });
+
+const problems: string[] = [];
+const sandbox = await startSandbox({ seed: 1, mail: { messages: Number(messages) } });
+const place = workplace(sandbox);
+try {
+  const synced = await mailkeep(['sync', '--quiet', '--config', place.config]);
+  if (synced.code !== 0) throw new Error(synced.stderr);
+  const token = await mailkeep(['token', 'create', '--json', '--data', place.data]);
+  const { secret } = created.parse(JSON.parse(token.stdout));
+  const web = start(['web', '--json', '--listen', '127.0.0.1:0', '--data', place.data]);
+  const [line] = await new Promise<Buffer[]>((resolve) =>
+    web.child.stdout.once('data', (chunk: Buffer) => resolve([chunk])),
+  );
+  const { apiUrl } = hello.parse(JSON.parse(String(line)));
+  try {
+    await run(sandbox, apiUrl, secret, web.child.pid ?? 0);
+  } finally {
+    web.child.kill('SIGTERM');
+    await web.ended;
+  }
+} finally {
+  await sandbox.close();
+  rmSync(place.folder, { recursive: true, force: true });
+}
+for (const problem of problems) console.log(`FAILED  ${problem}`);
+process.exitCode = problems.length === 0 ? 0 : 1;
+
+async function run(
+  { mailboxes: [mailbox] }: Sandbox,
+  apiUrl: string,
+  secret: string,
+  pid: number,
+): Promise<void> {
+  const headers = { authorization: `Bearer ${secret}` };
+  const pool = new Pool(apiUrl, { connections: 1 });
+  const get = async (target: string): Promise<Buffer> => {
+    const { statusCode, body } = await pool.request({ method: 'GET', path: target, headers });
+    const bytes = Buffer.from(await body.arrayBuffer());
+    if (statusCode !== 200) problems.push(`${statusCode} for ${target}`);
+    return bytes;
+  };
+  const m = `/api/v1/mailboxes/${mailbox?.resourceId ?? ''}`;
+  const json = async (target: string): Promise<unknown> => JSON.parse(String(await get(target)));
+  const all = folders.parse(await json(`${m}/folders?perPage=100`)).data;
+  const largest = all.toSorted((a, b) => b.messageCount - a.messageCount)[0];
+  if (largest === undefined) throw new Error('no folder');
+  const at = `${m}/folders/${encodeURIComponent(largest.path)}/messages`;
+  const pages = Math.ceil(largest.messageCount / 100);
+  const spread = (i: number) => 1 + ((i * 37) % pages);
+  await timed('page of 100, each once', (i) => get(`${at}?perPage=100&page=${spread(i)}`));
+  await timed('page of 100, again', (i) => get(`${at}?perPage=100&page=${spread(i)}`));
+  const { data } = page.parse(await json(`${at}?perPage=100&page=${Math.ceil(pages / 2)}`));
+  const uids = data.map(({ uid }) => uid);
+  await timed('source', (i) => get(`${at}/${uids[i % uids.length]}/source`));
+  await pool.close();
+  const memory: number[] = [];
+  const load = autocannon({
+    url: apiUrl,
+    duration: Number(seconds),
+    connections: Number(clients),
+    requests: [
+      { method: 'GET', path: `${at}?perPage=100`, headers },
+      { method: 'GET', path: `${at}?perPage=100&page=${Math.ceil(pages / 3)}`, headers },
+      { method: 'GET', path: `${m}/folders`, headers },
+      ...uids.slice(0, 7).map((uid) => ({
+        method: 'GET' as const,
+        path: `${at}/${uid}/source`,
+        headers,
+      })),
+    ],
+  });
+  let running = true;
+  const over = load.finally(() => {
+    running = false;
+  });
+  over.catch(() => {});
+  while (running) {
+    await Promise.race([delay((Number(seconds) * 1000) / ROUNDS), over]);
+    memory.push(residentOf(pid));
+  }
+  const result = await load;
+  console.log(
+    `${clients} clients: ${result.requests.total} answers in ${result.duration} s, p50 ${result.latency.p50} ms, p99 ${result.latency.p99} ms`,
+  );
+  if (result.errors + result.timeouts + result.non2xx > 0)
+    problems.push(
+      `${result.errors} broke off, ${result.timeouts} timed out, ${result.non2xx} were errors`,
+    );
+  const { flat, before, after } = judgeMemory(memory);
+  console.log(`memory: ${mb(before)} MB early, ${mb(after)} MB late (resident)`);
+  if (!flat) problems.push(`memory grew from ${mb(before)} to ${mb(after)} MB`);
+}
+
+async function timed(what: string, ask: (i: number) => Promise<unknown>): Promise<void> {
+  const times: number[] = [];
+  for (let i = 0; i < TIMED; i += 1) {
+    const begun = performance.now();
+    await ask(i);
+    times.push(performance.now() - begun);
+  }
+  times.sort((a, b) => a - b);
+  const at = (share: number) => (times[Math.floor(TIMED * share)] ?? 0).toFixed(1);
+  console.log(`${what}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms`);
+}
+
+/** Resident bytes of a process. */
+function residentOf(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024;
+}
+
+function mb(bytes: number): string {
+  return (bytes / 1e6).toFixed(0);
+}
