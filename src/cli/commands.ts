@@ -91,7 +91,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'token',
     summary: 'create, list and revoke tokens of the API over the archive',
-    load: () => import('./commands/token/command.ts'),
+    load: () => import('./commands/tokens/command.ts'),
   },
   {
     name: 'doctor',
