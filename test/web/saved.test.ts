@@ -60,7 +60,8 @@ test('a saved search that names a moment shows the archive as of then', async ()
   const { frame } = JSON.parse(page.text).data;
   expect(frame.past.messages).toBe(0);
   const { all, mailboxes } = frame.tree;
-  expect([all.count, mailboxes[0].folders[0].count]).toEqual([0, 0]);
+  // Then there was no mailbox.
+  expect([all.count, mailboxes]).toEqual([0, []]);
   expect(all.query).toMatch(/^asof:2020-01-01T|^asof:2019-12-31T/);
   await send('/api/saved/forget', { name: 'then' });
 });

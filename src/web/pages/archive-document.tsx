@@ -48,6 +48,7 @@ const LATER = 'later.css';
 const STYLES: Readonly<Partial<Record<Page['kind'], readonly string[]>>> = {
   health: ['numbers.css'],
   dashboard: ['numbers.css'],
+  export: ['numbers.css'],
   files: [LATER],
   message: [LATER],
   'no-message': [LATER],

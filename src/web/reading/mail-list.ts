@@ -68,7 +68,9 @@ export function mailList(
     const all = isAll
       ? { count: rows.hits.length, complete: true }
       : reader.catalog.countHitsWhile(request, within(COUNTING_MS));
-    const start = rows.hits[0]?.docid ?? place?.docid;
+    const [first] = rows.hits;
+    const start =
+      first === undefined ? place?.docid : reader.catalog.messages.docidOf(first.line.id);
     const before =
       place === undefined || start === undefined ? null : pageBefore(reader, request, sort, start);
     return { ...rows, all, ended: endedOf(reader, request), before };
@@ -124,11 +126,13 @@ function described(
   hits: readonly SearchHit[],
   request: CountRequest,
 ): ListHit[] {
-  const docids = hits.map(({ docid }) => docid);
+  // A limited sign-in is told the second of a message, and not its number.
+  const docids = hits.map(({ line, docid }) => catalog.messages.docidOf(line.id) ?? docid);
   const sizes = catalog.conversationSizes(docids, request);
   const since = request.asOf === undefined ? undefined : catalog.afterwards(docids, request);
-  return hits.map((hit) => {
-    const [conversation, became] = [sizes.get(hit.docid), since?.get(hit.docid)];
+  return hits.map((hit, at) => {
+    const docid = docids[at] ?? hit.docid;
+    const [conversation, became] = [sizes.get(docid), since?.get(docid)];
     return {
       ...hit,
       ...(conversation === undefined ? {} : { conversation }),
