@@ -6,7 +6,6 @@ import { Parts } from '../pages/parts.ts';
 import { useFocusReturn } from './focus.ts';
 import { LIVE_PARTS } from './live-parts.ts';
 import { LostStrip, RefusedStrip } from './lost-strip.tsx';
-import { useOwnZone } from './own-zone.ts';
 import { PageKeys } from './page-keys.tsx';
 import type { Viewer } from './viewer.ts';
 import { CurrentViewer, useShown } from './viewer-context.ts';
@@ -23,7 +22,6 @@ export function App({ viewer }: { readonly viewer: Viewer }): VNode {
 
 function Window(): VNode {
   const { page, lost, failed, busy } = useShown();
-  useOwnZone(page);
   useEffect(() => {
     document.title = `${pageTitle(page)} · mailkeep`;
     document.body.className = pageClasses(page);

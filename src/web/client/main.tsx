@@ -10,6 +10,7 @@ import { keepContent } from './kept-content.tsx';
 import { listenToKeys } from './keyboard.ts';
 import { loadLater, loadPane } from './later-pages.tsx';
 import { isOwnPage } from './navigation.ts';
+import { addressInOwnZone } from './own-zone.ts';
 import { noteFolding } from './preferences.ts';
 import { Viewer } from './viewer.ts';
 
@@ -20,6 +21,12 @@ const root = document.getElementById('root');
 const data = document.getElementById('page');
 if (root !== null && data !== null) {
   const page: Page = JSON.parse(data.textContent ?? '');
+  const other = addressInOwnZone(page, location.href);
+  if (other === null) takeOver(root, page);
+  else location.replace(other);
+}
+
+function takeOver(root: HTMLElement, page: Page): void {
   const viewer = new Viewer(page, { ofPage: loadLater, ofMessage: loadPane });
   document.addEventListener('click', (event) => followInPlace(event, viewer));
   document.addEventListener('click', noteFolding);

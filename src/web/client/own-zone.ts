@@ -1,17 +1,11 @@
-import { useEffect } from 'preact/hooks';
 import type { Page } from '../pages/page.ts';
-import { useViewer } from './viewer-context.ts';
 
-/** Asks for a dashboard again whose days do not begin at midnight where the reader is. */
-export function useOwnZone(page: Page): void {
-  const viewer = useViewer();
+/** Returns the address of the same page for a reader where days begin at another time; null where it is the right one. */
+export function addressInOwnZone(page: Page, address: string): URL | null {
+  const to = new URL(address);
+  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
   const zone = page.kind === 'still' ? page.zone : null;
-  useEffect(() => {
-    const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
-    const { address } = viewer;
-    if (zone === null || zone === timeZone || address.searchParams.has('tz')) return;
-    const to = new URL(address);
-    to.searchParams.set('tz', timeZone);
-    viewer.go(to.href, { replace: true });
-  }, [zone]);
+  if (zone === null || zone === timeZone || to.searchParams.has('tz')) return null;
+  to.searchParams.set('tz', timeZone);
+  return to;
 }
