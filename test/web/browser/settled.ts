@@ -8,7 +8,20 @@ const LONGEST = 30_000;
  *
  * @throws Error where it does not come to rest
  */
-export function settled(page: Page): Promise<void> {
+export async function settled(page: Page): Promise<void> {
+  for (;;) {
+    try {
+      await drawn(page);
+      return;
+    } catch (error) {
+      // A dashboard asks for the zone of its browser: the document goes, and another one comes.
+      if (!/Execution context was destroyed/.test(String(error))) throw error;
+      await page.waitForLoadState();
+    }
+  }
+}
+
+function drawn(page: Page): Promise<void> {
   return page.evaluate(
     (longest) =>
       new Promise<void>((resolve, reject) => {
