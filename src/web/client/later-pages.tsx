@@ -64,7 +64,7 @@ export function LiveLater({ page }: { readonly page: LaterPage }): VNode | null 
   switch (page.kind) {
     case 'still':
       return (
-        <Shell frame={page.frame} here={page.of === 'export' ? 'mail' : page.of}>
+        <Shell frame={page.frame} here={page.of === 'export' ? 'mail' : page.of} isList>
           <Kept />
         </Shell>
       );

@@ -50,7 +50,7 @@ export function isUnfolded(mailbox: string): boolean | null {
 
 /** Remembers what a click on a mailbox of the side is about to do. */
 export function noteFolding({ target }: Event): void {
-  if (!(target instanceof Element) || target.closest('a') !== null) return;
+  if (!(target instanceof Element)) return;
   const details = target.closest('summary')?.parentElement;
   if (!(details instanceof HTMLDetailsElement) || details.dataset.fold === undefined) return;
   write(`mailbox-${details.dataset.fold}`, details.open ? 'closed' : 'open');

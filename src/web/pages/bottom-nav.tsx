@@ -25,7 +25,7 @@ export function BottomNav({
 }): VNode {
   const current = here === 'message' ? 'mail' : here;
   return (
-    <nav class="bottom" aria-label="Pages">
+    <nav class="bottom" aria-label="Main">
       {TARGETS.map(([name, path, label, icon]) => (
         <a
           key={name}

@@ -52,7 +52,7 @@ describe.skipIf(withoutChromium)('the frame', () => {
   test('folded mailboxes stay folded, by keys as by the mouse', async () => {
     const page = await open('/mail');
     const inbox = page.locator('.mailbox .l2', { hasText: 'INBOX' });
-    const summary = page.locator('.mailbox > summary');
+    const summary = page.locator('[data-fold] > summary');
     expect(await inbox.first().isVisible()).toBe(true);
     await summary.first().click({ position: { x: 10, y: 12 } });
     await inbox.first().waitFor({ state: 'hidden' });
@@ -62,18 +62,18 @@ describe.skipIf(withoutChromium)('the frame', () => {
     await page.locator('.side a[href="/health"]').click();
     await page.waitForURL(/health/);
     await settled(page);
-    expect(await page.locator('.mailbox[open]').count()).toBe(0);
+    expect(await page.locator('[data-fold][open]').count()).toBe(0);
     await page.reload();
     await settled(page);
-    expect(await page.locator('.mailbox[open]').count()).toBe(0);
+    expect(await page.locator('[data-fold][open]').count()).toBe(0);
     await summary.first().click({ position: { x: 10, y: 12 } });
     await page.reload();
     await settled(page);
-    expect(await page.locator('.mailbox[open]').count()).toBe(1);
-    // The link in it is a link.
-    await summary.first().locator('a.strong').click();
+    expect(await page.locator('[data-fold][open]').count()).toBe(1);
+    // The name next to it is a link.
+    await page.locator('.mailbox a.strong').first().click();
     await expect.poll(() => parameter(page, 'q')).toMatch(/^mailbox:/);
-    expect(await page.locator('.mailbox[open]').count()).toBe(1);
+    expect(await page.locator('[data-fold][open]').count()).toBe(1);
   });
 
   test.each([true, false])(
