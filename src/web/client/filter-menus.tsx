@@ -25,7 +25,8 @@ export function FolderMenu({
   readonly choose: (entry: string) => void;
 }): VNode {
   const [wanted, setWanted] = useState('');
-  const fits = ({ name }: SideEntry): boolean => name.toLowerCase().includes(wanted.toLowerCase());
+  const fits = ({ name, path }: SideEntry): boolean =>
+    `${path ?? ''} ${name}`.toLowerCase().includes(wanted.toLowerCase());
   const all = tree.mailboxes.flatMap(({ folders }) => folders);
   const row = ({ name, query, count: found }: SideEntry, icon: IconName): VNode | null =>
     query === null ? null : (
@@ -49,7 +50,7 @@ export function FolderMenu({
             row(mailbox, mailbox.imported ? 'box' : 'mail')}
           {[...mailbox.folders, ...mailbox.earlier]
             .filter(fits)
-            .map((entry) => row(entry, folderIcon(entry.name, entry.specialUse)))}
+            .map((entry) => row(entry, folderIcon(entry.path ?? entry.name, entry.specialUse)))}
         </div>
       ))}
     </>

@@ -121,7 +121,7 @@ function Mailbox({
           <Entry
             key={folder.query ?? folder.name}
             entry={folder}
-            icon={folderIcon(folder.name, folder.specialUse)}
+            icon={folderIcon(folder.path ?? folder.name, folder.specialUse)}
             level="l2"
             current={current}
           />
@@ -148,7 +148,7 @@ function Mailbox({
 
 /** A link that writes a query, with the number of messages that it finds, and one to those that are unread. */
 function Entry({
-  entry: { name, query, tag, unread, ...entry },
+  entry: { name, path, query, tag, unread, ...entry },
   icon,
   level,
   current,
@@ -179,7 +179,7 @@ function Entry({
   return (
     <div class="entry">
       {query === null ? (
-        <span class={`unlinked ${level}`} title={name}>
+        <span class={`unlinked ${level}`} title={path ?? name}>
           {shown}
         </span>
       ) : (
@@ -187,7 +187,7 @@ function Entry({
           class={level}
           href={pageAddress('/mail', { q: query })}
           aria-current={current === query ? 'page' : undefined}
-          title={name}
+          title={path ?? name}
         >
           {shown}
         </a>

@@ -5,6 +5,7 @@ import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { isImported } from '../../mail/import-host.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { folderKey, mailboxKey } from '../../state/scopes.ts';
+import { folderLabels } from './folder-labels.ts';
 import { within } from './mail-list.ts';
 import { withTerm } from './query-terms.ts';
 import { filterText } from './query-text.ts';
@@ -14,6 +15,8 @@ import type { ServedReader } from './served-archive.ts';
 /** Something of the side bar: a link that writes a query, and what that query finds. */
 export interface SideEntry {
   readonly name: string;
+  /** The path of a folder, which its name is a part of; null for all else. */
+  readonly path: string | null;
   /** Null for a folder that no query can name, as its path is too long: it is no link then. */
   readonly query: string | null;
   /** Messages that the query finds; null where there was no time to count them. */
@@ -23,6 +26,8 @@ export interface SideEntry {
   readonly unread: { readonly count: number; readonly query: string } | null;
   readonly tag: SideTag | null;
 }
+
+type OfEntry = Pick<SideEntry, 'path' | 'specialUse' | 'tag'>;
 
 /** What is worth knowing of a folder or a mailbox, in a word. */
 export type SideTag = 'imported' | 'unwatched' | 'incomplete';
@@ -88,14 +93,14 @@ export class SideTrees {
     const entry = (
       name: string,
       filter: string,
-      { specialUse = null, tag = null }: Partial<Pick<SideEntry, 'specialUse' | 'tag'>> = {},
+      { path = null, specialUse = null, tag = null }: Partial<OfEntry> = {},
     ): SideEntry => {
       const query = `${filter} ${asOfText}`.trim();
       const request = requestOf(query, now);
       if (request === null)
-        return { name, query: null, specialUse, tag, count: null, unread: null };
+        return { name, path, query: null, specialUse, tag, count: null, unread: null };
       const count = this.#count(reader, query, request, mayContinue);
-      return { name, query, specialUse, tag, count, unread: null };
+      return { name, path, query, specialUse, tag, count, unread: null };
     };
     const tagOf = (key: string) => (asOf === null ? (tags.get(key) ?? null) : null);
     return catalog.snapshot(() => {
@@ -113,14 +118,18 @@ export class SideTrees {
           const inBox = filterText('mailbox', mailbox.address);
           // Two hosts may have a mailbox of the same address; its number is the one that the link finds.
           const prefix = mailboxes.length === 1 ? '' : `${inBox} `;
-          const folders = (known.get(mailboxKey(mailbox)) ?? []).flatMap(
-            ({ id }) => then.get(id) ?? [],
-          );
+          const ofBox = known.get(mailboxKey(mailbox)) ?? [];
+          const folders = ofBox.flatMap(({ id, delimiter }) => {
+            const folder = then.get(id);
+            return folder === undefined ? [] : [{ ...folder, delimiter }];
+          });
           if (asOf !== null && folders.length === 0) return [];
           const imported = isImported(mailbox);
+          const labels = folderLabels(folders);
           const listed = ({ path, specialUse }: FolderThen): SideEntry => {
             const tag = tagOf(folderKey({ ...mailbox, folder: path }));
-            return entry(path, `${prefix}${filterText('in', path)}`, { specialUse, tag });
+            const filter = `${prefix}${filterText('in', path)}`;
+            return entry(labels.get(path) ?? path, filter, { path, specialUse, tag });
           };
           const live = folders.filter(({ isGone }) => !isGone);
           const paths = new Set(live.map(({ path }) => path));
