@@ -14,8 +14,8 @@ interface TrackProps {
 /** Heights of what came, above the line, and of what ended, below it. */
 const ABOVE = 34;
 const BELOW = 12;
-/** Dates below the track. */
-const DATES = 5;
+/** Dates below the track: as many as a narrow one has room for. */
+const DATES = 3;
 
 /** The track: linear from the first commit to now, with what came and what ended. */
 export function Track({ changes, moment, onMove, onKeyDown }: TrackProps): VNode {

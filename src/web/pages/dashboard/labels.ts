@@ -5,6 +5,8 @@ import { labelled } from '../charts/scale.ts';
 
 /** Labels of an axis of time at most, so that they fit on a narrow window too. */
 const MOST_LABELS = 4;
+/** The same of long ones: with a year or an hour. */
+const MOST_LONG_LABELS = 3;
 
 /** Returns the address of what a query finds. */
 export function found(query: string): string {
@@ -20,7 +22,8 @@ export function joined(query: string, term: string): string {
 export function timeLabels(unit: Unit, periods: readonly Period[], zone: string): Mark[] {
   const count = periods.length;
   if (unit === 'month' && count > 24) return yearLabels(periods);
-  return labelled(count, unit === 'hour' ? 3 : MOST_LABELS).map((at) => {
+  const isLong = unit === 'hour' || unit === 'month';
+  return labelled(count, isLong ? MOST_LONG_LABELS : MOST_LABELS).map((at) => {
     const from = periods[at]?.from ?? 0;
     const text =
       unit === 'hour'
