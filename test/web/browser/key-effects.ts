@@ -24,6 +24,8 @@ export const place = (page: Page) =>
     const address = new URL(location.href);
     // The list notes the row at its top.
     address.searchParams.delete('at');
+    // The zone of this browser, which the dashboard adds.
+    address.searchParams.delete('tz');
     return address.pathname + address.search;
   });
 export const count = (page: Page, selector: string) => page.locator(selector).count();
