@@ -1,7 +1,7 @@
 import type { MessageContent, NoMessage } from '../pages/message-props.ts';
 import type { Frame, Page, PageOf } from '../pages/page.ts';
 import type { MailCounts, MailRows } from '../reading/mail-list.ts';
-import { asOf } from '../reading/query-text.ts';
+import { asOf, asOfWord } from '../reading/query-text.ts';
 import type { QueryProblem } from '../reading/understood-query.ts';
 import { Latest } from './latest.ts';
 import { isOwnPage, stepTo } from './navigation.ts';
@@ -208,6 +208,8 @@ export class Viewer {
 
   #show(to: URL, { whole = false } = {}): void {
     const step = whole ? 'page' : stepTo(to, this.#address, this.#shown.page).kind;
+    // The band goes with the past, also where the past was left before its page was there.
+    if (isOfThePast(this.#address) && !isOfThePast(to)) this.#change({ isTimeOpen: false });
     this.#address = to;
     this.#leaveMessage();
     // What is asked for the list continues: it is the same list.
@@ -384,6 +386,10 @@ export class Viewer {
     this.#shown = shown.page.frame.past === null ? shown : { ...shown, isTimeOpen: false };
     for (const changed of this.#listeners) changed();
   }
+}
+
+function isOfThePast({ searchParams }: URL): boolean {
+  return asOfWord(searchParams.get('q') ?? '') !== '';
 }
 
 function withoutHash({ pathname, search }: URL): string {

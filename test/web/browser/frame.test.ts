@@ -107,6 +107,19 @@ describe.skipIf(withoutChromium)('the frame', () => {
     expect(await plain.getByText('As it was on').isVisible()).toBe(true);
   });
 
+  test('the band closes with the past, however soon that is left', async () => {
+    const page = await open('/mail');
+    // What stands around the list never comes.
+    await page.route('**/api/frame?*', () => undefined);
+    await page.locator('.bar a[href="#then"]').click();
+    const band = page.locator('.band');
+    await band.getByRole('button', { name: 'previous change' }).click();
+    await expect.poll(() => parameter(page, 'q')).toContain('asof:');
+    await band.getByRole('link', { name: 'Back to now' }).click();
+    await expect.poll(() => parameter(page, 'q')).toBeNull();
+    await band.waitFor({ state: 'hidden' });
+  });
+
   test('who may read some mailboxes is not offered to save a search', async () => {
     const all = await open('/mail?q=step');
     expect(await all.locator('[data-act=save]').count()).toBe(1);
