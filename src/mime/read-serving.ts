@@ -20,12 +20,22 @@ class ReaderWire {
     else this.#intake.take(message);
   });
   #wanted: (want: ReadWant) => void = () => undefined;
-  /** What is wanted, once the host posts it. */
-  readonly want = new Promise<ReadWant>((resolve) => {
-    this.#wanted = resolve;
-  });
+  #want = this.#awaitWant();
   #awaitedMore: (() => void) | null = null;
   #sending: Promise<void> = Promise.resolve();
+
+  /** Returns what is wanted next, once the host posts it. */
+  async nextWant(): Promise<ReadWant> {
+    const want = await this.#want;
+    this.#want = this.#awaitWant();
+    return want;
+  }
+
+  #awaitWant(): Promise<ReadWant> {
+    return new Promise((resolve) => {
+      this.#wanted = resolve;
+    });
+  }
 
   send(message: FromReader): void {
     this.#port.send(message);
@@ -55,11 +65,21 @@ class ReaderWire {
   }
 }
 
-/** Reads the one message that this thread is started for, and lets the thread end. */
-export async function serveReading(data: ReadWorkerData): Promise<void> {
+/**
+ * Reads the one message that this thread is started for, and lets the thread end; or, started without one, whatever the
+ * host posts until it ends the thread.
+ */
+export async function serveReading({ limits, want }: ReadWorkerData): Promise<void> {
   const wire = new ReaderWire();
-  const { limits } = data;
-  const want = data.want ?? (await wire.want);
+  if (want !== null) {
+    await serve(wire, want, limits);
+    wire.close();
+    return;
+  }
+  for (;;) await serve(wire, await wire.nextWant(), limits);
+}
+
+async function serve(wire: ReaderWire, want: ReadWant, limits: MimeLimits): Promise<void> {
   if (want.kind === 'attachments') {
     await sendAttachments(wire, limits);
   } else if (want.kind === 'page') {
@@ -81,9 +101,7 @@ export async function serveReading(data: ReadWorkerData): Promise<void> {
       message = reading(head.block(), null, want.reason, limits);
     }
     wire.send({ kind: 'message', message });
-    wire.send({ kind: 'finished', breach: message.reason });
   }
-  wire.close();
 }
 
 function reading(

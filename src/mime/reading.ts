@@ -18,10 +18,10 @@ import type {
 type ReaderAnswer = Exclude<FromReader, { readonly kind: 'next' }>;
 
 /**
- * Runs one reading in a worker of its own and yields its answers. The next answer after a `chunk` is asked for
+ * Runs one reading in a worker, alone there, and yields its answers. The next answer after a `chunk` is asked for
  * when the consumer asks for it, so that a slow consumer holds back the worker and the source. Throws
  * `mail-unreadable` when the worker runs out of memory, fails, or stays silent for longer than a message may
- * take; and whatever `source` throws. The worker is ended when the consumer stops.
+ * take; and whatever `source` throws. The worker is ended when the consumer stops, unless `spare` keeps it.
  */
 async function* readInWorker(
   source: AsyncIterable<Uint8Array>,
@@ -38,15 +38,20 @@ async function* readInWorker(
     for (;;) {
       const answer = await thread.answer();
       yield answer;
-      if (answer.kind === 'finished' || answer.kind === 'page') return;
+      if (isLast(answer)) return;
       if (answer.kind === 'chunk') thread.more();
     }
   } finally {
     signal?.removeEventListener('abort', leave);
-    await thread.end();
+    if (spare?.keeps(thread, want) === true) await thread.rest();
+    else await thread.end();
     spare?.prepare();
   }
 }
+
+/** Messages that a thread reads at most, and bytes of the largest one after which it reads another. */
+const MOST_READ = 100;
+const MOST_BYTES = 1024 * 1024;
 
 class ReadingThread {
   readonly #thread: WorkerThread<ToReader, FromReader>;
@@ -55,9 +60,16 @@ class ReadingThread {
   readonly #answers: ReaderAnswer[] = [];
   #waiting: { resolve: (a: ReaderAnswer) => void; reject: (e: unknown) => void } | null = null;
   #failure: { readonly error: unknown } | null = null;
+  #read = 0;
+  #bytes = 0;
+  /** Whether its source was given to the thread to its end, and its last answer has come. */
+  #isThrough = { source: false, answers: false };
 
-  /** @param want null for a thread that waits for it */
-  constructor(options: ReadingOptions, want: ReadWant | null) {
+  /** @param want null for a thread that waits for it, and then for another */
+  constructor(
+    options: ReadingOptions,
+    private readonly want: ReadWant | null,
+  ) {
     const limits = limitsOf(options);
     this.#messageMs = limits.messageMs;
     const file = options.workerFile ?? builtWorker('mime-worker');
@@ -77,8 +89,18 @@ class ReadingThread {
     return this.#thread.ending || this.#failure !== null;
   }
 
+  /** True for a thread that can read another message: nothing of the last one is left in it or on its way. */
+  get canReadAnother(): boolean {
+    const { source, answers } = this.#isThrough;
+    const isUsable = this.want === null && !this.isGone && this.#answers.length === 0;
+    return isUsable && source && answers && this.#read < MOST_READ && this.#bytes <= MOST_BYTES;
+  }
+
   /** Posts what is wanted to a thread that was started without. */
   use(want: ReadWant): void {
+    this.#read += 1;
+    this.#bytes = 0;
+    this.#isThrough = { source: false, answers: false };
     this.#thread.ref();
     this.#thread.post({ kind: 'want', want });
   }
@@ -114,8 +136,15 @@ class ReadingThread {
     await this.#feed?.close();
   }
 
+  /** Waits for another message; the process may end meanwhile. */
+  async rest(): Promise<void> {
+    this.#thread.unref();
+    await this.#feed?.close();
+  }
+
   #receive(message: FromReader): void {
     this.#thread.disarm();
+    if (message.kind !== 'next' && isLast(message)) this.#isThrough.answers = true;
     if (message.kind === 'next') {
       this.#feedNext().catch((error: unknown) => this.#fail(error));
     } else if (this.#waiting !== null) {
@@ -131,6 +160,8 @@ class ReadingThread {
     const piece = await this.#feed?.next();
     if (piece === undefined) return;
     if (this.#thread.ending) return;
+    if (piece.kind === 'end') this.#isThrough.source = true;
+    else this.#bytes += piece.bytes.byteLength;
     this.#thread.setDeadline(this.#messageMs);
     postPiece(this.#thread, piece);
   }
@@ -156,11 +187,13 @@ interface ReadingOptions {
 }
 
 /**
- * Keeps one thread started ahead, for programs that read messages now and then: to start one takes longer than to read
- * a message. Each thread reads one message and ends, spare or not.
+ * Keeps threads for programs that read messages now and then: to start one takes longer than to read a message. One
+ * waits that has read nothing yet, and one that reads messages for people, one after the other. What shows HTML or hands
+ * out attachments has a thread that no other message was in.
  */
 export class SpareReader {
-  #spare: ReadingThread | undefined;
+  #fresh: ReadingThread | undefined;
+  #used: ReadingThread | undefined;
   #closed = false;
 
   constructor(
@@ -169,25 +202,49 @@ export class SpareReader {
 
   /** Starts a thread unless one waits. It does not keep the process alive. */
   prepare(): void {
-    if (this.#closed || this.#spare?.isGone === false) return;
-    this.#spare = new ReadingThread(this.options, null);
+    if (this.#closed || this.#fresh?.isGone === false) return;
+    this.#fresh = new ReadingThread(this.options, null);
   }
 
-  /** Returns the thread that waits, told what is wanted; undefined where none does. */
+  /** Returns a thread that waits, told what is wanted; undefined where none does. */
   take(want: ReadWant): ReadingThread | undefined {
-    const spare = this.#spare;
-    this.#spare = undefined;
-    if (spare === undefined || spare.isGone) return undefined;
-    spare.use(want);
-    return spare;
+    const thread = (isForPeople(want) ? this.#takeUsed() : undefined) ?? this.#takeFresh();
+    thread?.use(want);
+    return thread;
+  }
+
+  /** Takes a thread back that has done what was wanted, unless it has to be ended. */
+  keeps(thread: ReadingThread, want: ReadWant): boolean {
+    const isKept =
+      !this.#closed && this.#used === undefined && isForPeople(want) && thread.canReadAnother;
+    if (isKept) this.#used = thread;
+    return isKept;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    const spare = this.#spare;
-    this.#spare = undefined;
-    await spare?.end();
+    await Promise.all([this.#takeFresh()?.end(), this.#takeUsed()?.end()]);
   }
+
+  #takeFresh(): ReadingThread | undefined {
+    const fresh = this.#fresh;
+    this.#fresh = undefined;
+    return fresh?.isGone === false ? fresh : undefined;
+  }
+
+  #takeUsed(): ReadingThread | undefined {
+    const used = this.#used;
+    this.#used = undefined;
+    return used?.isGone === false ? used : undefined;
+  }
+}
+
+function isLast({ kind }: ReaderAnswer): boolean {
+  return kind === 'message' || kind === 'page' || kind === 'finished';
+}
+
+function isForPeople({ kind }: ReadWant): boolean {
+  return kind === 'message';
 }
 
 /**

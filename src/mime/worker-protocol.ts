@@ -37,11 +37,11 @@ export interface GroupResults {
   readonly worn: boolean;
 }
 
-/** A worker that reads one message, which it asks for piece by piece, and then is done. */
+/** A worker that reads messages, one at a time, each of which it asks for piece by piece. */
 export interface ReadWorkerData {
   readonly mode: 'read';
   readonly limits: MimeLimits;
-  /** Null for a thread that is started ahead: it is posted what is wanted, before anything else. */
+  /** Null for a thread that is started ahead: it is posted what is wanted before each message. Others read one. */
   readonly want: ReadWant | null;
 }
 

@@ -206,6 +206,91 @@ describe('SpareReader', () => {
     }
   });
 
+  it('reads message after message in one thread, as each would be read alone', async () => {
+    const spare = new SpareReader({ workerFile });
+    const letters = [
+      letter,
+      mail({ subject: 'short' }, 'x'),
+      mail(
+        { subject: 'cut off', 'content-type': 'multipart/mixed; boundary=b' },
+        '--b\r\n\r\nhalf',
+      ),
+      mail({ 'content-type': 'text/html' }, '<p>rich <img src="https://example.org/p.png"></p>'),
+      Buffer.alloc(0),
+      letter,
+    ];
+    const alone = await Promise.all(
+      letters.map((one) => readMessage(whole(one), { workerFile, countsRemote: true })),
+    );
+    try {
+      spare.prepare();
+      const together: unknown[] = [];
+      const started = await threadsOf(async () => {
+        for (const one of letters)
+          together.push(await readMessage(whole(one), { spare, countsRemote: true }));
+      });
+      expect(together).toEqual(alone);
+      // The one that waits for what must be alone in its thread.
+      expect(started).toBe(1);
+    } finally {
+      await spare.close();
+    }
+  });
+
+  it('gives HTML and attachments threads that read nothing else, and so what follows a large message', async () => {
+    const spare = new SpareReader({ workerFile });
+    const page = html('<p>rich</p>');
+    const source = multipart('mixed', [page, attached(picture, 'photo.jpg', 'image/jpeg')]);
+    const large = mail({ subject: 'large' }, 'line of a long text\r\n'.repeat(60_000));
+    const pages = () => readPage(whole(source), { spare });
+    const message = (one = source) => readMessage(whole(one), { spare });
+    const saved = async () => {
+      for await (const _ of openAttachments(whole(source), { spare }));
+    };
+    try {
+      spare.prepare();
+      for (const [started, ...reads] of [
+        [3, pages, pages, saved],
+        [1, message, message],
+        // A used thread waits, and is left for messages.
+        [2, pages, message, saved, message],
+        [0, message],
+        [0, () => message(large)],
+        // That was the last message of its thread.
+        [1, message],
+      ] as const)
+        expect(
+          await threadsOf(async () => {
+            for (const read of reads) await read();
+          }),
+        ).toBe(started);
+    } finally {
+      await spare.close();
+    }
+  });
+
+  it('reads nothing else in a thread that was given up', async () => {
+    const spare = new SpareReader({ workerFile });
+    const leaving = new AbortController();
+    async function* source(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('Subject: x\r\n\r\n');
+      leaving.abort(new Error('left'));
+    }
+    try {
+      spare.prepare();
+      const left = readMessage(source(), { spare, signal: leaving.signal });
+      await expect(left).rejects.toThrow('left');
+      const started = await threadsOf(async () => {
+        expect((await readMessage(whole(mail({ subject: 'y' }, 'x')), { spare })).subject).toBe(
+          'y',
+        );
+      });
+      expect(started).toBe(1);
+    } finally {
+      await spare.close();
+    }
+  });
+
   it('starts another where two messages are read at once', async () => {
     const spare = new SpareReader({ workerFile });
     try {
