@@ -31,7 +31,13 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { crc32 } from 'node:zlib';
 import { build } from 'esbuild';
-import { englishOnly, requestsOnly, shortNames, sqliteInScript } from './bundle-plugins.mjs';
+import {
+  calledOnly,
+  englishOnly,
+  requestsOnly,
+  shortNames,
+  sqliteInScript,
+} from './bundle-plugins.mjs';
 import { needNode, program, root } from './needs.mjs';
 import { noticesOf } from './notices.mjs';
 import { compiledQueries } from './queries.mjs';
@@ -81,7 +87,7 @@ const common = {
   minifyWhitespace: true,
   minifySyntax: true,
   logLevel: 'warning',
-  plugins: [englishOnly, requestsOnly],
+  plugins: [calledOnly, englishOnly, requestsOnly],
 };
 
 const MODULES = {

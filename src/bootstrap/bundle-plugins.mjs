@@ -28,6 +28,30 @@ export const requestsOnly = {
     })),
 };
 /**
+ * What dependencies load and never call here: source maps of styles (postcss asks whether it has them), dates (they come
+ * with sanitize-html's schemes), links within plain text (mailparser is told to make none), and metrics of the process
+ * with their traces (metrics.ts has its own).
+ */
+const NEVER_CALLED = {
+  'source-map-js': 'module.exports = {};',
+  dayjs: 'module.exports = {};',
+  tlds: 'module.exports = [];',
+  'linkify-it':
+    'const none = { tlds: () => none, add: () => none, set: () => none }; module.exports = () => none;',
+};
+export const calledOnly = {
+  name: 'called-only',
+  setup: ({ onResolve, onLoad }) => {
+    const namespace = 'called-only';
+    const filter = new RegExp(`^(?:${Object.keys(NEVER_CALLED).join('|')})$`);
+    onResolve({ filter }, ({ path: name }) => ({ path: name, namespace }));
+    onLoad({ filter: /./, namespace }, ({ path: name }) => ({ contents: NEVER_CALLED[name] }));
+    onLoad({ filter: /[\\/]prom-client[\\/]lib[\\/]defaultMetrics\.js$/ }, () => ({
+      contents: 'module.exports = () => undefined;',
+    }));
+  },
+};
+/**
  * The reading script has the JavaScript of better-sqlite3 in it: to load its 16 files takes longer than to load its addon,
  * which stays where it is installed. package.json names the exact version, so both are of one. Its folder is looked for
  * where `require` would (`mailkeepSqlite`), which reads what the package exports.
