@@ -14,6 +14,7 @@ import { alternatives, type Formula, type Members } from './formula.ts';
 import { hitReader, type SearchHit } from './hit.ts';
 import { byRelevance } from './ranking.ts';
 import { type Names, resolve, type UnknownName } from './resolve.ts';
+import { countBySets } from './set-totals.ts';
 import { SetSearch } from './sets.ts';
 import { counted, type Direction, type Sql, walks } from './sql.ts';
 import { type SumsFilter, sumsFilter } from './sums-filter.ts';
@@ -126,6 +127,8 @@ export function searchQueries(
       if (only === undefined) return { count: 0, complete: true };
       const unread = unreadCount(connection, bounded, view, isIndexed);
       if (unread !== undefined) return { count: unread, complete: true };
+      const bySets = countBySets(connection, bounded, view, isIndexed);
+      if (bySets !== undefined) return { count: bySets, complete: true };
       const byIndex = drives.length === 1 ? counted(only.conjunct, view) : undefined;
       if (byIndex !== undefined)
         for (const { n } of connection.text<{ n: number }>(byIndex.sql, byIndex.params))
