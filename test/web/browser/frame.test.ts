@@ -156,6 +156,33 @@ describe.skipIf(withoutChromium)('the frame', () => {
     expect(await page.locator('#query').inputValue()).toBe('step');
   });
 
+  test('the line of time is asked for once the keys rest', async () => {
+    const { browser, storageState, web } = signedIn;
+    const context = await browser.newContext({ storageState, viewport: WIDE });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    await page.clock.install();
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().includes('/api/spine'))
+        asked.push(new URL(request.url()).searchParams.get('q') ?? '');
+    });
+    await page.goto(`${web.url}/mail`);
+    await page.clock.runFor(1_000);
+    await expect.poll(() => asked).toEqual(['']);
+    // From here on, its clock goes only as far as it is told to.
+    await page.clock.pauseAt(await page.evaluate(() => Date.now() + 1_000));
+    for (const letter of 'step') {
+      const rows = page.waitForResponse(/api\/rows/);
+      await page.locator('input[name=q]').press(letter);
+      await rows;
+      await page.clock.runFor(100);
+    }
+    expect(asked).toEqual(['']);
+    await page.clock.runFor(200);
+    await expect.poll(() => asked).toEqual(['', 'step']);
+  });
+
   test('nothing found says so, also from a place in the list on', async () => {
     const page = await open(`/mail?q=xyzzyplugh&at=${signedIn.shown.message}`);
     await page.getByText('Nothing found').waitFor();
