@@ -3,6 +3,7 @@ import type { FolderKey, MailboxKey } from '../mail/words.ts';
 import type { Connection } from './connection.ts';
 import { MARK } from './flag-marks.ts';
 import { type EverNamed, everNamed } from './folder-names.ts';
+import { reachedCommit } from './moments.ts';
 import { type Builder, query } from './query.ts';
 
 export interface KnownMailbox extends MailboxKey {
@@ -220,6 +221,15 @@ export function folderQueries(connection: Connection): FolderQueries {
     )
       .filter((row) => gone || row.gone_commit === null)
       .map(known);
+  // Flags change with commits only, and a large folder takes its time.
+  let counted = { commit: -1, unread: new Map<number, number>() };
+  const unread = (folder: number): number => {
+    const commit = reachedCommit(connection);
+    if (counted.commit !== commit) counted = { commit, unread: new Map() };
+    const count = counted.unread.get(folder) ?? connection.get(UNREAD, { folder })?.n ?? 0;
+    counted.unread.set(folder, count);
+    return count;
+  };
   return {
     mailboxes: () => connection.all(MAILBOXES, {}),
     mailbox: ({ host, mailbox }) => connection.get(MAILBOX, { host, mailbox }),
@@ -242,7 +252,7 @@ export function folderQueries(connection: Connection): FolderQueries {
         forgotten: connection.get(FORGOTTEN, { folder })?.n ?? 0,
       };
     },
-    unread: (folder) => connection.get(UNREAD, { folder })?.n ?? 0,
+    unread: (folder) => connection.snapshot(() => unread(folder)),
     highestUid: (folder, generation) => highestUid(connection, folder, generation),
     highestGeneration: (folder) => connection.get(HIGHEST_GENERATION, { folder })?.generation ?? 0,
     latestCertificate(folder) {
