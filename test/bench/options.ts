@@ -31,7 +31,7 @@ export const USAGE = `npm run bench -- [options]
   --large        also searches a made-up catalog of 1,000,000 messages (half an hour to make)
   --search-only  nothing but the searches of made-up catalogs
   --archive-only nothing but verification, exports and rebuild
-  --web          nothing but the web interface in Chromium, over a made-up catalog (half an hour for 1,000,000)
+  --web          nothing but the web interface in Chromium, over a made-up catalog (ten minutes for 1,000,000)
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work

@@ -105,7 +105,10 @@ function assetBytes(
 ): Pick<WebSpeed, 'scriptBytes' | 'mailScriptBytes' | 'styleBytes'> {
   const folder = join(program, '../web');
   const sizes = new Map(
-    readdirSync(folder).map((name) => [name, gzipSync(readFileSync(join(folder, name))).length]),
+    readdirSync(folder).map((name) => [
+      name,
+      gzipSync(readFileSync(join(folder, name)), { level: 9 }).length,
+    ]),
   );
   const sum = (wanted: (name: string) => boolean): number =>
     [...sizes].reduce((all, [name, size]) => (wanted(name) ? all + size : all), 0);

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { pageClasses, pageTitle } from '../pages/page-title.ts';
 import { PageView } from '../pages/page-view.tsx';
 import { Parts } from '../pages/parts.ts';
@@ -22,7 +22,8 @@ export function App({ viewer }: { readonly viewer: Viewer }): VNode {
 
 function Window(): VNode {
   const { page, lost, failed, busy } = useShown();
-  useEffect(() => {
+  // With what it says, not a frame later.
+  useLayoutEffect(() => {
     document.title = `${pageTitle(page)} · mailkeep`;
     document.body.className = pageClasses(page);
     document.body.ariaBusy = String(busy);
