@@ -61,7 +61,7 @@ export class ApiTokens {
   #used(key: string, now: number): ApiToken | undefined {
     const token = this.state.get(SCOPE, key);
     if (token === undefined || hasExpired(token, now)) return undefined;
-    if (token.usedAt === null || now - token.usedAt >= NOTED_MS) this.#note(key, token, now);
+    if (token.usedAt === null || now - token.usedAt >= NOTED_MS) this.#note(key, now);
     return token;
   }
 
@@ -80,10 +80,16 @@ export class ApiTokens {
     });
   }
 
-  /** When a token was last used is not worth an error: the state may be locked, or its disk full. */
-  #note(key: string, token: ApiToken, now: number): void {
+  /**
+   * When a token was last used is not worth an error: the state may be locked, or its disk full. One that another process
+   * has revoked since it was read must not come back by this.
+   */
+  #note(key: string, now: number): void {
     try {
-      this.#put(key, { ...token, usedAt: now });
+      this.state.together(() => {
+        const token = this.state.get(SCOPE, key);
+        if (token !== undefined) this.#put(key, { ...token, usedAt: now });
+      });
     } catch (error) {
       if (!(error instanceof MailkeepError)) throw error;
     }

@@ -76,3 +76,22 @@ test('a scope that cannot be read makes the token unknown, and never wider', () 
   expect(tokens.find(secret, 0)).toBeUndefined();
   file.close();
 });
+
+test('a token that is revoked while its use is noted stays revoked', () => {
+  const file = state();
+  const tokens = new ApiTokens(file);
+  const { secret } = tokens.create({ name: 'a', mailboxes: null, expiresAt: null }, 0);
+  // Another process revokes it right after it was read.
+  const between = new ApiTokens({
+    ...file,
+    get(scope, key) {
+      const value = file.get(scope, key);
+      if (scope === 'api-token') tokens.revoke('a');
+      return value;
+    },
+  });
+  between.find(secret, 1_000);
+  expect(tokens.list()).toEqual([]);
+  expect(tokens.find(secret, 2_000)).toBeUndefined();
+  file.close();
+});
