@@ -142,6 +142,7 @@ export function catalogWithin(
     origin: {
       ...{ folders: withheld('folders'), uids: withheld('uids'), counts: withheld('counts') },
       ...{ place: withheld('place'), facts: withheld('facts'), flags: withheld('flags') },
+      pathAt: withheld('pathAt'),
     },
     ended: {
       ...{ messages: withheld('messages'), placesOf: withheld('placesOf') },

@@ -36,11 +36,12 @@ export interface OriginUids {
 export interface OriginPlace {
   /** Null in quarantine. */
   readonly id: string | null;
+  /** The number of its folder. */
+  readonly folder: number;
   readonly generation: number;
   readonly uid: number;
-  /** The commit in which it came, and the path that its folder had then. */
+  /** The commit in which it came. */
   readonly commit: number;
-  readonly folderThen: string | null;
   readonly docid: number;
   readonly size: number;
   readonly subject: string | null;
@@ -66,8 +67,10 @@ export interface OriginQueries {
     readonly messages: number;
     readonly unread: number;
   };
-  /** @param row of `OriginUids` */
+  /** @param row of `OriginUids`. After another commit it may be another message's: rows that a purge freed are reused. */
   place(row: number): OriginPlace | undefined;
+  /** Returns the path that a folder had at a commit. */
+  pathAt(folder: number, commit: number): string | undefined;
   facts(row: number): OriginFacts;
   flags(set: number): FlagSet;
 }
@@ -272,14 +275,9 @@ export function originQueries(
       const stored = row > 0 ? connection.get(PLACE, { row }) : undefined;
       const found = row > 0 ? stored : connection.get(QUARANTINE, { row: -row });
       if (found === undefined) return undefined;
-      const { folder, ...place } = found;
-      const then = connection.get(PATH_AT, { folder, commit: place.commit });
-      return {
-        ...place,
-        id: stored === undefined ? null : stored.id.toString('hex'),
-        folderThen: then?.path ?? null,
-      };
+      return { ...found, id: stored === undefined ? null : stored.id.toString('hex') };
     },
+    pathAt: (folder, commit) => connection.get(PATH_AT, { folder, commit })?.path,
   };
 }
 

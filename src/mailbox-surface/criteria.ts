@@ -33,7 +33,9 @@ const DAY_MS = 86_400_000;
 export function factsTest(criteria: Criteria): Test<MessageFacts> | null {
   const { flags, since, before, larger, smaller } = criteria;
   const tests: Test<MessageFacts>[] = [];
-  if (flags !== undefined) tests.push((of) => flags.every((flag) => hasFlag(of.flags, flag)));
+  // A million times the same flag is one flag.
+  const wanted = [...new Set(flags?.map((flag) => flag.toLowerCase()))];
+  if (flags !== undefined) tests.push((of) => wanted.every((flag) => hasFlag(of.flags, flag)));
   if (since !== undefined || before !== undefined) {
     const from = since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(since);
     const to = before === undefined ? Number.POSITIVE_INFINITY : Date.parse(before);

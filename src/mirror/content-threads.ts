@@ -6,18 +6,23 @@ import type { ContentJob, ContentResult } from './content-job.ts';
 
 /** Sources lie outside of V8's heap; a parsed message is several times its text. MiB. */
 const HEAP = { oldGenerationMb: 256, youngGenerationMb: 24 };
-/** Threads at most: one may be busy with a search while another renders a message. */
-const THREADS = 2;
 
 type ResultOf<Job extends ContentJob> = Extract<ContentResult, { kind: Job['kind'] }>;
+type Lane = JobPool<ContentJob, ContentResult>;
 
 /** Reads sources for the mirror, a job a thread at a time. What takes too long ends with its thread. */
 export class ContentThreads {
-  readonly #lanes: JobPool<ContentJob, ContentResult>[] = [];
-  readonly #waiting: ((lane: JobPool<ContentJob, ContentResult>) => void)[] = [];
-  #made = 0;
+  readonly #all: Lane[] = [];
+  readonly #idle: Lane[] = [];
+  readonly #waiting: ((lane: Lane) => void)[] = [];
+  #closed = false;
 
+  /**
+   * @param most threads
+   * @param deadlineMs of one job, in milliseconds
+   */
   constructor(
+    private readonly most: number,
     private readonly deadlineMs: number,
     private readonly file = builtWorker('content-worker'),
   ) {}
@@ -25,18 +30,20 @@ export class ContentThreads {
   /**
    * Does a job.
    *
+   * @param make returns the job when a thread is free, or throws where it is too late for it
    * @throws Refusal 502 where it took too long or more memory than a thread may have; what the job throws
    */
-  async run<Job extends ContentJob>(job: Job): Promise<ResultOf<Job>> {
+  async run<Job extends ContentJob>(make: () => Job): Promise<ResultOf<Job>> {
     const lane = await this.#lane();
     let timer: NodeJS.Timeout | undefined;
     let isLate = false;
     try {
+      if (this.#closed) throw statusRefusal(503, undefined, undefined);
       timer = setTimeout(() => {
         isLate = true;
         void lane.end();
       }, this.deadlineMs);
-      const result = await lane.run(job);
+      const result = await lane.run(make());
       // A job answers in its own kind.
       return result as ResultOf<Job>;
     } catch (error) {
@@ -46,26 +53,29 @@ export class ContentThreads {
     } finally {
       clearTimeout(timer);
       const next = this.#waiting.shift();
-      if (next === undefined) this.#lanes.push(lane);
+      if (next === undefined) this.#idle.push(lane);
       else next(lane);
     }
   }
 
+  /** Ends the threads, also those that are busy, and whatever waits for one. */
   async close(): Promise<void> {
-    await Promise.all(this.#lanes.map((lane) => lane.end()));
+    this.#closed = true;
+    await Promise.all(this.#all.map((lane) => lane.end()));
   }
 
-  async #lane(): Promise<JobPool<ContentJob, ContentResult>> {
-    const idle = this.#lanes.pop();
+  async #lane(): Promise<Lane> {
+    const idle = this.#idle.pop();
     if (idle !== undefined) return idle;
-    if (this.#made < THREADS) {
-      this.#made += 1;
-      return new JobPool(1, {
+    if (this.#all.length < this.most) {
+      const lane: Lane = new JobPool(1, {
         name: 'mailkeep-content',
         file: this.file,
         heap: HEAP,
         silent: true,
       });
+      this.#all.push(lane);
+      return lane;
     }
     return await new Promise((resolve) => this.#waiting.push(resolve));
   }

@@ -7,6 +7,7 @@ import { renderText } from '../mailbox-surface/message/rendering.ts';
 import { serveJobs } from '../threads/in-thread.ts';
 import { listedAttachment } from './attachment-parts.ts';
 import type { ContentJob, ContentResult } from './content-job.ts';
+import { matchingSources } from './source-search.ts';
 
 /** Headers are looked at no further than this, in bytes. */
 const HEADER_BYTES = 262_144;
@@ -32,15 +33,17 @@ function matching(
   const test = sourceTest(criteria);
   if (test === null) return ids.map((_, position) => position);
   const deadline = performance.now() + withinMs;
-  const positions: number[] = [];
-  for (const [position, id] of ids.entries()) {
-    if (performance.now() > deadline) return null;
-    const source = needsBody(criteria)
-      ? sources.readMessage(id)
-      : sources.readSource(id, HEADER_BYTES).bytes;
-    if (test(source)) positions.push(position);
-  }
-  return positions;
+  return matchingSources(
+    ids.length,
+    (position) => {
+      const id = ids[position] ?? '';
+      return needsBody(criteria)
+        ? sources.readMessage(id)
+        : sources.readSource(id, HEADER_BYTES).bytes;
+    },
+    test,
+    () => performance.now() > deadline,
+  );
 }
 
 serveJobs<ContentJob, ContentResult>(async (job) => {

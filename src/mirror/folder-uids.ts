@@ -13,8 +13,8 @@ export interface MirrorEntry {
 
 /** The messages of a folder at one commit, in the order of their uids. */
 export class FolderUids implements UidOrder<MirrorEntry> {
-  /** Of messages that were asked for; made when the first one is. */
-  #facts: (OriginFacts | undefined)[] | undefined;
+  /** Of messages that were asked for, not a number of others; made when the first one is. */
+  #facts: { readonly sizes: Float64Array; readonly dates: Float64Array } | undefined;
 
   constructor(
     private readonly columns: OriginUids,
@@ -55,9 +55,13 @@ export class FolderUids implements UidOrder<MirrorEntry> {
 
   /** Returns the size and the received date of a message. */
   facts({ at, row }: MirrorEntry): OriginFacts {
-    this.#facts ??= new Array<OriginFacts | undefined>(this.count);
-    const facts = this.#facts[at] ?? this.factsOf(row);
-    this.#facts[at] = facts;
+    this.#facts ??= { sizes: unknown(this.count), dates: unknown(this.count) };
+    const { sizes, dates } = this.#facts;
+    const [size = Number.NaN, date = Number.NaN] = [sizes[at], dates[at]];
+    if (!Number.isNaN(size)) return { size, date };
+    const facts = this.factsOf(row);
+    sizes[at] = facts.size;
+    dates[at] = facts.date;
     return facts;
   }
 
@@ -72,4 +76,8 @@ export class FolderUids implements UidOrder<MirrorEntry> {
     }
     return low;
   }
+}
+
+function unknown(count: number): Float64Array {
+  return new Float64Array(count).fill(Number.NaN);
 }

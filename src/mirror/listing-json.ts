@@ -1,6 +1,6 @@
 import type { Fact } from '../archive/format/facts.ts';
 import type { LogReader } from '../archive/read/log-reader.ts';
-import type { OriginPlace } from '../catalog/origin-places.ts';
+import type { OriginPlace, OriginQueries } from '../catalog/origin-places.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { receivedAt } from '../mail/docid.ts';
 import type { Listing, MailboxKey } from '../mail/words.ts';
@@ -14,7 +14,7 @@ const COMMITS = 16;
 type Unchanging = Omit<Listing, 'uid' | 'flags'>;
 
 /**
- * The listing records of messages as the origin showed them, from the facts in the log. A record never changes once its
+ * The listing records of messages as the origin showed them, from the facts in the log. A record never changes while its
  * place is there, so that its JSON is kept, up to a limit.
  */
 export class ListingRecords {
@@ -22,19 +22,31 @@ export class ListingRecords {
   readonly #commits = new Map<number, readonly Fact[]>();
   #characters = 0;
 
-  constructor(private readonly log: () => Pick<LogReader, 'factsOf'>) {}
+  constructor(
+    private readonly log: () => Pick<LogReader, 'factsOf'>,
+    private readonly pathAt: OriginQueries['pathAt'],
+  ) {}
 
-  /** Returns a message's record as the wire has it, as JSON. */
+  /** Lets go of everything: by another commit, rows may be other messages', and messages may be forgotten. */
+  clear(): void {
+    this.#fragments.clear();
+    this.#commits.clear();
+    this.#characters = 0;
+  }
+
+  /** Returns a message's record as the wire has it, as JSON; undefined where its place is gone. */
   json(
     mailbox: MailboxKey,
     path: string,
     { uid, row }: { readonly uid: number; readonly row: number },
     flags: readonly string[],
     placeOf: () => OriginPlace | undefined,
-  ): string {
+  ): string | undefined {
     let fragment = this.#fragments.get(row);
     if (fragment === undefined) {
-      fragment = JSON.stringify(this.#record(mailbox, placeOf())).slice(1, -1);
+      const place = placeOf();
+      if (place === undefined) return undefined;
+      fragment = JSON.stringify(this.#record(mailbox, place)).slice(1, -1);
       this.#keep(row, fragment);
     }
     const unseen = !flags.includes('\\Seen');
@@ -46,8 +58,7 @@ export class ListingRecords {
     return this.#listed(mailbox, place) ?? fromCatalog(place);
   }
 
-  #record(mailbox: MailboxKey, place: OriginPlace | undefined): Record<string, unknown> {
-    if (place === undefined) return { size: 0 };
+  #record(mailbox: MailboxKey, place: OriginPlace): Record<string, unknown> {
     const { extra, date, ...listing } = this.listing(mailbox, place);
     const received = date === '' ? isoAt(place) : date;
     // What the wire calls otherwise than we do comes first: what we know by name is as we read it.
@@ -63,8 +74,10 @@ export class ListingRecords {
         fact.generation === place.generation &&
         fact.uid === place.uid,
     );
-    const there = found.find((fact) => 'folder' in fact && fact.folder === place.folderThen);
-    const fact = there ?? found[0];
+    const then = this.pathAt(place.folder, place.commit);
+    const there = found.find((fact) => 'folder' in fact && fact.folder === then);
+    // Folders that were renamed in the same commit have another path in its facts; uids of two folders may be the same.
+    const fact = there ?? (found.length === 1 ? found[0] : undefined);
     if (fact === undefined || !('listing' in fact)) return undefined;
     const { uid: _uid, flags: _flags, ...listing } = fact.listing;
     return listing;

@@ -1,3 +1,4 @@
+import type { KnownMailbox } from '../catalog/folders.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { bodyTooLarge, parseJsonBody } from '../mailbox-surface/json-body.ts';
 import { envelope, invalid, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
@@ -7,17 +8,22 @@ import { MAILBOX_OPERATIONS } from '../wire/mailbox-operations.ts';
 import type { QuotaRecord } from '../wire/mailbox-records.ts';
 import type { Operation } from '../wire/operation.ts';
 import { ContentThreads } from './content-threads.ts';
+import type { MirrorReply } from './mirror-call.ts';
 import { MirrorView, type Moment, type OpenArchive } from './mirror-view.ts';
 import { type MirroredMailbox, mirroredMailboxes } from './mirrored-mailboxes.ts';
-import { type MirrorReply, READING } from './operations.ts';
+import { READING } from './operations.ts';
 import { TokenTurns } from './token-turns.ts';
 
 /** Bytes of a request's body: criteria of a search. */
 const MOST_BODY_BYTES = 1 << 20;
 /** Stands for the order whose mailboxes these are: the archive knows of none. */
 const ORDER = 'mirror';
-/** A message may take this long to be rendered, in milliseconds; a search ends by itself before. */
-const JOB_MS = 65_000;
+/** A search ends by itself before, unless one message takes too long; in milliseconds. */
+const SEARCHING_MS = 65_000;
+/** One message may take this long to be rendered or taken apart, in milliseconds. */
+const RENDERING_MS = 20_000;
+/** Searches of different tokens that are done at once. */
+const SEARCHES = 2;
 
 const ROUTES = new RouteTable(
   Object.values(MAILBOX_OPERATIONS).map((operation) => ({
@@ -37,9 +43,11 @@ export interface MirrorOptions {
   /** Returns the token of a secret. */
   readonly authorize: (secret: string) => ApiToken | undefined;
   /** Returns the key of a mailbox, as tokens name it. */
-  readonly keyOf: (mailbox: MirroredMailbox) => string;
+  readonly keyOf: (mailbox: KnownMailbox) => string;
   readonly quotaOf: (mailbox: MirroredMailbox) => QuotaRecord;
   readonly onError: (error: unknown) => void;
+  /** Returns milliseconds of a clock that never jumps. */
+  readonly clock?: () => number;
 }
 
 /**
@@ -48,7 +56,11 @@ export interface MirrorOptions {
  */
 export class MirrorSurface {
   readonly #views = new WeakMap<object, MirrorView>();
-  readonly #threads = new ContentThreads(JOB_MS);
+  /** Apart from each other: however many searches there are, messages are rendered. */
+  readonly #threads = {
+    searching: new ContentThreads(SEARCHES, SEARCHING_MS),
+    rendering: new ContentThreads(1, RENDERING_MS),
+  };
   readonly #turns = new TokenTurns();
 
   constructor(private readonly options: MirrorOptions) {}
@@ -69,7 +81,8 @@ export class MirrorSurface {
   }
 
   async close(): Promise<void> {
-    await this.#threads.close();
+    const { searching, rendering } = this.#threads;
+    await Promise.all([searching.close(), rendering.close()]);
   }
 
   async #answer(request: Request, ownOrigin: string): Promise<Response> {
@@ -80,7 +93,8 @@ export class MirrorSurface {
     const origin = request.headers.get('origin');
     if (origin !== null && origin !== ownOrigin)
       throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
-    const token = this.#authorize(request.headers.get('authorization'));
+    const authorize = () => this.#authorize(request.headers.get('authorization'));
+    const token = authorize();
     const handler = READING[operation.name];
     if (handler === undefined || !Object.hasOwn(READING, operation.name)) throw readOnly(operation);
     const leave = await this.#turns.enter(token.id);
@@ -92,15 +106,17 @@ export class MirrorSurface {
     try {
       const { catalog } = archive;
       const moment = momentOf(url.searchParams.get('asOf'), (at) => catalog.commitAt(at)?.number);
-      const mailboxes = mirroredMailboxes(catalog.folders.mailboxes());
-      const { dataDir, quotaOf, keyOf } = this.options;
+      const { dataDir, quotaOf, keyOf, clock = () => performance.now() } = this.options;
+      const reached = catalog.folders
+        .mailboxes()
+        .filter((one) => token.mailboxes?.includes(keyOf(one)) ?? true);
       const reply = await handler({
         operation,
         token,
         params: match.params,
         query: url.searchParams,
         body: operation.body === null ? undefined : await jsonBody(request),
-        mailboxes: mailboxes.filter((one) => token.mailboxes?.includes(keyOf(one)) ?? true),
+        mailboxes: mirroredMailboxes(reached),
         moment,
         archive,
         dataDir,
@@ -109,13 +125,17 @@ export class MirrorSurface {
         orderId: ORDER,
         quotaOf,
         alone: (act) => this.#turns.alone(token.id, act),
+        clock,
+        isGone: () => request.signal.aborted,
       });
+      // It may have waited or searched for a while, and the token may have been revoked meanwhile.
+      authorize();
       if (reply.kind !== 'stream') {
         done();
         return responseOf(reply);
       }
       const { type, length } = reply;
-      return new Response(streamOf(reply.pieces, done), {
+      return new Response(streamOf(reply.pieces, authorize, done), {
         headers: { 'content-type': type, 'content-length': String(length) },
       });
     } catch (error) {
@@ -212,9 +232,14 @@ function responseOf(reply: Exclude<MirrorReply, { kind: 'stream' }>): Response {
   }
 }
 
-/** A source that turns out damaged breaks the connection: its length was promised. */
+/**
+ * A source that turns out damaged breaks the connection: its length was promised.
+ *
+ * @param check throws where no more of it may be sent
+ */
 function streamOf(
   pieces: AsyncIterable<Buffer>,
+  check: () => void,
   done: () => void,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const iterator = pieces[Symbol.asyncIterator]();
@@ -222,6 +247,7 @@ function streamOf(
     async pull(controller) {
       try {
         const next = await iterator.next();
+        check();
         if (next.done !== true) {
           controller.enqueue(new Uint8Array(next.value));
           return;
@@ -230,6 +256,7 @@ function streamOf(
         done();
       } catch (error) {
         done();
+        await iterator.return?.();
         controller.error(error);
       }
     },

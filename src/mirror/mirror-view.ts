@@ -7,8 +7,12 @@ import { FolderUids, type MirrorEntry } from './folder-uids.ts';
 import { ListingRecords } from './listing-json.ts';
 import type { MirroredMailbox } from './mirrored-mailboxes.ts';
 
-/** Messages whose uids are kept in memory: 20 bytes each. */
-const KEPT_MESSAGES = 2_000_000;
+/** Messages whose uids are kept in memory, with what they are sorted by: 36 bytes each. */
+const KEPT_MESSAGES = 1_000_000;
+/** What a folder without messages counts for: there is one for each folder and moment that is asked for. */
+const FOLDER_COSTS = 20;
+/** Lists of folders that are kept: one for each mailbox and moment that is asked for. */
+const KEPT_LISTS = 200;
 
 /** The archive, open. Another one stands for it after a rebuild. */
 export interface OpenArchive {
@@ -31,7 +35,10 @@ export class MirrorView {
   #kept = 0;
 
   constructor(private readonly archive: OpenArchive) {
-    this.#records = new ListingRecords(() => archive.sources());
+    this.#records = new ListingRecords(
+      () => archive.sources(),
+      (folder, commit) => archive.catalog.origin.pathAt(folder, commit),
+    );
   }
 
   folders(mailbox: MirroredMailbox, moment: Moment): readonly FolderRecord[] {
@@ -45,6 +52,8 @@ export class MirrorView {
       .map((folder) => recordOf(folder, this.#counts(folder, moment)))
       .sort(byFolderPath);
     this.#folders.set(key, records);
+    const [oldest] = this.#folders.keys();
+    if (this.#folders.size > KEPT_LISTS && oldest !== undefined) this.#folders.delete(oldest);
     return records;
   }
 
@@ -64,14 +73,18 @@ export class MirrorView {
     return uids;
   }
 
-  json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string {
-    const { origin } = this.archive.catalog;
-    const flags = origin.flags(entry.flagSet);
-    return this.#records.json(mailbox, folder.path, entry, flags, () => origin.place(entry.row));
+  /** Returns the record of a message as JSON; undefined where the message is gone since its uid was read. */
+  json(mailbox: MirroredMailbox, folder: OriginFolder, entry: MirrorEntry): string | undefined {
+    const flags = this.flags(entry);
+    const placeOf = () => this.place(folder, entry);
+    return this.#records.json(mailbox, folder.path, entry, flags, placeOf);
   }
 
-  place({ row }: MirrorEntry): OriginPlace | undefined {
-    return this.archive.catalog.origin.place(row);
+  /** Returns what is known of a message; undefined where the message is gone since its uid was read. */
+  place({ id, generation }: OriginFolder, { row, uid }: MirrorEntry): OriginPlace | undefined {
+    const place = this.archive.catalog.origin.place(row);
+    const isIt = place?.folder === id && place.generation === generation && place.uid === uid;
+    return isIt ? place : undefined;
   }
 
   listing(mailbox: MirroredMailbox, place: OriginPlace) {
@@ -95,16 +108,17 @@ export class MirrorView {
     this.#reached = number;
     this.#uids.clear();
     this.#folders.clear();
+    this.#records.clear();
     this.#kept = 0;
   }
 
   #keep(key: string, uids: FolderUids): void {
     this.#uids.set(key, uids);
-    this.#kept += uids.count;
+    this.#kept += uids.count + FOLDER_COSTS;
     for (const [oldest, { count }] of this.#uids) {
       if (this.#kept <= KEPT_MESSAGES || oldest === key) return;
       this.#uids.delete(oldest);
-      this.#kept -= count;
+      this.#kept -= count + FOLDER_COSTS;
     }
   }
 }

@@ -2,8 +2,8 @@ import { tooSoon } from '../mailbox-surface/refusal.ts';
 
 /** Requests of one token that are answered at once; further ones wait. */
 const AT_ONCE = 8;
-/** Requests of one token that wait. */
-const WAITING = 1_000;
+/** Requests of one token that wait: fewer than the listener has connections, so that others can still connect. */
+const WAITING = 120;
 
 interface Line {
   answering: number;

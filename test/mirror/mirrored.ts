@@ -31,17 +31,23 @@ export interface Mirrored {
   readonly m: string;
   readonly origin: Ask;
   readonly mirror: Ask;
-  /** Brings the archive up to date. */
-  sync(): Promise<void>;
+  /** Connections to the mirror, to ask with other tokens. */
+  readonly pool: Pool;
+  /** Brings the archive up to date; fails unless the program ends with one of these codes. */
+  sync(codes?: readonly number[]): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function mirrored(options: SandboxOptions): Promise<Mirrored> {
+/** @param change alters the configuration that would be written */
+export async function mirrored(
+  options: SandboxOptions,
+  change?: Parameters<typeof workplace>[1],
+): Promise<Mirrored> {
   const sandbox = await startSandbox(options);
-  const place = workplace(sandbox);
-  const sync = async () => {
+  const place = workplace(sandbox, change);
+  const sync = async (codes: readonly number[] = [0]) => {
     const { code, stderr } = await mailkeep(['sync', '--quiet', '--config', place.config]);
-    if (code !== 0) throw new Error(`sync ended with ${code}: ${stderr}`);
+    if (!codes.includes(code ?? -1)) throw new Error(`sync ended with ${code}: ${stderr}`);
   };
   await sync();
   const state = stateOf(place);
@@ -54,6 +60,7 @@ export async function mirrored(options: SandboxOptions): Promise<Mirrored> {
     m: `/api/v1/mailboxes/${sandbox.mailboxes[0]?.resourceId ?? ''}`,
     origin: asking(pools[0], sandbox.tokens.mailbox),
     mirror: asking(pools[1], secret),
+    pool: pools[1],
     async close() {
       await Promise.all(pools.map((pool) => pool.close()));
       await served.close();
@@ -61,6 +68,19 @@ export async function mirrored(options: SandboxOptions): Promise<Mirrored> {
       await sandbox.close();
     },
   };
+}
+
+/** Delivers a message to INBOX of a mailbox, as if it came from outside. */
+export function deliver(
+  { service, mailboxes }: Sandbox,
+  source: string,
+  mailbox = mailboxes[0]?.resourceId ?? '',
+): void {
+  const { store } = service;
+  const found = store.mailboxes.get(mailbox);
+  if (found === undefined) throw new Error(`no mailbox ${mailbox}`);
+  const bytes = Buffer.from(source, 'latin1');
+  store.add(store.folderFor(found, 'INBOX'), bytes, Date.UTC(2026, 0, 1), []);
 }
 
 function stateOf({ data }: Workplace): StateFile {

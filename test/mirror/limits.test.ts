@@ -1,0 +1,262 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Catalog } from '../../src/catalog/catalog.ts';
+import { factsTest } from '../../src/mailbox-surface/criteria.ts';
+import { ContentThreads } from '../../src/mirror/content-threads.ts';
+import { MirrorSurface } from '../../src/mirror/mirror-surface.ts';
+import { MirrorView } from '../../src/mirror/mirror-view.ts';
+import { matchingSources } from '../../src/mirror/source-search.ts';
+import { TokenTurns } from '../../src/mirror/token-turns.ts';
+import type { ApiToken } from '../../src/state/values.ts';
+import { ServedArchive } from '../../src/web/reading/served-archive.ts';
+import { mail } from '../sandbox/client.ts';
+import { deliver, type Mirrored, mirrored } from './mirrored.ts';
+
+const OWN = 'http://mirror.test';
+const LARGE = `${mail('large')}${`${'x'.repeat(76)}\r\n`.repeat(60_000)}`;
+
+let both: Mirrored;
+let archive: ServedArchive;
+
+beforeAll(async () => {
+  both = await mirrored({ seed: 9, mail: { messages: 0 } });
+  for (const subject of ['one', 'two', 'three']) deliver(both.sandbox, mail(subject));
+  deliver(both.sandbox, LARGE);
+  await both.sync();
+  archive = new ServedArchive(both.place.data);
+});
+
+afterAll(async () => {
+  await archive.close();
+  await both.close();
+});
+
+/** The API without its listener, with a clock of its own. */
+function surface({
+  clock,
+  isValid = () => true,
+}: Readonly<{ clock?: () => number; isValid?: () => boolean }>) {
+  const token: ApiToken = {
+    ...{ id: 't', name: 't', mailboxes: null },
+    ...{ expiresAt: null, createdAt: 0, usedAt: null },
+  };
+  const errors: unknown[] = [];
+  const mirror = new MirrorSurface({
+    dataDir: both.place.data,
+    hold() {
+      const { reader, release } = archive.hold(null);
+      const { catalog } = reader;
+      return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
+    },
+    authorize: () => (isValid() ? token : undefined),
+    keyOf: () => 'key',
+    quotaOf: () => {
+      throw new Error('not asked for');
+    },
+    onError: (error) => errors.push(error),
+    ...(clock === undefined ? {} : { clock }),
+  });
+  const inbox = `${OWN}${both.m}/folders/INBOX/messages`;
+  const ask = (target: string, init: RequestInit = {}) =>
+    mirror.fetch(
+      new Request(inbox + target, {
+        ...init,
+        headers: { authorization: 'Bearer x', 'content-type': 'application/json' },
+      }),
+      OWN,
+    );
+  const search = (criteria: object) =>
+    ask('/search', { method: 'POST', body: JSON.stringify(criteria) });
+  return { mirror, ask, search, errors };
+}
+
+test('a search that waited or read for more than a minute is 502, and one of less is an answer', async () => {
+  for (const [later, status] of [
+    [60_000, 502],
+    [50_000, 200],
+  ] as const) {
+    let asked = 0;
+    // It begins at 0; its turn comes later.
+    const clock = () => {
+      asked += 1;
+      return asked === 1 ? 0 : later;
+    };
+    const { mirror, search, errors } = surface({ clock });
+    const answer = await search({ subject: 'o' });
+    expect([answer.status, await answer.json()]).toMatchObject([
+      status,
+      status === 200 ? { pagination: { total: 2 } } : { code: 'ERR_SEARCH_TOO_LONG' },
+    ]);
+    expect(errors).toEqual([]);
+    await mirror.close();
+  }
+});
+
+test('time that runs out among the sources leaves nothing, however many matched', () => {
+  const search = (isOver: () => boolean) => {
+    let read = 0;
+    const found = matchingSources(
+      10,
+      () => {
+        read += 1;
+        return Buffer.of(read);
+      },
+      (source) => source[0] !== 3,
+      isOver,
+    );
+    return { found, read };
+  };
+  expect(search(() => false)).toEqual({ found: [0, 1, 3, 4, 5, 6, 7, 8, 9], read: 10 });
+  for (const allowed of [0, 1, 5, 9, 10]) {
+    let left = allowed;
+    const { found, read } = search(() => {
+      left -= 1;
+      return left < 0;
+    });
+    expect([allowed, found, read]).toEqual([allowed, null, allowed]);
+  }
+});
+
+test('a client that has gone away is not searched for', async () => {
+  const { mirror, search, ask } = surface({});
+  const gone = new AbortController();
+  gone.abort();
+  const body = JSON.stringify({ subject: 'o' });
+  expect((await ask('/search', { method: 'POST', body, signal: gone.signal })).status).toBe(502);
+  expect((await search({ subject: 'o' })).status).toBe(200);
+  await mirror.close();
+});
+
+test('a token is answered eight times at once; further requests wait, and too many are 429', async () => {
+  const turns = new TokenTurns();
+  const leaves = await Promise.all(Array.from({ length: 8 }, () => turns.enter('a')));
+  const order: number[] = [];
+  const waiting = Array.from({ length: 120 }, async (_, number) => {
+    const leave = await turns.enter('a');
+    order.push(number);
+    leave();
+  });
+  await expect(turns.enter('a')).rejects.toMatchObject({
+    ...{ status: 429, code: 'ERR_RATE_LIMIT', params: { retryAfter: 1 } },
+    headers: { 'retry-after': '1' },
+  });
+  (await turns.enter('b'))();
+  expect(order).toEqual([]);
+  for (const leave of leaves) {
+    leave();
+    leave();
+  }
+  await Promise.all(waiting);
+  expect(order).toEqual(Array.from({ length: 120 }, (_, number) => number));
+  (await turns.enter('a'))();
+});
+
+test('a token that is revoked while its requests wait gets none of them answered', async () => {
+  let isValid = true;
+  const { mirror, ask, errors } = surface({ isValid: () => isValid });
+  const bodies: ReadableStreamDefaultController[] = [];
+  const answers = Array.from({ length: 8 }, () => {
+    const body = new ReadableStream({ start: (controller) => void bodies.push(controller) });
+    return ask('/search', { method: 'POST', body, duplex: 'half' } as RequestInit);
+  });
+  answers.push(ask('/1'), ask('/1/source'));
+  isValid = false;
+  for (const body of bodies) body.close();
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array(10).fill(401));
+  isValid = true;
+  expect((await ask('/1')).status).toBe(200);
+  expect(errors).toEqual([]);
+  await mirror.close();
+});
+
+test('a large source breaks off when its token is revoked', async () => {
+  let isValid = true;
+  const { mirror, ask } = surface({ isValid: () => isValid });
+  const { status, headers, body } = await ask('/4/source');
+  expect([status, headers.get('content-length')]).toEqual([200, String(LARGE.length)]);
+  const reader = body?.getReader();
+  expect((await reader?.read())?.done).toBe(false);
+  isValid = false;
+  await expect(
+    (async () => {
+      while ((await reader?.read())?.done === false);
+    })(),
+  ).rejects.toThrow('revoked');
+  await mirror.close();
+});
+
+test('clients that leave large sources unread hold no turn', async () => {
+  const { mirror, ask } = surface({});
+  const unread = await Promise.all(Array.from({ length: 8 }, () => ask('/4/source')));
+  expect(unread.map(({ status }) => status)).toEqual(Array(8).fill(200));
+  const next = ask('/1');
+  for (const { body } of unread) await body?.cancel();
+  expect((await next).status).toBe(200);
+  await mirror.close();
+});
+
+test('threads that are busy end when the server closes, and so does what waits for them', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'mailkeep-thread-'));
+  const file = path.join(folder, 'never.mjs');
+  writeFileSync(file, "import { parentPort } from 'node:worker_threads'; parentPort.ref();\n");
+  const threads = new ContentThreads(1, 3_600_000, pathToFileURL(file));
+  let made = 0;
+  const job = () => {
+    made += 1;
+    return { kind: 'text', dataDir: folder, id: '' } as const;
+  };
+  const all = [threads.run(job), threads.run(job)];
+  const statuses = Promise.all(
+    all.map((one) =>
+      one.then(
+        () => 200,
+        (error: { status: number }) => error.status,
+      ),
+    ),
+  );
+  await Promise.resolve();
+  await threads.close();
+  expect(await statuses).toEqual([502, 503]);
+  expect(made).toBe(1);
+});
+
+test('a flag that a search names many times is compared once', () => {
+  let compared = 0;
+  const flags = new Proxy(['\\Seen', '\\Flagged'], {
+    get(target, name, receiver) {
+      if (name === 'some') compared += 1;
+      return Reflect.get(target, name, receiver);
+    },
+  });
+  const wanted = Array.from({ length: 100_000 }, (_, i) => (i % 2 === 0 ? '\\SEEN' : '\\seen'));
+  const criteria = factsTest({ flags: wanted });
+  expect(criteria?.({ flags, received: () => 0, size: () => 0 })).toBe(true);
+  expect(compared).toBe(1);
+});
+
+test('lists of folders of many moments are not all kept', () => {
+  const asked: (number | null)[] = [];
+  const catalog = {
+    reached: () => ({ number: 1 }),
+    origin: {
+      folders: (_: unknown, commit: number | null) => {
+        asked.push(commit);
+        return [];
+      },
+    },
+  } as unknown as Catalog;
+  const view = new MirrorView({ catalog, sources: () => expect.fail('not asked for') });
+  const mailbox = { id: 1, host: 'h', mailbox: 'm', address: 'a', resourceId: 'm' };
+  const ask = (moment: number) => view.folders(mailbox as never, moment);
+  ask(0);
+  ask(0);
+  expect(asked).toEqual([0]);
+  for (let moment = 1; moment <= 1_000; moment += 1) ask(moment);
+  ask(1_000);
+  expect(asked).toHaveLength(1_001);
+  ask(0);
+  expect(asked).toHaveLength(1_002);
+});
