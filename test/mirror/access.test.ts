@@ -1,3 +1,4 @@
+import { connect, type Socket } from 'node:net';
 import { Pool } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -109,6 +110,28 @@ test('a revoked token ends at once', async () => {
   expect((await ask('GET', '/api/v1/me')).status).toBe(200);
   all.tokens.revoke('short');
   expect((await ask('GET', '/api/v1/me')).status).toBe(401);
+});
+
+test('a hundred clients keep their connections between two requests', async () => {
+  const { port } = all.served.web.address;
+  const text = `GET /api/v1/me HTTP/1.1\r\nHost: ${all.served.host}\r\nAuthorization: Bearer ${narrowSecret}\r\n\r\n`;
+  const sockets = Array.from({ length: 100 }, () => connect(port, '127.0.0.1'));
+  const answered = (socket: Socket) =>
+    new Promise<string>((resolve, reject) => {
+      socket.once('data', (bytes: Buffer) => resolve(String(bytes).slice(0, 15)));
+      socket.once('close', () => reject(new Error('closed')));
+      if (socket.closed) reject(new Error('closed before'));
+      socket.write(text);
+    });
+  try {
+    // All of them rest between the rounds.
+    for (let round = 0; round < 3; round += 1)
+      expect(new Set(await Promise.all(sockets.map(answered)))).toEqual(
+        new Set(['HTTP/1.1 200 OK']),
+      );
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
 });
 
 test('a hundred requests of one token at once are all answered', async () => {

@@ -34,5 +34,5 @@ declare module 'autocannon' {
     overallRate?: number;
     timeout?: number;
     requests: SoakRequest[];
-  }): Promise<Result>;
+  }): PromiseLike<Result>;
 }

@@ -94,24 +94,28 @@ async function run(
   await timed('page of 100, again', (i) => get(`${at}?perPage=100&page=${spread(i)}`));
   const { data } = page.parse(await json(`${at}?perPage=100&page=${Math.ceil(pages / 2)}`));
   const uids = data.map(({ uid }) => uid);
+  await timed('page of 100 by date', (i) => get(`${at}?perPage=100&sort=-date&page=${spread(i)}`));
   await timed('source', (i) => get(`${at}/${uids[i % uids.length]}/source`));
+  await timed('text', (i) => get(`${at}/${uids[i % uids.length]}/text`));
   await pool.close();
   const memory: number[] = [];
-  const load = autocannon({
-    url: apiUrl,
-    duration: Number(seconds),
-    connections: Number(clients),
-    requests: [
-      { method: 'GET', path: `${at}?perPage=100`, headers },
-      { method: 'GET', path: `${at}?perPage=100&page=${Math.ceil(pages / 3)}`, headers },
-      { method: 'GET', path: `${m}/folders`, headers },
-      ...uids.slice(0, 7).map((uid) => ({
-        method: 'GET' as const,
-        path: `${at}/${uid}/source`,
-        headers,
-      })),
-    ],
-  });
+  const load = Promise.resolve(
+    autocannon({
+      url: apiUrl,
+      duration: Number(seconds),
+      connections: Number(clients),
+      requests: [
+        { method: 'GET', path: `${at}?perPage=100`, headers },
+        { method: 'GET', path: `${at}?perPage=100&page=${Math.ceil(pages / 3)}`, headers },
+        { method: 'GET', path: `${m}/folders`, headers },
+        ...uids.slice(0, 7).map((uid) => ({
+          method: 'GET' as const,
+          path: `${at}/${uid}/source`,
+          headers,
+        })),
+      ],
+    }),
+  );
   let running = true;
   const over = load.finally(() => {
     running = false;

@@ -57,6 +57,11 @@ export interface WebServer {
  * which a page with the rest still follows.
  */
 const IDLE_MS = 90_000;
+/**
+ * Of the 256 connections, those without a request: nearly all, because every client has the same address, this machine's
+ * or the proxy's. A hundred clients of the API that keep their connections must not lose them between two requests.
+ */
+const IDLE_CONNECTIONS = 200;
 
 /**
  * Serves the web interface over an archive, which it only reads.
@@ -86,7 +91,7 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       fetch: (request, { outgoing }) =>
         answer?.(request, () => outgoing.destroy()) ?? new Response(null, { status: 503 }),
       onError,
-      limits: { idleMs: IDLE_MS, ...limits },
+      limits: { idleMs: IDLE_MS, idlePerAddress: IDLE_CONNECTIONS, ...limits },
     });
     const { address } = listener;
     answer = webApp({ ...parts, ...address, mirror, own: ownAddresses(address, publicUrl) });
