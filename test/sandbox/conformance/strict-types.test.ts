@@ -2,19 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Answer, fill, type Served, serve } from '../client.ts';
 import { validRequest } from './cases.ts';
-import { BYTES, STRICT } from './strict-types.ts';
+import { BYTES, complaints, STRICT } from './strict-types.ts';
 import { TABLE } from './table.ts';
 import { type Change, callRow, world } from './world.ts';
-
-/** What a reader that validates types would complain of. */
-function complaints(operation: string, { json, bytes, headers }: Answer): unknown {
-  const type = BYTES[operation];
-  if (type !== undefined) return headers['content-type'] === type ? [] : [headers['content-type']];
-  const schema = STRICT[operation];
-  if (schema === undefined) throw new Error(`no types for ${operation}`);
-  if (schema === null) return bytes.length === 0 ? [] : ['a body'];
-  return schema.safeParse(json).error?.issues ?? [];
-}
 
 test('every operation has its types', () => {
   const named = [...Object.keys(STRICT), ...Object.keys(BYTES)].sort();

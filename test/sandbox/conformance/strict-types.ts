@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Answer } from '../client.ts';
 
 /**
  * The answers of every operation with the types of the interface, copied by hand from its documents: integers are
@@ -192,3 +193,16 @@ export const BYTES: Readonly<Record<string, string>> = {
   'mailbox.getMessageSource': 'message/rfc822',
   'mailbox.getMessageAttachment': 'application/octet-stream',
 };
+
+/** What a reader that validates types would complain of. */
+export function complaints(
+  operation: string,
+  { json, bytes, headers }: Pick<Answer, 'json' | 'bytes' | 'headers'>,
+): unknown {
+  const type = BYTES[operation];
+  if (type !== undefined) return headers['content-type'] === type ? [] : [headers['content-type']];
+  const schema = STRICT[operation];
+  if (schema === undefined) throw new Error(`no types for ${operation}`);
+  if (schema === null) return bytes.length === 0 ? [] : ['a body'];
+  return schema.safeParse(json).error?.issues ?? [];
+}
