@@ -70,17 +70,18 @@ export async function mirrored(
   };
 }
 
-/** Delivers a message to INBOX of a mailbox, as if it came from outside. */
+/** Delivers a message to a mailbox, as if it came from outside. */
 export function deliver(
   { service, mailboxes }: Sandbox,
   source: string,
   mailbox = mailboxes[0]?.resourceId ?? '',
+  folder = 'INBOX',
 ): void {
   const { store } = service;
   const found = store.mailboxes.get(mailbox);
   if (found === undefined) throw new Error(`no mailbox ${mailbox}`);
   const bytes = Buffer.from(source, 'latin1');
-  store.add(store.folderFor(found, 'INBOX'), bytes, Date.UTC(2026, 0, 1), []);
+  store.add(store.folderFor(found, folder), bytes, Date.UTC(2026, 0, 1), []);
 }
 
 function stateOf({ data }: Workplace): StateFile {
