@@ -1,17 +1,18 @@
 import type { KnownMailbox } from '../catalog/folders.ts';
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { bodyTooLarge, parseJsonBody } from '../mailbox-surface/json-body.ts';
-import { envelope, invalid, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
+import { envelope, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
 import { RouteTable, routePath } from '../mailbox-surface/route.ts';
 import type { ApiToken } from '../state/values.ts';
 import { MAILBOX_OPERATIONS } from '../wire/mailbox-operations.ts';
 import type { QuotaRecord } from '../wire/mailbox-records.ts';
 import type { Operation } from '../wire/operation.ts';
 import { ContentThreads } from './content-threads.ts';
-import type { MirrorReply } from './mirror-call.ts';
-import { MirrorView, type Moment, type OpenArchive } from './mirror-view.ts';
+import { MirrorView, type OpenArchive } from './mirror-view.ts';
 import { type MirroredMailbox, mirroredMailboxes } from './mirrored-mailboxes.ts';
+import { momentOf } from './moment.ts';
 import { READING } from './operations.ts';
+import { responseOf, sending } from './responses.ts';
 import { TokenTurns } from './token-turns.ts';
 
 /** Bytes of a request's body: criteria of a search. */
@@ -98,12 +99,15 @@ export class MirrorSurface {
     const handler = READING[operation.name];
     if (handler === undefined || !Object.hasOwn(READING, operation.name)) throw readOnly(operation);
     const leave = await this.#turns.enter(token.id);
-    const { archive, release } = this.options.hold();
+    let release = () => {};
     const done = () => {
       release();
       leave();
     };
     try {
+      const held = this.options.hold();
+      release = held.release;
+      const { archive } = held;
       const { catalog } = archive;
       const moment = momentOf(url.searchParams.get('asOf'), (at) => catalog.commitAt(at)?.number);
       const { dataDir, quotaOf, keyOf, clock = () => performance.now() } = this.options;
@@ -130,14 +134,7 @@ export class MirrorSurface {
       });
       // It may have waited or searched for a while, and the token may have been revoked meanwhile.
       authorize();
-      if (reply.kind !== 'stream') {
-        done();
-        return responseOf(reply);
-      }
-      const { type, length } = reply;
-      return new Response(streamOf(reply.pieces, authorize, done), {
-        headers: { 'content-type': type, 'content-length': String(length) },
-      });
+      return sending(reply, authorize, done);
     } catch (error) {
       done();
       throw error;
@@ -185,24 +182,6 @@ function noRoute(match: { readonly kind: string; readonly allowed?: readonly str
   return new Refusal(404, 'ERR_NOT_FOUND', message, { allowed }, { allow });
 }
 
-const DAY = /^\d{4}-\d{2}-\d{2}$/;
-const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2})$/;
-const DAY_MS = 86_400_000;
-
-/**
- * Reads `asOf`, an extension of the mirror: a day in UTC, which stands for its end, or a time with its zone (RFC 3339).
- *
- * @throws Refusal 422
- */
-function momentOf(raw: string | null, commitAt: (time: number) => number | undefined): Moment {
-  if (raw === null) return null;
-  const isDay = DAY.test(raw);
-  const time = isDay || INSTANT.test(raw) ? Date.parse(raw) : Number.NaN;
-  if (Number.isNaN(time))
-    throw invalid({ asOf: ['must be a day (2026-03-14) or a time with its zone (RFC 3339)'] });
-  return commitAt(isDay ? time + DAY_MS - 1 : time) ?? 0;
-}
-
 async function jsonBody(request: Request): Promise<unknown> {
   const { body } = request;
   const chunks: Uint8Array[] = [];
@@ -214,55 +193,4 @@ async function jsonBody(request: Request): Promise<unknown> {
       chunks.push(chunk);
     }
   return parseJsonBody(Buffer.concat(chunks), request.headers.get('content-type') ?? undefined);
-}
-
-function responseOf(reply: Exclude<MirrorReply, { kind: 'stream' }>): Response {
-  switch (reply.kind) {
-    case 'empty':
-      return new Response(null, { status: reply.status });
-    case 'text':
-      return new Response(reply.text, {
-        status: reply.status,
-        headers: { 'content-type': 'application/json; charset=utf-8', ...reply.headers },
-      });
-    case 'bytes':
-      return new Response(new Uint8Array(reply.bytes), {
-        headers: { 'content-type': reply.type, 'content-length': String(reply.bytes.length) },
-      });
-  }
-}
-
-/**
- * A source that turns out damaged breaks the connection: its length was promised.
- *
- * @param check throws where no more of it may be sent
- */
-function streamOf(
-  pieces: AsyncIterable<Buffer>,
-  check: () => void,
-  done: () => void,
-): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const iterator = pieces[Symbol.asyncIterator]();
-  return new ReadableStream({
-    async pull(controller) {
-      try {
-        const next = await iterator.next();
-        check();
-        if (next.done !== true) {
-          controller.enqueue(new Uint8Array(next.value));
-          return;
-        }
-        controller.close();
-        done();
-      } catch (error) {
-        done();
-        await iterator.return?.();
-        controller.error(error);
-      }
-    },
-    async cancel() {
-      await iterator.return?.();
-      done();
-    },
-  });
 }

@@ -60,7 +60,9 @@ export const READING: Readonly<Record<string, Handler>> = {
         uid: entry.uid,
         attachmentId,
       });
-    return { kind: 'bytes', type: 'application/octet-stream', bytes: Buffer.from(bytes) };
+    const { buffer, byteOffset, byteLength } = bytes;
+    const type = 'application/octet-stream';
+    return { kind: 'bytes', type, bytes: Buffer.from(buffer, byteOffset, byteLength) };
   },
   listWebhooks(call) {
     mailboxOf(call);

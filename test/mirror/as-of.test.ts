@@ -45,11 +45,16 @@ test('before the first commit there was nothing, and what is no time is refused'
     expect(await both.mirror('GET', `${both.m}/folders?asOf=2001-01-01`)).toMatchObject({
       body: { data: [] },
     });
-    for (const wrong of ['yesterday', '2026-13-40', '2026-02-03T10:00', ''])
+    for (const wrong of [
+      ...['yesterday', '2026-13-40', '2026-02-30', ''],
+      ...['2026-02-03T10:00', '2026-02-30T10:00:00Z', '2026-02-03T25:00:00Z'],
+    ])
       expect(await both.mirror('GET', `${both.m}/folders?asOf=${wrong}`)).toMatchObject({
         status: 422,
         body: { code: 'ERR_VALIDATION_FAILED' },
       });
+    for (const right of ['2096-02-29', '2026-02-03T10:00Z', '2026-02-03T10:00:00.5%2B01:00'])
+      expect((await both.mirror('GET', `${both.m}/folders?asOf=${right}`)).status).toBe(200);
   } finally {
     await both.close();
   }

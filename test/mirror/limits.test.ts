@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import type { Catalog } from '../../src/catalog/catalog.ts';
 import { factsTest } from '../../src/mailbox-surface/criteria.ts';
 import { ContentThreads } from '../../src/mirror/content-threads.ts';
@@ -16,7 +17,18 @@ import { mail } from '../sandbox/client.ts';
 import { deliver, type Mirrored, mirrored } from './mirrored.ts';
 
 const OWN = 'http://mirror.test';
-const LARGE = `${mail('large')}${`${'x'.repeat(76)}\r\n`.repeat(60_000)}`;
+const LARGE = `${mail('large')}${`${'x'.repeat(76)}\r\n`.repeat(20_000)}`;
+
+const FILE = Buffer.alloc(1_500_000, 'attached');
+const WITH_FILE = [
+  'Subject: file',
+  'MIME-Version: 1.0',
+  'Content-Type: application/octet-stream; name="file.bin"',
+  'Content-Transfer-Encoding: base64',
+  '',
+  FILE.toString('base64').replaceAll(/.{76}/g, '$&\r\n'),
+  '',
+].join('\r\n');
 
 let both: Mirrored;
 let archive: ServedArchive;
@@ -25,6 +37,7 @@ beforeAll(async () => {
   both = await mirrored({ seed: 9, mail: { messages: 0 } });
   for (const subject of ['one', 'two', 'three']) deliver(both.sandbox, mail(subject));
   deliver(both.sandbox, LARGE);
+  deliver(both.sandbox, WITH_FILE);
   await both.sync();
   archive = new ServedArchive(both.place.data);
 });
@@ -34,24 +47,29 @@ afterAll(async () => {
   await both.close();
 });
 
-/** The API without its listener, with a clock of its own. */
-function surface({
-  clock,
-  isValid = () => true,
-}: Readonly<{ clock?: () => number; isValid?: () => boolean }>) {
-  const token: ApiToken = {
-    ...{ id: 't', name: 't', mailboxes: null },
+interface SurfaceOptions {
+  readonly clock?: () => number;
+  readonly isValid?: () => boolean;
+  /** Called before the archive is opened for a request. */
+  readonly beforeHold?: () => void;
+}
+
+/** The API without its listener, with a clock of its own; every secret is a token of its own. */
+function surface({ clock, isValid = () => true, beforeHold = () => {} }: SurfaceOptions) {
+  const tokenOf = (id: string): ApiToken => ({
+    ...{ id, name: id, mailboxes: null },
     ...{ expiresAt: null, createdAt: 0, usedAt: null },
-  };
+  });
   const errors: unknown[] = [];
   const mirror = new MirrorSurface({
     dataDir: both.place.data,
     hold() {
+      beforeHold();
       const { reader, release } = archive.hold(null);
       const { catalog } = reader;
       return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
     },
-    authorize: () => (isValid() ? token : undefined),
+    authorize: (secret) => (isValid() ? tokenOf(secret) : undefined),
     keyOf: () => 'key',
     quotaOf: () => {
       throw new Error('not asked for');
@@ -60,11 +78,11 @@ function surface({
     ...(clock === undefined ? {} : { clock }),
   });
   const inbox = `${OWN}${both.m}/folders/INBOX/messages`;
-  const ask = (target: string, init: RequestInit = {}) =>
+  const ask = (target: string, { token = 'x', ...init }: RequestInit & { token?: string } = {}) =>
     mirror.fetch(
       new Request(inbox + target, {
         ...init,
-        headers: { authorization: 'Bearer x', 'content-type': 'application/json' },
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       }),
       OWN,
     );
@@ -195,6 +213,50 @@ test('clients that leave large sources unread hold no turn', async () => {
   const next = ask('/1');
   for (const { body } of unread) await body?.cancel();
   expect((await next).status).toBe(200);
+  await mirror.close();
+});
+
+const withFile = z.object({
+  data: z.object({ attachments: z.tuple([z.object({ id: z.string() })]) }),
+});
+
+test('clients that leave large attachments and texts unread do not pile them up', async () => {
+  const { mirror, ask } = surface({});
+  const listed = await (await ask('/5')).json();
+  const { id } = withFile.parse(listed).data.attachments[0];
+  const attachment = await ask(`/5/attachments/${id}`);
+  expect(Buffer.from(await attachment.arrayBuffer()).equals(FILE)).toBe(true);
+  const text = z.object({ data: z.object({ text: z.string() }) });
+  const rendered = text.parse(await (await ask('/4/text')).json());
+  expect(rendered.data.text.length).toBeGreaterThan(1_500_000);
+  for (const large of [`/5/attachments/${id}`, '/4/text']) {
+    const unread = await Promise.all(Array.from({ length: 8 }, () => ask(large)));
+    expect(unread.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    let answered = false;
+    const next = ask('/1').then(({ status }) => {
+      answered = true;
+      return status;
+    });
+    // Another token's request that comes later is answered before.
+    expect((await ask('/1', { token: 'other' })).status).toBe(200);
+    expect([large, answered]).toEqual([large, false]);
+    for (const { body } of unread) await body?.cancel();
+    expect(await next).toBe(200);
+  }
+  await mirror.close();
+});
+
+test('an archive that cannot be opened takes no turns', async () => {
+  let fails = true;
+  const { mirror, ask, errors } = surface({
+    beforeHold() {
+      if (fails) throw new Error('no archive');
+    },
+  });
+  for (let time = 0; time < 9; time += 1) expect((await ask('/1')).status).toBe(500);
+  expect(errors).toHaveLength(9);
+  fails = false;
+  expect((await ask('/1')).status).toBe(200);
   await mirror.close();
 });
 
