@@ -76,18 +76,20 @@ test('a token of one mailbox sees it, and cannot tell another from none', async 
     `folders/INBOX/messages/${uid}/source`,
     `folders/INBOX/messages/${uid}/text`,
     `folders/INBOX/messages/${uid}/attachments/part-2`,
+    'folders?asOf=2096-01-01',
+    `folders/INBOX/messages/${uid}/source?asOf=2096-01-01`,
+    'webhooks/01890000-0000-7000-8000-000000000000',
   ]) {
     const foreign = await narrow('GET', `/api/v1/mailboxes/${other}/${rest}`);
     const nothing = await narrow('GET', `/api/v1/mailboxes/ACnothing/${rest}`);
     expect(JSON.stringify(foreign).replaceAll(other, 'ACnothing')).toBe(JSON.stringify(nothing));
     expect([403, 404]).toContain(foreign.status);
   }
-  const search = await narrow(
-    'POST',
-    `/api/v1/mailboxes/${other}/folders/INBOX/messages/search`,
-    {},
-  );
-  expect(search.status).toBe(403);
+  const search = (mailbox: string) =>
+    narrow('POST', `/api/v1/mailboxes/${mailbox}/folders/INBOX/messages/search`, { text: 'e' });
+  const [foreign, nothing] = [await search(other), await search('ACnothing')];
+  expect(JSON.stringify(foreign).replaceAll(other, 'ACnothing')).toBe(JSON.stringify(nothing));
+  expect(foreign.status).toBe(403);
 });
 
 test('a page of another origin is refused, one of our own and clients without an origin are served', async () => {
