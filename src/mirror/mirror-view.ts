@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LogReader } from '../archive/read/log-reader.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { OriginFolder, OriginPlace } from '../catalog/origin-places.ts';
@@ -41,16 +42,21 @@ export class MirrorView {
     );
   }
 
-  folders(mailbox: MirroredMailbox, moment: Moment): readonly FolderRecord[] {
+  async folders(mailbox: MirroredMailbox, moment: Moment): Promise<readonly FolderRecord[]> {
     this.#refresh();
     const key = `${mailbox.id} ${moment ?? 'now'}`;
     const known = this.#folders.get(key);
     if (known !== undefined) return known;
     const { origin } = this.archive.catalog;
-    const records = origin
-      .folders(mailbox, moment)
-      .map((folder) => recordOf(folder, this.#counts(folder, moment)))
-      .sort(byFolderPath);
+    const reached = this.#reached;
+    const records: FolderRecord[] = [];
+    for (const folder of origin.folders(mailbox, moment)) {
+      records.push(recordOf(folder, this.#counts(folder, moment)));
+      // As of a moment, the uids of a folder are read to be counted: others may ask in between.
+      if (moment !== null) await nextTurn();
+    }
+    records.sort(byFolderPath);
+    if (reached !== this.#reached) return records;
     this.#folders.set(key, records);
     const [oldest] = this.#folders.keys();
     if (this.#folders.size > KEPT_LISTS && oldest !== undefined) this.#folders.delete(oldest);

@@ -17,9 +17,10 @@ export const READING: Readonly<Record<string, Handler>> = {
       mailboxes: mailboxes.map(({ resourceId, address }) => ({ resourceId, address })),
     }),
   getQuota: (call) => dataReply(call.quotaOf(mailboxOf(call))),
-  listFolders(call) {
+  async listFolders(call) {
+    const mailbox = mailboxOf(call);
     const page = pageOf(call.query, 50, 100);
-    return pageOfAll(call.view.folders(mailboxOf(call), call.moment), page, (record) => record);
+    return pageOfAll(await call.view.folders(mailbox, call.moment), page, (record) => record);
   },
   listMessages,
   searchMessages,

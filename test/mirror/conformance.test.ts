@@ -13,7 +13,7 @@ import { type Mirrored, mirrored } from './mirrored.ts';
  * the archive that was made from it. MAILKEEP_MIRRORED=50000 takes as many messages.
  */
 
-const MESSAGES = Number(process.env.MAILKEEP_MIRRORED ?? 800);
+const MESSAGES = Number(process.env.MAILKEEP_MIRRORED ?? 2_000);
 /** Messages that are read in every form. */
 const READ = Math.max(60, MESSAGES / 100);
 
