@@ -14,6 +14,7 @@ import { TokenTurns } from '../../src/mirror/token-turns.ts';
 import type { ApiToken } from '../../src/state/values.ts';
 import { ServedArchive } from '../../src/web/reading/served-archive.ts';
 import { mail } from '../sandbox/client.ts';
+import { TABLE } from '../sandbox/conformance/table.ts';
 import { deliver, type Mirrored, mirrored } from './mirrored.ts';
 
 const OWN = 'http://mirror.test';
@@ -52,12 +53,18 @@ interface SurfaceOptions {
   readonly isValid?: () => boolean;
   /** Called before the archive is opened for a request. */
   readonly beforeHold?: () => void;
+  /** Changes the catalog that requests get. */
+  readonly catalogOf?: (catalog: Catalog) => Catalog;
+  /** What its tokens reach. */
+  readonly mailboxes?: readonly string[] | null;
 }
 
 /** The API without its listener, with a clock of its own; every secret is a token of its own. */
-function surface({ clock, isValid = () => true, beforeHold = () => {} }: SurfaceOptions) {
+function surface(options: SurfaceOptions) {
+  const { clock, isValid = () => true, beforeHold = () => {}, mailboxes = null } = options;
+  const { catalogOf = (catalog) => catalog } = options;
   const tokenOf = (id: string): ApiToken => ({
-    ...{ id, name: id, mailboxes: null },
+    ...{ id, name: id, mailboxes },
     ...{ expiresAt: null, createdAt: 0, usedAt: null },
   });
   const errors: unknown[] = [];
@@ -66,7 +73,7 @@ function surface({ clock, isValid = () => true, beforeHold = () => {} }: Surface
     hold() {
       beforeHold();
       const { reader, release } = archive.hold(null);
-      const { catalog } = reader;
+      const catalog = catalogOf(reader.catalog);
       return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
     },
     authorize: (secret) => (isValid() ? tokenOf(secret) : undefined),
@@ -77,10 +84,10 @@ function surface({ clock, isValid = () => true, beforeHold = () => {} }: Surface
     onError: (error) => errors.push(error),
     ...(clock === undefined ? {} : { clock }),
   });
-  const inbox = `${OWN}${both.m}/folders/INBOX/messages`;
+  const inbox = `${both.m}/folders/INBOX/messages`;
   const ask = (target: string, { token = 'x', ...init }: RequestInit & { token?: string } = {}) =>
     mirror.fetch(
-      new Request(inbox + target, {
+      new Request(OWN + (target.startsWith('/api/') ? target : inbox + target), {
         ...init,
         headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       }),
@@ -257,6 +264,42 @@ test('an archive that cannot be opened takes no turns', async () => {
   expect(errors).toHaveLength(9);
   fails = false;
   expect((await ask('/1')).status).toBe(200);
+  await mirror.close();
+});
+
+test('of a mailbox that a token does not reach nothing is read, so that no time is taken', async () => {
+  const asked: string[] = [];
+  const { mirror, ask, errors } = surface({
+    mailboxes: ['another'],
+    catalogOf: ({ folders, commitAt }) =>
+      new Proxy({ folders, commitAt } as Catalog, {
+        get(target, name, receiver) {
+          if (!Reflect.has(target, name)) asked.push(String(name));
+          return Reflect.get(target, name, receiver);
+        },
+      }),
+  });
+  const reads = TABLE.filter(
+    ({ surface: of, method, name }) =>
+      of === 'mailbox' && (method === 'GET' || name === 'searchMessages') && !name.includes('Acc'),
+  );
+  expect(reads).toHaveLength(10);
+  const known = both.sandbox.mailboxes[0]?.resourceId ?? '';
+  for (const { path: route, method, errors: declared } of reads)
+    for (const mailbox of [known, 'ACnothing']) {
+      const values = { mailboxResourceId: mailbox, folder: 'INBOX', uid: '5' } as const;
+      const target = route.replace(/\{(\w+)\}/g, (_, name) => Object(values)[name] ?? 'part-1');
+      const answer = await ask(target, { method, body: method === 'POST' ? '{"text":"o"}' : null });
+      expect(declared).toContain(answer.status);
+      expect([answer.status, await answer.json()]).toEqual([
+        declared.includes(404) ? 404 : 403,
+        {
+          ...{ code: 'ERR_MAILBOX_NOT_FOUND', error: 'The mailbox does not exist' },
+          params: { mailboxResourceId: mailbox },
+        },
+      ]);
+    }
+  expect([asked, errors]).toEqual([[], []]);
   await mirror.close();
 });
 

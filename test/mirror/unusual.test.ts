@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import type { KnownMailbox } from '../../src/catalog/folders.ts';
+import { mirroredMailboxes } from '../../src/mirror/mirrored-mailboxes.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { mailboxKey } from '../../src/state/scopes.ts';
 import { mailkeep } from '../cli/child.ts';
@@ -164,4 +166,22 @@ test('mailboxes of two hosts with one resource id: the second has a suffix, unle
     await both.close();
     await second.close();
   }
+});
+
+test('a host that calls its mailbox like the second of others takes no place of theirs', () => {
+  const mailbox = (host: string, name: string): KnownMailbox => ({
+    ...{ id: 0, host, mailbox: name, address: `${name}@${host}` },
+  });
+  const served = mirroredMailboxes([
+    mailbox('first', 'AC1'),
+    mailbox('evil', 'AC1~second'),
+    mailbox('second', 'AC1'),
+    mailbox('third', 'AC1'),
+  ]);
+  expect(served.map(({ host, resourceId }) => [host, resourceId])).toEqual([
+    ['first', 'AC1'],
+    ['evil', 'AC1~second'],
+    ['second', 'AC1~second~second'],
+    ['third', 'AC1~third'],
+  ]);
 });
