@@ -34,6 +34,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/web/command.ts'),
   },
   {
+    name: 'mcp',
+    summary: 'let an assistant on this machine read the archive',
+    load: () => import('./commands/mcp/command.ts'),
+  },
+  {
     name: 'verify',
     summary: 'verify that the archive is what was written to it',
     load: () => import('./commands/verify/command.ts'),
