@@ -34,15 +34,17 @@ export function webApp(
     const reached = reachedBy(request.headers.get('host'), parts.own);
     // A page of a name that somebody made point here learns nothing, not even what this is.
     if (reached === null) return secured(plain(421));
-    if (isOfMirror(request)) return secured(await parts.mirror.fetch(request, reached.origin));
+    const { pathname } = new URL(request.url);
+    if (pathname === '/mcp') return secured(await parts.mcp.fetch(request, reached.origin));
+    if (isOfMirror(pathname)) return secured(await parts.mirror.fetch(request, reached.origin));
     if (!METHODS.has(request.method)) return secured(plain(405, { allow: 'GET, HEAD, POST' }));
     return secured(await app.fetch(request, { reached, breakOff }));
   };
 }
 
 /** The API of the service has its own rules: tokens, no cookies, and whoever sends no `Origin` may ask. */
-function isOfMirror({ url }: Request): boolean {
-  return new URL(url).pathname.startsWith('/api/v1/');
+function isOfMirror(pathname: string): boolean {
+  return pathname.startsWith('/api/v1/');
 }
 
 function plain(status: number, headers: Record<string, string> = {}): Response {

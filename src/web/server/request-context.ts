@@ -2,6 +2,7 @@ import type { Context, Hono } from 'hono';
 import type { VNode } from 'preact';
 import { renderToString } from 'preact-render-to-string';
 import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
+import type { McpSurface } from '../../mcp/mcp-surface.ts';
 import type { MirrorSurface } from '../../mirror/mirror-surface.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import type { CookieNames } from '../access/cookies.ts';
@@ -23,6 +24,8 @@ export interface WebParts {
   readonly events: EventStreams;
   /** Answers the API, which knows tokens and no browsers. */
   readonly mirror: Pick<MirrorSurface, 'fetch'>;
+  /** Answers assistants, by the same tokens. */
+  readonly mcp: Pick<McpSurface, 'fetch'>;
   readonly own: OwnAddresses;
   /** Where the server listens. */
   readonly port: number;

@@ -2,12 +2,14 @@ import { isLoopback, type ListenAddress } from '../../config/address.ts';
 import type { ArchivePolicy } from '../../engine/status/archive-policy.ts';
 import { webError } from '../../errors/small-families.ts';
 import { type ListenerLimits, listenOn } from '../../listener/listener.ts';
+import { McpSurface } from '../../mcp/mcp-surface.ts';
 import { ApiTokens } from '../../mirror/api-tokens.ts';
 import { quotaAsReported } from '../../mirror/known-quota.ts';
 import { MirrorSurface } from '../../mirror/mirror-surface.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { mailboxKey } from '../../state/scopes.ts';
 import type { StateFile } from '../../state/state-file.ts';
+import type { ApiToken } from '../../state/values.ts';
 import { ownAddresses } from '../access/request-rules.ts';
 import { type SessionStore, Sessions } from '../access/sessions.ts';
 import { SignInCodes } from '../access/sign-in-codes.ts';
@@ -43,6 +45,8 @@ export interface WebServer {
   readonly url: string;
   /** Base of the API over the archive, for clients of the service. */
   readonly apiUrl: string;
+  /** Where assistants find the archive, with a token. */
+  readonly mcpUrl: string;
   /**
    * Returns the address of a new sign-in link, which works once, within ten minutes.
    *
@@ -82,7 +86,10 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
   const deciding = { accounts, policy, look };
   const noted = { events, now, onError };
   const parts = { archive, assets: builtAssets(), codes, sessions, ...deciding, ...noted };
-  const mirror = mirrorOf(archive, options);
+  const tokens = options.state === null ? null : new ApiTokens(options.state);
+  const authorize = (secret: string) => tokens?.find(secret, now());
+  const mirror = mirrorOf(archive, authorize, options);
+  const mcp = mcpOf(archive, authorize, options);
   let answer: ReturnType<typeof webApp> | undefined;
   try {
     const listener = await listenOn({
@@ -94,22 +101,25 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
       limits: { idleMs: IDLE_MS, idlePerAddress: IDLE_CONNECTIONS, ...limits },
     });
     const { address } = listener;
-    answer = webApp({ ...parts, ...address, mirror, own: ownAddresses(address, publicUrl) });
+    answer = webApp({ ...parts, ...address, mirror, mcp, own: ownAddresses(address, publicUrl) });
     const url = publicUrl === null ? httpUrl(address) : new URL(publicUrl).origin;
     return {
       address,
       url,
       apiUrl: url,
+      mcpUrl: `${url}/mcp`,
       link: (mailboxes) => `${url}/enter#${codes.issue(now(), mailboxes)}`,
       async close() {
         events.close();
         await listener.close();
         await mirror.close();
+        await mcp.close();
         await archive.close();
       },
     };
   } catch (error) {
     await mirror.close();
+    await mcp.close();
     await archive.close();
     throw error;
   }
@@ -118,9 +128,9 @@ export async function startWebServer(options: WebServerOptions): Promise<WebServ
 /** The API over the archive: its tokens say themselves which mailboxes they reach. */
 function mirrorOf(
   archive: ServedArchive,
-  { dataDir, state, now, onError }: WebServerOptions,
+  authorize: (secret: string) => ApiToken | undefined,
+  { dataDir, state, onError }: WebServerOptions,
 ): MirrorSurface {
-  const tokens = state === null ? null : new ApiTokens(state);
   return new MirrorSurface({
     dataDir,
     hold() {
@@ -128,9 +138,28 @@ function mirrorOf(
       const { catalog } = reader;
       return { archive: { catalog, key: catalog, sources: () => reader.sources() }, release };
     },
-    authorize: (secret) => tokens?.find(secret, now()),
+    authorize,
     keyOf: mailboxKey,
     quotaOf: (mailbox) => quotaAsReported(state?.get('quota', mailboxKey(mailbox))),
+    onError,
+  });
+}
+
+/** The archive for assistants, as a token may read it. */
+function mcpOf(
+  archive: ServedArchive,
+  authorize: (secret: string) => ApiToken | undefined,
+  { state, accounts, now, onError }: WebServerOptions,
+): McpSurface {
+  return new McpSurface({
+    authorize,
+    use: (mailboxes, signal, act) =>
+      archive.use(mailboxes, (reader) =>
+        act({
+          ...{ reader, accounts, signal, now: now(), spare: archive.spare },
+          state: state ?? undefined,
+        }),
+      ),
     onError,
   });
 }

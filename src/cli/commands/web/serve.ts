@@ -58,7 +58,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       const { host, port } = options.listen;
       throw webError('web-cannot-listen', { host, port, reason: String(error.facts.reason) });
     });
-    const { url, apiUrl, link } = web;
+    const { url, apiUrl, mcpUrl, link } = web;
     channel = await openLinkChannel({ dataDir, env: surroundings.env, link }).catch(
       (error: unknown) => {
         if (!hasCode(error, 'daemon-socket-folder')) throw error;
@@ -69,7 +69,7 @@ export async function serveWeb(context: CommandContext, options: ServeOptions): 
       },
     );
     const signInUrl = link(mailboxes);
-    await output.object({ url, signInUrl, apiUrl }, () =>
+    await output.object({ url, signInUrl, apiUrl, mcpUrl }, () =>
       [
         `Sign in at ${signInUrl}`,
         `The link works once, within ten minutes.${channel === undefined ? '' : ' "mailkeep web --link" prints another.'}`,

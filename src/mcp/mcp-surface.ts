@@ -1,0 +1,98 @@
+import { createMcpHandler } from '@modelcontextprotocol/server';
+import { envelope, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
+import { responseOf } from '../mirror/responses.ts';
+import { TokenTurns } from '../mirror/token-turns.ts';
+import type { ApiToken } from '../state/values.ts';
+import { mcpServer } from './server.ts';
+import { type Asking, ToolRefusal } from './tool.ts';
+
+/** Bytes of a request's body: a query and its limits. */
+const MOST_BODY_BYTES = 64 * 1024;
+
+export interface McpSurfaceOptions {
+  /** Runs something with the archive as a token may read it. */
+  readonly use: <T>(
+    mailboxes: readonly string[] | null,
+    signal: AbortSignal,
+    act: (asking: Omit<Asking, 'fence'>) => Promise<T>,
+  ) => Promise<T>;
+  /** Returns the token of a secret. */
+  readonly authorize: (secret: string) => ApiToken | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * The archive over the streamable HTTP transport of the Model Context Protocol, without sessions: each request brings its
+ * bearer token. Cookies are not looked at.
+ */
+export class McpSurface {
+  readonly #turns = new TokenTurns();
+  readonly #handler = createMcpHandler(
+    ({ requestInfo }) => this.#serverFor(requestInfo?.headers.get('authorization') ?? null),
+    { maxRequestBodySize: MOST_BODY_BYTES, responseMode: 'json', maxSubscriptions: 0 },
+  );
+
+  constructor(private readonly options: McpSurfaceOptions) {}
+
+  /**
+   * Answers a request; never rejects: what goes wrong becomes an answer.
+   *
+   * @param ownOrigin of the pages that this server has; a page of another one may not ask
+   */
+  async fetch(request: Request, ownOrigin: string): Promise<Response> {
+    try {
+      return await this.#answer(request, ownOrigin);
+    } catch (error) {
+      if (!(error instanceof Refusal)) this.options.onError(error);
+      return responseOf(envelope(error));
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#handler.close();
+  }
+
+  async #answer(request: Request, ownOrigin: string): Promise<Response> {
+    const origin = request.headers.get('origin');
+    if (origin !== null && origin !== ownOrigin)
+      throw new Refusal(403, 'ERR_FORBIDDEN_ORIGIN', 'A page of another origin may not ask here');
+    const header = request.headers.get('authorization');
+    const token = this.#authorize(header);
+    if (request.method !== 'POST') {
+      const message = 'There are no sessions or streams here: every request is a POST';
+      throw new Refusal(405, 'ERR_METHOD_NOT_ALLOWED', message, {}, { allow: 'POST' });
+    }
+    const leave = await this.#turns.enter(token.id);
+    try {
+      // It may have been revoked while it waited.
+      this.#authorize(header);
+      const answer = await this.#handler.fetch(request);
+      const { status, headers } = answer;
+      const bytes = await answer.arrayBuffer();
+      return new Response(bytes.byteLength === 0 ? null : bytes, { status, headers });
+    } finally {
+      leave();
+    }
+  }
+
+  #serverFor(header: string | null): ReturnType<typeof mcpServer> {
+    const { use, onError } = this.options;
+    return mcpServer(async (signal, act) => {
+      const { mailboxes } = this.#authorize(header);
+      const answer = await use(mailboxes, signal, act);
+      if (this.#tokenOf(header) === undefined) throw new ToolRefusal('The token was revoked.');
+      return answer;
+    }, onError);
+  }
+
+  #authorize(header: string | null): ApiToken {
+    const token = this.#tokenOf(header);
+    if (token !== undefined) return token;
+    throw unauthorized('The token is missing, malformed, expired or revoked');
+  }
+
+  #tokenOf(header: string | null): ApiToken | undefined {
+    const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
+    return secret === undefined ? undefined : this.options.authorize(secret);
+  }
+}
