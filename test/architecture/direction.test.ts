@@ -126,6 +126,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mail',
     'mime',
     // The API over the archive, on the same listener.
+    'mailbox-surface',
     'mirror',
     'names',
     'search',

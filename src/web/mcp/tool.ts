@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { SearchNode } from '../search/ast.ts';
-import type { StateFile } from '../state/state-file.ts';
-import type { ReadingFor } from '../web/reading/reading-for.ts';
-import type { ServedReader } from '../web/reading/served-archive.ts';
+import type { SearchNode } from '../../search/ast.ts';
+import type { StateFile } from '../../state/state-file.ts';
+import type { ReadingFor } from '../reading/reading-for.ts';
+import type { ServedReader } from '../reading/served-archive.ts';
 import { type Fence, visible } from './fence.ts';
 
 /** What a tool answers from. */

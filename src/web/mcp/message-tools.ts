@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { MessageReading } from '../mime/message-reading.ts';
-import { listPlace } from '../web/reading/list-place.ts';
-import { countsOf, mailRows } from '../web/reading/mail-list.ts';
-import { conversationOf, namedMessage, readBack } from '../web/reading/message-view.ts';
-import { textPieces } from '../web/reading/text-pieces.ts';
+import type { MessageReading } from '../../mime/message-reading.ts';
+import { listPlace } from '../reading/list-place.ts';
+import { countsOf, mailRows } from '../reading/mail-list.ts';
+import { conversationOf, namedMessage, readBack } from '../reading/message-view.ts';
+import { textPieces } from '../reading/text-pieces.ts';
 import { cut, lineOf, messageLine } from './message-lines.ts';
 import { questionOf } from './question.ts';
 import { type Asking, fenced, type McpTool, messageId, ToolRefusal, tool } from './tool.ts';

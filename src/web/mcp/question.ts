@@ -1,9 +1,9 @@
-import type { CountRequest } from '../catalog/search/search.ts';
-import type { SearchNode } from '../search/ast.ts';
-import { parseQuery } from '../search/parse.ts';
-import { termsOf } from '../web/reading/query-terms.ts';
-import { filterText } from '../web/reading/query-text.ts';
-import { understandQuery } from '../web/reading/understood-query.ts';
+import type { CountRequest } from '../../catalog/search/search.ts';
+import type { SearchNode } from '../../search/ast.ts';
+import { parseQuery } from '../../search/parse.ts';
+import { termsOf } from '../reading/query-terms.ts';
+import { filterText } from '../reading/query-text.ts';
+import { understandQuery } from '../reading/understood-query.ts';
 import { type Asking, ToolRefusal } from './tool.ts';
 
 /** Special uses (RFC 6154) of folders that answers leave out. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { SearchHit } from '../catalog/search/hit.ts';
+import type { SearchHit } from '../../catalog/search/hit.ts';
 import { type Fence, visible } from './fence.ts';
 import { fenced } from './tool.ts';
 

@@ -1,6 +1,6 @@
 import { type CallToolResult, McpServer, ResourceTemplate } from '@modelcontextprotocol/server';
-import packageJson from '../../package.json' with { type: 'json' };
-import { MailkeepError } from '../errors/mailkeep-error.ts';
+import packageJson from '../../../package.json' with { type: 'json' };
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { ARCHIVE_TOOLS } from './archive-tools.ts';
 import { ATTACHMENT_TOOLS } from './attachment-tools.ts';
 import { Fence } from './fence.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { isImported } from '../mail/import-host.ts';
-import { within } from '../web/reading/mail-list.ts';
-import { statusFor } from '../web/reading/status-for.ts';
+import { isImported } from '../../mail/import-host.ts';
+import { within } from '../reading/mail-list.ts';
+import { statusFor } from '../reading/status-for.ts';
 import { visible } from './fence.ts';
 import { cut } from './message-lines.ts';
 import { questionOf } from './question.ts';

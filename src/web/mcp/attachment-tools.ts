@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { contentText } from '../web/reading/content-text.ts';
-import { positionOf } from '../web/reading/files-list.ts';
-import { within } from '../web/reading/mail-list.ts';
+import { contentText } from '../reading/content-text.ts';
+import { positionOf } from '../reading/files-list.ts';
+import { within } from '../reading/mail-list.ts';
 import { cut } from './message-lines.ts';
 import { idOf } from './message-tools.ts';
 import { questionOf } from './question.ts';

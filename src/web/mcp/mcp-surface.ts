@@ -1,8 +1,8 @@
 import { createMcpHandler } from '@modelcontextprotocol/server';
-import { envelope, Refusal, unauthorized } from '../mailbox-surface/refusal.ts';
-import { responseOf } from '../mirror/responses.ts';
-import { TokenTurns } from '../mirror/token-turns.ts';
-import type { ApiToken } from '../state/values.ts';
+import { envelope, Refusal, unauthorized } from '../../mailbox-surface/refusal.ts';
+import { responseOf } from '../../mirror/responses.ts';
+import { TokenTurns } from '../../mirror/token-turns.ts';
+import type { ApiToken } from '../../state/values.ts';
 import { mcpServer } from './server.ts';
 import { type Asking, ToolRefusal } from './tool.ts';
 
@@ -29,7 +29,8 @@ export class McpSurface {
   readonly #turns = new TokenTurns();
   readonly #handler = createMcpHandler(
     ({ requestInfo }) => this.#serverFor(requestInfo?.headers.get('authorization') ?? null),
-    { maxRequestBodySize: MOST_BODY_BYTES, responseMode: 'json', maxSubscriptions: 0 },
+    // Nothing here changes that one could listen to.
+    { maxRequestBodySize: MOST_BODY_BYTES, maxSubscriptions: 0 },
   );
 
   constructor(private readonly options: McpSurfaceOptions) {}
