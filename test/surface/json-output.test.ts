@@ -12,6 +12,7 @@ import * as service from './service-scenario.ts';
 const WITHOUT_JSON: Readonly<Record<string, string>> = {
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
+  mcp: 'speaks its own protocol',
   service: 'needs one of its subcommands',
   token: 'needs one of its subcommands',
   webhooks: 'needs one of its subcommands',
