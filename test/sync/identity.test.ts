@@ -82,3 +82,59 @@ describe('a folder with children', () => {
     await expectTrue();
   });
 });
+
+describe('uids that show other mail, of one date and one size and without a Message-ID', () => {
+  const nameless = (subject: string): Buffer =>
+    Buffer.from(`From: Ada <ada@example.org>\r\nSubject: ${subject}\r\n\r\nThis is it.\r\n`);
+  const full = { policy: { ...policy, full: true } };
+
+  function fill(path: string, subjects: readonly string[]): void {
+    for (const subject of subjects) box(path).deliver(nameless(subject));
+  }
+
+  async function expectShown(): Promise<void> {
+    const there = [...(origin.boxes.get('AC1')?.folders.values() ?? [])].flatMap((folder) =>
+      [...folder.messages.values()].map(
+        ({ uid, raw }) => `${folder.path} ${uid} ${/^Subject: (.*)\r$/m.exec(String(raw))?.[1]}`,
+      ),
+    );
+    const mirrored = await archive.reading((catalog) =>
+      [...catalog.list({})].map(({ folder, uid, subject }) => `${folder} ${uid} ${subject}`),
+    );
+    expect(mirrored.sort()).toEqual(there.sort());
+  }
+
+  it.each([
+    ['one of each', ['a'], ['b']],
+    ['several', ['a', 'b', 'c'], ['d', 'e', 'f']],
+    ['some of them alike', ['a', 'b', 'c', 'd', 'e', 'f'], ['a', 'b', 'c', 'd', 'e', 'x']],
+  ])('is fetched where two folders swap their names: %s', async (_name, first, second) => {
+    folders({ INBOX: 3, A: 0, B: 0 });
+    fill('A', first);
+    fill('B', second);
+    await archive.sync(origin);
+    rename('A', 'T');
+    rename('B', 'A');
+    rename('T', 'B');
+    await archive.sync(origin, full);
+    // A folder full of strangers ends nothing by itself.
+    await archive.sync(origin, { policy: { ...full.policy, acceptEndings: true } });
+    await expectShown();
+    await expectTrue();
+  });
+
+  it('is fetched where a single uid shows another message', async () => {
+    folders({ INBOX: 0 });
+    fill('INBOX', ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
+    await archive.sync(origin);
+    const { messages } = box('INBOX');
+    const old = messages.get(3);
+    if (old === undefined) throw new Error('the model has no uid 3');
+    messages.set(3, { ...old, raw: nameless('x') });
+    origin.requests.length = 0;
+    const result = await archive.sync(origin, full);
+    expect(origin.count('source')).toBe(1);
+    expect(result.mailboxes).toMatchObject([{ added: 1, ended: 1 }]);
+    await expectShown();
+  });
+});

@@ -61,9 +61,14 @@ function seemsRaised({ evidence, sums }: FolderPass): boolean {
   return open >= SAMPLE_SIZE && evidence.missing.size >= open * DECLARED_AT;
 }
 
-/** Compares Message-ID and received date: do they still belong to the message that the uid appeared with? */
+/**
+ * Compares Message-ID and received date: do they still belong to the message that the uid appeared with? Where nothing
+ * names the message, every other listed field does: two of one date and one size may be different mail.
+ */
 function compare(placed: PlacedMessage | undefined, listing: Listing): SampleAnswer {
   if (placed === undefined) return 'missing';
+  if (placed.fingerprint === fingerprint(listing)) return 'same';
+  if (bareId(listing.messageId) === '') return 'other';
   const moment = Date.parse(listing.date);
   const sameDate = placed.date === null ? Number.isNaN(moment) : placed.date === moment;
   return sameDate && bareId(placed.messageId) === bareId(listing.messageId) ? 'same' : 'other';
