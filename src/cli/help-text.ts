@@ -65,6 +65,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     0: 'stopped by SIGTERM or SIGINT, or the link was printed',
     1: 'no server runs (--link), or the archive cannot be read',
   },
+  mcp: { ...READS, ...STOPPED, 0: 'the input ended, or stopped by SIGTERM or SIGINT' },
   verify: {
     ...WRITES,
     ...ASKS,
