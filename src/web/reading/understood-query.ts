@@ -5,6 +5,7 @@ import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { SearchNode } from '../../search/ast.ts';
 import { parseQuery } from '../../search/parse.ts';
 import { sentenceOf } from '../../wording/sentence-of.ts';
+import { type AccountsOf, accountsFor } from './accounts-for.ts';
 import { searchesFor } from './searches-for.ts';
 import type { ServedReader } from './served-archive.ts';
 
@@ -33,14 +34,14 @@ export function understandQuery(
   text: string,
   reader: Pick<ServedReader, 'catalog' | 'dataDir' | 'mailboxes'>,
   now: number,
-  accounts: (node: SearchNode) => ReadonlyMap<string, string>,
+  accounts: AccountsOf,
 ): Understood {
   try {
     const whole = withSaved(text, () => searchesFor(reader));
     const query =
       whole.trim() === '' ? { node: EVERYTHING, asOf: null } : parseQuery(whole, { now });
     const asOf = query.asOf ?? undefined;
-    const request = { node: query.node, asOf, accounts: accounts(query.node) };
+    const request = { node: query.node, asOf, accounts: accountsFor(reader, accounts, query.node) };
     const plan = { ...request, limit: 1, sort: 'newest' as const };
     refuseNeverNamed(reader.catalog.explainSearch(plan).unknown);
     return { request, asOf: query.asOf, problem: null };

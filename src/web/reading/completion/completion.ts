@@ -3,6 +3,7 @@ import { STATES } from '../../../search/ast.ts';
 import { AS_OF } from '../../../search/operators.ts';
 import { parseQuery } from '../../../search/parse.ts';
 import { mailboxKey } from '../../../state/scopes.ts';
+import { accountsFor } from '../accounts-for.ts';
 import { within } from '../mail-list.ts';
 import { filterText } from '../query-text.ts';
 import { searchesFor } from '../searches-for.ts';
@@ -116,15 +117,12 @@ function folders(
   return [...rows.values()];
 }
 
-function accounts(
-  { catalog, mailboxes: limit }: ServedReader,
-  typed: string,
-  request: CompletionRequest,
-): Row[] {
+function accounts(reader: ServedReader, typed: string, request: CompletionRequest): Row[] {
+  const { catalog } = reader;
   const hosts = new Set(catalog.folders.mailboxes().map(({ host }) => host.toLowerCase()));
-  const named = [...request.accounts({ kind: 'account', value: '', span: SPAN })].filter(
-    ([, host]) => limit === null || hosts.has(host),
-  );
+  const named = [
+    ...accountsFor(reader, request.accounts, { kind: 'account', value: '', span: SPAN }),
+  ];
   const rest = [...hosts].filter((host) => named.every(([, known]) => known !== host));
   return [...named, ...rest.map((host) => [host, ''] as const)]
     .filter(([name]) => name.startsWith(typed.toLowerCase()) && isWritable(name))
