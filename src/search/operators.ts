@@ -47,11 +47,12 @@ const named =
   (kind: NamedKind): Operator =>
   (value, span) => ({ kind, value: plain(value), span });
 
-const HAS: Readonly<Record<string, 'attachment' | 'inline'>> = {
-  attachment: 'attachment',
-  attachments: 'attachment',
-  inline: 'inline',
-};
+/** Maps, since people type keys that every object has, such as `constructor`. */
+const HAS: ReadonlyMap<string, 'attachment' | 'inline'> = new Map([
+  ['attachment', 'attachment'],
+  ['attachments', 'attachment'],
+  ['inline', 'inline'],
+]);
 
 const OTHER_STATES: Readonly<Record<string, State>> = {
   seen: 'read',
@@ -68,7 +69,7 @@ const STATE: ReadonlyMap<string, State> = new Map([
 ]);
 
 const has: Operator = (value, span, _context, name) => {
-  const what = HAS[plain(value).toLowerCase()];
+  const what = HAS.get(plain(value).toLowerCase());
   if (what === undefined) throw badValue(value, name, ['attachment', 'inline']);
   return { kind: 'has', what, span };
 };
@@ -184,22 +185,22 @@ export const OPERATOR_NAMES: readonly string[] = [
 ];
 
 /** Operators of other programs, and what comes nearest here. */
-const FOREIGN: Readonly<Record<string, string | null>> = {
-  category: null,
-  cat: null,
-  label: 'in',
-  tag: 'flag',
-  maildir: 'in',
-  path: 'in',
-  lang: null,
-  prio: null,
-  sent: 'date',
-};
+const FOREIGN: ReadonlyMap<string, string | null> = new Map([
+  ['category', null],
+  ['cat', null],
+  ['label', 'in'],
+  ['tag', 'flag'],
+  ['maildir', 'in'],
+  ['path', 'in'],
+  ['lang', null],
+  ['prio', null],
+  ['sent', 'date'],
+]);
 
 /** The error for an operator that is not one: known elsewhere, or mistyped. */
 export function unknownOperator(name: string, position: number) {
   const lower = name.toLowerCase();
-  const instead = FOREIGN[lower];
+  const instead = FOREIGN.get(lower);
   if (instead !== undefined)
     return searchError('search-foreign-operator', { position, found: `${name}:`, instead });
   return searchError('search-unknown-operator', {

@@ -149,6 +149,11 @@ describe('errors name the place', () => {
     ['xyzzy:1', 'search-unknown-operator', { suggestion: null }],
     ['label:work', 'search-foreign-operator', { found: 'label:', instead: 'in' }],
     ['category:social', 'search-foreign-operator', { instead: null }],
+    // Keys that every object has.
+    ['constructor:x', 'search-unknown-operator', { found: 'constructor:' }],
+    ['toString:x', 'search-unknown-operator', { found: 'toString:' }],
+    ['has:constructor', 'search-bad-value', { operator: 'has', found: 'constructor' }],
+    ['has:__proto__', 'search-bad-value', { operator: 'has', found: '__proto__' }],
     ['from:', 'search-missing-value', { position: 0, found: 'from:' }],
     ['a from: b', 'search-missing-value', { position: 2 }],
     ['(from:)', 'search-missing-value', { position: 1 }],
