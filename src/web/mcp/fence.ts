@@ -29,9 +29,10 @@ export class Fence {
 
 /**
  * Characters that show nothing, change what is shown of others, or are ours: controls, formats (bidirectional ones and tags
- * among them), private use, lone surrogates, fillers, variation selectors, and the brackets of the fence.
+ * among them), private use, lone surrogates, fillers, variation selectors, what is no character, and the brackets of the
+ * fence.
  */
-const ODD = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{DI}\u2028\u2029⟦⟧]/gu;
+const ODD = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{DI}\p{NChar}\u2028\u2029⟦⟧]/gu;
 const KEPT = new Set(['\n', '\t']);
 
 /** Returns a text in which everything is visible: names of folders and the like, which no sender chose. */
@@ -45,10 +46,15 @@ export function visible(text: string): string {
 
 /** Returns a text in which everything is visible, and no link or picture works. */
 export function harmless(text: string): string {
-  return visible(text)
-    .replace(/:\/\//g, '[:]//')
-    .replace(/\b(javascript|vbscript|data|mailto|file|cid):/gi, '$1[:]')
-    .replace(/\]\(/g, '] (')
-    .replace(/\]\[/g, '] [')
-    .replace(/<(?=[a-z!/?])/gi, '< ');
+  return (
+    visible(text)
+      .replace(/:\/\//g, '[:]//')
+      .replace(/\b(javascript|vbscript|data|mailto|file|cid):/gi, '$1[:]')
+      .replace(/(www)\./gi, '$1[.]')
+      .replace(/\]\(/g, '] (')
+      .replace(/\]\[/g, '] [')
+      // A definition needs no scheme: `[1]: //evil.example/a.png` makes a picture of `![1]`.
+      .replace(/\]:/g, '] :')
+      .replace(/<(?=[a-z!/?])/gi, '< ')
+  );
 }
