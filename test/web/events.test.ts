@@ -184,6 +184,11 @@ test('a browser reads the stream, a stranger does not, and a server that closes 
   if (response !== undefined) await once(response, 'data');
   expect(pieces.join('')).toMatch(/event: commit\ndata: [1-9]\d*\n\n/);
   const ended = response === undefined ? undefined : once(response, 'end');
+  // A HEAD has no stream: nobody would read it, nor end it.
+  for (let asked_ = 0; asked_ < 8; asked_ += 1) {
+    const head = await served.ask('/api/events', { method: 'HEAD', headers });
+    expect([head.status, head.headers['content-type']]).toEqual([200, 'text/event-stream']);
+  }
   await served.close();
   await ended;
   expect(served.errors).toEqual([]);
