@@ -36,7 +36,7 @@ export const listFolders = tool({
       folders.map(({ folder, specialUse, messages, unread, ended }) => ({
         mailbox: visible(address),
         folder: visible(folder),
-        special_use: specialUse,
+        special_use: specialUse === null ? null : visible(specialUse),
         messages,
         unread,
         deleted: ended,

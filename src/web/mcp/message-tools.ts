@@ -4,6 +4,7 @@ import { listPlace } from '../reading/list-place.ts';
 import { countsOf, mailRows } from '../reading/mail-list.ts';
 import { conversationOf, namedMessage, readBack } from '../reading/message-view.ts';
 import { textPieces } from '../reading/text-pieces.ts';
+import { visible } from './fence.ts';
 import { cut, lineOf, messageLine } from './message-lines.ts';
 import { questionOf } from './question.ts';
 import { type Asking, fenced, type McpTool, messageId, ToolRefusal, tool } from './tool.ts';
@@ -110,8 +111,8 @@ export const getMessage = tool({
       cc: people(reading?.cc ?? ''),
       sent: sentOf(reading, asking),
       places: hit.line.places.map(({ mailbox, folder, firstSeen, endedAt }) => ({
-        mailbox,
-        folder,
+        mailbox: visible(mailbox),
+        folder: visible(folder),
         from: firstSeen,
         until: endedAt,
       })),

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ApiTokens } from '../../src/mirror/api-tokens.ts';
+import { openState, type StateFile } from '../../src/state/state-file.ts';
+import { mailkeep } from '../cli/child.ts';
+import { START, StoredArchive, sha256 } from '../export/stored-archive.ts';
+import { letter, Served } from '../web/served.ts';
+
+/* Requests that no assistant makes by itself, and an archive with names that show nothing. */
+
+const FOLDER = 'Work\u202e\u{e0041}x';
+const ferry = Buffer.from(letter('Ferry', 'When does it leave?'));
+
+let archive: StoredArchive;
+let state: StateFile;
+let secret = '';
+const served = new Served();
+beforeAll(async () => {
+  archive = await StoredArchive.create();
+  const specialUse = { [FOLDER]: '\\Sent\u202e' };
+  await archive.store([{ folder: FOLDER, source: ferry }], { at: START, specialUse });
+  await mailkeep(['rebuild', '--data', archive.dir, '--quiet']);
+  state = openState(archive.dir);
+  const named = { name: 'all', mailboxes: null, expiresAt: null };
+  secret = new ApiTokens(state).create(named, served.now).secret;
+  await served.start(archive.dir, { state });
+});
+afterAll(async () => {
+  await served.close();
+  state.close();
+  archive.remove();
+});
+
+function post(body: string) {
+  return served.ask('/mcp', {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      authorization: `Bearer ${secret}`,
+    },
+    body,
+  });
+}
+
+const rpc = (method: string, params: object) =>
+  post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
+
+test('names of places show everything, whatever they are made of', async () => {
+  for (const [name, args] of [
+    ['get_message', { id: sha256(ferry) }],
+    ['list_folders', {}],
+    ['search', {}],
+  ] as const) {
+    const { text } = await rpc('tools/call', { name, arguments: args });
+    expect([name, text]).toEqual([name, expect.stringContaining('Work')]);
+    expect([name, text]).not.toEqual([name, expect.stringMatching(/[\u202e\u{e0041}]/u)]);
+  }
+});
