@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import { ApiTokens } from '../../src/mirror/api-tokens.ts';
+import { parseQuery } from '../../src/search/parse.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
 import { mailkeep } from '../cli/child.ts';
 import { START, StoredArchive, sha256 } from '../export/stored-archive.ts';
@@ -45,6 +47,11 @@ function post(body: string) {
 const rpc = (method: string, params: object) =>
   post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
 
+/** The only event of an answer, or its body. */
+function dataOf(text: string): unknown {
+  return JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? text);
+}
+
 test('names of places show everything, whatever they are made of', async () => {
   for (const [name, args] of [
     ['get_message', { id: sha256(ferry) }],
@@ -55,4 +62,14 @@ test('names of places show everything, whatever they are made of', async () => {
     expect([name, text]).toEqual([name, expect.stringContaining('Work')]);
     expect([name, text]).not.toEqual([name, expect.stringMatching(/[\u202e\u{e0041}]/u)]);
   }
+});
+
+test('every operator that descriptions of tools name is one', async () => {
+  const listed = z.object({
+    result: z.object({ tools: z.array(z.object({ description: z.string() })) }),
+  });
+  const { tools } = listed.parse(dataOf((await rpc('tools/list', {})).text)).result;
+  const terms = tools.flatMap(({ description }) => description.match(/\b[a-z]+:(?! )[^\s;,]+/g));
+  expect(terms).toContain('has:attachment');
+  for (const term of terms) expect(() => parseQuery(`ferry ${term}`, { now: START })).not.toThrow();
 });

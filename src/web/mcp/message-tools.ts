@@ -15,7 +15,7 @@ const MOST_TEXT = 20_000;
 
 const LANGUAGE =
   'The query language: words and "phrases"; from: to: subject: body: filename: in:FOLDER mailbox:ADDRESS; ' +
-  'has:attachment type:pdf is:unread is:starred is:deleted; after:2026-03-01 before:2026-04; larger:5M; OR, -not and ' +
+  'has:attachment mime:application/pdf is:unread is:starred is:deleted; after:2026-03-01 before:2026-04; larger:5M; OR, -not and ' +
   'parentheses; asof:2026-03-01 for the archive as it was then. All terms must hold.';
 
 const everywhere = z
