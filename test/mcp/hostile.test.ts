@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ApiTokens } from '../../src/mirror/api-tokens.ts';
 import { parseQuery } from '../../src/search/parse.ts';
@@ -32,16 +34,24 @@ afterAll(async () => {
   archive.remove();
 });
 
-function post(body: string) {
-  return served.ask('/mcp', {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      authorization: `Bearer ${secret}`,
-    },
-    body,
+const headers = () => ({
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+  authorization: `Bearer ${secret}`,
+});
+
+const post = (body: string) => served.ask('/mcp', { method: 'POST', headers: headers(), body });
+
+/** Sends the header of a request, and the first byte of its body. */
+async function begun(length: Readonly<Record<string, string>>): Promise<ClientRequest> {
+  const { host, port } = served.web.address;
+  const asked = httpRequest({
+    ...{ host, port, path: '/mcp', method: 'POST', agent: false },
+    headers: { ...headers(), ...length },
   });
+  asked.on('error', () => {});
+  await new Promise<void>((resolve) => asked.write('{', () => resolve()));
+  return asked;
 }
 
 const rpc = (method: string, params: object) =>
@@ -51,6 +61,48 @@ const rpc = (method: string, params: object) =>
 function dataOf(text: string): unknown {
   return JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? text);
 }
+
+describe('a request', () => {
+  test('is one message: many in one would take one turn', async () => {
+    const status = {
+      ...{ jsonrpc: '2.0', method: 'tools/call' },
+      params: { name: 'status', arguments: {} },
+    };
+    const many = Array.from({ length: 50 }, (_, id) => ({ ...status, id }));
+    for (const body of [
+      JSON.stringify(many),
+      ` \r\n\t${JSON.stringify(many)}`,
+      `\ufeff${JSON.stringify(many)}`,
+      JSON.stringify([{ ...status, id: 1 }]),
+      '[]',
+    ]) {
+      const { status: code, text } = await post(body);
+      expect([body.slice(0, 9), code, text]).toEqual([
+        body.slice(0, 9),
+        400,
+        expect.stringContaining('ERR_BATCH'),
+      ]);
+    }
+    expect((await post(JSON.stringify({ ...status, id: 1 }))).status).toBe(200);
+  });
+
+  test('has at most 64 KiB, whether or not it says how many before, and others are answered', async () => {
+    const left = await begun({ 'content-length': '100' });
+    left.destroy();
+    for (const length of [{ 'content-length': '300000' }, { 'transfer-encoding': 'chunked' }]) {
+      const asked = await begun(length);
+      const answer = once(asked, 'response');
+      asked.write(' '.repeat(100_000));
+      const [response]: IncomingMessage[] = await answer;
+      expect([length, response?.statusCode]).toEqual([length, 413]);
+      asked.destroy();
+    }
+    const status = { jsonrpc: '2.0', id: 1, method: 'tools/call' };
+    const params = { name: 'status', arguments: {} };
+    expect((await post(JSON.stringify({ ...status, params }))).status).toBe(200);
+    expect(served.errors).toEqual([]);
+  });
+});
 
 test('names of places show everything, whatever they are made of', async () => {
   for (const [name, args] of [

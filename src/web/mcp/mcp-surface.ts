@@ -67,7 +67,7 @@ export class McpSurface {
     try {
       // It may have been revoked while it waited.
       this.#authorize(header);
-      const answer = await this.#handler.fetch(request);
+      const answer = await this.#handler.fetch(await oneMessage(request));
       const { status, headers } = answer;
       const bytes = await answer.arrayBuffer();
       return new Response(bytes.byteLength === 0 ? null : bytes, { status, headers });
@@ -96,4 +96,39 @@ export class McpSurface {
     const secret = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
     return secret === undefined ? undefined : this.options.authorize(secret);
   }
+}
+
+/**
+ * Returns a request with its body, which was read. The SDK answers a hundred messages of an array at the same time, which
+ * would take one turn; the protocol has no batches since 2025-06-18.
+ *
+ * @throws Refusal for an array, and for a body that is too large or did not come
+ */
+async function oneMessage(request: Request): Promise<Request> {
+  const { url, method, headers, signal } = request;
+  const body = await bodyOf(request);
+  if (body.trimStart().startsWith('['))
+    throw new Refusal(400, 'ERR_BATCH', 'Batches are not supported: every request is one message');
+  return new Request(url, { method, headers, signal, body });
+}
+
+async function bodyOf({ headers, body }: Request): Promise<string> {
+  const tooLarge = () =>
+    new Refusal(413, 'ERR_BODY_TOO_LARGE', 'The body is too large', { maxBytes: MOST_BODY_BYTES });
+  if (Number(headers.get('content-length')) > MOST_BODY_BYTES) throw tooLarge();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of body ?? []) {
+      length += chunk.length;
+      if (length > MOST_BODY_BYTES) break;
+      chunks.push(chunk);
+    }
+  } catch {
+    // The client left, and nobody hears it.
+    throw new Refusal(400, 'ERR_BODY_INCOMPLETE', 'The body did not come to its end');
+  }
+  if (length > MOST_BODY_BYTES) throw tooLarge();
+  // Without a byte order mark.
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }
