@@ -102,6 +102,11 @@ describe('a request', () => {
     expect((await post(JSON.stringify({ ...status, params }))).status).toBe(200);
     expect(served.errors).toEqual([]);
   });
+
+  test('is answered with what no cache keeps', async () => {
+    const answers = [await rpc('tools/call', { name: 'status', arguments: {} }), await post('{')];
+    for (const { headers } of answers) expect(headers['cache-control']).toBe('no-store');
+  });
 });
 
 test('names of places show everything, whatever they are made of', async () => {

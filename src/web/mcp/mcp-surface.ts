@@ -69,6 +69,8 @@ export class McpSurface {
       this.#authorize(header);
       const answer = await this.#handler.fetch(await oneMessage(request));
       const { status, headers } = answer;
+      // The SDK lets caches keep a stream: it is mail.
+      headers.set('cache-control', 'no-store');
       const bytes = await answer.arrayBuffer();
       return new Response(bytes.byteLength === 0 ? null : bytes, { status, headers });
     } finally {
