@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ApiTokens } from '../../src/mirror/api-tokens.ts';
@@ -57,9 +59,16 @@ async function begun(length: Readonly<Record<string, string>>): Promise<ClientRe
 const rpc = (method: string, params: object) =>
   post(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
 
+const failed = z.object({ error: z.object({ code: z.number(), message: z.string() }) });
+
 /** The only event of an answer, or its body. */
 function dataOf(text: string): unknown {
   return JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? text);
+}
+
+async function resourceError(uri: string): Promise<string> {
+  const { text } = await rpc('resources/read', { uri });
+  return failed.parse(dataOf(text)).error.message;
 }
 
 describe('a request', () => {
@@ -129,4 +138,27 @@ test('every operator that descriptions of tools name is one', async () => {
   const terms = tools.flatMap(({ description }) => description.match(/\b[a-z]+:(?! )[^\s;,]+/g));
   expect(terms).toContain('has:attachment');
   for (const term of terms) expect(() => parseQuery(`ferry ${term}`, { now: START })).not.toThrow();
+});
+
+describe('an address of a message', () => {
+  const unknown = 'e'.repeat(64);
+
+  test('that is none is refused as one that leads nowhere', async () => {
+    const none = 'The archive has no message ';
+    expect(await resourceError(`mail://x/${unknown}`)).toBe(`${none}${unknown}.`);
+    for (const id of ['zz', 'eee', '..%2f..', '%00', '%E2%80%AE', 'e'.repeat(65)])
+      expect([id, await resourceError(`mail://x/${id}`)]).toEqual([
+        id,
+        expect.stringContaining(none),
+      ]);
+    expect(served.errors).toEqual([]);
+  });
+
+  test('of an archive that cannot be read says nothing of where that lies', async () => {
+    rmSync(path.join(archive.dir, 'catalog'), { recursive: true, force: true });
+    rmSync(path.join(archive.dir, 'catalog.sqlite'), { force: true });
+    const message = await resourceError(`mail://x/${sha256(ferry)}`);
+    expect(message).toMatch(/^The archive could not be read/);
+    expect(served.errors).not.toEqual([]);
+  });
 });

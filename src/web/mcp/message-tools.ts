@@ -163,7 +163,7 @@ export function idOf(typed: string, { reader }: Asking): string {
 }
 
 /** The same sentence whether it never was, was removed, or is in a mailbox that is out of reach. */
-function notThere(typed: string): ToolRefusal {
+export function notThere(typed: string): ToolRefusal {
   return new ToolRefusal(`The archive has no message ${typed}.`);
 }
 

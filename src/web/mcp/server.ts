@@ -4,8 +4,8 @@ import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import { ARCHIVE_TOOLS } from './archive-tools.ts';
 import { ATTACHMENT_TOOLS } from './attachment-tools.ts';
 import { Fence } from './fence.ts';
-import { getMessage, MESSAGE_TOOLS } from './message-tools.ts';
-import { type Asking, type McpTool, ToolRefusal } from './tool.ts';
+import { getMessage, MESSAGE_TOOLS, notThere } from './message-tools.ts';
+import { type Asking, type McpTool, messageId, ToolRefusal } from './tool.ts';
 
 /** Every tool: none of them writes, takes a path, or sends anything. */
 export const TOOLS: readonly McpTool[] = [...MESSAGE_TOOLS, ...ATTACHMENT_TOOLS, ...ARCHIVE_TOOLS];
@@ -60,11 +60,17 @@ export function mcpServer(ask: Ask, onError: (error: unknown) => void): McpServe
       mimeType: 'application/json',
     },
     async (uri, { id }, context) => {
-      const data = await ask(context.mcpReq.signal, (asking) =>
-        answered(getMessage, { id: String(id), length: 20_000 }, asking),
-      );
-      const text = JSON.stringify(data);
-      return { contents: [{ uri: uri.href, mimeType: 'application/json', text }] };
+      try {
+        if (!messageId().safeParse(id).success) throw notThere(String(id));
+        const data = await ask(context.mcpReq.signal, (asking) =>
+          answered(getMessage, { id: String(id), length: 20_000 }, asking),
+        );
+        const text = JSON.stringify(data);
+        return { contents: [{ uri: uri.href, mimeType: 'application/json', text }] };
+      } catch (error) {
+        // The SDK sends the message of whatever is thrown here.
+        throw new ToolRefusal(sentenceFor(error, onError));
+      }
     },
   );
   return server;
@@ -79,17 +85,15 @@ function structured(data: object): CallToolResult {
   return { content: [{ type: 'text', text: JSON.stringify(data) }], structuredContent };
 }
 
-/** What the archive may hold or where it lies is no part of it; the one who runs this is told more. */
 function refusal(error: unknown, onError: (error: unknown) => void): CallToolResult {
-  const failed = (text: string): CallToolResult => ({
-    isError: true,
-    content: [{ type: 'text', text }],
-  });
-  if (error instanceof ToolRefusal) return failed(error.message);
+  return { isError: true, content: [{ type: 'text', text: sentenceFor(error, onError) }] };
+}
+
+/** What the archive may hold or where it lies is no part of it; the one who runs this is told more. */
+function sentenceFor(error: unknown, onError: (error: unknown) => void): string {
+  if (error instanceof ToolRefusal) return error.message;
   onError(error);
-  return failed(
-    error instanceof MailkeepError
-      ? `The archive could not be read (${error.code}).`
-      : 'The archive could not be read.',
-  );
+  return error instanceof MailkeepError
+    ? `The archive could not be read (${error.code}).`
+    : 'The archive could not be read.';
 }
