@@ -3,9 +3,13 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { Hono } from 'hono';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ZipReader } from '../../src/export/read-zip.ts';
+import type { Session } from '../../src/web/access/sessions.ts';
 import { attachedFiles, isTooMuch } from '../../src/web/reading/attached-files.ts';
+import { mailRoutes } from '../../src/web/server/mail-routes.tsx';
+import type { WebApp, WebParts } from '../../src/web/server/request-context.ts';
 import { mailkeep } from '../cli/child.ts';
 import { archiveOf, letter, Served } from './served.ts';
 
@@ -139,6 +143,28 @@ test('several may be saved one after the other, and what is asked for its header
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(2);
   expect(statuses.every((status) => status === 200 || status === 503)).toBe(true);
   expect((await get(address)).status).toBe(200);
+});
+
+test('who leaves before it is their turn keeps nobody from saving, and nothing open', async () => {
+  let open = 0;
+  const hold = () => {
+    open += 1;
+    return { reader: {}, release: () => (open -= 1) };
+  };
+  const app: WebApp = new Hono();
+  app.use(async (context, next) => {
+    context.set('session', { mailboxes: null } as unknown as Session);
+    await next();
+  });
+  const pages = () => {
+    throw new Error('no message has this id');
+  };
+  mailRoutes(app, { archive: { hold } } as unknown as WebParts, pages);
+  const ask = (signal?: AbortSignal) =>
+    app.fetch(new Request('http://here/m/none/attachments/all.zip', signal ? { signal } : {}));
+  for (let i = 0; i < 3; i += 1) expect((await ask(AbortSignal.abort())).status).toBe(503);
+  expect((await ask()).status).toBe(404);
+  expect(open).toBe(0);
 });
 
 test('too many, or too large ones together, are not', () => {

@@ -102,25 +102,28 @@ export function mailRoutes(
     download(parts, context, async (reader, id) => sourceDownload(reader, id)),
   );
   let saving = 0;
-  app.get('/m/:id/attachments/all.zip', (context) => {
-    if (saving >= MOST_SAVING) return context.text(BUSY, 503);
-    const find = (reader: ServedReader, id: MessageId, signal: AbortSignal) => {
-      const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
-      const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
-      return found === null
-        ? undefined
-        : attachmentsTogether(reader, found.all, { spare: archive.spare, signal });
-    };
-    const { reader, release } = archive.hold(context.get('session').mailboxes);
-    saving += 1;
-    let isSaving = true;
-    const ended = (): void => {
-      if (isSaving) saving -= 1;
-      isSaving = false;
-      release();
-    };
-    return download(parts, context, find, { reader, release: ended });
-  });
+  app.get('/m/:id/attachments/all.zip', (context) =>
+    inTurn(context, (signal) => {
+      // Nothing is counted or held before: who leaves while they wait comes to no turn.
+      if (saving >= MOST_SAVING) return context.text(BUSY, 503);
+      const find = (reader: ServedReader, id: MessageId) => {
+        const { asOf } = pages(reader).understand(reader, context.req.query('q') ?? '');
+        const found = conversationOf(reader, id, asOf, parts.now(), null, MOST_OF_THREAD);
+        return found === null
+          ? undefined
+          : attachmentsTogether(reader, found.all, { spare: archive.spare, signal });
+      };
+      const { reader, release } = archive.hold(context.get('session').mailboxes);
+      saving += 1;
+      let isSaving = true;
+      const ended = (): void => {
+        if (isSaving) saving -= 1;
+        isSaving = false;
+        release();
+      };
+      return saved(parts, context, find, { reader, release: ended });
+    }),
+  );
   app.get('/m/:id/attachments/:number{[1-9][0-9]{0,4}}', (context) => {
     const number = Number(context.req.param('number'));
     return download(parts, context, (reader, id, signal) =>
@@ -185,10 +188,9 @@ function download(
     id: MessageId,
     signal: AbortSignal,
   ) => Download | undefined | Promise<Download | undefined>,
-  held?: ReturnType<WebParts['archive']['hold']>,
 ): Promise<Response> {
   return inTurn(context, (signal) =>
-    saved(parts, context, (reader, id) => find(reader, id, signal), held),
+    saved(parts, context, (reader, id) => find(reader, id, signal)),
   );
 }
 
