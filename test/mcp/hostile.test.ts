@@ -7,6 +7,8 @@ import { z } from 'zod';
 import { ApiTokens } from '../../src/mirror/api-tokens.ts';
 import { parseQuery } from '../../src/search/parse.ts';
 import { openState, type StateFile } from '../../src/state/state-file.ts';
+import type { ApiToken } from '../../src/state/values.ts';
+import { McpSurface } from '../../src/web/mcp/mcp-surface.ts';
 import { mailkeep } from '../cli/child.ts';
 import { START, StoredArchive, sha256 } from '../export/stored-archive.ts';
 import { letter, Served } from '../web/served.ts';
@@ -110,6 +112,42 @@ describe('a request', () => {
     const params = { name: 'status', arguments: {} };
     expect((await post(JSON.stringify({ ...status, params }))).status).toBe(200);
     expect(served.errors).toEqual([]);
+  });
+
+  test('that waits for its turn and is left meanwhile is not begun', async () => {
+    let begunBy = 0;
+    const mcp = new McpSurface({
+      use: () => {
+        begunBy += 1;
+        return Promise.reject(new Error('nothing to read'));
+      },
+      authorize: () => ({ id: 'one', mailboxes: null }) as ApiToken,
+      onError: () => {},
+    });
+    const call = JSON.stringify({
+      ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+      params: { name: 'status', arguments: {} },
+    });
+    const ask = (body: BodyInit, signal = new AbortController().signal) =>
+      mcp.fetch(
+        new Request('http://here/mcp', {
+          ...{ method: 'POST', headers: headers(), body, signal, duplex: 'half' },
+        } as RequestInit),
+        'http://here',
+      );
+    const ends: (() => void)[] = [];
+    const slow = Array.from({ length: 8 }, () =>
+      ask(new ReadableStream({ start: (body) => void ends.push(() => body.close()) })),
+    );
+    const leaving = new AbortController();
+    const left = ask(call, leaving.signal);
+    leaving.abort();
+    for (const end of ends) end();
+    await Promise.all([...slow, left]);
+    expect(begunBy).toBe(0);
+    await ask(call);
+    expect(begunBy).toBe(1);
+    await mcp.close();
   });
 
   test('is answered with what no cache keeps', async () => {

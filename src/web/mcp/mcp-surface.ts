@@ -67,7 +67,10 @@ export class McpSurface {
     try {
       // It may have been revoked while it waited.
       this.#authorize(header);
-      const answer = await this.#handler.fetch(await oneMessage(request));
+      const message = await oneMessage(request);
+      // Nobody hears it, and the others of the token have their turn.
+      if (request.signal.aborted) throw new Refusal(400, 'ERR_LEFT', 'The client has left');
+      const answer = await this.#handler.fetch(message);
       const { status, headers } = answer;
       // The SDK lets caches keep a stream: it is mail.
       headers.set('cache-control', 'no-store');
