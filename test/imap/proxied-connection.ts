@@ -1,0 +1,188 @@
+import type { Socket } from 'node:net';
+import type { Fault } from './faults.ts';
+import { ImapStream, type Piece } from './imap-stream.ts';
+
+export type CommandFault = Extract<Fault, { command: string }>;
+
+/** A command as the client sent it. */
+export interface SentCommand {
+  /** From 1, in the order they were accepted. */
+  readonly connection: number;
+  readonly tag: string;
+  /** In capitals; with UID and what follows it. */
+  readonly verb: string;
+  /** The first line without tag and line end; for a login only the verb. */
+  readonly text: string;
+}
+
+/** What the connections of a proxy share. */
+export interface Script {
+  /** Records a command; returns what is to happen to it. */
+  meet(command: SentCommand): CommandFault | undefined;
+  /** How many of these bytes may pass before the connection is cut; undefined for all. */
+  allow(to: 'server' | 'client', bytes: number): number | undefined;
+  /** Reports that something happened. */
+  report(fault: Fault): void;
+}
+
+interface CurrentCommand {
+  readonly tag: string;
+  readonly fault: CommandFault | undefined;
+  /** Whether the client sends no more of it before it is invited. */
+  waits: boolean;
+}
+
+/** Encrypted or compressed commands could not be read on their way. */
+const REFUSED = new Set(['STARTTLS', 'COMPRESS']);
+const SECRET = new Set(['LOGIN', 'AUTHENTICATE']);
+
+/** One connection of a client, and that to the server which belongs to it. */
+export class ProxiedConnection {
+  readonly #number: number;
+  readonly #client: Socket;
+  readonly #server: Socket;
+  readonly #script: Script;
+  readonly #sent = new ImapStream();
+  readonly #answered = new ImapStream();
+  /** The command that the client has begun and not finished. */
+  #current: CurrentCommand | undefined;
+  /** Those whose answers something happens to. */
+  readonly #awaited = new Map<string, CommandFault>();
+  #isCut = false;
+  #held: { readonly to: 'server' | 'client'; readonly pieces: Piece[] } | undefined;
+
+  constructor(number: number, client: Socket, server: Socket, script: Script) {
+    this.#number = number;
+    this.#client = client;
+    this.#server = server;
+    this.#script = script;
+    this.#read(client, this.#sent, 'server', (piece) => this.#fromClient(piece));
+    this.#read(server, this.#answered, 'client', (piece) => this.#fromServer(piece));
+  }
+
+  /** Ends both connections. */
+  cut(): void {
+    this.#isCut = true;
+    this.#client.destroy();
+    this.#server.destroy();
+  }
+
+  /** Lets pass what was held. */
+  release(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    for (const piece of held?.pieces ?? [])
+      if (held?.to === 'server') this.#fromClient(piece);
+      else this.#fromServer(piece);
+  }
+
+  #read(
+    from: Socket,
+    stream: ImapStream,
+    to: 'server' | 'client',
+    handle: (piece: Piece) => void,
+  ): void {
+    from.on('data', (bytes) => {
+      for (const piece of stream.push(bytes)) {
+        if (this.#isCut) return;
+        if (this.#held?.to === to) this.#held.pieces.push(piece);
+        else handle(piece);
+      }
+    });
+    from.on('error', () => {});
+    // What was sent before still arrives.
+    from.on('close', () => (to === 'server' ? this.#server : this.#client).end());
+  }
+
+  #fromClient(piece: Piece): void {
+    if (piece.kind === 'line' && this.#current === undefined) this.#begin(piece.bytes);
+    if (this.#isCut || this.#held !== undefined) {
+      this.#held?.pieces.push(piece);
+      return;
+    }
+    const { tag = '', fault } = this.#current ?? {};
+    const ends = piece.kind === 'line' && piece.literal === undefined;
+    if (this.#current !== undefined)
+      this.#current.waits = piece.kind === 'line' && piece.literal?.waits === true;
+    if (fault?.do === 'answer') this.#answer(tag, fault, ends);
+    else if (fault?.do === 'cut-in-literal' && piece.kind === 'literal') this.#cutIn(piece, fault);
+    else this.#pass('server', piece.bytes);
+    if (ends) this.#current = undefined;
+  }
+
+  /** A line without a tag continues a command, such as a login. */
+  #begin(line: Buffer): void {
+    const text = line.toString('utf8').trimEnd();
+    const [tag = '', first = '', second = ''] = text.split(' ');
+    if (first === '') return;
+    const word = first.toUpperCase();
+    const verb = word === 'UID' ? `UID ${second.toUpperCase()}` : word;
+    const shown = SECRET.has(verb) ? verb : text.slice(tag.length + 1);
+    const met = this.#script.meet({ connection: this.#number, tag, verb, text: shown });
+    const refusal = { command: verb, nth: 0, do: 'answer', text: 'NO Not through here' } as const;
+    const fault = REFUSED.has(verb) ? refusal : met;
+    this.#current = { tag, fault, waits: false };
+    if (fault === undefined) return;
+    if (fault.do === 'cut-before') {
+      this.#script.report(fault);
+      this.cut();
+    } else if (fault.do === 'hold-command') {
+      this.#held = { to: 'server', pieces: [] };
+      this.#script.report(fault);
+    } else if (fault.do !== 'answer' && fault.do !== 'cut-in-literal') {
+      this.#awaited.set(tag, fault);
+    }
+  }
+
+  #answer(tag: string, fault: CommandFault & { do: 'answer' }, ends: boolean): void {
+    const waits = this.#current?.waits === true;
+    const isEarly = waits && fault.early === true;
+    if (waits && !isEarly) this.#client.write('+ Ready\r\n');
+    if (!ends && !isEarly) return;
+    if (!REFUSED.has(fault.command)) this.#script.report(fault);
+    this.#client.write(`${tag} ${fault.text}\r\n`);
+    this.#refuseLiteral();
+  }
+
+  /** The command that the client wanted to continue has its answer. */
+  #refuseLiteral(): void {
+    this.#sent.abandonLiteral();
+    this.#current = undefined;
+  }
+
+  #cutIn(piece: Piece & { kind: 'literal' }, fault: CommandFault & { do: 'cut-in-literal' }): void {
+    const size = piece.bytes.length + piece.remaining;
+    const passed = Math.min(fault.bytes ?? Math.floor(size / 2), piece.bytes.length);
+    this.#script.report(fault);
+    this.#cutAfter(this.#server, piece.bytes.subarray(0, passed));
+  }
+
+  #fromServer(piece: Piece): void {
+    const text = piece.kind === 'line' ? piece.bytes.toString('latin1') : '';
+    const tag = text.slice(0, Math.max(0, text.indexOf(' ')));
+    const fault = this.#awaited.get(tag);
+    this.#awaited.delete(tag);
+    if (this.#current?.tag === tag && this.#current.waits) this.#refuseLiteral();
+    if (fault?.do === 'hold-answer') {
+      this.#held = { to: 'client', pieces: [piece] };
+      this.#script.report(fault);
+    } else if (fault === undefined) this.#pass('client', piece.bytes);
+    else {
+      this.#script.report(fault);
+      this.cut();
+    }
+  }
+
+  #pass(to: 'server' | 'client', bytes: Buffer): void {
+    const socket = to === 'server' ? this.#server : this.#client;
+    const allowed = this.#script.allow(to, bytes.length);
+    if (allowed === undefined) socket.write(bytes);
+    else this.#cutAfter(socket, bytes.subarray(0, allowed));
+  }
+
+  /** These bytes are the last that arrive. */
+  #cutAfter(socket: Socket, bytes: Buffer): void {
+    this.#isCut = true;
+    socket.write(bytes, () => this.cut());
+  }
+}
