@@ -141,6 +141,12 @@ service stats {
     mode = 0666
   }
 }
+# After a wrong password, it would answer everybody at this address seconds later.
+service anvil {
+  unix_listener anvil-auth-penalty {
+    mode = 0
+  }
+}
 passdb {
   driver = passwd-file
   args = ${home}/passwords
