@@ -1,4 +1,4 @@
-import Database from 'better-sqlite3';
+import { scratchDatabase } from '../disk/scratch-database.ts';
 import type { PlaceLine } from '../mail/lines.ts';
 import type { InMbox, ManifestEntry, ManifestFile, MissingPlace } from './manifest.ts';
 
@@ -32,15 +32,6 @@ interface Row {
   readonly place: string;
   readonly entry: string;
   readonly docid: number;
-}
-
-/** Opens a temporary database that SQLite keeps private and removes with the process. */
-export function scratchDatabase(schema: string): Database.Database {
-  const db = new Database('');
-  db.pragma('journal_mode = OFF');
-  db.pragma('synchronous = OFF');
-  db.exec(schema);
-  return db;
 }
 
 /**

@@ -1,5 +1,5 @@
+import { scratchDatabase } from '../disk/scratch-database.ts';
 import { MANIFEST_NAME, type ManifestEntry, readManifest } from '../export/manifest.ts';
-import { scratchDatabase } from '../export/plan.ts';
 import { cutMarks } from '../mail/marks.ts';
 import { flagsFromName, uniquePart } from '../mailfiles/maildir-names.ts';
 
