@@ -16,6 +16,8 @@ export type Fault =
   | (OfCommand & { readonly do: 'cut-in-literal'; readonly bytes?: number })
   /** The server has executed the command, and the client is not told. */
   | (OfCommand & { readonly do: 'cut-before-answer' })
+  /** The client's connection ends once it has sent the first literal; the server gets its last bytes with `deliver`. */
+  | (OfCommand & { readonly do: 'deliver-late' })
   /** The command, or its answer, and all that follows it in this direction waits until `release`. */
   | (OfCommand & { readonly do: 'hold-command' | 'hold-answer' })
   /**
@@ -46,7 +48,7 @@ export function randomFault(
   { commands, bytes }: { readonly commands: number; readonly bytes: number },
 ): Fault {
   const append = { command: 'APPEND', nth: 1 + random.below(commands) };
-  switch (random.below(6)) {
+  switch (random.below(7)) {
     case 0:
       return { ...append, do: 'cut-before' };
     case 1:
@@ -58,6 +60,8 @@ export function randomFault(
       return { ...append, do: 'answer', text, early: random.below(2) === 0 };
     }
     case 4:
+      return { ...append, do: 'deliver-late' };
+    case 5:
       return { do: 'cut', to: 'server', afterBytes: random.below(bytes) };
     default:
       // Answers are short, compared with messages.

@@ -34,6 +34,12 @@ interface CurrentCommand {
 
 /** Encrypted or compressed commands could not be read on their way. */
 const REFUSED = new Set(['STARTTLS', 'COMPRESS']);
+/** They happen while the client sends. */
+const OF_LITERAL: ReadonlySet<CommandFault['do']> = new Set([
+  'answer',
+  'cut-in-literal',
+  'deliver-late',
+]);
 const SECRET = new Set(['LOGIN', 'AUTHENTICATE']);
 
 /** One connection of a client, and that to the server which belongs to it. */
@@ -49,6 +55,9 @@ export class ProxiedConnection {
   /** Those whose answers something happens to. */
   readonly #awaited = new Map<string, CommandFault>();
   #isCut = false;
+  /** What the server has not got of a command whose client has gone. */
+  #late: Buffer | undefined;
+  #kept: Buffer | undefined;
   #held: { readonly to: 'server' | 'client'; readonly pieces: Piece[] } | undefined;
 
   constructor(number: number, client: Socket, server: Socket, script: Script) {
@@ -65,6 +74,20 @@ export class ProxiedConnection {
     this.#isCut = true;
     this.#client.destroy();
     this.#server.destroy();
+  }
+
+  /** Lets the server have what is late, and waits for its answer. */
+  deliver(): Promise<void> {
+    const late = this.#late;
+    this.#late = undefined;
+    if (late === undefined) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#server.once('data', () => this.cut());
+      this.#server.once('close', () => resolve());
+      // It may have crashed meanwhile.
+      if (this.#server.destroyed) resolve();
+      else this.#server.write(late);
+    });
   }
 
   /** Lets pass what was held. */
@@ -91,7 +114,10 @@ export class ProxiedConnection {
     });
     from.on('error', () => {});
     // What was sent before still arrives.
-    from.on('close', () => (to === 'server' ? this.#server : this.#client).end());
+    from.on('close', () => {
+      if (to === 'client') this.#client.end();
+      else if (this.#late === undefined) this.#server.end();
+    });
   }
 
   #fromClient(piece: Piece): void {
@@ -106,6 +132,7 @@ export class ProxiedConnection {
       this.#current.waits = piece.kind === 'line' && piece.literal?.waits === true;
     if (fault?.do === 'answer') this.#answer(tag, fault, ends);
     else if (fault?.do === 'cut-in-literal' && piece.kind === 'literal') this.#cutIn(piece, fault);
+    else if (fault?.do === 'deliver-late') this.#deliverLate(piece, fault, ends);
     else this.#pass('server', piece.bytes);
     if (ends) this.#current = undefined;
   }
@@ -129,7 +156,7 @@ export class ProxiedConnection {
     } else if (fault.do === 'hold-command') {
       this.#held = { to: 'server', pieces: [] };
       this.#script.report(fault);
-    } else if (fault.do !== 'answer' && fault.do !== 'cut-in-literal') {
+    } else if (!OF_LITERAL.has(fault.do)) {
       this.#awaited.set(tag, fault);
     }
   }
@@ -155,6 +182,18 @@ export class ProxiedConnection {
     const passed = Math.min(fault.bytes ?? Math.floor(size / 2), piece.bytes.length);
     this.#script.report(fault);
     this.#cutAfter(this.#server, piece.bytes.subarray(0, passed));
+  }
+
+  /** Keeps what follows the first bytes of the first literal until the command is complete, and its client goes. */
+  #deliverLate(piece: Piece, fault: CommandFault, ends: boolean): void {
+    if (piece.kind === 'line' && this.#kept === undefined && !ends)
+      this.#pass('server', piece.bytes);
+    else this.#kept = Buffer.concat([this.#kept ?? Buffer.alloc(0), piece.bytes]);
+    if (!ends) return;
+    this.#late = this.#kept;
+    this.#isCut = true;
+    this.#script.report(fault);
+    this.#client.destroy();
   }
 
   #fromServer(piece: Piece): void {

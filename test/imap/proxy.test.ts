@@ -64,6 +64,17 @@ test.skipIf(skipped).each(CUTS)('$fault.do: the server has $has messages', async
   );
 });
 
+test.skipIf(skipped)('delivers a message when its client has gone', async () => {
+  const late: Fault = { ...APPEND, do: 'deliver-late' };
+  const client = await through([late]);
+  await client.append(folder, LETTER);
+  expect((await client.append(folder, LETTER)).status).toBe('');
+  expect(proxy.happened).toEqual([late]);
+  expect(await stored()).toBe(1);
+  await proxy.deliver();
+  expect(await stored()).toBe(2);
+});
+
 test.skipIf(skipped)('cuts after a number of bytes in each direction', async () => {
   const client = await through([]);
   await client.append(folder, LETTER);
@@ -164,5 +175,6 @@ test('the same seed draws the same faults, and every kind', () => {
     'cut-before',
     'cut-before-answer',
     'cut-in-literal',
+    'deliver-late',
   ]);
 });

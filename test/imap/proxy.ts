@@ -18,7 +18,7 @@ export class ImapProxy {
   readonly host = '127.0.0.1';
   readonly #options: ProxyOptions;
   readonly #listener: Server;
-  readonly #open = new Map<ProxiedConnection, Socket>();
+  readonly #open = new Set<ProxiedConnection>();
   readonly #commands: SentCommand[] = [];
   readonly #planned: Fault[];
   readonly #happened: Fault[] = [];
@@ -91,14 +91,19 @@ export class ImapProxy {
     return new Promise((resolve) => this.#waiting.set(fault, resolve));
   }
 
+  /** Lets servers have what faults deliver late, and waits for their answers. */
+  async deliver(): Promise<void> {
+    await Promise.all([...this.#open].map((connection) => connection.deliver()));
+  }
+
   /** Lets pass what faults hold. */
   release(): void {
-    for (const connection of this.#open.keys()) connection.release();
+    for (const connection of this.#open) connection.release();
   }
 
   /** Ends all connections. */
   cutAll(): void {
-    for (const connection of this.#open.keys()) connection.cut();
+    for (const connection of this.#open) connection.cut();
   }
 
   /** Refuses new connections, as a server does that does not run. */
@@ -145,8 +150,8 @@ export class ImapProxy {
       allow: (to, bytes) => this.#allow(to, bytes),
       report: (one) => this.#report(one),
     });
-    this.#open.set(connection, client);
-    client.on('close', () => this.#open.delete(connection));
+    this.#open.add(connection);
+    server.on('close', () => this.#open.delete(connection));
   }
 
   #meet(command: SentCommand): CommandFault | undefined {

@@ -12,12 +12,15 @@ export interface ClientMessage {
 }
 
 /** Every message of every folder, as ImapFlow, a mail client library, reads them. */
-export async function* everyMessage(server: ImapServer): AsyncGenerator<ClientMessage> {
+export async function* everyMessage(
+  server: Pick<ImapServer, 'port' | 'user' | 'password'>,
+): AsyncGenerator<ClientMessage> {
   const { port, user, password } = server;
   const client = new ImapFlow({
     host: '127.0.0.1',
     port,
     secure: false,
+    doSTARTTLS: false,
     auth: { user, pass: password },
     logger: false,
   });
