@@ -14,6 +14,7 @@ import {
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
+import { RESTORE_SENTENCES } from './restore.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
 import { SEARCH_SENTENCES } from './search.ts';
 import { type FactsOfModule, reasonText, type Said, type Sentences, say } from './sentence.ts';
@@ -92,6 +93,7 @@ export const SENTENCE_TABLES = [
   MIME_SENTENCES,
   OPERATION_SENTENCES,
   ORIGIN_SENTENCES,
+  RESTORE_SENTENCES,
   RETENTION_SENTENCES,
   SEARCH_SENTENCES,
   SERVICE_SENTENCES,
