@@ -113,6 +113,8 @@ export function scrubState(dataDir: string): void {
     try {
       const drop = database.prepare('DELETE FROM remembered WHERE scope = ?');
       for (const scope of scopesOf('place')) drop.run(scope);
+      // What unfinished restores have appended, by hash: a restore recognises it by content as well.
+      if (hasTable(database, 'restored')) database.exec('DELETE FROM restored');
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
     } finally {
@@ -121,6 +123,11 @@ export function scrubState(dataDir: string): void {
   } catch (error) {
     throw translate(error, file) ?? error;
   }
+}
+
+function hasTable(database: Database.Database, name: string): boolean {
+  const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
+  return database.prepare<unknown[]>(sql).get(name) !== undefined;
 }
 
 function openForWriting(file: string): Database.Database {
