@@ -1,0 +1,329 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isRestoreError, type RestoreFacts } from '../errors/restore.ts';
+import { Batches, type ReadMessage, type Ready } from './batches.ts';
+import type { SentForm } from './content.ts';
+import { type Alteration, fitDate, fitFlags } from './fit-message.ts';
+import type { PlanJournal } from './journal.ts';
+import { lastOnes } from './last-ones.ts';
+import type { Line } from './line.ts';
+import { UNKNOWN_FOR } from './look-at-folder.ts';
+import type { PlannedMessage, RefusalReason, RestorePlan } from './plan.ts';
+import { type SecondLook, secondLook } from './second-look.ts';
+import type { SelectedFolder, ServerConnection } from './server.ts';
+import { verdictOn } from './verdict.ts';
+
+/** A message that breaks the connection this often is refused, so that the others get their turn. */
+const MOST_BREAKS = 3;
+
+/** What all folders of a run share. */
+export interface SharedRun {
+  readonly plan: RestorePlan;
+  readonly journal: PlanJournal;
+  /** Returns the bytes of a source, or why they are not there. */
+  readonly read: (message: PlannedMessage) => Promise<Buffer | 'damaged' | 'purged'>;
+  readonly now: () => number;
+  /** Resolves after so many milliseconds, or at once when the run is to stop. */
+  readonly sleep: (ms: number) => Promise<void>;
+  readonly signal: AbortSignal;
+  /** Waits for its turn with a large message, so that one at most is in memory. */
+  readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
+  /** @param sent bytes on the wire; 0 for what was not sent */
+  readonly onSettled: (sent: number) => void;
+  /** Flags that are never sent, counted. */
+  readonly leftOut: { recent: number; deleted: number };
+  /** Bytes from which on the quota has no room; messages of this size are not sent any more. */
+  readonly quota: { floor: number };
+}
+
+/** The folder on a connection. */
+interface Opened {
+  readonly connection: ServerConnection;
+  readonly selected: SelectedFolder;
+}
+
+/** A message under way. */
+interface Sent {
+  readonly seq: number;
+  /** Its number in the journal. */
+  readonly entry: number;
+  /** Bytes on the wire. */
+  readonly size: number;
+  readonly isDelicate: boolean;
+  readonly altered: readonly Alteration[];
+}
+
+/** Bytes of a message that is sent before the server has said that it takes it. */
+const MOST_UNASKED = 1024 * 1024;
+
+/** Sends what is due in one folder, in order, and looks at all of it at the end. */
+export class FolderRun {
+  #opened: Opened | undefined;
+  #unsettled: (() => void) | undefined;
+  /** The server takes no message into it. */
+  #isRefused = false;
+  /** No message that the folder had before the one under way has a higher uid. */
+  #lastUid = 0;
+
+  constructor(
+    private readonly shared: SharedRun,
+    private readonly line: Line,
+    /** Its number in the plan. */
+    private readonly folder: number,
+    private readonly path: string,
+  ) {}
+
+  /**
+   * Returns what the second look found; undefined where the signal ended it, or the server does not open the folder.
+   *
+   * @throws restore-gave-up
+   */
+  async all(): Promise<SecondLook | undefined> {
+    const { plan, signal } = this.shared;
+    try {
+      this.#lastUid = (await this.#persist(() => this.#open())).selected.lastUid;
+    } catch (error) {
+      if (!isRestoreError(error, 'restore-refused')) throw error;
+      plan.refuseFolder(this.folder, error.facts.text);
+      return undefined;
+    }
+    try {
+      await this.#sendAll();
+    } finally {
+      this.#settleLast();
+    }
+    if (signal.aborted) return undefined;
+    return this.#persist(async () => {
+      const { connection, selected } = await this.#open();
+      return secondLook(this.shared, connection, this.folder, selected.permanentFlags);
+    });
+  }
+
+  async #sendAll(): Promise<void> {
+    const { plan, signal, inTurn, read } = this.shared;
+    const batches = new Batches(plan.due(this.folder), read);
+    const most = (): number => this.#opened?.connection.mostAtOnce ?? 1;
+    let next = batches.next(most());
+    while (next !== undefined && !this.#isRefused && !signal.aborted) {
+      const { size, read: readAll } = next;
+      const sent = inTurn(size, async () => this.#restore(await readAll()));
+      next = batches.next(most());
+      await sent;
+    }
+  }
+
+  async #restore(batch: readonly ReadMessage[]): Promise<void> {
+    const { plan, leftOut, onSettled } = this.shared;
+    const ready: Ready[] = [];
+    for (const { message, form } of batch) {
+      if (typeof form === 'string') {
+        plan.refuse(message.seq, form, null);
+        onSettled(0);
+        continue;
+      }
+      for (const flag of fitFlags(message.flags, null).leftOut)
+        leftOut[flag.toLowerCase() === '\\recent' ? 'recent' : 'deleted'] += 1;
+      ready.push({ message, form });
+    }
+    if (ready.length > 1) await this.#send(ready);
+    else await this.#sendEach(ready);
+    for (const { form } of ready) onSettled(form.bytes.length);
+  }
+
+  /** @param breaks how often each of them has broken the connection before */
+  async #sendEach(ready: readonly Ready[], breaks = 0): Promise<void> {
+    const { plan, quota } = this.shared;
+    for (const one of ready) {
+      if (this.#isRefused) return;
+      if (one.form.bytes.length >= quota.floor) plan.refuse(one.message.seq, 'quota', null);
+      else await this.#send([one], breaks);
+    }
+  }
+
+  /** Sends messages in one command until the server has answered; one by one where it refuses them together. */
+  async #send(ready: readonly Ready[], breaksBefore = 0): Promise<void> {
+    const { journal, now, signal } = this.shared;
+    const [first] = ready;
+    const alone = ready.length === 1 ? first : undefined;
+    let breaks = breaksBefore;
+    let isPlain = false;
+    while (!signal.aborted) {
+      const { connection, selected } = await this.#persist(() => this.#open());
+      const sent = journal.together(() =>
+        ready.map(({ message, form }) => ({
+          ...{ seq: message.seq, size: form.bytes.length },
+          isDelicate: form.nul || form.wideHeader,
+          ...this.#fit(message, form, selected, isPlain),
+          entry: journal.begin(selected, message.id, now()),
+        })),
+      );
+      const append = async (): Promise<readonly number[] | null> => {
+        const messages = sent.map(({ flags, date }, i) => ({
+          ...{ flags, date },
+          bytes: ready[i]?.form.bytes ?? Buffer.alloc(0),
+        }));
+        // Some servers end the connection over a message that they find too large.
+        const asks = breaks > 0 || sent.some(({ size }) => size > MOST_UNASKED);
+        const answer = connection.append(this.path, messages, asks);
+        answer.catch(() => {});
+        await nextTurn();
+        this.#settleLast();
+        return answer;
+      };
+      try {
+        const uids = await append();
+        this.line.worked();
+        this.#settled(sent, uids);
+        // Without UIDPLUS, what comes next is recognised by the folder's next uid.
+        if (uids === null)
+          this.#lastUid = (await this.#persist(() => this.#reopen())).selected.lastUid;
+        return;
+      } catch (error) {
+        if (isRestoreError(error, 'restore-connection-lost')) {
+          breaks += 1;
+          const uids = await this.#afterLoss(error, ready, now());
+          // Whether they are there, the next run finds out.
+          if (uids === undefined) return;
+          const rest = this.#settleFound(ready, sent, uids);
+          if (alone !== undefined && rest.length > 0 && breaks < MOST_BREAKS) continue;
+          if (breaks < MOST_BREAKS) return this.#sendEach(rest, breaks);
+          for (const { message } of rest) this.shared.plan.refuse(message.seq, 'server', BROKE);
+          return;
+        }
+        for (const { entry } of sent) journal.forget(entry);
+        if (!isRestoreError(error, 'restore-refused')) {
+          await this.line.recover(error);
+          continue;
+        }
+        this.line.worked();
+        const verdict = verdictOn(error.facts);
+        if (verdict === 'folder') return this.#refuseFolder(error.facts);
+        if (alone === undefined) return this.#sendEach(ready);
+        // Some servers refuse a message for a keyword that they do not like.
+        const hasKeywords = sent[0]?.flags.some((flag) => !flag.startsWith('\\')) === true;
+        if (verdict !== 'server' || !hasKeywords || isPlain)
+          return this.#refuse(alone, verdict, error.facts);
+        isPlain = true;
+      }
+    }
+  }
+
+  /** Records which messages the server has after all; returns the others, which may be sent again. */
+  #settleFound(
+    ready: readonly Ready[],
+    sent: readonly Sent[],
+    uids: readonly (number | undefined)[],
+  ): Ready[] {
+    const { plan, journal } = this.shared;
+    const rest: Ready[] = [];
+    const there: Sent[] = [];
+    const theirs: number[] = [];
+    for (const [i, one] of sent.entries()) {
+      const [uid, again] = [uids[i], ready[i]];
+      if (uid !== undefined) {
+        there.push(one);
+        theirs.push(uid);
+      } else if (again !== undefined) {
+        journal.forget(one.entry);
+        plan.sentAgain(one.seq);
+        rest.push(again);
+      }
+    }
+    this.#settled(there, theirs);
+    this.#settleLast();
+    return rest;
+  }
+
+  /** Has messages recorded as appended once the next ones are under way: the server need not wait for that. */
+  #settled(sent: readonly Sent[], uids: readonly number[] | null): void {
+    const { plan, journal } = this.shared;
+    this.#lastUid = Math.max(this.#lastUid, ...(uids ?? []));
+    this.#unsettled = () =>
+      journal.together(() => {
+        for (const [i, { seq, size, isDelicate, altered, entry }] of sent.entries()) {
+          const uid = uids?.[i] ?? null;
+          journal.settle(entry, uid);
+          plan.appended(seq, uid, size, isDelicate);
+          if (altered.length > 0) plan.alter(seq, altered);
+        }
+      });
+  }
+
+  #settleLast(): void {
+    const settle = this.#unsettled;
+    this.#unsettled = undefined;
+    settle?.();
+  }
+
+  /** Flags and date as the folder takes them, and in what they differ from the archive's. */
+  #fit(message: PlannedMessage, form: SentForm, selected: SelectedFolder, isPlain: boolean) {
+    const altered: Alteration[] = form.endings ? ['line-endings'] : [];
+    const { kept, refused } = fitFlags(message.flags, selected.permanentFlags);
+    const flags = isPlain ? kept.filter((flag) => flag.startsWith('\\')) : kept;
+    if (refused.length > 0 || flags.length < kept.length) altered.push('flags');
+    const fitted = message.received === null ? null : fitDate(message.received);
+    if (fitted === null || fitted.clamped) altered.push('date');
+    return { flags, date: fitted === null ? null : new Date(fitted.date), altered };
+  }
+
+  #refuse(
+    { message, form }: Ready,
+    verdict: RefusalReason,
+    { text }: RestoreFacts['restore-refused'],
+  ): void {
+    const { plan, quota } = this.shared;
+    plan.refuse(message.seq, verdict, text);
+    if (verdict === 'quota') quota.floor = Math.min(quota.floor, form.bytes.length);
+  }
+
+  #refuseFolder({ text }: RestoreFacts['restore-refused']): void {
+    this.#isRefused = true;
+    this.shared.plan.refuseFolder(this.folder, text);
+  }
+
+  /** The uids of messages whose APPEND broke the connection, as far as the server has them; undefined once it is to end. */
+  async #afterLoss(
+    error: unknown,
+    ready: readonly Ready[],
+    lostAt: number,
+  ): Promise<(number | undefined)[] | undefined> {
+    const { now, sleep, signal } = this.shared;
+    await this.line.recover(error);
+    const wait = lostAt + UNKNOWN_FOR - now();
+    if (wait > 0) await sleep(wait);
+    if (signal.aborted) return undefined;
+    return this.#persist(async () => {
+      const { connection } = await this.#reopen();
+      return lastOnes(connection, this.#lastUid, ready);
+    });
+  }
+
+  /** Selects the folder on whatever connection there is. */
+  async #open(): Promise<Opened> {
+    const connection = await this.line.open();
+    if (this.#opened?.connection === connection) return this.#opened;
+    return this.#reopen();
+  }
+
+  async #reopen(): Promise<Opened> {
+    const connection = await this.line.open();
+    const selected = await connection.select(this.path);
+    const before = this.#opened?.selected.uidValidity;
+    // A folder that was made again has uids of its own.
+    if (before !== undefined && before !== selected.uidValidity) this.#lastUid = 0;
+    this.#opened = { connection, selected };
+    return this.#opened;
+  }
+
+  /** Repeats what only reads until a connection holds. @throws restore-refused, restore-gave-up */
+  async #persist<T>(act: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await act();
+      } catch (error) {
+        await this.line.recover(error);
+      }
+    }
+  }
+}
+
+const BROKE = 'the connection broke each time it was sent';

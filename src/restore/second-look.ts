@@ -1,0 +1,128 @@
+import { changesIn, isNear, sentForm } from './content.ts';
+import { type Alteration, fitDate, fitFlags } from './fit-message.ts';
+import type { AppendedMessage, NamedMessage, PlannedMessage, RestorePlan } from './plan.ts';
+import type { SeenMessage, ServerConnection } from './server.ts';
+
+/** One message in so many is fetched and compared by its bytes, and the first ones of each folder. */
+const SAMPLED = 100;
+const FIRST = 3;
+
+/** A message that the server has once more than it should: its answer was lost, and it was sent again. */
+export interface DoubledMessage extends NamedMessage {
+  /** On the server. */
+  readonly doubleUid: number;
+}
+
+export interface SecondLook {
+  /** Messages whose uid, size, flags and date were compared. */
+  readonly compared: number;
+  /** Messages whose bytes were fetched and compared. */
+  readonly fetched: number;
+  /** Messages that the server has taken and does not show. */
+  readonly lost: readonly NamedMessage[];
+  readonly doubled: readonly DoubledMessage[];
+}
+
+interface LookDeps {
+  readonly plan: RestorePlan;
+  readonly read: (message: PlannedMessage) => Promise<Buffer | 'damaged' | 'purged'>;
+  readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
+}
+
+/**
+ * Looks at the selected folder once everything is in it: at uid, size, flags and date of every message that this plan
+ * has appended, and at the bytes of a sample and of all that servers are known to change. May be repeated.
+ */
+export async function secondLook(
+  deps: LookDeps,
+  connection: ServerConnection,
+  folder: number,
+  permanentFlags: readonly string[] | null,
+): Promise<SecondLook> {
+  const { plan } = deps;
+  const strangers: { readonly uid: number; readonly size: number }[] = [];
+  const due: AppendedMessage[] = [];
+  const again = [...plan.again(folder)];
+  let compared = 0;
+  for await (const seen of connection.looks(1)) {
+    const message = plan.appendedAs(folder, seen.uid);
+    if (message === undefined) {
+      if (again.length > 0) strangers.push(seen);
+      continue;
+    }
+    compared += 1;
+    plan.seen(message.seq);
+    const altered = alterationsSeen(message, seen, permanentFlags);
+    if (altered.length > 0) plan.alter(message.seq, altered);
+    const isSampled =
+      compared <= FIRST || Number.parseInt(message.id.slice(0, 6), 16) % SAMPLED === 0;
+    // Of what an earlier run has sent, it is not known whether servers change it.
+    if (isSampled || message.sent === null || message.sent !== seen.size || message.isDelicate)
+      due.push({ ...message, sent: seen.size });
+  }
+  let fetched = 0;
+  for (const message of due) {
+    await deps.inTurn(message.size, async () => {
+      if (await compareBytes(deps, connection, message)) fetched += 1;
+    });
+  }
+  const lost = [...plan.unseen(folder)].map(({ seq }) => plan.named(seq));
+  return { compared, fetched, lost, doubled: await doubles(deps, connection, strangers, again) };
+}
+
+/** What flags and date of a message differ in from what was sent. */
+function alterationsSeen(
+  { flags, received }: PlannedMessage,
+  seen: SeenMessage,
+  permanentFlags: readonly string[] | null,
+): Alteration[] {
+  const there = new Set([...seen.flags].map((flag) => flag.toLowerCase()));
+  const { kept } = fitFlags(flags, permanentFlags);
+  const altered: Alteration[] = [];
+  if (kept.some((flag) => !there.has(flag.toLowerCase()))) altered.push('flags');
+  // Servers keep whole seconds.
+  const sent = received === null ? null : Math.floor(fitDate(received).date / 1000);
+  if (sent !== null && sent !== Math.floor(seen.date / 1000)) altered.push('date');
+  return altered;
+}
+
+/** False where the message is gone by now, or its source cannot be read. */
+async function compareBytes(
+  { plan, read }: LookDeps,
+  connection: ServerConnection,
+  message: AppendedMessage,
+): Promise<boolean> {
+  const source = await read(message);
+  if (typeof source === 'string') return false;
+  const form = sentForm(source);
+  const bytes = await connection.bytes(message.uid);
+  if (bytes === undefined) return false;
+  const altered: Alteration[] = form.endings ? ['line-endings'] : [];
+  altered.push(...(changesIn(form.bytes, bytes) ?? ['bytes']));
+  if (altered.length > 0) plan.alter(message.seq, altered);
+  return true;
+}
+
+/** Messages that nobody but this run can have put there twice. */
+async function doubles(
+  { plan, read }: LookDeps,
+  connection: ServerConnection,
+  strangers: readonly { readonly uid: number; readonly size: number }[],
+  again: readonly PlannedMessage[],
+): Promise<DoubledMessage[]> {
+  const doubled: DoubledMessage[] = [];
+  const taken = new Set<number>();
+  for (const message of again) {
+    const source = await read(message);
+    if (typeof source === 'string') continue;
+    const { bytes } = sentForm(source);
+    for (const { uid, size } of strangers) {
+      if (taken.has(uid) || !isNear(bytes.length, size)) continue;
+      const there = await connection.bytes(uid);
+      if (there === undefined || changesIn(bytes, there) === undefined) continue;
+      taken.add(uid);
+      doubled.push({ ...plan.named(message.seq), doubleUid: uid });
+    }
+  }
+  return doubled;
+}

@@ -1,0 +1,88 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import Database from 'better-sqlite3';
+import { connectImap } from '../../src/restore/imap-connection.ts';
+import { RestoreJournal } from '../../src/restore/journal.ts';
+import type { RestoreOptions, RestoreResult } from '../../src/restore/restore-options.ts';
+import { runRestore } from '../../src/restore/run-restore.ts';
+import type { Chosen, RestoreSelection } from '../../src/restore/selection.ts';
+import type { ServerConnection } from '../../src/restore/server.ts';
+
+export const ALL: RestoreSelection = {
+  query: null,
+  mailboxes: [],
+  folders: [],
+  asOf: null,
+  asOfText: null,
+  deleted: false,
+};
+
+/** A user who restores from one archive to one server, time and again. */
+export class Restoring {
+  readonly #folder = mkdtempSync(path.join(tmpdir(), 'restoring-'));
+  #journal: RestoreJournal | undefined;
+  /** Milliseconds since the epoch. */
+  time = Date.UTC(2026, 2, 1, 12);
+  /** Called while the program waits. */
+  whileWaiting: () => Promise<void> = async () => {};
+
+  constructor(
+    private readonly archive: {
+      readonly catalog: Chosen;
+      readonly sources: RestoreOptions['sources'];
+    },
+    private readonly server: { readonly user: string; readonly password: string },
+  ) {}
+
+  /** One run of the command on a port, with a clock that only waiting moves. */
+  async run(
+    port: number,
+    {
+      wrap = (connection) => connection,
+      ...options
+    }: Partial<RestoreOptions> & {
+      /** What is done to every connection. */
+      readonly wrap?: (connection: ServerConnection) => ServerConnection;
+    } = {},
+  ): Promise<RestoreResult> {
+    const { user, password } = this.server;
+    const journal = new RestoreJournal(new Database(path.join(this.#folder, 'journal.sqlite')));
+    this.#journal = journal;
+    const address = { host: '127.0.0.1', port, user, tls: false };
+    try {
+      return await runRestore({
+        // The same server through any port.
+        target: `imap://${user}@server`,
+        host: address.host,
+        connect: async () => wrap(await connectImap(address, { password })),
+        selection: ALL,
+        destination: { kind: 'dated' },
+        fresh: false,
+        dryRun: false,
+        jobs: 3,
+        catalog: this.archive.catalog,
+        sources: this.archive.sources,
+        journal,
+        signal: new AbortController().signal,
+        now: () => this.time,
+        sleep: async (ms) => {
+          this.time += ms;
+          await this.whileWaiting();
+        },
+        ...options,
+      });
+    } finally {
+      journal.close();
+    }
+  }
+
+  /** The process ends here: whatever the run does from now on is recorded nowhere. */
+  die(): void {
+    this.#journal?.close();
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
