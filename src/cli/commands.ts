@@ -59,6 +59,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('./commands/export/command.ts'),
   },
   {
+    name: 'restore',
+    summary: 'put messages back into a mailbox, over IMAP',
+    load: () => import('./commands/restore/command.ts'),
+  },
+  {
     name: 'import',
     summary: 'import mail from .eml, mbox and Maildir',
     load: () => import('./commands/import/command.ts'),

@@ -82,6 +82,13 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     3: 'damaged messages are left out, or the catalog is damaged',
     130: 'interrupted; the same command continues',
   },
+  restore: {
+    ...READS,
+    1: 'messages were refused, or the server cannot be reached',
+    3: 'damaged messages are left out, or the catalog is damaged',
+    6: 'the server refused the login',
+    130: 'interrupted; the same command continues',
+  },
   import: { ...WRITES, 1: 'something cannot be read; it is named, and the rest is imported' },
   quarantine: WRITES,
   rebuild: { ...WRITES, 3: 'damage found; the catalog contains everything else' },

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
-import { setFlagsFromString } from 'node:v8';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
 import { type FromThread, READY } from './in-thread.ts';
+import { holdYoungGeneration } from './young-generation.ts';
 
 /** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
 export interface HeapLimits {
@@ -29,16 +29,6 @@ export interface ThreadEvents<Out> {
   ended(end: ThreadEnded): void;
   /** The thread has loaded and listens to its port. What was posted before waits for it there. */
   started?(): void;
-}
-
-/**
- * Keeps the young generation of every heap as large as it is. V8 doubles it while much is allocated, to 67 MB in Node.js
- * 24 on a machine with enough memory, and a process of several threads consists mostly of that. A first sync of 10,000
- * messages takes the same processor time without this, and 50 MB more. V8 reads the setting whenever it might enlarge a
- * heap; what a thread may have (`HeapLimits`) it still gets.
- */
-function holdYoungGeneration(): void {
-  setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**

@@ -70,7 +70,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   // How mail lies in mbox files and Maildirs: the service reads them as seeds, export and import as backups.
   mailfiles: ['disk', 'mail', 'errors'],
-  export: ['archive', 'catalog', 'mailfiles', 'search', 'mail', 'errors'],
+  export: ['disk', 'archive', 'catalog', 'mailfiles', 'search', 'mail', 'errors'],
+  // The way back into a mailbox, over IMAP: plan, journal, and what the server has.
+  restore: ['disk', 'archive', 'catalog', 'search', 'state', 'mail', 'errors'],
   // An export tried out, and read back by parsers that had no part in it.
   drill: ['disk', 'archive', 'catalog', 'export', 'mime', 'mail', 'errors'],
   // Exports come back with what their manifests say.
@@ -182,12 +184,14 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mirror',
     'mime',
     'names',
+    'restore',
     'retention',
     'sandbox',
     'search',
     'state',
     'sync',
     'sync/plan',
+    'threads',
     'verify',
     'web',
     'wire',

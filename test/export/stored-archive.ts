@@ -23,6 +23,7 @@ export interface Letter {
   readonly subject?: string | null;
   readonly from?: { readonly name: string; readonly address: string } | null;
   readonly generation?: number;
+  readonly messageId?: string;
 }
 
 type InMailbox<F> = F extends { readonly mailbox: string } ? Omit<F, 'host' | 'mailbox'> : never;
@@ -90,7 +91,7 @@ export class StoredArchive {
       to: [],
       cc: [],
       bcc: [],
-      messageId: null,
+      messageId: letter.messageId ?? null,
       inReplyTo: null,
       attachments: [],
       extra: {},

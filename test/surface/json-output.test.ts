@@ -13,6 +13,7 @@ const WITHOUT_JSON: Readonly<Record<string, string>> = {
   completion: 'prints a script for a shell',
   config: 'needs one of its subcommands',
   mcp: 'speaks its own protocol',
+  restore: 'needs an IMAP server: test/restore/command.test.ts records its JSON',
   service: 'needs one of its subcommands',
   token: 'needs one of its subcommands',
   webhooks: 'needs one of its subcommands',
