@@ -29,6 +29,8 @@ import { prepareNotmuch } from './notmuch.ts';
 import { type BenchOptions, parseOptions, USAGE } from './options.ts';
 import { PEERS, peerVersion } from './peers.ts';
 import { formatTable } from './report.ts';
+import { restoreRows } from './restore-rows.ts';
+import { measureRestore } from './restore-speed.ts';
 import { rowsOf } from './rows.ts';
 import { searchRows } from './search-rows.ts';
 import { measureSearches } from './search-speed.ts';
@@ -64,6 +66,10 @@ async function main(options: BenchOptions): Promise<void> {
 async function bench(work: Workplace, options: BenchOptions): Promise<void> {
   if (options.archiveOnly) {
     await archiveAlone(work, options);
+    return;
+  }
+  if (options.restoreOnly) {
+    await restores(work, options);
     return;
   }
   if (options.web) {
@@ -113,6 +119,16 @@ async function web(work: Workplace, { messages, seed, json }: BenchOptions): Pro
   const speed = await measureWeb(work, program, data, messages);
   process.stdout.write(`${describeMachine()}.\n\n${formatTable(webRows(speed))}\n`);
   if (json !== undefined) writeFileSync(json, `${JSON.stringify({ web: speed }, null, 2)}\n`);
+}
+
+async function restores(work: Workplace, options: BenchOptions): Promise<void> {
+  const messages = messagesOf(work, options);
+  say('Restoring them to Dovecot, and pushing them with mbsync …');
+  const restore = await measureRestore(work, program, messages, options.runs);
+  const described = `${describeMessages(messages)}\n${describeMachine()}; ${peerVersion('mbsync')}; ${peerVersion('dovecot')}.`;
+  process.stdout.write(`${described}\n\n${formatTable(restoreRows(restore))}\n`);
+  if (options.json !== undefined)
+    writeFileSync(options.json, `${JSON.stringify({ restore }, null, 2)}\n`);
 }
 
 async function archiveAlone(work: Workplace, options: BenchOptions): Promise<void> {

@@ -7,7 +7,7 @@ export interface BenchOptions {
   readonly runs: number;
   /** Measures memory at 5,000 and 50,000 messages as well, which takes long. */
   readonly full: boolean;
-  /** Searches a made-up catalog of a million messages as well, which takes half an hour to make. */
+  /** Searches a made-up catalog of a million messages as well, which takes ten minutes to make. */
   readonly large: boolean;
   /** Measures nothing but searches of made-up catalogs. */
   readonly searchOnly: boolean;
@@ -15,6 +15,8 @@ export interface BenchOptions {
   readonly archiveOnly: boolean;
   /** Measures nothing but the web interface, in Chromium, over a made-up catalog of that many messages. */
   readonly web: boolean;
+  /** Measures nothing but restores to an IMAP server. */
+  readonly restoreOnly: boolean;
   /** Leaves the messages, the archive and the peers' databases where they are. */
   readonly keep: boolean;
   readonly parent: string | undefined;
@@ -28,10 +30,11 @@ export const USAGE = `npm run bench -- [options]
   --messages N   messages to measure with (10000; with --web 1000000)
   --seed N       seed of the messages (1)
   --runs N       repetitions of each long step; the median is shown (3)
-  --large        also searches a made-up catalog of 1,000,000 messages (half an hour to make)
+  --large        also searches a made-up catalog of 1,000,000 messages (ten minutes to make)
   --search-only  nothing but the searches of made-up catalogs
   --archive-only nothing but verification, exports and rebuild
   --web          nothing but the web interface in Chromium, over a made-up catalog (ten minutes for 1,000,000)
+  --restore-only nothing but restores to Dovecot, against mbsync's push
   --full         also compares memory at 5,000 and 50,000 messages
   --work DIR     where to work (the system's folder for temporary files)
   --keep         keep that work
@@ -52,6 +55,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
       'search-only': { type: 'boolean', default: false },
       'archive-only': { type: 'boolean', default: false },
       web: { type: 'boolean', default: false },
+      'restore-only': { type: 'boolean', default: false },
       keep: { type: 'boolean', default: false },
       history: { type: 'boolean', default: false },
       work: { type: 'string' },
@@ -69,6 +73,7 @@ export function parseOptions(args: readonly string[]): BenchOptions | 'help' {
     searchOnly: values['search-only'],
     archiveOnly: values['archive-only'],
     web: values.web,
+    restoreOnly: values['restore-only'],
     keep: values.keep,
     history: values.history,
     parent: values.work,
