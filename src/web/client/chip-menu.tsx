@@ -28,6 +28,15 @@ export function ChipMenu({
     open?.addEventListener('keydown', moveByArrows);
     return () => open?.removeEventListener('keydown', moveByArrows);
   }, []);
+  useEffect(() => {
+    const open = menu.current;
+    if (!isOpen || open === null) return;
+    enter(open);
+    // The code of some menus comes later, and their rows with it.
+    const later = new MutationObserver(() => enter(open));
+    later.observe(open, { childList: true, subtree: true });
+    return () => later.disconnect();
+  }, [isOpen]);
   const place = (): void => {
     if (chip.current === null || menu.current === null) return;
     const { left, bottom } = chip.current.getBoundingClientRect();
@@ -61,6 +70,14 @@ export function ChipMenu({
       </div>
     </span>
   );
+}
+
+/** Focuses the row that is chosen, or the first one, unless a field within has the focus: arrows belong to the menu now. */
+function enter(menu: HTMLElement): void {
+  if (menu.contains(document.activeElement)) return;
+  const row =
+    menu.querySelector<HTMLElement>('[aria-pressed=true]') ?? menu.querySelector('button');
+  row?.focus();
 }
 
 /** Goes from row to row; the first one is reached from a field above the rows. */

@@ -44,6 +44,23 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     expect(BINDINGS.map(({ action }) => action).sort()).toEqual(Object.keys(EFFECTS).sort());
   });
 
+  test('arrows belong to a menu that is open', async () => {
+    await go('/mail');
+    const before = await selected(page);
+    const chips = page.locator('.chips .says[popovertarget]');
+    const isWithin = () =>
+      page.evaluate(() => document.activeElement?.closest('.menu:popover-open') !== null);
+    expect(await chips.count()).toBeGreaterThan(2);
+    for (let i = 0; i < (await chips.count()); i += 1) {
+      await chips.nth(i).click();
+      await eventually(isWithin).toBe(true);
+      await press(page, 'ArrowDown');
+      expect([await selected(page), await isWithin()]).toEqual([before, true]);
+      await press(page, 'Escape');
+      await eventually(isWithin).toBe(false);
+    }
+  });
+
   test.each(KEYS)('%s: %s', async (key, action) => {
     const { at, before = [], seen, is } = EFFECTS[action];
     await go(at(signedIn.shown));
