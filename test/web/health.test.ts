@@ -267,3 +267,14 @@ test('a daemon that makes no passes any more is a matter, by its own rhythm', as
   expect(words(await get('/health'))).toContain('The daemon has made no pass lately');
   expect(words(await get('/health'))).toContain('usually they are 5 min apart');
 });
+
+test('a mailbox that nobody has compared for more than 26 hours is a matter', async () => {
+  const page = async () => (await served.ask('/health', { headers: { cookie } })).text;
+  expect(await page()).not.toContain('not compared for more than');
+  served.now += 27 * 3_600_000;
+  try {
+    expect(await page()).toMatch(/\d+ folders not compared for more than 26 h/);
+  } finally {
+    served.now -= 27 * 3_600_000;
+  }
+});

@@ -4,6 +4,7 @@ import { fullnessOf, percentOf } from '../../health/facts.ts';
 import { isImported } from '../../mail/import-host.ts';
 import type { KeptRun } from '../../state/runs.ts';
 import { counted, span } from '../../wording/amounts.ts';
+import { LATE_MS } from './late.ts';
 
 /** Something about the archive that a person should know of, and what to do about it. */
 export interface Matter {
@@ -58,7 +59,7 @@ export function mattersOf(
       link: null,
     });
   matters.push(...mattersOfRuns(runs), ...matterOfSilence(runs, now));
-  for (const mailbox of mailboxes) matters.push(...mattersOfMailbox(mailbox));
+  for (const mailbox of mailboxes) matters.push(...mattersOfMailbox(mailbox, now));
   if (whole && verification === null && status.messages > 0)
     matters.push({
       level: 'warn',
@@ -78,7 +79,7 @@ export function mattersOf(
   return matters.toSorted((a, b) => Number(b.level === 'bad') - Number(a.level === 'bad'));
 }
 
-function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
+function mattersOfMailbox(mailbox: MailboxStatus, now: number): Matter[] {
   const { address, quarantined, held, suspendedSince, unwatched, folders } = mailbox;
   const matters: Matter[] = [];
   if (held > 0)
@@ -88,6 +89,18 @@ function mattersOfMailbox(mailbox: MailboxStatus): Matter[] {
       text: 'So many disappeared at the service at once that a later comparison must confirm it.',
       command: 'list --held',
       link: { href: '/health/held', text: 'See them, and when a second look decides' },
+    });
+  const old = folders.filter(
+    ({ provenAt, unwatched: left }) =>
+      !left && provenAt !== null && now - Date.parse(provenAt) > LATE_MS,
+  );
+  if (old.length > 0 && !unwatched)
+    matters.push({
+      level: 'warn',
+      title: `${address}: ${counted(old.length, 'folder')} not compared for more than 26 h`,
+      text: 'The archive lacks what has come to the service since.',
+      command: 'sync',
+      link: { href: '/health/folders?sort=age', text: 'See folders by age' },
     });
   if (quarantined > 0)
     matters.push({

@@ -7,15 +7,12 @@ import type {
   ProofAge,
 } from '../../reading/dashboard/dashboard-data.ts';
 import { dayText, timeText } from '../../reading/dashboard/periods.ts';
+import { LATE_MS } from '../../reading/late.ts';
 import { Bricks } from '../charts/bricks.tsx';
 import { Columns } from '../charts/columns.tsx';
 import { AgeDots } from '../charts/dots.tsx';
 import { Figure, NumberTable } from '../charts/figure.tsx';
 import { each, found, timeLabels } from './labels.ts';
-
-const HOUR_MS = 3_600_000;
-/** From this age on a comparison is late: a day, and the time that a sync may take. */
-const LATE_MS = 26 * HOUR_MS;
 
 /** How long ago each folder was compared with the service. */
 export function ProofsPanel({
