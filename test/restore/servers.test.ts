@@ -119,8 +119,8 @@ describe.each(SERVERS)('a restore to $name, with $separator', ({ separator, skip
       const result = await user.run(proxy.port);
       expect(proxy.verbs.filter((verb) => !ALLOWED.has(verb))).toEqual([]);
       const appends = proxy.commands.filter(({ verb }) => verb === 'APPEND').length;
-      // Small messages go together (MULTIAPPEND).
-      expect(appends).toBeLessThan(letters.length / 3);
+      // Small messages go together (MULTIAPPEND); one by one where the server refuses one of them.
+      expect(appends).toBeLessThan(letters.length / 2);
       expect([result.planned, result.appended + result.refused]).toEqual([
         letters.length,
         letters.length,
