@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { type KeyAction, meaningOf } from './keys.ts';
 import { lettersAct } from './preferences.ts';
 
@@ -15,7 +15,8 @@ const taken: { current: KeyHandlers }[] = [];
 export function useKeys(handlers: KeyHandlers): void {
   const latest = useRef(handlers);
   latest.current = handlers;
-  useEffect(() => {
+  // A key may come as soon as the part is seen.
+  useLayoutEffect(() => {
     taken.unshift(latest);
     return () => {
       taken.splice(taken.indexOf(latest), 1);

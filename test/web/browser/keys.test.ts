@@ -61,6 +61,21 @@ describe.skipIf(withoutChromium)('by the keyboard', () => {
     }
   });
 
+  test('a key that comes at once with the spine moves the list', async () => {
+    await page.addInitScript(() => {
+      const observer = new MutationObserver(() => {
+        if (document.querySelector('[role=scrollbar][aria-valuetext]') === null) return;
+        observer.disconnect();
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'J', bubbles: true }));
+      });
+      observer.observe(document, { childList: true, subtree: true });
+    });
+    await go('/mail');
+    const now = () =>
+      page.evaluate(() => document.querySelector('[role=scrollbar]')?.ariaValueNow ?? '1');
+    await eventually(now).not.toBe('1');
+  });
+
   test.each(KEYS)('%s: %s', async (key, action) => {
     const { at, before = [], seen, is } = EFFECTS[action];
     await go(at(signedIn.shown));

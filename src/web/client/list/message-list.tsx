@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { DOCIDS_PER_SECOND } from '../../../mail/docid.ts';
 import { type ListProps, Nothing, Pending } from '../../pages/mail-list.tsx';
 import { pageAddress } from '../../reading/query-text.ts';
@@ -162,7 +162,8 @@ export function MessageList(props: ListProps): VNode {
   const showNew = (): void => {
     if (fresh !== null) void viewer.refreshList();
   };
-  useEffect(() =>
+  // A key that comes as soon as the spine is seen finds the list that has it.
+  useLayoutEffect(() =>
     attachList({
       select,
       selectPage: (windows) => select(windows * (view.current?.fitting ?? 1)),
