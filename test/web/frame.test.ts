@@ -186,6 +186,9 @@ describe('the state in the bar', () => {
   });
 
   test('is a link to health with its shape and its moment on every page', async () => {
+    const { own, get: page } = await serve(archive.data);
+    const compared = Math.max(...archive.moments) + DAY;
+    own.now = compared + MINUTE;
     for (const address of [
       '/mail',
       '/mail?q=asof%3A2026-10-10',
@@ -194,7 +197,7 @@ describe('the state in the bar', () => {
       '/export',
       '/health',
     ]) {
-      const html = shown(await get(address));
+      const html = shown(await page(address));
       // The archive was never verified, and nothing else is the matter.
       const [link] = /<a class="stat wide state".*?<\/a>/s.exec(html) ?? [];
       expect([address, link]).toEqual([
@@ -204,6 +207,11 @@ describe('the state in the bar', () => {
         ),
       ]);
     }
+    // A day and some hours after the comparison, the folders of each mailbox are a matter as well.
+    own.now = compared + DAY + 3 * 60 * MINUTE;
+    expect(shown(await page('/mail'))).toMatch(
+      /<a class="stat wide state"[^>]*><span class="dot warn"><\/span>3 matters</,
+    );
   });
 });
 
