@@ -10,7 +10,7 @@ import { launchChromium, throughTrap, withoutChromium } from './chromium.ts';
 import { type HostileMail, hostileMails } from './hostile/mails.ts';
 import { type Finding, MailOpener, type Opened } from './open-mail.ts';
 import { TrapServer } from './trap-server.ts';
-import { openUnprotected } from './unprotected.ts';
+import { isEnough, openUnprotected } from './unprotected.ts';
 import { watch } from './watch.ts';
 import { WebProgram } from './web-program.ts';
 
@@ -54,12 +54,10 @@ describe.skipIf(withoutChromium)('mail in a browser', () => {
       const all = (await hostileMails(trap.url)).flatMap(({ payloads }) => payloads);
       expect(all.length).toBeGreaterThanOrEqual(FEWEST);
       expect(new Set(all.map(({ number }) => number)).size).toBe(all.length);
-      const { opened, ran, called } = await openUnprotected(9);
-      // A quarter of them at least: the rest need a click, another element, or another browser.
-      expect(opened.filter((number) => ran.has(number)).length).toBeGreaterThan(opened.length / 4);
-      expect(opened.filter((number) => called.has(number)).length).toBeGreaterThan(
-        opened.length / 5,
-      );
+      const done = await openUnprotected(9);
+      const { opened, ran, called } = done;
+      const counts = `${ran.size} of ${opened.length} ran, ${called.size} called`;
+      expect([counts, isEnough(done)]).toEqual([counts, true]);
     },
     LONGEST,
   );
