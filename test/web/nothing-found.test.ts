@@ -20,19 +20,21 @@ beforeEach(() => {
   expect(served.errors).toEqual([]);
 });
 
+const other = z
+  .object({
+    term: z.string(),
+    query: z.string(),
+    found: z.object({ count: z.number(), complete: z.boolean() }),
+  })
+  .nullable();
 const COUNTS = z.object({
   data: z.object({
     all: z.object({ count: z.number() }),
     nothing: z
       .object({
         notes: z.array(z.string()),
-        without: z
-          .object({
-            term: z.string(),
-            query: z.string(),
-            found: z.object({ count: z.number(), complete: z.boolean() }),
-          })
-          .nullable(),
+        without: other,
+        beginning: other,
       })
       .optional(),
   }),
@@ -55,6 +57,7 @@ test('the term that is in the way is named, with what there is without it', asyn
       query: 'deposit lease',
       found: { count: 3, complete: true },
     },
+    beginning: null,
   });
   const again = await nothing('deposit lease');
   expect(again.all.count).toBe(3);
@@ -70,7 +73,11 @@ test('of several terms, the one that leaves the fewest messages', async () => {
 test.each(['zebra', 'zebra has:attachment giraffe', 'zebra OR giraffe', 'zebra asof:2030'])(
   'where no single term is in the way of %s, none is named',
   async (query) => {
-    expect((await nothing(query)).nothing).toEqual({ notes: [], without: null });
+    expect((await nothing(query)).nothing).toEqual({
+      notes: [],
+      without: null,
+      beginning: null,
+    });
   },
 );
 
@@ -80,6 +87,24 @@ test('a name of another time is named as on the command line', async () => {
   expect(found?.without).toMatchObject({ term: 'thread:ffffffffffff', found: { count: 12 } });
 });
 
+test.each([
+  ['leases', 'lease*', 'lease*', 12],
+  ['deposits subject:lease', 'deposit*', 'deposit* subject:lease', 3],
+  ['subject:leasing alone', 'subject:leas*', 'subject:leas* alone', 9],
+  ['depos', 'depos*', 'depos*', 3],
+])('the longest beginning of %s that is found is named', async (query, term, whole, count) => {
+  const { nothing: found } = await nothing(query);
+  expect(found?.beginning).toEqual({ term, query: whole, found: { count, complete: true } });
+});
+
+test.each(['"leases"', '-lease', 'from:leases', 'leas1', 'alo', 'leases OR deposits', 'zeb*'])(
+  'nothing is cut off the end of %s',
+  async (query) => {
+    const { all, nothing: found } = await nothing(query);
+    expect([all.count, found?.beginning]).toEqual([0, null]);
+  },
+);
+
 test('the page says so without a script', async () => {
   const { status, text } = await served.ask('/mail?q=deposit+has%3Aattachment', {
     headers: { cookie },
@@ -88,4 +113,10 @@ test('the page says so without a script', async () => {
   expect(text).toContain('Nothing found');
   expect(text).toContain('<bdi class="mono">has:attachment</bdi>');
   expect(text).toContain('href="/mail?q=deposit">3 messages</a>');
+});
+
+test('the page names the beginning of a word without a script', async () => {
+  const { text } = await served.ask('/mail?q=deposits', { headers: { cookie } });
+  expect(text).toContain('<bdi class="mono">deposit*</bdi>');
+  expect(text).toContain('href="/mail?q=deposit*">3 messages</a>');
 });

@@ -1,6 +1,6 @@
 import type { VNode } from 'preact';
 import { count, counted } from '../../wording/amounts.ts';
-import type { MailList, NothingFound } from '../reading/mail-list.ts';
+import type { MailList, NothingFound, OtherQuery } from '../reading/mail-list.ts';
 import { pageAddress } from '../reading/query-text.ts';
 import { Command } from './frame.tsx';
 import { Icon } from './icons.tsx';
@@ -119,7 +119,7 @@ export function Nothing({
   readonly query: string;
   readonly nothing?: NothingFound | undefined;
 }): VNode {
-  const without = nothing?.without;
+  const { without, beginning } = nothing ?? {};
   return (
     <div class="nothing">
       <Icon name="search" />
@@ -131,11 +131,12 @@ export function Nothing({
       ))}
       {without != null && (
         <p>
-          Without <bdi class="mono">{without.term}</bdi> there would be{' '}
-          <a class="link" href={pageAddress('/mail', { q: without.query })}>
-            {!without.found.complete && 'more than '}
-            {counted(without.found.count, 'message')}
-          </a>
+          Without <bdi class="mono">{without.term}</bdi> there would be <FoundBy other={without} />.
+        </p>
+      )}
+      {beginning != null && (
+        <p>
+          With <bdi class="mono">{beginning.term}</bdi> there would be <FoundBy other={beginning} />
           .
         </p>
       )}
@@ -152,5 +153,15 @@ export function Nothing({
         </p>
       )}
     </div>
+  );
+}
+
+/** Leads to what another query finds, and says how much that is. */
+function FoundBy({ other: { query, found } }: { readonly other: OtherQuery }): VNode {
+  return (
+    <a class="link" href={pageAddress('/mail', { q: query })}>
+      {!found.complete && 'more than '}
+      {counted(found.count, 'message')}
+    </a>
   );
 }

@@ -18,12 +18,17 @@ const ENDED: SearchNode = { kind: 'state', state: 'deleted', span: { start: 0, e
 export interface NothingFound {
   /** Names in the query that nothing goes by at its time, as sentences. */
   readonly notes: readonly string[];
-  /** The term without which the query finds something, the query without it, and how much that finds. */
-  readonly without: {
-    readonly term: string;
-    readonly query: string;
-    readonly found: HitCount;
-  } | null;
+  /** The term without which the query finds something, and the query without it. */
+  readonly without: OtherQuery | null;
+  /** A word that other words begin with, such as `invoice*` for `invoices`, and the query with it. */
+  readonly beginning: OtherQuery | null;
+}
+
+/** A query that finds something, and the term that makes the difference. */
+export interface OtherQuery {
+  readonly term: string;
+  readonly query: string;
+  readonly found: HitCount;
 }
 
 /** A row of a list. */
