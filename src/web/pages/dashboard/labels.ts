@@ -29,10 +29,15 @@ export function timeLabels(unit: Unit, periods: readonly Period[], zone: string)
       unit === 'hour'
         ? timeText(from, zone).replace(/ \d{4} /, ' ')
         : unit === 'month'
-          ? (periods[at]?.label ?? '')
+          ? shortYear(periods[at]?.label ?? '')
           : dayText(from, zone).replace(/ \d{4}$/, '');
     return { at: (at + 0.5) / count, text };
   });
+}
+
+/** Returns `Mar ’26` for `Mar 2026`: three of them fit below the narrowest chart. */
+function shortYear(label: string): string {
+  return label.replace(/ \d\d(\d\d)$/, ' ’$1');
 }
 
 function yearLabels(periods: readonly Period[]): Mark[] {
