@@ -175,7 +175,9 @@ describe.skipIf(withoutChromium)('the frame', () => {
     for (const letter of 'step') {
       const rows = page.waitForResponse(/api\/rows/);
       await page.locator('input[name=q]').press(letter);
-      await rows;
+      await (await rows).finished();
+      // What the last key asked for is off only once the rows of this one are there.
+      await expect.poll(() => page.evaluate(() => document.body.ariaBusy)).toBe('false');
       await page.clock.runFor(100);
     }
     expect(asked).toEqual(['']);
