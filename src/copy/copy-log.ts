@@ -18,12 +18,13 @@ import {
   type SegmentListing,
   withSegment,
 } from '../archive/read/segment-files.ts';
+import { batchesToTheEnd } from '../archive/read/torn-batch.ts';
 import { removeGenerations } from '../archive/write/compact-segments.ts';
 import { publish, writing } from '../archive/write/hot-segment.ts';
 import { layOut, removeUnfinished } from '../archive/write/open-log-writer.ts';
 import { logDamaged } from '../errors/archive.ts';
 import { copyError } from '../errors/small-families.ts';
-import { type SegmentState, segmentState } from './segment-state.ts';
+import { NEVER_TORN, type SegmentState, segmentState } from './segment-state.ts';
 
 export interface CopyOptions {
   readonly from: string;
@@ -31,6 +32,8 @@ export interface CopyOptions {
   readonly to: string;
   readonly files?: FileLayer;
   readonly signal: AbortSignal;
+  /** The highest commit that the catalog here has seen; 0 for none. A batch behind it may be torn by a power cut. */
+  readonly seen: number;
   /**
    * Called before a payload that was purged here is removed there: it may have been copied elsewhere in that folder,
    * such as its text into a catalog. Once the payload is gone, nothing shows that there was something to forget.
@@ -71,8 +74,10 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
   const ours = listSegments(files, from);
   await layOut(files, to);
   const states = new Map<number, SegmentState>();
+  const lastHere = [...ours.keys()].at(-1);
+  const seenIn = (segment: number) => (segment === lastHere ? options.seen : NEVER_TORN);
   for (const segment of ours.keys()) {
-    const state = segmentState(files, from, segment, ours);
+    const state = segmentState(files, from, segment, ours, seenIn(segment));
     if (state === undefined || state.damaged) throw damagedHere(from, segment, state, ours);
     states.set(segment, state);
   }
@@ -84,12 +89,12 @@ export async function copyLog(options: CopyOptions): Promise<Copied> {
   let [written, bytes, purged, done] = [0, 0, 0, 0];
   for (const [segment, here] of states) {
     signal.throwIfAborted();
-    const there = segmentState(files, to, segment, theirs);
+    const there = segmentState(files, to, segment, theirs, NEVER_TORN);
     const behind = isBehind(here, there);
     if (behind) {
       // If the segment cannot be read there, it is unknown what was purged there before.
       if ([...here.purged].some((at) => there?.purged.has(at) !== true)) await forget();
-      bytes += await transfer(files, from, to, segment, here);
+      bytes += await transfer(files, from, to, segment, here, seenIn(segment));
       written += 1;
       purged += [...here.purged].filter((at) => there?.purged.has(at) === false).length;
     }
@@ -123,7 +128,7 @@ function refuseStrangers(
   let known = false;
   let unreadable: number | undefined;
   for (const segment of theirs.keys()) {
-    const there = segmentState(files, to, segment, theirs);
+    const there = segmentState(files, to, segment, theirs, NEVER_TORN);
     const here = states.get(segment);
     if (there === undefined) {
       unreadable ??= segment;
@@ -183,6 +188,7 @@ async function transfer(
   to: string,
   segment: number,
   { end }: SegmentState,
+  seen: number,
 ): Promise<number> {
   const source = openInForce(files, from, segment, listSegments(files, from).get(segment) ?? []);
   try {
@@ -207,15 +213,20 @@ async function transfer(
       if (mended === undefined) throw unsound(source);
       return source.file.size();
     }
-    return await copyFile(files, source, segmentPath(to, source.name));
+    return await copyFile(files, source, segmentPath(to, source.name), seen);
   } finally {
     source.file.close();
   }
 }
 
-async function copyFile(files: FileLayer, source: OpenSegment, path: string): Promise<number> {
+async function copyFile(
+  files: FileLayer,
+  source: OpenSegment,
+  path: string,
+  seen: number,
+): Promise<number> {
   // Of the segment that is written to, what follows its last commit stays here.
-  const length = source.sealed === undefined ? soundLength(source) : source.file.size();
+  const length = source.sealed === undefined ? soundLength(source, seen) : source.file.size();
   await publish(files, path, length, {
     async write(target) {
       const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
@@ -232,9 +243,9 @@ async function copyFile(files: FileLayer, source: OpenSegment, path: string): Pr
   return length;
 }
 
-function soundLength(source: OpenSegment): number {
+function soundLength(source: OpenSegment, seen: number): number {
   let length = source.file.size();
-  for (const item of segmentBatches(source, { digest: false }, () => undefined)) {
+  for (const item of batchesToTheEnd(source, seen, { digest: false }, () => undefined)) {
     length = item.what === 'batch' ? item.end : item.offset;
   }
   return length;

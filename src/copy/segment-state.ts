@@ -1,13 +1,14 @@
 import type { FileLayer } from '../archive/files/file-layer.ts';
 import { type CommitRecord, decodeCommit } from '../archive/format/records.ts';
 import { openAgain } from '../archive/read/scan-log.ts';
-import { type ChainState, segmentBatches } from '../archive/read/segment-batches.ts';
+import type { ChainState } from '../archive/read/segment-batches.ts';
 import { SegmentCache } from '../archive/read/segment-cache.ts';
 import {
   listSegments,
   type OpenSegment,
   type SegmentListing,
 } from '../archive/read/segment-files.ts';
+import { batchesToTheEnd } from '../archive/read/torn-batch.ts';
 import { errnoName } from '../errors/mailkeep-error.ts';
 
 /** How far a segment goes in one archive, and what is left of it. */
@@ -23,21 +24,29 @@ export interface SegmentState {
 }
 
 /**
+ * The highest commit after which a batch may be torn: what a power cut left of the last one was never acknowledged. No
+ * batch is torn where it is `NEVER_TORN`.
+ */
+export const NEVER_TORN = Number.POSITIVE_INFINITY;
+
+/**
  * Undefined where the segment is not there, or no file of it has an intact header.
  *
  * @param listing what the folder held a moment ago; a file that went away since is looked for again
+ * @param seen the highest commit that is known to have been acknowledged, in the last segment; else `NEVER_TORN`
  */
 export function segmentState(
   files: FileLayer,
   dir: string,
   segment: number,
   listing: SegmentListing,
+  seen: number,
 ): SegmentState | undefined {
   try {
-    return stateIn(files, dir, segment, listing);
+    return stateIn(files, dir, segment, listing, seen);
   } catch (error) {
     if (errnoName(error) !== 'ENOENT') throw error;
-    return stateIn(files, dir, segment, listSegments(files, dir));
+    return stateIn(files, dir, segment, listSegments(files, dir), seen);
   }
 }
 
@@ -46,11 +55,12 @@ function stateIn(
   dir: string,
   segment: number,
   listing: SegmentListing,
+  seen: number,
 ): SegmentState | undefined {
   const opened = openAgain(files, dir, segment, listing);
   if (opened === undefined) return undefined;
   try {
-    return stateOf(files, dir, opened, listing);
+    return stateOf(files, dir, opened, listing, seen);
   } finally {
     opened.file.close();
   }
@@ -61,6 +71,7 @@ function stateOf(
   dir: string,
   opened: OpenSegment,
   listing: SegmentListing,
+  seen: number,
 ): SegmentState {
   const { header, name, sealed } = opened;
   const known = { generation: name.generation, archiveId: header.archiveId.toString('hex') };
@@ -76,7 +87,7 @@ function stateOf(
   }
   let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
   let damaged = name.generation > 1;
-  for (const item of segmentBatches(opened, { digest: false }, () => undefined)) {
+  for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;
     damaged = damaged || item.problems.length > 0;
     end = { number: item.commit.number, hash: item.commit.hash };

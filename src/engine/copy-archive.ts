@@ -4,6 +4,7 @@ import { realFiles } from '../archive/files/real-files.ts';
 import { FOLDER_MODE, formatPath, logFolder, temporaryPath } from '../archive/format/layout.ts';
 import { isUnused } from '../archive/read/format-file.ts';
 import { holderPath } from '../archive/write/lock.ts';
+import { reachedBy } from '../catalog/closed-catalog.ts';
 import { catalogFile } from '../catalog/open.ts';
 import { type Copied, copyLog } from '../copy/copy-log.ts';
 import { isWithin, makeFoldersDurably } from '../disk/make-folders.ts';
@@ -59,6 +60,7 @@ export async function copyArchive(
       from,
       to,
       signal,
+      seen: reachedBy(from)?.number ?? 0,
       progress: onCopy,
       forget: async () => {
         forgotten = (await removeCatalogs(to)) || forgotten;

@@ -16,8 +16,8 @@ import { Killed, SimulatedDisk, systemError } from '../archive/simulated-disk.ts
 
 const TO = '/copy';
 const signal = new AbortController().signal;
-const copy = (disk: SimulatedDisk, forget = async () => {}) =>
-  copyLog({ from: DIR, to: TO, files: disk.files, signal, forget });
+const copy = (disk: SimulatedDisk, forget = async () => {}, seen = 0) =>
+  copyLog({ from: DIR, to: TO, files: disk.files, signal, seen, forget });
 
 /** One sealed segment, one that is closed, and one that is written to, with a torn tail. */
 async function grown(codec: ArchiveCodec = 'zstd') {
@@ -75,6 +75,7 @@ test('folders are listed as often for many segments as for few, when nothing is 
       to: TO,
       files: { ...disk.files, list },
       signal,
+      seen: 0,
       forget: async () => {},
     });
     return count;
@@ -95,6 +96,36 @@ test('what a writer has not committed is not copied', async () => {
   disk.put(hot, Buffer.concat([disk.read(hot), Buffer.from('half a batch')]));
   await copy(disk);
   expect(await commitsOf(disk, TO)).toEqual(known.batches);
+});
+
+describe('a last batch that a power cut left without its middle', () => {
+  /** A log whose last batch has a page of zeros, and what it was before that batch. */
+  async function torn() {
+    const { disk, writer, known } = await grown();
+    const hot = `${DIR}/log/0000000003.1.seg`;
+    const committed = disk.read(hot);
+    await writeBatches(writer, known, 1, 900);
+    const bytes = Buffer.from(disk.read(hot));
+    const from = Math.ceil(committed.length / 4096) * 4096;
+    expect(from).toBeLessThan(bytes.length - 200);
+    bytes.fill(0, committed.length, from);
+    disk.put(hot, bytes);
+    return { disk, known, committed };
+  }
+
+  test('is left out where it was never acknowledged', async () => {
+    const { disk, known, committed } = await torn();
+    expect(await copy(disk, undefined, 7)).toMatchObject({ number: 7, written: 3 });
+    expect(disk.read(`${TO}/log/0000000003.1.seg`).equals(committed)).toBe(true);
+    expect(await commitsOf(disk, TO)).toEqual(known.batches.slice(0, 7));
+    expect(await copy(disk, undefined, 7)).toMatchObject({ number: 7, written: 0 });
+  });
+
+  test('is damage where the catalog has seen it', async () => {
+    const { disk } = await torn();
+    await expect(copy(disk, undefined, 8)).rejects.toMatchObject({ code: 'log-damaged' });
+    expect(disk.paths().filter((path) => path.startsWith(`${TO}/log/`))).toEqual([]);
+  });
 });
 
 test('what was purged here is purged there', async () => {

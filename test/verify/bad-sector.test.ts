@@ -131,7 +131,10 @@ test.each([true, false])(
         mkdirSync(to);
         const files = withoutSector(bad, 'whole', (path) => path === segment);
         const { signal } = new AbortController();
-        const copying = copyLog({ from: archive.dir, to, files, signal, forget: async () => {} });
+        const copying = copyLog({
+          ...{ from: archive.dir, to, files, signal, seen: 0 },
+          forget: async () => {},
+        });
         await expect(copying, `sector ${bad}`).rejects.toMatchObject({ code: 'log-damaged' });
         rmSync(to, { recursive: true });
       }
