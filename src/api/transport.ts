@@ -198,7 +198,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#over) return;
+    // The parser hands on an empty chunk when it continues behind the last byte: an answer that paused for it would be
+    // paused when its connection ends.
+    if (this.#over || chunk.length === 0) return;
     this.#received += chunk.length;
     if (this.#received > this.#ceiling) {
       // The status of an error says enough; a success that does not end is none.

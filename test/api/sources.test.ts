@@ -207,6 +207,36 @@ describe('a large source', () => {
     },
   );
 
+  test.each([
+    ['announced', (size: number) => `content-length: ${size}\r\n`],
+    ['until close', () => ''],
+  ])(
+    'comes whole where its last bytes pause it, and the connection ends, %s',
+    async (_name, length) => {
+      const dir = await spoolDir();
+      // While the disk is stuck, exactly as much comes as may wait for it.
+      const [first, rest] = [40_000, MIB].map((size) =>
+        Buffer.alloc(size, 'Received: from here\r\n'),
+      );
+      if (first === undefined || rest === undefined) throw new Error('no pieces');
+      const body = Buffer.concat([first, rest]);
+      const origin = await startOrigin(async (_request, { socket }) => {
+        if (socket === null) throw new Error('no connection');
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-type: message/rfc822\r\n${length(body.length)}`);
+        socket.write('connection: close\r\n\r\n');
+        socket.write(first);
+        const sizes = () => readdirSync(dir).map((name) => statSync(join(dir, name)).size);
+        while (sizes()[0] !== first.length) await turn();
+        const release = await stuckDisk();
+        socket.end(rest, release);
+      });
+      const { client } = mailboxClient(origin.url);
+      const source = await client.getMessageSource(at, { spoolDir: dir, inMemoryLimit: 1000 });
+      expect(source).toMatchObject({ kind: 'file', size: body.length });
+      if (source.kind === 'file') expect((await readFile(source.path)).equals(body)).toBe(true);
+    },
+  );
+
   test('of any size comes whole, in memory or in a file', async () => {
     const dir = await spoolDir();
     let body = Buffer.alloc(0);
