@@ -27,12 +27,22 @@ export type FindPayload = (hash: Buffer, kind: number) => Buffer | undefined;
 /** Whether a record, of a batch with this commit number, was forgotten on purpose: its payload is not written again. */
 export type IsForgotten = (record: SealedRecord, commit: number) => boolean;
 
+/** How far a file of another folder is believed. */
+export interface Believed {
+  /** Whether a commit there leads to one that is known here. */
+  readonly isProven: (commit: ChainState) => boolean;
+  /** The last commit that is known here: behind it, only proven ones are taken. */
+  readonly last: number;
+}
+
 export interface MendOptions {
   readonly dir: string;
   readonly segment: number;
   readonly files: FileLayer;
   /** The same segment of the same archive in one or more files: other generations, other copies. */
   readonly sources: readonly OpenSegment[];
+  /** Those of them that are of other folders. What they say was purged is not believed. */
+  readonly foreign?: ReadonlyMap<OpenSegment, Believed>;
   readonly find: FindPayload;
   readonly isForgotten?: IsForgotten;
   /** Ordinals that files which are no sources, their headers being damaged, say were purged. */
@@ -45,13 +55,13 @@ export interface MendOptions {
 
 /**
  * Writes the next generation of a damaged segment from everything that is left of it: batch by batch from whichever
- * file has it whole, with payloads found elsewhere by their hash. What one file says was purged stays purged,
- * whatever the others still have. The new file takes its name only when it was read
- * back and its chain proves that every record is the one that was written. Nothing else is changed: the records are
- * compressed with zstd only where FORMAT allows that already.
+ * file has it whole, with payloads found elsewhere by their hash. What one of our files says was purged stays purged,
+ * whatever the others still have. The new file takes its name only when it was read back and its chain proves that
+ * every record is the one that was written. Nothing else is changed: the records are compressed with zstd only where
+ * FORMAT allows that already.
  *
  * @returns the generation, or undefined when some batch is whole nowhere, or the chain leads elsewhere than to `end` and
- *   `reach`: then nothing was written
+ *   `reach`, or ends with a batch that nothing proves: then nothing was written
  * @throws `disk-full`, `log-write-failed`, `log-sync-failed`
  */
 export async function mendSegment(options: MendOptions): Promise<number | undefined> {
@@ -89,21 +99,25 @@ export async function mendSegment(options: MendOptions): Promise<number | undefi
 /** Batches in order, the commit with each; undefined for one that no source has whole. */
 function* mendedBatches({
   sources,
+  foreign = new Map(),
   find,
   end,
   reach,
   isForgotten = () => false,
   purged: purgedElsewhere = new Set(),
 }: MendOptions): Generator<readonly SealedRecord[] | undefined, void, undefined> {
-  const purged = purgedIn(sources, purgedElsewhere);
+  const own = sources.filter((source) => !foreign.has(source));
+  const purged = purgedIn(own, purgedElsewhere);
   const [first] = sources;
   let number = first?.header.previousNumber ?? 0;
   let hash = first?.header.previousHash ?? '';
   let ordinal = 0;
+  /** Whether the last batch that was taken is one of ours, or leads to one. */
+  let isProven = true;
   const known = [end, reach].filter((commit) => commit !== undefined && commit.number > 0);
   /** Of a log that went its own way: its chain holds as well as ours. */
   const isOther = (): boolean => known.some((one) => one?.number === number && one.hash !== hash);
-  const walks = sources.map((source) => rawBatches(source, find));
+  const walks = sources.map((source) => believedBatches(source, find, foreign.get(source)));
   let heads = walks.map((walk) => walk.next().value);
   for (;;) {
     // Every batch before this one was taken; what a source has twice or out of order is left behind.
@@ -112,23 +126,33 @@ function* mendedBatches({
       while (at !== undefined && at.commit.number <= number) at = walks[i]?.next().value;
       return at;
     });
-    const next = heads.find((head) => head?.commit.number === number + 1 && head.whole(hash));
+    const next = heads
+      .filter((head) => head?.commit.number === number + 1 && head.whole(hash))
+      .reduce(
+        (best, head) => (best === undefined || (!best.isProven && head?.isProven) ? head : best),
+        undefined,
+      );
     if (next === undefined || isOther()) break;
-    const twins = heads.filter((head) => head?.commit.number === number + 1 && head.whole(hash));
+    const twins = heads.filter(
+      (head) => head?.commit.hash === next.commit.hash && head.whole(hash),
+    );
     yield next.records.map((record, at) => {
       const gone =
-        twins.some((twin) => twin?.records[at]?.payload === undefined) ||
+        twins.some((twin) => twin?.isOurs === true && twin.records[at]?.payload === undefined) ||
         purged.has(ordinal + at, record) ||
         isForgotten(record, next.commit.number);
-      return gone ? { ...record, payload: undefined } : record;
+      const [payload] = gone ? [] : twins.flatMap((twin) => twin?.records[at]?.payload ?? []);
+      return { ...record, payload };
     });
     ordinal += next.records.length;
     ({ number, hash } = next.commit);
+    isProven = next.isProven || known.some((one) => one?.number === number && one.hash === hash);
   }
   const more = heads.some((head) => head !== undefined);
   const short = reach !== undefined && reach.number > number;
   const elsewhere = end === undefined ? short : end.number !== number;
-  if (elsewhere || more || isOther()) yield undefined;
+  const isEmpty = ordinal === 0 && own.length === 0;
+  if (elsewhere || more || isOther() || !isProven || isEmpty) yield undefined;
 }
 
 interface PurgedRecords {
@@ -136,7 +160,7 @@ interface PurgedRecords {
 }
 
 /**
- * Returns what any of the files marks as purged: its footer by ordinals, its records by their hashes. Facts are
+ * Returns what any of our files marks as purged: its footer by ordinals, its records by their hashes. Facts are
  * identified by ordinals and by their batches only: two facts of the same bytes may be about two messages.
  */
 function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): PurgedRecords {
@@ -153,6 +177,26 @@ function purgedIn(sources: readonly OpenSegment[], known: ReadonlySet<number>): 
   return {
     has: (ordinal, { kind, hash }) => ordinals.has(ordinal) || hashes.has(nameOf(kind, hash)),
   };
+}
+
+interface BelievedBatch extends RawBatch {
+  readonly isOurs: boolean;
+  /** It is one of ours, or leads to one. */
+  readonly isProven: boolean;
+}
+
+/** The batches of a file, as far as it is believed. */
+function* believedBatches(
+  source: OpenSegment,
+  find: FindPayload,
+  foreign: Believed | undefined,
+): Generator<BelievedBatch, undefined, undefined> {
+  for (const batch of rawBatches(source, find)) {
+    const isProven = foreign === undefined || foreign.isProven(batch.commit);
+    if (!isProven && batch.commit.number > foreign.last) return undefined;
+    yield { ...batch, isOurs: foreign === undefined, isProven };
+  }
+  return undefined;
 }
 
 interface RawBatch {

@@ -12,6 +12,7 @@ import type { VerifyProgress } from '../../verify/read-log.ts';
 import {
   type FetchAgain,
   type Repaired,
+  type RepairOptions,
   repairArchive,
 } from '../../verify/repair/repair-archive.ts';
 import { checkerOnThreads } from '../../verify/segment-threads.ts';
@@ -87,6 +88,9 @@ function placesOf(dataDir: string, id: MessageId): Place[] {
   }
 }
 
+/** Folders of copies, and whether all that they say is believed. */
+type OtherCopies = Pick<RepairOptions, 'copies' | 'trustsCopies'>;
+
 /** What a repair came to. */
 export interface RepairOutcome {
   readonly repaired: Repaired;
@@ -112,18 +116,18 @@ export type ShowRepair = <T>(
 /**
  * Repairs an archive from copies of it and from the service, and verifies all of it afterwards.
  *
- * @param copies folders of copies; one that cannot be read is named in the result and skipped
+ * @param others copies; one that cannot be read is named in the result and skipped
  * @throws archive-in-use
  */
 export async function repairAndVerify(
   context: EngineContext,
   dataDir: string,
-  copies: readonly string[],
+  others: OtherCopies,
   show: ShowRepair,
 ): Promise<RepairOutcome> {
   const startedAt = context.now();
   return withLock(dataDir, async () => {
-    const repaired = await show('mending', () => mendAll(context, dataDir, copies));
+    const repaired = await show('mending', () => mendAll(context, dataDir, others));
     const catalog = await mendCatalog(context, dataDir, repaired);
     const { signal } = context;
     const after = await show('reading', (progress) =>
@@ -138,13 +142,13 @@ export async function repairAndVerify(
 async function mendAll(
   context: EngineContext,
   dir: string,
-  copies: readonly string[],
+  others: OtherCopies,
 ): Promise<Repaired> {
   const checker = checkerOnThreads();
   const again = fetchingAgain(context, dir);
   try {
     const { now, signal } = context;
-    return await repairArchive({ dir, checker, copies, fetchAgain: again.fetch, now, signal });
+    return await repairArchive({ dir, checker, ...others, fetchAgain: again.fetch, now, signal });
   } finally {
     await again.close();
     await checker.close();

@@ -4,9 +4,9 @@ import type { FileLayer } from '../../archive/files/file-layer.ts';
 import type { ExpectedCommit } from '../../archive/read/recovery.ts';
 import { segmentBatches } from '../../archive/read/segment-batches.ts';
 import { listSegments, openInForce, openSegment } from '../../archive/read/segment-files.ts';
-import { errnoName, hasCode } from '../../errors/mailkeep-error.ts';
+import { errnoOf, hasCode } from '../../errors/mailkeep-error.ts';
 import { verifyError } from '../../errors/verify.ts';
-import { publicKeyOf, readCheckpoint, readSigningKey } from '../checkpoint.ts';
+import { type Checkpoint, publicKeyOf, readCheckpoint, readSigningKey } from '../checkpoint.ts';
 
 /**
  * The id of the archive in a folder, from what the folder itself knows: the headers of its segments, its own
@@ -53,19 +53,37 @@ function idOfSegments(files: FileLayer, dir: string): string | undefined {
   return [...votes].toSorted(([, a], [, b]) => b - a).at(0)?.[0];
 }
 
-/** Statements that this archive's own key signed. */
 function idOfCheckpoints(dir: string): string | undefined {
-  try {
-    const own = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
-    const folder = path.join(dir, 'checkpoints');
-    for (const name of readdirSync(folder).toSorted().toReversed()) {
-      const statement = statementIn(path.join(folder, name));
-      if (statement?.publicKey === own) return statement.archiveId;
-    }
-  } catch (error) {
-    if (!hasCode(error, 'checkpoint-key') && errnoName(error) !== 'ENOENT') throw error;
-  }
+  for (const { archiveId } of signedHere(dir, dir)) return archiveId;
   return undefined;
+}
+
+/** As many files as this are looked at in a folder of checkpoints: anybody may have filled that of a copy. */
+const MOST_CHECKPOINTS = 1000;
+
+/**
+ * Yields the checkpoints of a folder that this archive's own key signed, the newest names first; none where the archive
+ * has no key, or the folder no checkpoints.
+ *
+ * @param dir the archive
+ * @param folder the same, or a copy of it
+ */
+export function* signedHere(dir: string, folder: string): Generator<Checkpoint, void, undefined> {
+  const checkpoints = path.join(folder, 'checkpoints');
+  let own: string;
+  let names: readonly string[];
+  try {
+    own = publicKeyOf(readSigningKey(path.join(dir, 'checkpoint.key')));
+    names = readdirSync(checkpoints).toSorted().toReversed().slice(0, MOST_CHECKPOINTS);
+  } catch (error) {
+    // What cannot be read proves nothing.
+    if (!hasCode(error, 'checkpoint-key') && errnoOf(error) === undefined) throw error;
+    return;
+  }
+  for (const name of names) {
+    const statement = statementIn(path.join(checkpoints, name));
+    if (statement?.publicKey === own) yield statement;
+  }
 }
 
 function statementIn(file: string) {

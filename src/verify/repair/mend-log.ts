@@ -2,7 +2,7 @@ import { type FileLayer, openIfFile } from '../../archive/files/file-layer.ts';
 import { genesisHash } from '../../archive/format/headers.ts';
 import { logFolder, segmentPath } from '../../archive/format/layout.ts';
 import { purgedByFooter } from '../../archive/format/sealed-footer.ts';
-import { type IsForgotten, mendSegment } from '../../archive/mend/mend-segment.ts';
+import { type Believed, mendSegment } from '../../archive/mend/mend-segment.ts';
 import { openStraightened } from '../../archive/mend/straightened.ts';
 import type { ExpectedCommit } from '../../archive/read/recovery.ts';
 import { type ChainState, segmentBatches } from '../../archive/read/segment-batches.ts';
@@ -14,6 +14,7 @@ import {
 } from '../../archive/read/segment-files.ts';
 import { segmentRecords } from '../../archive/read/segment-records.ts';
 import { payloadsInTails } from '../../archive/write/open-log-writer.ts';
+import type { Proof } from './proven.ts';
 
 export interface MendedSegment {
   readonly segment: number;
@@ -34,7 +35,8 @@ interface MendLogOptions {
   readonly endsEarly?: boolean;
   /** The archive's id in hex, where it is known: files of another archive are left out. */
   readonly archiveId?: string | undefined;
-  readonly isForgotten?: IsForgotten | undefined;
+  /** What can be believed; undefined where there are no copies. */
+  readonly proof?: Proof | undefined;
 }
 
 /**
@@ -46,9 +48,7 @@ interface MendLogOptions {
  * last segment therefore comes first. What is left then is taken where it follows on what is here.
  */
 export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]> {
-  const { dir, files, copies, damaged, endsEarly = false } = options;
-  const short = endsEarly ? atTheEnd(files, dir, copies) : [];
-  const segments = [...new Set([...damaged, ...short])].sort((a, b) => a - b);
+  const segments = segmentsToMend(options);
   const mended = new Map<number, MendedSegment>();
   for (const order of [segments.toReversed(), segments]) {
     for (const segment of order) {
@@ -60,6 +60,18 @@ export async function mendLog(options: MendLogOptions): Promise<MendedSegment[]>
   return segments.flatMap((segment) => mended.get(segment) ?? []);
 }
 
+/** Returns the numbers of the segments that are damaged or missing, in order. */
+export function segmentsToMend({
+  dir,
+  files,
+  copies,
+  damaged,
+  endsEarly = false,
+}: Pick<MendLogOptions, 'dir' | 'files' | 'copies' | 'damaged' | 'endsEarly'>): number[] {
+  const short = endsEarly ? atTheEnd(files, dir, copies) : [];
+  return [...new Set([...damaged, ...short])].sort((a, b) => a - b);
+}
+
 /** The last segment that is here, and those behind it that a copy has. */
 function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): number[] {
   const last = [...listSegments(files, dir).keys()].at(-1) ?? 1;
@@ -69,13 +81,15 @@ function atTheEnd(files: FileLayer, dir: string, copies: readonly string[]): num
   return [last, ...behind];
 }
 
+const UNBELIEVED: Believed = { isProven: () => false, last: 0 };
+
 /** @param follows take what only copies have where it follows on what is here, else where it leads to what is known */
 async function mendOne(
   options: MendLogOptions,
   segment: number,
   follows: boolean,
 ): Promise<MendedSegment | undefined> {
-  const { dir, files, copies, damaged, expected, archiveId, isForgotten } = options;
+  const { dir, files, copies, damaged, expected, archiveId, proof } = options;
   const listing = listSegments(files, dir);
   const next = endOf(files, [dir], segment, archiveId);
   const isDamaged = damaged.includes(segment);
@@ -100,9 +114,10 @@ async function mendOne(
       segment,
       files,
       sources,
+      foreign: new Map(others.map((source) => [source, proof?.believed ?? UNBELIEVED])),
       find: (hash) => tails.get(hash.toString('hex')),
-      purged: purgedIn(files, [dir, ...copies], segment, archiveId),
-      ...(isForgotten === undefined ? {} : { isForgotten }),
+      purged: purgedIn(files, dir, segment, archiveId),
+      ...(proof === undefined ? {} : { isForgotten: proof.isForgotten }),
       end: next ?? (saidByCopies ? endOf(files, copies, segment, archiveId) : undefined),
       reach: expected,
     });
@@ -172,22 +187,20 @@ function isOf({ header }: OpenSegment, archiveId: string | undefined): boolean {
 /** What footers say, which can be read with the archive's id though the header of their file cannot. */
 function purgedIn(
   files: FileLayer,
-  dirs: readonly string[],
+  dir: string,
   segment: number,
   archiveId: string | undefined,
 ): Set<number> {
   const purged = new Set<number>();
   if (archiveId === undefined) return purged;
   const space = { archiveId: Buffer.from(archiveId, 'hex'), segment };
-  for (const dir of dirs) {
-    for (const generation of listSegments(files, dir).get(segment) ?? []) {
-      const file = openIfFile(files, segmentPath(dir, { segment, generation }));
-      if (file === undefined) continue;
-      try {
-        for (const at of purgedByFooter(file, space)) purged.add(at);
-      } finally {
-        file.close();
-      }
+  for (const generation of listSegments(files, dir).get(segment) ?? []) {
+    const file = openIfFile(files, segmentPath(dir, { segment, generation }));
+    if (file === undefined) continue;
+    try {
+      for (const at of purgedByFooter(file, space)) purged.add(at);
+    } finally {
+      file.close();
     }
   }
   return purged;

@@ -1,16 +1,13 @@
 import { hash as digest } from 'node:crypto';
 import { type FileLayer, filesWithout } from '../../archive/files/file-layer.ts';
 import { realFiles } from '../../archive/files/real-files.ts';
-import { readMessagePayload } from '../../archive/format/recipe.ts';
-import { RECORD_KIND } from '../../archive/format/records.ts';
 import { filesOverBadSectors } from '../../archive/mend/bad-sectors.ts';
-import type { IsForgotten } from '../../archive/mend/mend-segment.ts';
-import { type ScanEvent, scanLog } from '../../archive/read/scan-log.ts';
+import { scanLog } from '../../archive/read/scan-log.ts';
 import type { Batch } from '../../archive/write/batch.ts';
 import type { LogWriter } from '../../archive/write/log-writer.ts';
 import { openLogWriter } from '../../archive/write/open-log-writer.ts';
 import { reachedBy } from '../../catalog/closed-catalog.ts';
-import { hasCode, MailkeepError } from '../../errors/mailkeep-error.ts';
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
 import type { MessageId } from '../../mail/words.ts';
 import type { SegmentChecker } from '../segment-checker.ts';
 import { type Verification, verifyArchive } from '../verify-archive.ts';
@@ -23,52 +20,8 @@ import {
   type SkippedSegment,
   type Wanted,
 } from './copies.ts';
-import { type MendedSegment, mendLog } from './mend-log.ts';
-
-/**
- * What the logs say was forgotten on purpose, and until which commit: what was stored again behind it is mail. Damage is
- * passed over.
- *
- * @param dirs folders of the archive
- */
-export async function forgottenIn(files: FileLayer, dirs: readonly string[]): Promise<IsForgotten> {
-  const until = new Map<string, number>();
-  for (const dir of dirs) {
-    for await (const event of readable(files, dir)) {
-      if (event.what !== 'batch') continue;
-      const { number } = event.batch.commit;
-      for (const record of event.batch.records) {
-        if (record.kind !== 'fact' || record.fact.fact !== 'purged') continue;
-        const { message, blobs = [], again = false } = record.fact;
-        if (again) continue;
-        for (const name of [`message ${message}`, ...blobs.map((blob) => `blob ${blob}`)]) {
-          until.set(name, Math.max(number, until.get(name) ?? 0));
-        }
-      }
-    }
-  }
-  return ({ kind, hash, payload }, commit) => {
-    if (until.size === 0) return false;
-    let name: string | undefined;
-    if (kind === RECORD_KIND.blob) name = `blob ${hash.toString('hex')}`;
-    else if (kind === RECORD_KIND.message && payload !== undefined) {
-      name = `message ${readMessagePayload(payload)?.recipe.sha256}`;
-    }
-    return name !== undefined && commit < (until.get(name) ?? 0);
-  };
-}
-
-/** Reads nothing from a folder whose FORMAT is damaged: what its files mark as purged is known without it. */
-async function* readable(
-  files: FileLayer,
-  dir: string,
-): AsyncGenerator<ScanEvent, void, undefined> {
-  try {
-    yield* scanLog({ dir, files });
-  } catch (error) {
-    if (!hasCode(error, 'archive-format-unreadable')) throw error;
-  }
-}
+import { type MendedSegment, mendLog, segmentsToMend } from './mend-log.ts';
+import { proveCopies, type UnprovenCopy } from './proven.ts';
 
 /** Gives a message's source from where it came from, or undefined where it cannot. Its hash is compared here. */
 export type FetchAgain = (id: MessageId) => Promise<Buffer | undefined>;
@@ -80,6 +33,8 @@ export interface RepairOptions {
   readonly checker: SegmentChecker;
   /** Other folders of the same archive. */
   readonly copies: readonly string[];
+  /** Believe all that the copies say, also what nothing here proves. */
+  readonly trustsCopies?: boolean;
   readonly fetchAgain?: FetchAgain | undefined;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
@@ -104,6 +59,8 @@ export interface Repaired {
   readonly skippedCopies: readonly SkippedCopy[];
   /** Segments that cannot be read, of copies that were used. */
   readonly skippedSegments: readonly SkippedSegment[];
+  /** Copies with commits behind the last one that is known here, which were not taken. */
+  readonly unproven: readonly UnprovenCopy[];
   /** Why nothing could be appended to the log: its last segment is damaged beyond mending. */
   readonly unwritable: string | null;
 }
@@ -130,23 +87,23 @@ export async function repairArchive(options: RepairOptions): Promise<Repaired> {
   const expected = reachedBy(dir);
   const archiveId = archiveIdOf(readable, dir, copies, expected);
   const damaged = damagedSegments(before);
-  const isForgotten =
-    damaged.length === 0 && !endsEarly(before)
+  const short = endsEarly(before);
+  const wounds = { dir, files: readable, copies, damaged, endsEarly: short };
+  const proof =
+    damaged.length === 0 && !short
       ? undefined
-      : await forgottenIn(readable, [dir, ...copies]);
-  const mended = await mendLog({
-    dir,
-    files: readable,
-    copies,
-    damaged,
-    expected,
-    endsEarly: endsEarly(before),
-    archiveId,
-    isForgotten,
-  });
+      : await proveCopies({
+          ...{ dir, files: readable, copies, expected, archiveId },
+          segments: new Set(segmentsToMend(wounds)),
+          trustsCopies: options.trustsCopies ?? false,
+        });
+  const mended = await mendLog({ ...wounds, expected, archiveId, proof });
   const after = mended.length > 0 ? await verify() : before;
   const wanted = wantedOf(after);
-  const done = { before, mended, restored: [], missing: [], ...skipped, unwritable: null };
+  const done = {
+    ...{ before, mended, restored: [], missing: [], ...skipped, unwritable: null },
+    unproven: proof?.unproven ?? [],
+  };
   if (wanted.size === 0) return done;
   let writer: LogWriter;
   try {

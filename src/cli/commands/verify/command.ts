@@ -15,6 +15,7 @@ interface VerifyLine {
   readonly drill?: number | true;
   readonly seed?: number;
   readonly repair?: boolean;
+  readonly trustCopy?: boolean;
   readonly from?: string[];
 }
 
@@ -44,7 +45,9 @@ parser, compares bytes and headers, and removes the folder. --seed selects the s
 --repair repairs what it finds: single flipped bits by the checksums and hashes over them, other damage from
 another file of the log, from a second copy (--from DIR), or from the mailbox itself if there is a
 configuration. Bytes are accepted only if their hash matches. Data that cannot be recovered is recorded as
-missing and reported until it is found. Replaced files are kept as *.damaged; nothing is deleted.
+missing and reported until it is found. Replaced files are kept as *.damaged; nothing is deleted. Commits of
+a copy behind the last one known here are taken only if a checkpoint that this archive signed covers them, or
+with --trust-copy.
 
 EXAMPLES
   mailkeep verify
@@ -72,6 +75,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
       'for --repair: a second copy of the archive; may be given several times',
       collected,
     )
+    .option('--trust-copy', 'for --from: also take what nothing here proves')
     .option(
       '--drill [n]',
       'export this many messages, read them back and compare them',
@@ -107,7 +111,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         }
         if (repair) {
           const { repair: mend } = await import('./repair.ts');
-          return mend(context, dataDir, from);
+          return mend(context, dataDir, from, options.trustCopy ?? false);
         }
         // The threads load while this one does.
         const { checkerOnThreads } = await import('../../../verify/segment-threads.ts');
@@ -152,6 +156,9 @@ function refuseCombination(options: VerifyLine): void {
     throw wrong('--public-key belongs to --checkpoint.');
   }
   if (from !== undefined && repair !== true) throw wrong('--from belongs to --repair.');
+  if (options.trustCopy === true && from === undefined) {
+    throw wrong('--trust-copy belongs to --from.');
+  }
 }
 
 function sampleSize(text: string): SampleSize {

@@ -19,6 +19,7 @@ export async function repair(
   context: CommandContext,
   dataDir: string,
   from: readonly string[],
+  trustsCopies: boolean,
 ): Promise<ExitCode> {
   const { surroundings, output, now } = context;
   const copies = from.map((copy) => path.resolve(surroundings.cwd, copy));
@@ -28,12 +29,17 @@ export async function repair(
       throw usageError('usage-no-archive', { dataDir: copy });
   }
   const startedAt = now();
-  const outcome = await repairAndVerify(context, dataDir, copies, async (part, act) => {
-    const mending = part === 'mending';
-    const what = mending ? 'reading the log and looking for damage' : 'reading the log';
-    const activity = openActivity(context, what);
-    return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
-  });
+  const outcome = await repairAndVerify(
+    context,
+    dataDir,
+    { copies, trustsCopies },
+    async (part, act) => {
+      const mending = part === 'mending';
+      const what = mending ? 'reading the log and looking for damage' : 'reading the log';
+      const activity = openActivity(context, what);
+      return act((progress) => activity.show(() => readText(progress))).finally(activity.stop);
+    },
+  );
   const { repaired, catalog, after, remembered } = outcome;
   const { catalogRebuilt, unread } = catalog;
   const exit = exitOfVerification(after);
@@ -65,11 +71,12 @@ function isAbsent(copy: string): boolean {
 }
 
 function repairReport(
-  { before, mended, restored, missing, unwritable, skippedCopies, skippedSegments }: Repaired,
+  { before, mended, restored, missing, unwritable, unproven, ...skipped }: Repaired,
   { catalogRebuilt, unread }: CatalogOutcome,
   after: Verification,
   colours: Colours,
 ): string {
+  const { skippedCopies, skippedSegments } = skipped;
   const isAllRead = skippedCopies.length + skippedSegments.length === 0;
   const where = isAllRead ? 'found nowhere' : 'not found in what could be read';
   return present([
@@ -82,6 +89,11 @@ function repairReport(
       const aside = putAside.length === 0 ? '' : `; put aside: ${putAside.join(', ')}`;
       return `Segment ${segment} is intact again, as generation ${generation}${aside}`;
     }),
+    unproven.map(
+      ({ copy, number, known }) =>
+        `The copy ${copy} has commits up to ${number}, and nothing here proves those behind ${known}. ` +
+        'If you know that only you could write to it, --trust-copy takes them.',
+    ),
     restored.map(({ kind, hash, from }) => `Found ${kind} ${hash} again, in the ${from}.`),
     missing.map(({ kind, hash }) => `MISSING ${kind} ${hash}: ${where}.`),
     missing.length > 0 &&
