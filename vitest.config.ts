@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // The program is built once: worker threads and child processes run from dist/.
+    setupFiles: ['test/bounded-children.ts'],
+    reporters: ['default', './test/stuck-modules.ts'],
     globalSetup: ['test/build-once.ts', 'test/one-folder.ts'],
     // A watchdog, not a measure: tests wait for events, and a busy machine may take its time.
     testTimeout: 120_000,
