@@ -13,6 +13,7 @@ import {
 } from './daemon.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
+import { OFFSITE_SENTENCES } from './offsite.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
 import { RESTORE_SENTENCES } from './restore.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
@@ -91,6 +92,7 @@ export const SENTENCE_TABLES = [
   LISTEN_SENTENCES,
   MAILBOX_SENTENCES,
   MIME_SENTENCES,
+  OFFSITE_SENTENCES,
   OPERATION_SENTENCES,
   ORIGIN_SENTENCES,
   RESTORE_SENTENCES,
