@@ -54,6 +54,7 @@ test('names are read as they are made, and nothing else is one', () => {
   expect(idOfName('signers', signer.name)).toBe(signer.id);
   for (const odd of [
     '',
+    COPY_NAME,
     'data/',
     `${name}0`,
     ` ${name}`,

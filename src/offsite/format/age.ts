@@ -1,0 +1,62 @@
+import { Decrypter, Encrypter } from 'age-encryption';
+import { offsiteError } from '../../errors/offsite.ts';
+
+const IDENTITY = /^AGE-SECRET-KEY-/i;
+
+/**
+ * Returns an age file (age-encryption.org/v1) for a recipient.
+ *
+ * @throws `copy-age-recipient`
+ */
+export async function encryptForAge(recipient: string, text: Buffer): Promise<Buffer> {
+  const encrypter = new Encrypter();
+  try {
+    encrypter.addRecipient(recipient);
+  } catch (error) {
+    throw offsiteError('copy-age-recipient', { found: recipient }, error);
+  }
+  return Buffer.from(await encrypter.encrypt(text));
+}
+
+/** Returns the content of an age file, or undefined if none of the identities opens it. */
+export async function decryptWithAge(
+  identities: readonly string[],
+  file: Buffer,
+): Promise<Buffer | undefined> {
+  const decrypter = new Decrypter();
+  for (const identity of identities) decrypter.addIdentity(identity);
+  try {
+    return Buffer.from(await decrypter.decrypt(file));
+  } catch {
+    // Not for these identities, or damaged: the library has no way to know which.
+    return undefined;
+  }
+}
+
+/**
+ * Returns the identities in the text of a file as `age-keygen` writes it: one a line, with comments.
+ *
+ * @throws `copy-age-identity` with the number of the first line that is none, never with its text
+ */
+export function parseIdentities(text: string): string[] {
+  const identities: string[] = [];
+  for (const [index, line] of text.split('\n').entries()) {
+    const trimmed = line.trim();
+    if (trimmed === '' || trimmed.startsWith('#')) continue;
+    if (!isIdentity(trimmed)) throw offsiteError('copy-age-identity', { line: index + 1 });
+    identities.push(trimmed);
+  }
+  if (identities.length === 0) throw offsiteError('copy-age-identity', { line: null });
+  return identities;
+}
+
+function isIdentity(text: string): boolean {
+  if (!IDENTITY.test(text)) return false;
+  try {
+    new Decrypter().addIdentity(text);
+    return true;
+  } catch {
+    // A wrong checksum or length; its message may quote the key, so it is not kept.
+    return false;
+  }
+}
