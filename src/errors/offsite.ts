@@ -35,6 +35,17 @@ export type SignerDamage =
   /** It was made with a private key that a rotation replaced. */
   | 'older-key';
 
+/** How a manifest differs from what was written. */
+export type ManifestDamage =
+  | 'shape'
+  | 'too-large'
+  /** It was changed, or none of the keys that are trusted signed it. */
+  | 'signature'
+  | 'other-copy'
+  | 'name'
+  /** Its clear part and its encrypted part contradict each other. */
+  | 'disagree';
+
 /** Codes of the format of encrypted off-site copies, with the facts that fill their sentences. */
 export interface OffsiteFacts {
   readonly 'copy-object-damaged': { readonly name: string; readonly reason: ObjectDamage };
@@ -58,6 +69,11 @@ export interface OffsiteFacts {
   readonly 'copy-age-recipient': { readonly found: string };
   /** A line of a file of identities is none; null if there is no identity at all. */
   readonly 'copy-age-identity': { readonly line: number | null };
+  readonly 'copy-manifest-damaged': { readonly name: string; readonly reason: ManifestDamage };
+  /** More objects than a manifest can list. */
+  readonly 'copy-too-many-objects': { readonly found: number; readonly most: number };
+  /** The object that describes the copy; `newer`: of a later version of mailkeep. */
+  readonly 'copy-file-damaged': { readonly reason: 'shape' | 'signature' | 'newer' };
   /** What was to be sealed has another length than was announced: it changed meanwhile. */
   readonly 'copy-source-changed': {
     readonly name: string;
@@ -76,6 +92,7 @@ export const offsiteError = errorsOf<OffsiteFacts>(
     'copy-recovery-line': 'usage',
     'copy-age-recipient': 'usage',
     'copy-age-identity': 'usage',
+    'copy-too-many-objects': 'usage',
     'copy-source-changed': 'disk',
   },
   ['copy-source-changed'],

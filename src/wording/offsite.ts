@@ -1,6 +1,12 @@
-import type { KeyDamage, ObjectDamage, OffsiteFacts, SignerDamage } from '../errors/offsite.ts';
+import type {
+  KeyDamage,
+  ManifestDamage,
+  ObjectDamage,
+  OffsiteFacts,
+  SignerDamage,
+} from '../errors/offsite.ts';
 import { fitColumns } from '../mail/terminal-safe.ts';
-import { counted } from './amounts.ts';
+import { count, counted } from './amounts.ts';
 import { capital, type Sentences, say, some } from './sentence.ts';
 
 const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
@@ -28,6 +34,21 @@ const SIGNER_DAMAGE: Readonly<Record<SignerDamage, string>> = {
   mac: 'it was changed, or was not made by somebody who can read the copy',
   'older-key': 'it was made with a key that was replaced by a rotation',
 };
+
+const MANIFEST_DAMAGE: Readonly<Record<ManifestDamage, string>> = {
+  shape: 'it is not what mailkeep writes',
+  'too-large': 'it is larger than any manifest that mailkeep writes',
+  signature: 'it was changed, or no key that is trusted signed it',
+  'other-copy': 'it belongs to another copy',
+  name: 'it was moved to another name',
+  disagree: 'its encrypted part contradicts its list of objects',
+};
+
+const FILE_DAMAGE = {
+  shape: 'it is not what mailkeep writes',
+  signature: 'its signature is invalid',
+  newer: 'a newer version of mailkeep wrote it',
+} as const;
 
 const OPENERS: Readonly<Record<string, string>> = {
   passphrase: 'the passphrase',
@@ -102,6 +123,17 @@ export const OFFSITE_SENTENCES: Sentences<OffsiteFacts> = {
         ? 'The file contains no age identity.'
         : `Line ${line} of the file is not an age identity.`,
       'Give a file that "age-keygen" wrote. Its keys begin with "AGE-SECRET-KEY-".',
+    ),
+  'copy-manifest-damaged': ({ name, reason }) =>
+    say(`${name} in the copy is not valid: ${MANIFEST_DAMAGE[reason]}.`),
+  'copy-too-many-objects': ({ found, most }) =>
+    say(`The copy would have ${count(found)} objects; a manifest can list ${count(most)}.`),
+  'copy-file-damaged': ({ reason }) =>
+    say(
+      `The description of the copy ("mailkeep-copy") cannot be used: ${FILE_DAMAGE[reason]}.`,
+      reason === 'newer'
+        ? 'Update mailkeep.'
+        : 'Check the address. The description is for people; keys and manifests are checked without it.',
     ),
   'copy-source-changed': ({ name, announced, found }) =>
     say(

@@ -41,7 +41,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   verify: ['disk', 'threads', 'archive', 'catalog', 'mail', 'errors'],
   copy: ['archive', 'errors'],
   // What a copy in a place that need not be trusted consists of: names, encryption, keys, manifests. No files, no network.
-  'offsite/format': ['archive', 'errors'],
+  'offsite/format': ['archive', 'verify', 'errors'],
   retention: ['sync/plan', 'archive', 'catalog', 'mail', 'errors'],
   sync: [
     'state',
