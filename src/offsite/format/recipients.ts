@@ -168,7 +168,7 @@ async function keyObject(
 ): Promise<KeyObject> {
   const { name, id } = recipientName('keys');
   const copy = secrets.copyId.toString('hex');
-  const named = label === undefined ? {} : { label: label.slice(0, MOST_LABEL) };
+  const named = label === undefined ? {} : { label: label.slice(0, MOST_LABEL).toWellFormed() };
   const clear = { mailkeep: MARK, copy, id, created, ...named, ...more };
   const wrapped = await encrypt(secretsBytes(secrets, clearHash(clear)));
   return { name, bytes: canonicalBytes({ ...clear, wrapped: wrapped.toString('base64') }) };
