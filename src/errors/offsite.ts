@@ -35,6 +35,9 @@ export type SignerDamage =
   /** It was made with a private key that a rotation replaced. */
   | 'older-key';
 
+/** How the keys of a copy are wrapped for somebody. */
+export type RecipientType = 'passphrase' | 'recovery' | 'age';
+
 /** How a manifest differs from what was written. */
 export type ManifestDamage =
   | 'shape'
@@ -52,11 +55,11 @@ export interface OffsiteFacts {
   /** None of the private keys at hand belongs to the public key that the object was sealed to. */
   readonly 'copy-key-unknown': { readonly name: string; readonly keyId: string };
   readonly 'copy-key-damaged': { readonly name: string; readonly reason: KeyDamage };
-  /** None of the recipients of a type (`passphrase`, `recovery`, `age`) opens; `tried` may be 0. */
-  readonly 'copy-key-refused': { readonly type: string; readonly tried: number };
+  /** None of the recipients of a type opens; `tried` may be 0. */
+  readonly 'copy-key-refused': { readonly type: RecipientType; readonly tried: number };
   /** Two recipients open and contain different keys: one of them was not made by the owner of the copy. */
   readonly 'copy-keys-differ': { readonly names: readonly string[] };
-  readonly 'copy-keys-too-many': { readonly type: string; readonly found: number };
+  readonly 'copy-keys-too-many': { readonly type: RecipientType; readonly found: number };
   readonly 'copy-signer-damaged': { readonly name: string; readonly reason: SignerDamage };
   /** What was typed is not four lines of eight characters. */
   readonly 'copy-recovery-shape': { readonly lines: number; readonly characters: number };

@@ -3,6 +3,7 @@ import type {
   ManifestDamage,
   ObjectDamage,
   OffsiteFacts,
+  RecipientType,
   SignerDamage,
 } from '../errors/offsite.ts';
 import { fitColumns } from '../mail/terminal-safe.ts';
@@ -50,7 +51,7 @@ const FILE_DAMAGE = {
   newer: 'a newer version of mailkeep wrote it',
 } as const;
 
-const OPENERS: Readonly<Record<string, string>> = {
+const OPENERS: Readonly<Record<RecipientType, string>> = {
   passphrase: 'the passphrase',
   recovery: 'the recovery key',
   age: 'the age identity',
@@ -82,7 +83,7 @@ export const OFFSITE_SENTENCES: Sentences<OffsiteFacts> = {
           'Use the recovery key, or another recipient of the copy.',
         )
       : say(
-          `${capital(OPENERS[type] ?? type)} does not open the copy.`,
+          `${capital(OPENERS[type])} does not open the copy.`,
           'Check whether it belongs to this copy, and whether it was typed correctly.',
         ),
   'copy-keys-differ': ({ names }) =>

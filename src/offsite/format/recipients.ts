@@ -1,6 +1,6 @@
 import { hash, hkdfSync, randomBytes } from 'node:crypto';
 import { isCount } from '../../archive/format/json-shape.ts';
-import { type KeyDamage, offsiteError } from '../../errors/offsite.ts';
+import { type KeyDamage, offsiteError, type RecipientType } from '../../errors/offsite.ts';
 import { decryptWithAge, encryptForAge } from './age.ts';
 import {
   canonicalBytes,
@@ -15,8 +15,6 @@ import { idOfName, recipientName } from './names.ts';
 import { KEY_BYTES } from './raw-keys.ts';
 import { isAffordable, passphraseKey, SCRYPT_COST, type ScryptCost } from './scrypt.ts';
 import { type CopySecrets, readSecrets, secretsBytes } from './secrets.ts';
-
-export type RecipientType = 'passphrase' | 'recovery' | 'age';
 
 /** An object below `keys/`, which never changes. */
 export interface KeyObject {

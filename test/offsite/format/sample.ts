@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { MailkeepError } from '../../../src/errors/mailkeep-error.ts';
-import type { About } from '../../../src/offsite/format/header.ts';
+import type { About, OpeningKey, SealingKey } from '../../../src/offsite/format/header.ts';
 import { open } from '../../../src/offsite/format/open.ts';
 import { newKeyPair } from '../../../src/offsite/format/raw-keys.ts';
 import { seal } from '../../../src/offsite/format/seal.ts';
@@ -48,12 +48,16 @@ export async function all(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-export async function sealed(plain: Buffer, of = about, key = sealing): Promise<Buffer> {
+export async function sealed(
+  plain: Buffer,
+  of = about,
+  key: SealingKey = sealing,
+): Promise<Buffer> {
   return all(seal(key, of, plain.length, pieces(plain)).bytes);
 }
 
 /** What becomes of an object: its content, or the code and reason of the error, and how many bytes came before it. */
-export async function opened(bytes: Uint8Array, of = about, key = opening) {
+export async function opened(bytes: Uint8Array, of = about, key: OpeningKey = opening) {
   const parts: Buffer[] = [];
   try {
     for await (const part of open(key, of, pieces(bytes, 1_100_000))) parts.push(part);
