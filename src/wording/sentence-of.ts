@@ -14,6 +14,7 @@ import {
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
 import { OFFSITE_SENTENCES } from './offsite.ts';
+import { OBJECT_SENTENCES } from './objects.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
 import { RESTORE_SENTENCES } from './restore.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
@@ -93,6 +94,7 @@ export const SENTENCE_TABLES = [
   MAILBOX_SENTENCES,
   MIME_SENTENCES,
   OFFSITE_SENTENCES,
+  OBJECT_SENTENCES,
   OPERATION_SENTENCES,
   ORIGIN_SENTENCES,
   RESTORE_SENTENCES,

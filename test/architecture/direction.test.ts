@@ -42,6 +42,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   copy: ['archive', 'errors'],
   // What a copy in a place that need not be trusted consists of: names, encryption, keys, manifests. No files, no network.
   'offsite/format': ['archive', 'verify', 'errors'],
+  // Stores of immutable objects; what the objects are is unknown there.
+  objects: ['limiter', 'disk', 'errors'],
   retention: ['sync/plan', 'archive', 'catalog', 'mail', 'errors'],
   sync: [
     'state',

@@ -1,0 +1,92 @@
+import { errorsOf } from './mailkeep-error.ts';
+
+/** The store as people know it, such as `s3://bucket/prefix`, never with a secret. */
+type OfStore = { readonly store: string };
+
+type OfObject = OfStore & { readonly name: string };
+
+type OfRefusal = OfStore & {
+  readonly operation: string;
+  readonly status: number;
+  readonly answer: string;
+  readonly tries: number;
+};
+
+/** Codes of stores of objects, with the facts that fill their sentences. */
+export interface ObjectFacts {
+  readonly 'object-missing': OfObject;
+  /** There is an object of this name, which was to be new. Nothing was changed. */
+  readonly 'object-exists': OfObject;
+  /** The store keeps a version until `until` (ISO 8601; null where it does not say): it was not deleted. */
+  readonly 'object-locked': OfObject & { readonly until: string | null };
+  /** Other bytes are there than those whose reading began. */
+  readonly 'object-changed': OfObject;
+  /** There are more or fewer bytes than announced. Nothing was stored. */
+  readonly 'object-length': OfObject & { readonly announced: number; readonly found: number };
+  /** The store took the object and its lock, but does not keep the lock: `found` is what it kept, or null. */
+  readonly 'object-lock-dropped': OfObject & {
+    readonly wanted: string;
+    readonly found: string | null;
+  };
+  readonly 'store-unable': OfStore & { readonly ability: 'refuse-existing' | 'lock' };
+  /**
+   * The server answered with an error; `answer` is its own code, such as `SlowDown`, or empty. `tries` counts the
+   * requests that it answered so.
+   */
+  readonly 'store-refused': OfRefusal;
+  /** The server does not accept the credentials, or they do not allow this. */
+  readonly 'store-access-denied': OfRefusal;
+  /** No answer, or one that broke off. */
+  readonly 'store-unreachable': OfStore & {
+    readonly operation: string;
+    readonly reason: string;
+    readonly tries: number;
+  };
+  /** The answer is none of an S3 server's, or more than one may send. */
+  readonly 'store-answer-invalid': OfStore & {
+    readonly operation: string;
+    readonly problem: string;
+  };
+  /** Requests are never sent on to another address. `region` is where the server says the bucket is, if it does. */
+  readonly 'store-redirects': OfStore & {
+    readonly operation: string;
+    readonly status: number;
+    readonly region: string | null;
+  };
+  readonly 'store-no-bucket': OfStore & { readonly bucket: string };
+  /** The bucket is somebody else's. */
+  readonly 'store-bucket-taken': OfStore & { readonly bucket: string };
+  /** What is at a name in a folder is a link, a folder or a device: it is neither followed nor touched. */
+  readonly 'store-entry-foreign': { readonly file: string };
+  readonly 'store-disk-full': { readonly file: string; readonly errno: string };
+  readonly 'store-unreadable': { readonly file: string; readonly errno: string };
+  readonly 'store-unwritable': { readonly file: string; readonly errno: string };
+  /** `found` never holds a password. */
+  readonly 'store-target-invalid': { readonly found: string; readonly problem: string };
+  /** `searched` names variables of the environment and files. */
+  readonly 'store-no-credentials': { readonly searched: readonly string[] };
+  /** A setting of S3: a variable of the environment, or a file and what is in it. */
+  readonly 'store-setting-invalid': { readonly source: string; readonly problem: string };
+}
+
+/** An error of a store of objects. What was stored before stays. */
+export const objectError = errorsOf<ObjectFacts>(
+  'origin',
+  {
+    'object-missing': 'damage',
+    'object-changed': 'damage',
+    'object-length': 'damage',
+    'store-access-denied': 'auth',
+    'store-redirects': 'config',
+    'store-no-bucket': 'config',
+    'store-bucket-taken': 'config',
+    'store-entry-foreign': 'disk',
+    'store-disk-full': 'disk',
+    'store-unreadable': 'disk',
+    'store-unwritable': 'disk',
+    'store-target-invalid': 'usage',
+    'store-no-credentials': 'config',
+    'store-setting-invalid': 'config',
+  },
+  ['store-unreachable', 'store-refused', 'store-disk-full'],
+);

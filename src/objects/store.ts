@@ -1,0 +1,78 @@
+/** What a store says about an object. */
+export interface ObjectFact {
+  readonly name: string;
+  /** In bytes. */
+  readonly length: number;
+  /** When it was stored, in milliseconds since 1970, by the store's clock. */
+  readonly modified: number;
+}
+
+export interface PutOptions {
+  readonly signal: AbortSignal;
+  /** Refuse an object of this name: only for stores that can (see `Abilities.refusesExisting`). */
+  readonly onlyNew?: boolean;
+  /** Milliseconds since 1970: nobody can delete the object until then, not even its owner. Only for stores that can. */
+  readonly lockUntil?: number;
+}
+
+/** What a store was seen to do when it was asked; nothing is taken from its promises. */
+export interface Abilities {
+  /** `put` with `onlyNew` fails for an object that exists, also if two do it at once. */
+  readonly refusesExisting: boolean;
+  /** Deleted and overwritten objects are kept until their versions are deleted, which `delete` does. */
+  readonly keepsVersions: boolean;
+  /** Objects can be locked: a lock was written and read back. */
+  readonly locks: boolean;
+}
+
+/**
+ * Objects under names, each written once and complete. Names are of lower-case letters, digits, hyphens and slashes;
+ * what a store lists under other names is not ours, and left out.
+ */
+export interface ObjectStore {
+  /** For people, never with secrets: `s3://bucket/prefix` or the folder. */
+  readonly label: string;
+
+  /**
+   * Stores an object. Nothing is visible under the name before everything is there, and nothing is left if it fails.
+   * An object of the name is replaced, unless `onlyNew` is set.
+   *
+   * @param length of all bytes
+   * @param bytes read once; a request that is repeated sends the same bytes again from memory
+   * @throws object-length if there are more or fewer bytes; object-exists; store-unable; object-lock-dropped (the
+   *   object is stored then, without the lock)
+   */
+  put(
+    name: string,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    options: PutOptions,
+  ): Promise<void>;
+
+  /**
+   * Yields the bytes of an object. A connection that breaks is continued where it stopped, and only with the same
+   * object.
+   *
+   * @throws object-missing; object-changed
+   */
+  get(name: string, options: { readonly signal: AbortSignal }): AsyncIterable<Buffer>;
+
+  /** Returns the facts of an object, or undefined. */
+  head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined>;
+
+  /** Yields all objects whose names begin with a text, in order of their names (by bytes). */
+  list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact>;
+
+  /**
+   * Deletes an object with all its versions. Does nothing if it is missing.
+   *
+   * @throws object-locked
+   */
+  delete(name: string, signal: AbortSignal): Promise<void>;
+
+  /** Returns what the store can do; tried out at the first call. */
+  abilities(signal: AbortSignal): Promise<Abilities>;
+
+  /** Lets go of connections. */
+  close(): Promise<void>;
+}
