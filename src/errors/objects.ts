@@ -9,7 +9,6 @@ type OfRefusal = OfStore & {
   readonly operation: string;
   readonly status: number;
   readonly answer: string;
-  readonly tries: number;
 };
 
 /** Codes of stores of objects, with the facts that fill their sentences. */
@@ -29,11 +28,10 @@ export interface ObjectFacts {
     readonly found: string | null;
   };
   readonly 'store-unable': OfStore & { readonly ability: 'refuse-existing' | 'lock' };
-  /**
-   * The server answered with an error; `answer` is its own code, such as `SlowDown`, or empty. `tries` counts the
-   * requests that it answered so.
-   */
+  /** The server answered with an error; `answer` is its own code, such as `MalformedXML`, or empty. */
   readonly 'store-refused': OfRefusal;
+  /** The server answered that it cannot do this now, such as `SlowDown`, as often as `tries` says. */
+  readonly 'store-busy': OfRefusal & { readonly tries: number };
   /** The server does not accept the credentials, or they do not allow this. */
   readonly 'store-access-denied': OfRefusal;
   /** No answer, or one that broke off. */
@@ -42,12 +40,14 @@ export interface ObjectFacts {
     readonly reason: string;
     readonly tries: number;
   };
+  /** The server's certificate is not to be trusted. Nothing was sent. */
+  readonly 'store-certificate': OfStore & { readonly reason: string };
   /** The answer is none of an S3 server's, or more than one may send. */
   readonly 'store-answer-invalid': OfStore & {
     readonly operation: string;
     readonly problem: string;
   };
-  /** Requests are never sent on to another address. `region` is where the server says the bucket is, if it does. */
+  /** The bucket is elsewhere, and requests are never sent on to another address. `region` is where the server says the bucket is, if it does. */
   readonly 'store-redirects': OfStore & {
     readonly operation: string;
     readonly status: number;
@@ -88,5 +88,5 @@ export const objectError = errorsOf<ObjectFacts>(
     'store-no-credentials': 'config',
     'store-setting-invalid': 'config',
   },
-  ['store-unreachable', 'store-refused', 'store-disk-full'],
+  ['store-unreachable', 'store-busy', 'store-disk-full'],
 );

@@ -9,10 +9,12 @@ export interface ObjectFact {
 
 export interface PutOptions {
   readonly signal: AbortSignal;
-  /** Refuse an object of this name: only for stores that can (see `Abilities.refusesExisting`). */
+  /** Refuse an object of this name: only for stores that can (see `Abilities.refusesExisting`), and up to 64 MiB. */
   readonly onlyNew?: boolean;
   /** Milliseconds since 1970: nobody can delete the object until then, not even its owner. Only for stores that can. */
   readonly lockUntil?: number;
+  /** In governance mode, users with a special permission can delete a locked object; compliance by default. */
+  readonly lockMode?: 'compliance' | 'governance';
 }
 
 /** What a store was seen to do when it was asked; nothing is taken from its promises. */

@@ -38,8 +38,18 @@ export const OBJECT_SENTENCES: Sentences<ObjectFacts> = {
           'Object Lock has to be enabled when a bucket is created, and not every S3 server has it.',
         )
       : say(`${store} cannot refuse to overwrite an object.`),
-  'store-refused': ({ store, operation, status, answer, tries }) =>
-    say(`${store} refused ${operation}: ${refusal(status, answer)}${times(tries)}.`, NOTHING_LOST),
+  'store-refused': ({ store, operation, status, answer }) =>
+    say(`${store} refused ${operation}: ${refusal(status, answer)}.`, NOTHING_LOST),
+  'store-busy': ({ store, operation, status, answer, tries }) =>
+    say(
+      `${store} could not carry out ${operation}: ${refusal(status, answer)}${times(tries)}.`,
+      NOTHING_LOST,
+    ),
+  'store-certificate': ({ store, reason }) =>
+    say(
+      `The certificate of the server of ${store} cannot be trusted: ${reasonText(reason)}. Nothing was sent.`,
+      'For a certificate authority of your own, set NODE_EXTRA_CA_CERTS to its file.',
+    ),
   'store-access-denied': ({ store, operation, status, answer }) =>
     say(
       `${store} refused ${operation}: ${refusal(status, answer)}.`,
@@ -57,7 +67,7 @@ export const OBJECT_SENTENCES: Sentences<ObjectFacts> = {
     ),
   'store-redirects': ({ store, operation, status, region }) =>
     say(
-      `${store} answered ${operation} with a redirect (HTTP ${status}), which is not followed.`,
+      `${store} is elsewhere: the server answered ${operation} with HTTP ${status}. No request was sent on.`,
       region === null
         ? 'Check the region and the address of the server.'
         : `The bucket is in the region ${region}: set AWS_REGION.`,

@@ -1,0 +1,85 @@
+import { objectError } from '../errors/objects.ts';
+import { checkObjectName } from './names.ts';
+import { tryOut } from './s3-bucket.ts';
+import { S3Client, type S3Options } from './s3-client.ts';
+import { listObjects } from './s3-listing.ts';
+import { readObject } from './s3-reading.ts';
+import type { S3Target } from './s3-target.ts';
+import { deleteObject, deleteVersions, hasVersions } from './s3-versions.ts';
+import { writeObject } from './s3-writing.ts';
+import type { Abilities, ObjectFact, ObjectStore, PutOptions } from './store.ts';
+
+/** Returns a store in a bucket of S3, or of a server that speaks its protocol. */
+export function s3Store(target: S3Target, options: S3Options = {}): ObjectStore {
+  return new S3Store(new S3Client(target, options));
+}
+
+class S3Store implements ObjectStore {
+  #abilities: Promise<Abilities> | undefined;
+  #hasVersions: boolean | undefined;
+
+  constructor(private readonly client: S3Client) {}
+
+  get label(): string {
+    return this.client.label;
+  }
+
+  async put(
+    name: string,
+    length: number,
+    bytes: AsyncIterable<Uint8Array>,
+    options: PutOptions,
+  ): Promise<void> {
+    checkObjectName(name);
+    if (options.lockUntil !== undefined && !(await this.abilities(options.signal)).locks) {
+      throw objectError('store-unable', { store: this.label, ability: 'lock' });
+    }
+    await writeObject(this.client, name, length, bytes, options);
+  }
+
+  async *get(name: string, { signal }: { readonly signal: AbortSignal }): AsyncGenerator<Buffer> {
+    checkObjectName(name);
+    yield* readObject(this.client, name, signal);
+  }
+
+  async head(name: string, signal: AbortSignal): Promise<ObjectFact | undefined> {
+    checkObjectName(name);
+    const operation = 'HeadObject';
+    const reply = await this.client.request({ operation, method: 'HEAD', name }, signal);
+    if (reply.status === 404) return undefined;
+    if (reply.status !== 200) throw this.client.refused(operation, reply);
+    const { 'content-length': length = '', 'last-modified': time = '' } = reply.headers;
+    const modified = Date.parse(time);
+    if (/^\d{1,15}$/.test(length) && !Number.isNaN(modified)) {
+      return { name, length: Number(length), modified };
+    }
+    const problem = 'an object without length or time';
+    throw objectError('store-answer-invalid', { store: this.label, operation, problem });
+  }
+
+  list(prefix: string, signal: AbortSignal): AsyncIterable<ObjectFact> {
+    return listObjects(this.client, prefix, signal);
+  }
+
+  async delete(name: string, signal: AbortSignal): Promise<void> {
+    checkObjectName(name);
+    this.#hasVersions ??= await hasVersions(this.client, signal);
+    if (this.#hasVersions) await deleteVersions(this.client, name, signal);
+    else await deleteObject(this.client, name, signal);
+  }
+
+  async abilities(signal: AbortSignal): Promise<Abilities> {
+    signal.throwIfAborted();
+    this.#abilities ??= tryOut(this.client, signal);
+    try {
+      return await this.#abilities;
+    } catch (error) {
+      this.#abilities = undefined;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.client.close();
+  }
+}

@@ -1,0 +1,93 @@
+import { objectError } from '../errors/objects.ts';
+
+export interface S3Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string;
+}
+
+/** Where objects are in S3, and how to get there. */
+export interface S3Target {
+  readonly bucket: string;
+  /** Of every name, without slashes at its ends; may be empty. */
+  readonly prefix: string;
+  /** Without it, Amazon's of the region. */
+  readonly endpoint?: string;
+  readonly region: string;
+  /** Asked before each request, so that they may change. */
+  readonly credentials: () => Promise<S3Credentials>;
+  /** The bucket is in the path of addresses, and not in the name of the host. */
+  readonly pathStyle: boolean;
+  /** Over all connections, in both directions each. */
+  readonly bytesPerSecond?: number;
+}
+
+/** A place for objects, as it was typed. */
+export type ParsedTarget =
+  | { readonly kind: 's3'; readonly bucket: string; readonly prefix: string }
+  | { readonly kind: 'folder'; readonly path: string };
+
+/** Buckets are parts of names of hosts. Old ones in Amazon's first region may have capitals and underscores. */
+const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
+const PREFIX = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
+const MOST_PREFIX = 500;
+const S3 = /^s3:\/\//i;
+const SCHEME = /^[a-z][a-z0-9+.-]+:\/\//i;
+
+/**
+ * Reads a place for objects: `s3://BUCKET/PREFIX`, or the path of a folder.
+ *
+ * @throws store-target-invalid
+ */
+export function parseTarget(text: string): ParsedTarget {
+  if (text === '' || text.includes('\0')) throw invalid(text, 'a path is missing');
+  if (!S3.test(text)) {
+    if (SCHEME.test(text)) throw invalid(text, 'only s3:// is known');
+    return { kind: 'folder', path: text };
+  }
+  const rest = text.slice('s3://'.length);
+  if (rest.includes('@')) throw invalid(text, 'credentials do not belong into the address');
+  const slash = rest.indexOf('/');
+  const bucket = slash < 0 ? rest : rest.slice(0, slash);
+  const prefix = slash < 0 ? '' : rest.slice(slash + 1).replace(/\/$/, '');
+  if (!BUCKET.test(bucket) || bucket.includes('..')) {
+    throw invalid(text, `"${bucket}" is no name of a bucket`);
+  }
+  const levels = prefix.split('/');
+  if (levels.includes('.') || levels.includes('..') || (prefix !== '' && !PREFIX.test(prefix))) {
+    throw invalid(text, 'a prefix consists of letters, digits and "-_./"');
+  }
+  if (prefix.length > MOST_PREFIX) {
+    throw invalid(text, `a prefix has at most ${MOST_PREFIX} characters`);
+  }
+  return { kind: 's3', bucket, prefix };
+}
+
+/** What is before an @ may be a password. */
+function invalid(text: string, problem: string): Error {
+  const at = text.lastIndexOf('@');
+  const found = at < 0 ? text : `${SCHEME.exec(text)?.[0] ?? ''}***${text.slice(at)}`;
+  return objectError('store-target-invalid', { found, problem });
+}
+
+/** Returns the place as people know it. */
+export function labelOf({ bucket, prefix }: Pick<S3Target, 'bucket' | 'prefix'>): string {
+  return prefix === '' ? `s3://${bucket}` : `s3://${bucket}/${prefix}`;
+}
+
+/** Returns the key of an object in its bucket. */
+export function keyOf({ prefix }: Pick<S3Target, 'prefix'>, name: string): string {
+  return prefix === '' ? name : `${prefix}/${name}`;
+}
+
+/** Returns the address of a bucket, or of an object in it. */
+export function urlOf(target: S3Target, key: string): URL {
+  const { bucket, region, endpoint, pathStyle } = target;
+  const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
+  const url = new URL(endpoint ?? `https://s3.${region}.${domain}`);
+  const base = url.pathname.replace(/\/$/, '');
+  if (!pathStyle) url.hostname = `${bucket}.${url.hostname}`;
+  const path = pathStyle ? `/${bucket}${key === '' ? '' : `/${key}`}` : `/${key}`;
+  url.pathname = `${base}${path}`;
+  return url;
+}

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ensureBucket } from '../../src/objects/s3-bucket.ts';
+import { s3Store } from '../../src/objects/s3-store.ts';
+import type { S3Target } from '../../src/objects/s3-target.ts';
+import type { ObjectStore } from '../../src/objects/store.ts';
+import { seeded } from '../bench/seeded.ts';
+import { startRadosgw, withoutRadosgw } from './servers/radosgw.ts';
+import { type S3Server, targetAt } from './servers/s3-server.ts';
+import {
+  expectOneWinner,
+  expectStoreContract,
+  getBytes,
+  listed,
+  listedNames,
+  putBytes,
+  signal,
+} from './store-contract.ts';
+
+const skipped = withoutRadosgw();
+const MIB = 1024 * 1024;
+
+let server: S3Server;
+const stores: ObjectStore[] = [];
+
+beforeAll(async () => {
+  if (!skipped) server = await startRadosgw();
+});
+
+afterAll(async () => {
+  for (const store of stores) await store.close();
+  await server?.stop();
+});
+
+async function madeTarget(
+  bucket: string,
+  more: Partial<S3Target> = {},
+  lock = false,
+): Promise<S3Target> {
+  const target = targetAt(server, bucket, more);
+  await ensureBucket(target, signal, { lock });
+  return target;
+}
+
+function opened(target: S3Target, options: Parameters<typeof s3Store>[1] = {}): ObjectStore {
+  const store = s3Store(target, options);
+  stores.push(store);
+  return store;
+}
+
+describe.skipIf(skipped)('RadosGW', () => {
+  test('stores objects, in one request and in parts', async () => {
+    const target = await madeTarget('contract', { prefix: 'a.b/C_d' });
+    const store = opened(target);
+    expect(store.label).toBe('s3://contract/a.b/C_d');
+    await expectStoreContract(store, 17 * MIB + 3);
+    // Another prefix is another store.
+    expect(await listed(opened(targetAt(server, 'contract', { prefix: 'a.b' })))).toEqual([]);
+    const all = await listedNames(opened(targetAt(server, 'contract', { prefix: 'a.b/C_d/keys' })));
+    expect(all).toEqual(['a/b']);
+  });
+
+  test('creates a bucket once, and names a bucket that is missing', async () => {
+    const target = targetAt(server, 'created', { region: 'default' });
+    expect(await ensureBucket(target, signal)).toBe(true);
+    expect(await ensureBucket(target, signal)).toBe(false);
+    const missing = opened(targetAt(server, 'missing'));
+    const noBucket = { code: 'store-no-bucket', facts: { bucket: 'missing' } };
+    await expect(putBytes(missing, 'a', 'x')).rejects.toMatchObject(noBucket);
+    await expect(getBytes(missing, 'a')).rejects.toMatchObject(noBucket);
+    await expect(listed(missing)).rejects.toMatchObject(noBucket);
+    await expect(missing.delete('a', signal)).rejects.toMatchObject(noBucket);
+    await expect(missing.abilities(signal)).rejects.toMatchObject(noBucket);
+  });
+
+  test('refuses wrong keys, and no error or label holds a secret', async () => {
+    const secretAccessKey = 'wrong-secret-key';
+    const sessionToken = 'secret-session-token';
+    const wrong = opened(
+      targetAt(server, 'created', {
+        credentials: async () => ({ ...server, secretAccessKey, sessionToken }),
+      }),
+    );
+    for (const act of [() => listed(wrong), () => putBytes(wrong, 'a', 'x')]) {
+      const error: unknown = await act().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'store-access-denied', facts: { status: 403 } });
+      expect(JSON.stringify([error, String(error)])).not.toContain('secret-');
+    }
+  });
+
+  test('refuses an object that is there, also of several writers at once', async () => {
+    const store = opened(await madeTarget('only-new'));
+    expect(await store.abilities(signal)).toEqual({
+      refusesExisting: true,
+      keepsVersions: false,
+      locks: false,
+    });
+    await expectOneWinner(store, 'keys/a');
+    const large = seeded('only-new').bytes(9 * MIB);
+    await putBytes(store, 'manifests/a', large, { onlyNew: true });
+    await expect(putBytes(store, 'manifests/a', large, { onlyNew: true })).rejects.toMatchObject({
+      code: 'object-exists',
+    });
+    expect((await getBytes(store, 'manifests/a')).equals(large)).toBe(true);
+    // Nothing is left of what was tried.
+    expect(await listedNames(store)).toEqual(['keys/a', 'manifests/a']);
+  });
+
+  test('keeps locks, which are read back, and deletes all versions of what is not locked', async () => {
+    const store = opened(await madeTarget('locks', {}, true));
+    // With versions, RadosGW stores another one, whatever If-None-Match says.
+    expect(await store.abilities(signal)).toEqual({
+      refusesExisting: false,
+      keepsVersions: true,
+      locks: true,
+    });
+    const lockUntil = Date.now() + 3_600_000;
+    const until = new Date(Math.ceil(lockUntil / 1000) * 1000).toISOString();
+    const sizes = [3, 9 * MIB];
+    for (const size of sizes) {
+      const name = `data/locked-${size}`;
+      await putBytes(store, name, Buffer.alloc(size), { lockUntil });
+      const locked = { code: 'object-locked', facts: { name, until } };
+      await expect(store.delete(name, signal)).rejects.toMatchObject(locked);
+      expect(await store.head(name, signal)).toMatchObject({ length: size });
+    }
+    for (const text of ['1', '2', '3']) await putBytes(store, 'data/free', text);
+    await putBytes(store, 'data/free-2', 'stays');
+    await store.delete('data/free', signal);
+    await putBytes(store, 'data/free', 'again');
+    await store.delete('data/free', signal);
+    expect(await store.head('data/free', signal)).toBeUndefined();
+    expect((await getBytes(store, 'data/free-2')).toString()).toBe('stays');
+    const names = await listedNames(store);
+    expect(names).toEqual(['data/free-2', ...sizes.map((size) => `data/locked-${size}`).sort()]);
+  });
+
+  test('does not lock in a bucket without Object Lock', async () => {
+    const store = opened(await madeTarget('unlocked'));
+    const put = putBytes(store, 'data/a', 'x', { lockUntil: Date.now() + 60_000 });
+    await expect(put).rejects.toMatchObject({ code: 'store-unable', facts: { ability: 'lock' } });
+    expect(await listed(store)).toEqual([]);
+  });
+
+  test('lists more than one page, in order', async () => {
+    const store = opened(await madeTarget('pages', { prefix: 'p' }));
+    const names = Array.from({ length: 1_205 }, (_, i) => `data/${i.toString(16)}`);
+    for (let at = 0; at < names.length; at += 12) {
+      await Promise.all(names.slice(at, at + 12).map((name) => putBytes(store, name, name)));
+    }
+    expect(await listedNames(store, 'data/')).toEqual(names.sort());
+    expect(await listedNames(store, 'data/4a')).toEqual(
+      names.filter((name) => name.startsWith('data/4a')),
+    );
+  });
+});
