@@ -20,6 +20,8 @@ export interface S3Options {
   readonly timeouts?: Timeouts;
   /** Objects up to this length are sent in one request; servers want 5 MiB at least. */
   readonly partBytes?: number;
+  /** Uploads that were begun so long ago, and are not finished, are given up; in milliseconds. */
+  readonly abandonedMs?: number;
 }
 
 export interface S3Request {

@@ -5,20 +5,28 @@ import { S3Client, type S3Options } from './s3-client.ts';
 import { listObjects } from './s3-listing.ts';
 import { readObject } from './s3-reading.ts';
 import type { S3Target } from './s3-target.ts';
+import { giveUpUpload, unfinishedUploads } from './s3-uploads.ts';
 import { deleteObject, deleteVersions, hasVersions } from './s3-versions.ts';
 import { writeObject } from './s3-writing.ts';
 import type { Abilities, ObjectFact, ObjectStore, PutOptions } from './store.ts';
 
 /** Returns a store in a bucket of S3, or of a server that speaks its protocol. */
 export function s3Store(target: S3Target, options: S3Options = {}): ObjectStore {
-  return new S3Store(new S3Client(target, options));
+  return new S3Store(new S3Client(target, options), options.abandonedMs ?? ABANDONED_MS);
 }
+
+const ABANDONED_MS = 3 * 24 * 60 * 60_000;
 
 class S3Store implements ObjectStore {
   #abilities: Promise<Abilities> | undefined;
   #hasVersions: boolean | undefined;
 
-  constructor(private readonly client: S3Client) {}
+  #isSwept = false;
+
+  constructor(
+    private readonly client: S3Client,
+    private readonly abandonedMs: number,
+  ) {}
 
   get label(): string {
     return this.client.label;
@@ -34,6 +42,7 @@ class S3Store implements ObjectStore {
     if (options.lockUntil !== undefined && !(await this.abilities(options.signal)).locks) {
       throw objectError('store-unable', { store: this.label, ability: 'lock' });
     }
+    if (length > this.client.partBytes) await this.#sweep(options.signal);
     await writeObject(this.client, name, length, bytes, options);
   }
 
@@ -76,6 +85,15 @@ class S3Store implements ObjectStore {
     } catch (error) {
       this.#abilities = undefined;
       throw error;
+    }
+  }
+
+  /** Gives up what processes left that ended while they sent parts; once. */
+  async #sweep(signal: AbortSignal): Promise<void> {
+    if (this.#isSwept) return;
+    this.#isSwept = true;
+    for (const upload of await unfinishedUploads(this.client, '', signal)) {
+      if (upload.age >= this.abandonedMs) await giveUpUpload(this.client, upload, signal);
     }
   }
 

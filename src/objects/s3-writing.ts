@@ -4,6 +4,7 @@ import { countedBytes } from './counted-bytes.ts';
 import { MOST_NEW_BYTES, MOST_PARTS } from './limits.ts';
 import type { S3Client, S3Reply } from './s3-client.ts';
 import { checkLock, lockHeaders, lockOf } from './s3-locks.ts';
+import { giveUpUpload, unfinishedUploads } from './s3-uploads.ts';
 import { textOf, xmlText } from './s3-xml.ts';
 import type { PutOptions } from './store.ts';
 
@@ -13,6 +14,8 @@ import type { PutOptions } from './store.ts';
  */
 const MARK = 'x-amz-meta-mailkeep-put';
 const MIB = 1024 * 1024;
+/** How long a failed upload is tried to be given up. What is left then is swept later. */
+const GIVING_UP_MS = 15_000;
 
 /** One call of `writeObject`. */
 interface Write {
@@ -106,12 +109,11 @@ async function writeInParts(
     return await completeParts(client, write, uploadId, etags);
   } catch (error) {
     // The signal may have aborted already.
-    await abortParts(client, name, uploadId, AbortSignal.timeout(ABORT_MS)).catch(() => {});
+    const signalOfAbort = AbortSignal.timeout(GIVING_UP_MS);
+    await giveUpUpload(client, { name, uploadId }, signalOfAbort).catch(() => {});
     throw error;
   }
 }
-
-const ABORT_MS = 15_000;
 
 async function beginParts(
   client: S3Client,
@@ -124,11 +126,25 @@ async function beginParts(
   const reply = await client.request({ operation, method: 'POST', name, query, headers }, signal);
   if (reply.status !== 200) throw client.refused(operation, reply);
   const uploadId = reply.xml === undefined ? '' : textOf(reply.xml, 'UploadId');
+  if (reply.isUncertain) await giveUpOthers(client, name, uploadId, signal);
   if (uploadId === '' || uploadId.length > 2048) {
     const facts = { store: client.label, operation, problem: 'no id of the upload' };
     throw objectError('store-answer-invalid', facts);
   }
   return uploadId;
+}
+
+/** An upload whose beginning was not acknowledged would stay for ever. Nobody else stores an object of this name. */
+async function giveUpOthers(
+  client: S3Client,
+  name: string,
+  uploadId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const upload of await unfinishedUploads(client, name, signal)) {
+    if (upload.name !== name || upload.uploadId === uploadId) continue;
+    await giveUpUpload(client, upload, signal);
+  }
 }
 
 async function writePart(
@@ -173,21 +189,6 @@ async function completeParts(
   const own = isUnknown && reply.isUncertain ? await ownObject(client, write) : undefined;
   if (own === undefined) throw client.refused(operation, reply);
   return versionOf(own);
-}
-
-/** Lets the server forget the parts of an upload. */
-export async function abortParts(
-  client: S3Client,
-  name: string,
-  uploadId: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const operation = 'AbortMultipartUpload';
-  const reply = await client.request(
-    { operation, method: 'DELETE', name, query: { uploadId } },
-    signal,
-  );
-  if (reply.status >= 300 && reply.status !== 404) throw client.refused(operation, reply);
 }
 
 /** Returns the answer about the object if it is the one of this call, and complete. */
