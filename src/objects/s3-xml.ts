@@ -47,16 +47,15 @@ export function parseXml(bytes: Buffer): XmlElement | undefined {
         const element = open.at(-1);
         if (element !== undefined) element.text += text;
       },
-      onclosetag(_tag, isImplied) {
-        if (isImplied) isSound = false;
+      onclosetag() {
         open.pop();
       },
     },
     { xmlMode: true, decodeEntities: true },
   );
   parser.write(bytes.toString('utf8'));
-  if (isSound) parser.end();
-  return isSound ? root : undefined;
+  // The parser would close at its end what the document does not.
+  return isSound && open.length === 0 ? root : undefined;
 }
 
 /** Returns the text of a child; empty where there is none. */

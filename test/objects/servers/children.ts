@@ -45,9 +45,10 @@ export class Children {
     await this.until(`a listener on port ${port}`, () => isListening(port));
   }
 
-  /** Ends everything, the newest first, and removes the folder. */
+  /** Ends everything at once, since nothing is kept, and removes the folder. */
   async stop(): Promise<void> {
-    for (const child of this.#running.reverse()) await stopServer(child);
+    for (const child of this.#running) child.kill('SIGKILL');
+    await Promise.all(this.#running.map((child) => stopServer(child)));
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

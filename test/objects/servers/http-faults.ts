@@ -6,6 +6,8 @@ export type HttpFault =
   | { readonly do: 'answer'; readonly status: number; readonly code: string }
   /** The server has carried out the request, and the client gets this answer instead of its own. */
   | { readonly do: 'answer-late'; readonly status: number; readonly code: string }
+  /** The server gets nothing, and the client 200 with this body. */
+  | { readonly do: 'answer-with'; readonly body: string }
   /** The server gets nothing, and the connection ends. */
   | { readonly do: 'cut-before' }
   /** The connection ends when the first bytes of the request's body have come. */

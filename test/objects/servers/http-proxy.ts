@@ -64,6 +64,7 @@ export class HttpProxy {
     if (body === undefined) return;
     if (fault?.do === 'silence') return this.onSilence();
     if (fault?.do === 'answer') return void answerWith(reply, method, fault);
+    if (fault?.do === 'answer-with') return void reply.writeHead(200).end(fault.body);
     const answer = await this.#forward(incoming, body);
     if (fault?.do === 'lose-answer') return void incoming.socket.destroy();
     if (fault?.do === 'answer-late') return void answerWith(reply, method, fault);
