@@ -1,3 +1,4 @@
+import type { SegmentFile } from '../archive/format/layout.ts';
 import type { Position } from '../archive/format/records.ts';
 import type { LogDamage } from '../archive/read/scan-log.ts';
 import type { ChainState } from '../archive/read/segment-batches.ts';
@@ -33,7 +34,14 @@ export interface MessagesJob {
 export type ThreadJob =
   | { readonly what: 'segment'; readonly job: SegmentJob }
   | { readonly what: 'messages'; readonly job: MessagesJob }
-  | { readonly what: 'structure' | 'contradictions'; readonly dir: string };
+  | { readonly what: 'structure' | 'contradictions'; readonly dir: string }
+  | { readonly what: 'intact'; readonly file: FileToProve };
+
+/** A file of a segment, at whatever path it is. */
+export interface FileToProve extends SegmentFile {
+  readonly path: string;
+  readonly sealed: boolean;
+}
 
 /** A damaged stretch, and which records of the segment it contains if the file's footer shows that. */
 export interface SegmentDamage extends LogDamage {

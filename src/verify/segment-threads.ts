@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { JobPool } from '../threads/job-pool.ts';
 import { builtWorker } from '../threads/worker-thread.ts';
 import type { SegmentChecker } from './segment-checker.ts';
-import type { SegmentReport, ThreadJob } from './segment-report.ts';
+import type { FileToProve, SegmentReport, ThreadJob } from './segment-report.ts';
 
 /** More threads wait for the disk, and each holds what one segment says. */
 const MOST_THREADS = 4;
@@ -16,11 +16,7 @@ const NEEDED_THREADS = 2;
  * code that does; others start when they are needed.
  */
 export function checkerOnThreads(): SegmentChecker {
-  const width = Math.min(MOST_THREADS, availableParallelism());
-  const pool = new JobPool<ThreadJob, readonly string[], SegmentReport>(width, {
-    name: 'mailkeep-verify',
-    file: builtWorker('verify-worker'),
-  });
+  const { width, pool } = threads();
   pool.start(NEEDED_THREADS);
   return {
     width,
@@ -42,4 +38,30 @@ export function checkerOnThreads(): SegmentChecker {
     contradictions: (dir) => pool.run({ what: 'contradictions', dir }),
     close: () => pool.end(),
   };
+}
+
+/** Reads files of segments on threads of their own, which start when they are needed. */
+export interface SegmentProver {
+  /** Reads every byte of a file. @throws `log-damaged` unless it is intact, and sealed where it should be */
+  intact(file: FileToProve): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function proverOnThreads(): SegmentProver {
+  const { pool } = threads();
+  return {
+    intact: async (file) => {
+      await pool.run({ what: 'intact', file });
+    },
+    close: () => pool.end(),
+  };
+}
+
+function threads() {
+  const width = Math.min(MOST_THREADS, availableParallelism());
+  const pool = new JobPool<ThreadJob, readonly string[], SegmentReport>(width, {
+    name: 'mailkeep-verify',
+    file: builtWorker('verify-worker'),
+  });
+  return { width, pool };
 }

@@ -1,6 +1,8 @@
 /** Entry of a thread that reads archives; segment-threads.ts is its other side. */
 
 import { realFiles } from '../archive/files/real-files.ts';
+import { provenEnd } from '../archive/read/segment-batches.ts';
+import { logDamaged } from '../errors/archive.ts';
 import { serveJobs } from '../threads/in-thread.ts';
 import { checkSegment } from './check-segment.ts';
 import { rebuildMessages } from './rebuild-messages.ts';
@@ -18,6 +20,12 @@ serveJobs<ThreadJob, readonly string[], SegmentReport>(async (job, report) => {
     }
     case 'messages':
       return await rebuildMessages(realFiles, job.job);
+    case 'intact': {
+      const { path, sealed, segment, generation } = job.file;
+      const damaged = () => logDamaged({ file: path, segment, offset: 0, reason: 'bytes' });
+      provenEnd(realFiles, { segment, generation }, path, sealed, damaged);
+      return [];
+    }
     case 'structure': {
       const { foundInStructure } = await import('./catalog-structure.ts');
       return foundInStructure(job.dir);
