@@ -243,7 +243,8 @@ async function copyFile(
   return length;
 }
 
-function soundLength(source: OpenSegment, seen: number): number {
+/** Returns where the last commit of a segment of generation 1 ends. @param seen as for `segmentState` */
+export function soundLength(source: OpenSegment, seen: number): number {
   let length = source.file.size();
   for (const item of batchesToTheEnd(source, seen, { digest: false }, () => undefined)) {
     length = item.what === 'batch' ? item.end : item.offset;

@@ -17,6 +17,8 @@ export interface SegmentState {
   readonly archiveId: string;
   /** Its last commit. */
   readonly end: ChainState;
+  /** When that was; milliseconds since the epoch. Null where the segment has no commit yet. */
+  readonly endedAt: number | null;
   /** Ordinals of records that were purged; of sealed files only. */
   readonly purged: ReadonlySet<number>;
   /** Something before that commit is not as it was written. */
@@ -82,17 +84,20 @@ function stateOf(
     const cache = new SegmentCache(files, dir, listing);
     const commit = lastCommit(cache, name.segment, sealed.index.records - 1);
     if (commit !== undefined) {
-      return { ...known, end: commit, purged, damaged: false };
+      const { number, hash, time } = commit;
+      return { ...known, end: { number, hash }, endedAt: time, purged, damaged: false };
     }
   }
   let end: ChainState = { number: header.previousNumber, hash: header.previousHash };
+  let endedAt: number | null = null;
   let damaged = name.generation > 1;
   for (const item of batchesToTheEnd(opened, seen, { digest: false }, () => undefined)) {
     if (item.what === 'remainder') break;
     damaged = damaged || item.problems.length > 0;
     end = { number: item.commit.number, hash: item.commit.hash };
+    endedAt = item.commit.time;
   }
-  return { ...known, end, purged: new Set(), damaged };
+  return { ...known, end, endedAt, purged: new Set(), damaged };
 }
 
 /** A sealed segment ends with a commit. */

@@ -12,6 +12,8 @@ export type ObjectDamage =
   | 'chunk'
   | 'cut'
   | 'appended'
+  /** It is complete, and not the one that the manifest lists. */
+  | 'other-bytes'
   /** Authentic bytes with a wrong length or padding: sealed by something else than mailkeep. */
   | 'frame';
 

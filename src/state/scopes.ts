@@ -74,6 +74,12 @@ export const SCOPES = {
   'assumed-tried': scope('place', number),
   /** When a host last showed that reading a source leaves a message unread. */
   canary: scope('host', fields({ provenAt: number })),
+  /** An off-site copy still holds what was purged here, by the copy's id. */
+  'copy-purge': scope('name', mark),
+  /** The newest manifest of an off-site copy that was written or read here, by the copy's id. */
+  'copy-seen': scope('name', fields({ commit: number, sequence: number, at: number })),
+  /** Objects of an off-site copy that no manifest lists yet, by the copy's id and the object's name. */
+  'copy-upload': scope('name', fields({ length: number, sha256: text })),
   /** The uid intervals that are covered. */
   coverage: scope('generation', uidPairs),
   /** What the service logged of webhook deliveries. */

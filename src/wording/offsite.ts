@@ -18,6 +18,7 @@ const OBJECT_DAMAGE: Readonly<Record<ObjectDamage, string>> = {
   chunk: 'bytes were changed, lost or moved',
   cut: 'its end is missing',
   appended: 'bytes were added after its end',
+  'other-bytes': 'it is not the object that the manifest lists',
   frame: 'its length and padding are wrong; mailkeep did not write it',
 };
 

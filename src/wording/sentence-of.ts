@@ -3,6 +3,7 @@ import type * as errors from '../errors/system.ts';
 import { terminalSafe } from '../mail/terminal-safe.ts';
 import { ARCHIVE_SENTENCES } from './archive.ts';
 import { CATALOG_SENTENCES } from './catalog.ts';
+import { COPIES_SENTENCES } from './copies.ts';
 import {
   DAEMON_SENTENCES,
   LISTEN_SENTENCES,
@@ -13,8 +14,8 @@ import {
 } from './daemon.ts';
 import { EXPORT_SENTENCES, IMPORT_SENTENCES } from './export-import.ts';
 import { INDEXER_SENTENCES, MIME_SENTENCES, THREAD_SENTENCES } from './mime.ts';
-import { OFFSITE_SENTENCES } from './offsite.ts';
 import { OBJECT_SENTENCES } from './objects.ts';
+import { OFFSITE_SENTENCES } from './offsite.ts';
 import { MAILBOX_SENTENCES, ORIGIN_SENTENCES, SYNC_SENTENCES } from './origin.ts';
 import { RESTORE_SENTENCES } from './restore.ts';
 import { RETENTION_SENTENCES } from './retention.ts';
@@ -85,6 +86,7 @@ export const SENTENCE_TABLES = [
   ARCHIVE_SENTENCES,
   CATALOG_SENTENCES,
   CONFIG_SENTENCES,
+  COPIES_SENTENCES,
   COPY_SENTENCES,
   EXPORT_SENTENCES,
   DAEMON_SENTENCES,

@@ -42,6 +42,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   copy: ['archive', 'errors'],
   // What a copy in a place that need not be trusted consists of: names, encryption, keys, manifests. No files, no network.
   'offsite/format': ['archive', 'verify', 'errors'],
+  // Encrypted copies in places that need not be trusted: what to upload, what to read back, what to remove.
+  offsite: ['offsite/format', 'objects', 'copy', 'verify', 'archive', 'state', 'disk', 'errors'],
   // Stores of immutable objects; what the objects are is unknown there.
   objects: ['limiter', 'disk', 'errors'],
   retention: ['sync/plan', 'archive', 'catalog', 'mail', 'errors'],
@@ -109,6 +111,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mail',
     'mime',
     'names',
+    'objects',
+    'offsite',
+    'offsite/format',
     'retention',
     'search',
     'state',
@@ -188,6 +193,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mirror',
     'mime',
     'names',
+    // Where copies are, and the keys that people hold.
+    'objects',
+    'offsite',
+    'offsite/format',
     'restore',
     'retention',
     'sandbox',

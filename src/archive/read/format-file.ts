@@ -27,6 +27,16 @@ export function checkFormat(files: FileLayer, dir: string): number {
   if (text === undefined) {
     throw hasLog(files, dir) ? archiveFormatUnreadable(dir, null) : archiveMissing(dir);
   }
+  return refuseUnknownFormat(dir, text);
+}
+
+/**
+ * Returns the number of the format that a text of FORMAT names.
+ *
+ * @param dir for the error
+ * @throws `archive-format-newer`, `archive-format-unreadable`
+ */
+export function refuseUnknownFormat(dir: string, text: string): number {
   const version = FORMAT.exec(text)?.[1];
   if (version === undefined) throw archiveFormatUnreadable(dir, text.slice(0, 64));
   if (Number(version) > ZSTD_FORMAT) {

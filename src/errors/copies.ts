@@ -1,0 +1,71 @@
+import { errorsOf } from './mailkeep-error.ts';
+
+/** Codes of off-site copies, with the facts that fill their sentences. `to` names the target, never with secrets. */
+export interface OffsiteFacts {
+  readonly 'offsite-key-unwritable': { readonly file: string; readonly reason: string };
+  readonly 'offsite-key-unreadable': { readonly file: string; readonly reason: string };
+  /** `copy init` where a copy is already. */
+  readonly 'offsite-exists': { readonly to: string };
+  /** Nothing there says that it is a copy. */
+  readonly 'offsite-no-copy': { readonly to: string };
+  /** The target holds the copy of other keys than this machine's. */
+  readonly 'offsite-other-copy': {
+    readonly to: string;
+    readonly found: string;
+    /** Where its keys would be. */
+    readonly folder: string;
+  };
+  /** Another process of this archive writes to the copy. */
+  readonly 'offsite-in-use': { readonly to: string };
+  /** Manifests are there, and none of them is valid. */
+  readonly 'offsite-no-manifest': { readonly to: string; readonly invalid: number };
+  /** The newest manifest is older than one that was seen before. */
+  readonly 'offsite-rolled-back': {
+    readonly to: string;
+    readonly number: number;
+    readonly seen: number;
+  };
+  /** The copy has commits that this archive lacks. */
+  readonly 'offsite-ahead': { readonly to: string; readonly number: number; readonly here: number };
+  /** The copy has another commit under this number. */
+  readonly 'offsite-diverged': { readonly to: string; readonly number: number };
+  /** The manifest is signed by a key that is not the one of this archive's checkpoints. */
+  readonly 'offsite-other-signer': { readonly to: string; readonly signer: string };
+  /** No manifest is of the commit that was asked for; `nearest` are numbers of commits. */
+  readonly 'offsite-no-commit': {
+    readonly to: string;
+    readonly number: number;
+    readonly nearest: readonly string[];
+  };
+  /** The folder to bring an archive back into is not empty. */
+  readonly 'offsite-not-empty': { readonly dir: string; readonly stranger: string };
+  /** An object that the manifest does not list, or does not list completely. */
+  readonly 'offsite-gap': { readonly to: string; readonly name: string; readonly from: number };
+  /** A segment does not continue the one before, or the last does not end with the manifest's commit. */
+  readonly 'offsite-broken-chain': { readonly to: string; readonly segment: number };
+  readonly 'offsite-too-large': {
+    readonly to: string;
+    readonly name: string;
+    readonly most: number;
+  };
+  /** Nothing was given that opens the copy, and nobody can be asked. `variable` is that of the environment. */
+  readonly 'offsite-no-way': { readonly variable: string };
+  /** The recovery key can be shown to nobody. */
+  readonly 'offsite-no-witness': Readonly<Record<string, never>>;
+  /** The archive has no commit yet. */
+  readonly 'offsite-nothing': { readonly dir: string };
+}
+
+/** An error about an off-site copy. */
+export const copiesError = errorsOf<OffsiteFacts>('usage', {
+  'offsite-in-use': 'in-use',
+  'offsite-key-unwritable': 'disk',
+  'offsite-key-unreadable': 'disk',
+  'offsite-no-manifest': 'damage',
+  'offsite-rolled-back': 'damage',
+  'offsite-diverged': 'damage',
+  'offsite-other-signer': 'damage',
+  'offsite-gap': 'damage',
+  'offsite-broken-chain': 'damage',
+  'offsite-too-large': 'damage',
+});

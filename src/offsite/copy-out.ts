@@ -1,0 +1,350 @@
+import { type KeyObject, sign } from 'node:crypto';
+import { realFiles } from '../archive/files/real-files.ts';
+import { listSegments, withSegment } from '../archive/read/segment-files.ts';
+import { soundLength } from '../copy/copy-log.ts';
+import { NEVER_TORN } from '../copy/segment-state.ts';
+import { copiesError } from '../errors/copies.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+import type { ObjectStore } from '../objects/store.ts';
+import type { SegmentProver } from '../verify/segment-threads.ts';
+import { severalAtOnce } from './at-once.ts';
+import { fileBytes } from './file-bytes.ts';
+import { encodeManifest } from './format/manifest.ts';
+import {
+  commitMark,
+  manifestName,
+  markOfName,
+  objectName,
+  segmentMark,
+  tailMark,
+} from './format/names.ts';
+import { seal } from './format/seal.ts';
+import type { LocalKey } from './local-key.ts';
+import { type FoundManifest, type FoundManifests, findManifests } from './manifests.ts';
+import type { CopyMemory } from './memory.ts';
+import { oneObject } from './one-object.ts';
+import {
+  type CopyPlan,
+  type Marks,
+  type ObjectEntry,
+  type Piece,
+  planCopy,
+  type TailRange,
+} from './plan-copy.ts';
+import { rawPublicKey } from './signer.ts';
+import { type ClosedSegment, type Survey, standingOf, surveyArchive } from './survey.ts';
+import { type Tidied, tidyCopy } from './tidy-copy.ts';
+
+export interface CopyOutOptions {
+  /** The folder of the archive. */
+  readonly dir: string;
+  readonly store: ObjectStore;
+  readonly key: LocalKey;
+  /** Ed25519: the private half of one of the key's signers. */
+  readonly signingKey: KeyObject;
+  readonly memory: CopyMemory;
+  readonly prover: SegmentProver;
+  /** The highest commit that the catalog has seen; 0 for none. */
+  readonly seen: number;
+  /** Uploads every segment again, as it is here now. */
+  readonly refresh: boolean;
+  /** How many manifests to keep, the new one included. */
+  readonly keep: number;
+  readonly signal: AbortSignal;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly progress?: (done: CopyProgress) => void;
+}
+
+export interface CopyProgress {
+  readonly objects: number;
+  readonly of: number;
+  readonly bytes: number;
+}
+
+export interface CopiedOut {
+  readonly copyId: string;
+  /** The commit that the copy leads to now. */
+  readonly number: number;
+  readonly hash: string;
+  /** Objects and bytes that were uploaded, without the manifest. */
+  readonly uploaded: number;
+  readonly bytes: number;
+  /** Objects that the manifest lists, and their bytes. */
+  readonly objects: number;
+  readonly stored: number;
+  /** Manifests at the target that are not valid. */
+  readonly invalid: readonly string[];
+  readonly removed: Tidied;
+}
+
+/** Two objects at a time: one is read and sealed while the other travels. */
+const AT_ONCE = 2;
+/** After that long, what was surveyed is surveyed again before a manifest is written: objects are deleted after a day. */
+const LONGEST_MS = 12 * 3_600_000;
+
+/**
+ * Brings an off-site copy to the last commit of the archive: uploads what is missing, then writes a manifest, then
+ * removes what no manifest of the last day names. Whenever it is interrupted, the newest manifest leads to a complete
+ * archive.
+ *
+ * @throws offsite-rolled-back, offsite-ahead, offsite-diverged, offsite-other-signer, offsite-nothing; what
+ *   `surveyArchive`, `prove` and the store throw
+ */
+export async function copyOut(options: CopyOutOptions): Promise<CopiedOut> {
+  const { dir, store, key, memory, signal, now } = options;
+  if (!key.signers.some((one) => one.equals(rawPublicKey(options.signingKey)))) {
+    const signer = rawPublicKey(options.signingKey).toString('base64');
+    throw copiesError('offsite-other-signer', { to: store.label, signer });
+  }
+  const manifests = await findManifests(store, key, signal);
+  const before = manifests.newest;
+  refuseOlder(store, manifests, memory);
+  const counted = { objects: 0, bytes: 0 };
+  for (;;) {
+    const begun = now();
+    const survey = surveyArchive(realFiles, dir, options.seen);
+    if (survey.commit.number === 0) throw copiesError('offsite-nothing', { dir });
+    if (before !== undefined) refuseStrangers(dir, store, survey, before, key);
+    const plan = planCopy(survey, await knownObjects(options, before), marksOf(key));
+    if (!options.refresh && replacesPurged(plan, before)) memory.purge(true);
+    const listed = await upload(options, plan, counted);
+    if (listed === undefined || now() - begun > LONGEST_MS) continue;
+    const written =
+      before !== undefined && isThere(before, survey, listed)
+        ? before.clear
+        : await writeManifest(options, survey, listed, before);
+    memory.see({ commit: written.commit, sequence: written.sequence, at: now() }, true);
+    const uploading: ReadonlySet<string> = new Set(listed.map(({ entry }) => entry.name));
+    const tidy = { store, key, keep: options.keep, uploading, signal };
+    const removed = await tidyCopy(tidy, memory.purging());
+    if (removed.locked.length === 0) memory.purge(false);
+    return {
+      copyId: key.copyId,
+      ...survey.commit,
+      uploaded: counted.objects,
+      bytes: counted.bytes,
+      objects: listed.length,
+      stored: listed.reduce((sum, { entry }) => sum + entry.length, 0),
+      invalid: manifests.invalid.map(({ name }) => name),
+      removed,
+    };
+  }
+}
+
+/** Whoever owns the target can put an older manifest back, or remove the newest. */
+export function refuseOlder(
+  store: ObjectStore,
+  { newest, listed }: FoundManifests,
+  memory: CopyMemory,
+): void {
+  const seen = memory.seen();
+  if (newest === undefined && listed.length > 0) {
+    throw copiesError('offsite-no-manifest', { to: store.label, invalid: listed.length });
+  }
+  if (seen === undefined) return;
+  const isOlder =
+    newest === undefined ||
+    newest.clear.commit < seen.commit ||
+    newest.clear.sequence < seen.sequence;
+  if (!isOlder) return;
+  const number = newest?.clear.commit ?? 0;
+  throw copiesError('offsite-rolled-back', { to: store.label, number, seen: seen.commit });
+}
+
+function refuseStrangers(
+  dir: string,
+  store: ObjectStore,
+  survey: Survey,
+  { clear }: FoundManifest,
+  { nameKey }: LocalKey,
+): void {
+  const number = clear.commit;
+  const isIt = (commit: { number: number; hash: string }) =>
+    commitMark(nameKey, commit) === clear.chain;
+  const standing = standingOf(realFiles, dir, survey, number, isIt);
+  const to = store.label;
+  if (standing === 'beyond') {
+    throw copiesError('offsite-ahead', { to, number, here: survey.commit.number });
+  }
+  if (standing === 'other') throw copiesError('offsite-diverged', { to, number });
+}
+
+/** Whether objects there may hold mail that was purged here since: of a segment whose beginning is there. */
+function replacesPurged({ segments }: CopyPlan, before: FoundManifest | undefined): boolean {
+  const reached = before?.clear.commit ?? 0;
+  return segments.some(({ there, what }, at) => {
+    const begin = segments[at - 1]?.what.end.number ?? 0;
+    return there === undefined && what.purged !== '' && begin < reached;
+  });
+}
+
+function marksOf({ nameKey }: LocalKey): Marks {
+  return {
+    segment: ({ segment, end, purged }) =>
+      segmentMark(nameKey, { segment, endHash: end.hash, purgedDigest: purged }),
+    tail: ({ segment, from, to, end }) =>
+      tailMark(nameKey, { segment, from, to, endHash: end.hash }),
+  };
+}
+
+/** What lies there, by mark: listed by the newest manifest, or uploaded since. */
+async function knownObjects(
+  { store, memory, refresh, signal }: CopyOutOptions,
+  before: FoundManifest | undefined,
+): Promise<Map<string, ObjectEntry>> {
+  const known = new Map<string, ObjectEntry>();
+  if (before !== undefined && !refresh) {
+    for (const entry of before.clear.objects) add(known, entry);
+  }
+  for (const entry of memory.uploaded()) {
+    const there = await store.head(entry.name, signal);
+    if (there?.length === entry.length) add(known, entry);
+  }
+  return known;
+}
+
+function add(known: Map<string, ObjectEntry>, entry: ObjectEntry): void {
+  const mark = markOfName(entry.name);
+  if (mark !== undefined) known.set(mark, entry);
+}
+
+interface Listed {
+  readonly piece: Piece<ClosedSegment | TailRange>;
+  readonly entry: ObjectEntry;
+}
+
+/** Returns what the manifest has to list, or undefined where the archive has to be surveyed again. */
+async function upload(
+  options: CopyOutOptions,
+  plan: CopyPlan,
+  counted: { objects: number; bytes: number },
+): Promise<readonly Listed[] | undefined> {
+  const { memory, progress } = options;
+  const pieces: Piece<ClosedSegment | TailRange>[] = [...plan.segments, ...plan.tail];
+  const of = pieces.filter(({ there }) => there === undefined).length + counted.objects;
+  const listed: Listed[] = [];
+  try {
+    await severalAtOnce(pieces, AT_ONCE, async (piece) => {
+      options.signal.throwIfAborted();
+      let entry = piece.there;
+      if (entry === undefined) {
+        entry = await uploadPiece(options, piece);
+        memory.note(entry);
+        counted.objects += 1;
+        counted.bytes += entry.length;
+        progress?.({ objects: counted.objects, of, bytes: counted.bytes });
+      }
+      listed.push({ piece, entry });
+    });
+  } catch (error) {
+    if (error instanceof SegmentMoved) return undefined;
+    throw error;
+  }
+  return listed;
+}
+
+async function uploadPiece(
+  options: CopyOutOptions,
+  { what, mark }: Piece<ClosedSegment | TailRange>,
+): Promise<ObjectEntry> {
+  const { dir } = options;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      const file = fileInForce(dir, what.segment);
+      if ('from' in what) {
+        // The next generation has other bytes under these offsets.
+        if (file.sealed) throw new SegmentMoved();
+        return await put(options, 'tail', mark, file.path, what.from, what.to);
+      }
+      const { path, sealed } = file;
+      await options.prover.intact({ ...file.name, path, sealed });
+      return await put(options, 'segment', mark, file.path, 0, file.length);
+    } catch (error) {
+      if (errnoName(error) !== 'ENOENT' || tries === TRIES) throw error;
+      if ('from' in what) throw new SegmentMoved();
+      // Its next generation is there by now.
+    }
+  }
+}
+
+/** A segment is replaced by its next generation once in a while, not at each look. */
+const TRIES = 5;
+
+/** The segment that was written to is sealed by now: what was planned for it is no longer what there is. */
+class SegmentMoved extends Error {}
+
+function fileInForce(dir: string, segment: number) {
+  const generations = listSegments(realFiles, dir).get(segment) ?? [];
+  return withSegment(realFiles, dir, segment, generations, (opened) => {
+    const { name, path, sealed, file } = opened;
+    const length = sealed === undefined ? soundLength(opened, NEVER_TORN) : file.size();
+    return { name, path, sealed: sealed !== undefined, length };
+  });
+}
+
+async function put(
+  { store, key, signal }: CopyOutOptions,
+  kind: 'segment' | 'tail',
+  mark: string,
+  path: string,
+  from: number,
+  to: number,
+): Promise<ObjectEntry> {
+  const name = objectName(mark);
+  const sealed = seal(sealingKey(key), { kind, name }, to - from, fileBytes(path, from, to));
+  await store.put(name, sealed.length, sealed.bytes, { signal });
+  return { name, length: sealed.length, sha256: sealed.sha256() };
+}
+
+function sealingKey({ copyId, publicKey }: LocalKey) {
+  return { copyId: Buffer.from(copyId, 'hex'), publicKey };
+}
+
+/** Whether a manifest says all that a new one would. */
+function isThere({ clear }: FoundManifest, { commit }: Survey, listed: readonly Listed[]): boolean {
+  const names = new Set(clear.objects.map(({ name }) => name));
+  return (
+    clear.commit === commit.number &&
+    clear.objects.length === listed.length &&
+    listed.every(({ entry }) => names.has(entry.name))
+  );
+}
+
+async function writeManifest(
+  options: CopyOutOptions,
+  survey: Survey,
+  listed: readonly Listed[],
+  before: FoundManifest | undefined,
+): Promise<{ commit: number; sequence: number }> {
+  const { store, key, signingKey, signal, now } = options;
+  const { archiveId, format, commit } = survey;
+  const name = manifestName(commit.number);
+  const sequence = before === undefined ? 0 : before.clear.sequence + 1;
+  const segments = listed
+    .flatMap(({ piece: { what }, entry }) =>
+      'from' in what ? [] : [{ name: entry.name, segment: what.segment }],
+    )
+    .sort((a, b) => a.segment - b.segment);
+  const tail = listed
+    .flatMap(({ piece: { what }, entry }) =>
+      'from' in what
+        ? [{ name: entry.name, segment: what.segment, from: what.from, to: what.to }]
+        : [],
+    )
+    .sort((a, b) => a.from - b.from);
+  const bytes = await encodeManifest(
+    {
+      sequence,
+      time: now(),
+      previous: before?.clear.sha256 ?? null,
+      chain: commitMark(key.nameKey, commit),
+      objects: listed.map(({ entry }) => entry),
+      secret: { archiveId, format, commit, segments, tail },
+    },
+    name,
+    { sealing: sealingKey(key), sign: (text: Buffer) => sign(null, text, signingKey) },
+  );
+  await store.put(name, bytes.length, oneObject(bytes), { signal });
+  return { commit: commit.number, sequence };
+}

@@ -1,0 +1,91 @@
+import path from 'node:path';
+import { replaceFile } from '../archive/files/file-layer.ts';
+import { realFiles } from '../archive/files/real-files.ts';
+import { canonicalJson } from '../archive/format/facts.ts';
+import { isObject, parseJson } from '../archive/format/json-shape.ts';
+import { FOLDER_MODE } from '../archive/format/layout.ts';
+import { makeFolders } from '../disk/make-folders.ts';
+import { readRegularFile } from '../disk/regular-file.ts';
+import { copiesError } from '../errors/copies.ts';
+import { errnoName } from '../errors/mailkeep-error.ts';
+
+/** What this machine holds of a copy's keys. */
+export interface LocalKey {
+  /** 32 hexadecimal digits. */
+  readonly copyId: string;
+  /** The target, as `mailkeep copy init` was given it. */
+  readonly to: string;
+  /** X25519, 32 bytes: objects are sealed for its owner. */
+  readonly publicKey: Buffer;
+  /** 32 bytes: objects are named and recognised by it. */
+  readonly nameKey: Buffer;
+  /** X25519, 32 bytes; empty where this machine may only write. The newest first. */
+  readonly privateKeys: readonly Buffer[];
+  /** Ed25519, 32 bytes each: whose manifests are believed. */
+  readonly signers: readonly Buffer[];
+}
+
+/** Where the keys of an archive's copies are. */
+export function keyFolder(dataDir: string): string {
+  return path.join(dataDir, 'copies');
+}
+
+export function keyFile(dataDir: string, copyId: string): string {
+  return path.join(keyFolder(dataDir), `${copyId}.json`);
+}
+
+/** Writes the file of mode 0600, durably. @throws offsite-key-unwritable */
+export async function writeLocalKey(file: string, key: LocalKey): Promise<void> {
+  const text = canonicalJson({
+    mailkeep: 'copy keys 1',
+    copy: key.copyId,
+    to: key.to,
+    publicKey: key.publicKey.toString('base64'),
+    nameKey: key.nameKey.toString('base64'),
+    privateKeys: key.privateKeys.map((one) => one.toString('base64')),
+    signers: key.signers.map((one) => one.toString('base64')),
+  });
+  try {
+    makeFolders(path.dirname(file), FOLDER_MODE);
+    await replaceFile(realFiles, file, Buffer.from(`${text}\n`, 'utf8'));
+  } catch (error) {
+    throw copiesError('offsite-key-unwritable', { file, reason: errnoName(error) }, error);
+  }
+}
+
+/** @throws offsite-key-unreadable */
+export function readLocalKey(file: string): LocalKey {
+  let text: string;
+  try {
+    text = readRegularFile(file).toString('utf8');
+  } catch (error) {
+    throw copiesError('offsite-key-unreadable', { file, reason: errnoName(error) }, error);
+  }
+  const key = parsed(parseJson(text));
+  if (key === undefined)
+    throw copiesError('offsite-key-unreadable', { file, reason: 'its content' });
+  return key;
+}
+
+function parsed(value: unknown): LocalKey | undefined {
+  if (!isObject(value) || value.mailkeep !== 'copy keys 1') return undefined;
+  const { copy, to } = value;
+  const [publicKey, nameKey] = [key32(value.publicKey), key32(value.nameKey)];
+  const privateKeys = keys32(value.privateKeys);
+  const signers = keys32(value.signers);
+  const shaped = typeof copy === 'string' && /^[0-9a-f]{32}$/.test(copy) && typeof to === 'string';
+  if (!shaped || publicKey === undefined || nameKey === undefined) return undefined;
+  if (privateKeys === undefined || signers === undefined || signers.length === 0) return undefined;
+  return { copyId: copy, to, publicKey, nameKey, privateKeys, signers };
+}
+
+function keys32(value: unknown): Buffer[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const keys = value.map(key32);
+  return keys.every((key) => key !== undefined) ? keys : undefined;
+}
+
+function key32(value: unknown): Buffer | undefined {
+  const key = typeof value === 'string' ? Buffer.from(value, 'base64') : undefined;
+  return key?.length === 32 ? key : undefined;
+}

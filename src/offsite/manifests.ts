@@ -1,0 +1,93 @@
+import { copiesError } from '../errors/copies.ts';
+import { MailkeepError } from '../errors/mailkeep-error.ts';
+import type { ObjectFact, ObjectStore } from '../objects/store.ts';
+import { type ClearManifest, decodeManifest, MOST_MANIFEST_BYTES } from './format/manifest.ts';
+import { commitOfName, FOLDERS } from './format/names.ts';
+
+/** A valid manifest as it lies at the target. */
+export interface FoundManifest {
+  readonly name: string;
+  readonly clear: ClearManifest;
+  /** By the clock of the store, milliseconds since the epoch. */
+  readonly modified: number;
+}
+
+export interface FoundManifests {
+  /** The valid one with the highest commit, and the highest sequence among those; undefined where none is valid. */
+  readonly newest: FoundManifest | undefined;
+  /** All that have a manifest's name, with the highest commit first. */
+  readonly listed: readonly ListedManifest[];
+  /** Those that were read and are not valid, with the reason. */
+  readonly invalid: readonly { readonly name: string; readonly error: MailkeepError }[];
+}
+
+export interface ListedManifest extends ObjectFact {
+  /** The commit in its name. */
+  readonly commit: number;
+}
+
+/**
+ * Finds the newest valid manifest of a copy: names are read from the highest commit down, since whoever owns the target
+ * may have put anything there.
+ *
+ * @param at reads only manifests of this commit
+ */
+export async function findManifests(
+  store: ObjectStore,
+  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
+  signal: AbortSignal,
+  at?: number,
+): Promise<FoundManifests> {
+  const listed: ListedManifest[] = [];
+  for await (const fact of store.list(FOLDERS.manifests, signal)) {
+    const commit = commitOfName(fact.name);
+    if (commit !== undefined) listed.push({ ...fact, commit });
+  }
+  listed.sort((a, b) => b.commit - a.commit || (a.name < b.name ? 1 : -1));
+  const invalid: { name: string; error: MailkeepError }[] = [];
+  let newest: FoundManifest | undefined;
+  for (const fact of listed) {
+    if (at !== undefined && fact.commit !== at) continue;
+    if (newest !== undefined && fact.commit < newest.clear.commit) break;
+    const found = await readManifest(store, fact, trust, signal);
+    if (found instanceof MailkeepError) invalid.push({ name: fact.name, error: found });
+    else if (newest === undefined || found.clear.sequence > newest.clear.sequence) newest = found;
+  }
+  return { newest, listed, invalid };
+}
+
+/** Reads one manifest: an error of ours where it is not valid. @throws what the store throws */
+export async function readManifest(
+  store: ObjectStore,
+  fact: ListedManifest,
+  trust: { readonly copyId: string; readonly signers: readonly Buffer[] },
+  signal: AbortSignal,
+): Promise<FoundManifest | MailkeepError> {
+  const { name, modified } = fact;
+  try {
+    const bytes = await wholeObject(store, name, MOST_MANIFEST_BYTES, signal);
+    const copyId = Buffer.from(trust.copyId, 'hex');
+    const clear = decodeManifest(bytes, name, { copyId, signers: trust.signers });
+    return { name, clear, modified };
+  } catch (error) {
+    if (error instanceof MailkeepError && error.family === 'damage') return error;
+    throw error;
+  }
+}
+
+/** Reads a small object. @throws objects-too-large, and what the store throws */
+export async function wholeObject(
+  store: ObjectStore,
+  name: string,
+  most: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of store.get(name, { signal })) {
+    size += piece.length;
+    if (size > most) throw copiesError('offsite-too-large', { to: store.label, name, most });
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,43 @@
+import type { StateFile } from '../state/state-file.ts';
+import type { ObjectEntry } from './plan-copy.ts';
+
+/** What is known of the newest manifest that was written or read here. */
+export interface SeenManifest {
+  readonly commit: number;
+  readonly sequence: number;
+  /** Milliseconds since the epoch: when it was written. */
+  readonly at: number;
+}
+
+/** What is convenient to remember of a copy. Without it, what was uploaded and not yet listed is uploaded again. */
+export interface CopyMemory {
+  /** Objects that were uploaded, and that no manifest lists yet. */
+  uploaded(): ObjectEntry[];
+  note(entry: ObjectEntry): void;
+  /** A manifest was written or read; what was uploaded before is listed in it, or nowhere. */
+  see(manifest: SeenManifest, listed: boolean): void;
+  seen(): SeenManifest | undefined;
+  /** Whether objects there hold mail that was purged here: set before they are replaced, until they are gone. */
+  purging(): boolean;
+  purge(isDue: boolean): void;
+}
+
+/** The memory of one copy in `state.sqlite`; undefined state remembers nothing. */
+export function copyMemory(state: StateFile | undefined, copyId: string): CopyMemory {
+  const uploads = () => (state?.entries('copy-upload') ?? []).filter(({ key }) => ours(key));
+  const ours = (key: string) => key.startsWith(`${copyId} `);
+  return {
+    uploaded: () =>
+      uploads().map(({ key, value }) => ({ name: key.slice(copyId.length + 1), ...value })),
+    note: ({ name, length, sha256 }) =>
+      state?.set('copy-upload', `${copyId} ${name}`, { length, sha256 }),
+    see: (manifest, listed) =>
+      state?.together(() => {
+        state.set('copy-seen', copyId, manifest);
+        if (listed) for (const { key } of uploads()) state.set('copy-upload', key, null);
+      }),
+    seen: () => state?.get('copy-seen', copyId),
+    purging: () => state?.get('copy-purge', copyId) !== undefined,
+    purge: (isDue) => state?.set('copy-purge', copyId, isDue ? true : null),
+  };
+}

@@ -1,0 +1,90 @@
+import type { OffsiteFacts } from '../errors/copies.ts';
+import { count, counted } from './amounts.ts';
+import { reasonText, type Sentences, say, some } from './sentence.ts';
+
+export const COPIES_SENTENCES: Sentences<OffsiteFacts> = {
+  'offsite-key-unwritable': ({ file, reason }) =>
+    say(`The keys of the copy cannot be written to ${file}: ${reasonText(reason)}.`),
+  'offsite-key-unreadable': ({ file, reason }) =>
+    say(
+      `The keys of a copy cannot be read from ${file}: ${reasonText(reason)}.`,
+      '"mailkeep copy adopt" writes them again, with the recovery key.',
+    ),
+  'offsite-exists': ({ to }) =>
+    say(
+      `${to} has a copy already. Nothing was changed there.`,
+      'Use another prefix for a new copy. If this archive came from that copy, run "mailkeep copy adopt".',
+    ),
+  'offsite-no-copy': ({ to }) =>
+    say(`There is no copy at ${to}.`, 'Begin one with "mailkeep copy init", or check the address.'),
+  'offsite-other-copy': ({ to, found, folder }) =>
+    say(
+      `This archive has no keys for the copy at ${to} (${found}); they would be in ${folder}.`,
+      'If this archive came from that copy, run "mailkeep copy adopt" with the recovery key.',
+    ),
+  'offsite-in-use': ({ to }) =>
+    say(`Another process is copying this archive to ${to}.`, 'Wait until it has ended.'),
+  'offsite-no-manifest': ({ to, invalid }) =>
+    invalid === 0
+      ? say(
+          `The copy at ${to} is empty: nothing has been copied to it yet.`,
+          'Run "mailkeep copy --to" with its address.',
+        )
+      : say(
+          `None of the ${counted(invalid, 'manifest')} at ${to} is valid: they are damaged, or signed by another key.`,
+          'If an archive was rebuilt and copied from elsewhere, use its keys. Otherwise somebody changed the copy.',
+        ),
+  'offsite-rolled-back': ({ to, number, seen }) =>
+    say(
+      `The newest manifest at ${to} is of commit ${count(number)}, but commit ${count(seen)} was copied there before.`,
+      'Somebody removed newer manifests, or put an older copy back. Check who can write there, and begin a new copy with another prefix.',
+    ),
+  'offsite-ahead': ({ to, number, here }) =>
+    say(
+      `The copy at ${to} reaches commit ${count(number)}, but this archive only reaches commit ${count(here)}. Nothing was changed there.`,
+      'If this archive lost its last commits, "mailkeep copy --from" brings them back into an empty folder.',
+    ),
+  'offsite-diverged': ({ to, number }) =>
+    say(
+      `Commit ${count(number)} in the copy at ${to} differs from the one in this archive. Nothing was changed there.`,
+      'It is the copy of an archive that has continued elsewhere. Use another prefix for a copy of this one.',
+    ),
+  'offsite-other-signer': ({ to, signer }) =>
+    say(
+      `The key in checkpoint.key (${signer}) may not sign for the copy at ${to}.`,
+      'Put the earlier checkpoint.key back, or run "mailkeep copy adopt" with the recovery key.',
+    ),
+  'offsite-no-commit': ({ to, number, nearest }) =>
+    say(
+      `The copy at ${to} has no manifest of commit ${count(number)}.`,
+      nearest.length === 0 ? null : `It has manifests of commits ${some(nearest, 5)}.`,
+    ),
+  'offsite-not-empty': ({ dir, stranger }) =>
+    say(
+      `${dir} is not empty: ${stranger} is in it. Nothing was changed there.`,
+      'Name an empty folder.',
+    ),
+  'offsite-gap': ({ to, name, from }) =>
+    say(`The manifest at ${to} does not list the bytes from ${count(from)} on of ${name}.`),
+  'offsite-broken-chain': ({ to, segment }) =>
+    say(
+      `Segment ${segment} of the copy at ${to} does not continue the one before it, or does not end with the commit of the manifest.`,
+    ),
+  'offsite-too-large': ({ to, name, most }) =>
+    say(`${name} at ${to} has more than ${counted(most, 'byte')}, which none of ours has.`),
+  'offsite-no-way': ({ variable }) =>
+    say(
+      'Nothing was given that opens the copy.',
+      `Use --recovery-key-file, --passphrase-file, --identity-file or the variable ${variable}.`,
+    ),
+  'offsite-no-witness': () =>
+    say(
+      'There is no terminal to show the recovery key on. Nothing was done.',
+      'Use --recovery-key-file with a new file, and move that file away from this machine.',
+    ),
+  'offsite-nothing': ({ dir }) =>
+    say(
+      `The archive in ${dir} has no commit yet: there is nothing to copy.`,
+      'Run "mailkeep sync" first.',
+    ),
+};

@@ -1,0 +1,88 @@
+import { existsSync, readdirSync, utimesSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sealClosedSegments } from '../../src/archive/write/sealer.ts';
+import { oneObject } from '../../src/offsite/one-object.ts';
+import { writeBatches } from '../archive/sample-log.ts';
+import { batchesIn, broughtBack, type SampleCopy, sampleCopy, signal } from './sample-copy.ts';
+
+let sample: SampleCopy;
+
+beforeEach(async () => {
+  sample = await sampleCopy();
+});
+
+afterEach(() => sample.close());
+
+/** Makes everything at the target as old as that. */
+function age(hours: number): void {
+  const at = Date.now() / 1000 - hours * 3600;
+  for (const folder of ['data', 'manifests']) {
+    for (const name of names(folder)) utimesSync(path.join(sample.target, folder, name), at, at);
+  }
+}
+
+function names(folder: string): string[] {
+  const dir = path.join(sample.target, folder);
+  return existsSync(dir) ? readdirSync(dir).sort() : [];
+}
+
+test('what a superseded manifest lists stays for a day, and goes then', async () => {
+  const { writer, known } = sample;
+  await writeBatches(writer, known, 3);
+  await sample.copy();
+  const first = names('data');
+  await writer.rollIfLarger(0);
+  await sealClosedSegments({ dir: sample.dir, before: writer.segment });
+  age(30);
+  await writeBatches(writer, known, 1, 100);
+  // The first manifest is superseded only now.
+  expect((await sample.copy()).removed).toMatchObject({ manifests: 0, objects: 0 });
+  expect(names('manifests').length).toBe(2);
+  age(25);
+  await writeBatches(writer, known, 1, 200);
+  expect((await sample.copy()).removed).toMatchObject({ manifests: 1 });
+  for (const name of first) expect(names('data')).not.toContain(name);
+  expect(names('manifests').length).toBe(2);
+  const back = await broughtBack(sample, 'back');
+  expect(await batchesIn(back?.dir ?? '')).toEqual(known.batches);
+});
+
+test('as many states stay as were asked for', async () => {
+  const { writer, known } = sample;
+  for (let n = 0; n < 5; n += 1) {
+    await writeBatches(writer, known, 1, 1 + n * 10);
+    await sample.copy({ keep: 3 });
+    age(48);
+  }
+  await writeBatches(writer, known, 1, 100);
+  await sample.copy({ keep: 3 });
+  expect(names('manifests').length).toBe(3);
+});
+
+test('what an interrupted copy left goes after a day, and not before', async () => {
+  await writeBatches(sample.writer, sample.known, 1);
+  await sample.copy();
+  const orphan = `data/${'0'.repeat(48)}`;
+  await sample.store.put(orphan, 3, oneObject(Buffer.from('abc')), { signal });
+  await writeBatches(sample.writer, sample.known, 1, 50);
+  await sample.copy();
+  expect(names('data')).toContain(path.basename(orphan));
+  age(25);
+  await writeBatches(sample.writer, sample.known, 1, 90);
+  await sample.copy();
+  expect(names('data')).not.toContain(path.basename(orphan));
+});
+
+test('a manifest that cannot be read keeps all objects, since it may list them', async () => {
+  await writeBatches(sample.writer, sample.known, 1);
+  await sample.copy();
+  const orphan = `data/${'0'.repeat(48)}`;
+  await sample.store.put(orphan, 3, oneObject(Buffer.from('abc')), { signal });
+  const forged = `manifests/${'0'.repeat(15)}1-${'f'.repeat(32)}`;
+  age(30);
+  await sample.store.put(forged, 2, oneObject(Buffer.from('{}')), { signal });
+  await writeBatches(sample.writer, sample.known, 1, 50);
+  await sample.copy();
+  expect(names('data')).toContain(path.basename(orphan));
+});
