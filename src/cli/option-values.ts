@@ -2,6 +2,7 @@ import { InvalidArgumentError, type Option } from 'commander';
 import { parseDuration } from '../config/duration.ts';
 import { usageError } from '../errors/usage.ts';
 import { readDate } from '../search/dates.ts';
+import { readSize } from '../search/sizes.ts';
 
 /** Stands before a word that must not be parsed as options. No argument of a process has it. */
 const MARK = '\0';
@@ -78,6 +79,15 @@ export function duration(text: string): number {
   const value = parseDuration(text);
   if (value === undefined) {
     throw new InvalidArgumentError('It takes a duration such as 90s, 15m, 26h or 7d.');
+  }
+  return value;
+}
+
+/** Bytes a second of a rate such as 500k or 2M. */
+export function rate(text: string): number {
+  const value = readSize(text.replace(/\/s$/, ''));
+  if (value === undefined || value === 0) {
+    throw new InvalidArgumentError('It takes a number of bytes a second, such as 500k or 2M.');
   }
   return value;
 }

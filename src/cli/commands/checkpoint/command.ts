@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { replaceFile } from '../../../archive/files/file-layer.ts';
@@ -7,15 +6,11 @@ import { FOLDER_MODE } from '../../../archive/format/layout.ts';
 import { logHead } from '../../../archive/read/last-commit.ts';
 import { reachedBy } from '../../../catalog/closed-catalog.ts';
 import { makeFolders } from '../../../disk/make-folders.ts';
+import { ownSigningKey } from '../../../engine/checkpoint-key.ts';
 import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
 import { errnoName } from '../../../errors/mailkeep-error.ts';
 import { usageError } from '../../../errors/usage.ts';
-import {
-  fingerprintOf,
-  newSigningKey,
-  readSigningKey,
-  signCheckpoint,
-} from '../../../verify/checkpoint.ts';
+import { fingerprintOf, readSigningKey, signCheckpoint } from '../../../verify/checkpoint.ts';
 import { count } from '../../../wording/amounts.ts';
 import { archiveOf } from '../../archive-access.ts';
 import type { Body, CommandContext } from '../../context.ts';
@@ -51,7 +46,9 @@ async function makeCheckpoint(context: CommandContext, options: CheckpointLine):
   const dataDir = archiveOf(context);
   const head = logHead(dataDir, reachedBy(dataDir));
   const keyFile =
-    options.key === undefined ? await ownKey(dataDir) : path.resolve(surroundings.cwd, options.key);
+    options.key === undefined
+      ? await ownSigningKey(dataDir)
+      : path.resolve(surroundings.cwd, options.key);
   const checkpoint = signCheckpoint(head, readSigningKey(keyFile), now());
   const file =
     options.to === undefined
@@ -69,12 +66,6 @@ async function makeCheckpoint(context: CommandContext, options: CheckpointLine):
     ].join('\n'),
   );
   return EXIT.done;
-}
-
-async function ownKey(dataDir: string): Promise<string> {
-  const file = path.join(dataDir, 'checkpoint.key');
-  if (!existsSync(file)) await write(file, newSigningKey(), false);
-  return file;
 }
 
 async function write(file: string, text: string, makeFolder: boolean): Promise<void> {

@@ -1,73 +1,121 @@
-import path from 'node:path';
 import type { Command } from 'commander';
-import type { Copied } from '../../../copy/copy-log.ts';
-import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
-import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
-import { bytes, count, counted } from '../../../wording/amounts.ts';
-import { archiveOf } from '../../archive-access.ts';
-import type { Body, CommandContext } from '../../context.ts';
-import { present } from '../../output.ts';
-import { openActivity } from '../../progress/activity.ts';
-
-interface CopyLine {
-  readonly to: string;
-  readonly rebuild?: boolean;
-}
+import { EXIT_STATUS_HELP } from '../../../errors/exit-codes.ts';
+import { usageError } from '../../../errors/usage.ts';
+import type { Body } from '../../context.ts';
+import { collected, rate, wholeNumber } from '../../option-values.ts';
+import type { AdoptLine, CopyLine, FromLine, InitLine } from './lines.ts';
 
 const HELP = `
-Updates a copy of the archive in another folder (on another disk, a mounted share) to the same commits. Existing data is
-not copied again. Every segment is read back and verified before it is put in place, and what was purged here
-is purged there. The command can run during a sync, and can be interrupted safely. The copy is a complete
-archive: "mailkeep verify --data DIR" verifies it, and with --rebuild it can be searched with --data DIR.
+Updates a copy of the archive to the same commits. It can run during a sync, and can be interrupted safely: what
+was copied before stays valid, and the same command continues.
+
+A copy in a folder (another disk, a mounted share) is a complete archive: every segment is read back and verified
+before it is put in place, "mailkeep verify --data DIR" verifies it, and with --rebuild it can be searched with
+--data DIR. What was purged here is purged there.
+
+A copy in S3 is encrypted, and so is one in a folder that was begun with "copy init": whoever keeps it cannot read
+it, and what they change is found. "copy init" makes its keys. "copy --from" makes an archive out of such a copy,
+on a machine that has nothing but the address and the recovery key.
 
 A copy that has more commits than this archive, or different ones, is never changed.
 
+S3 reads AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL and AWS_PROFILE,
+and the files in ~/.aws.
+
 EXAMPLES
   mailkeep copy --to /media/usb/archive
-  mailkeep copy --to /media/usb/archive --rebuild`;
+  mailkeep copy init --to s3://my-bucket/mail
+  mailkeep copy --to s3://my-bucket/mail
+  mailkeep copy --from s3://my-bucket/mail --to ./archive --recovery-key-file key.txt
+  mailkeep verify --copy s3://my-bucket/mail`;
+
+/** Manifests that are kept at the least. */
+const MOST_KEPT = 10_000;
+const MOST_COMMITS = Number.MAX_SAFE_INTEGER;
 
 export function define(command: Command, chosen: (body: Body) => void): void {
   command
-    .requiredOption('--to <dir>', 'the folder of the copy')
-    .option('--rebuild', 'build the catalog of the copy, so that it can be searched')
+    .usage('[init|adopt|key] --to <target> [options]')
+    .argument('[command]')
+    .helpCommand(false)
+    .option('--to <target>', 'the copy: a folder, or s3://BUCKET/PREFIX')
+    .option('--rebuild', 'build the catalog of a copy in a folder, so that it can be searched')
+    .option('--refresh', 'of an encrypted copy: upload every segment again')
+    .option(
+      '--keep <n>',
+      'of an encrypted copy: keep this many of its states (default: 1); all of the last day stay',
+      wholeNumber(1, MOST_KEPT),
+    )
+    .option('--limit-rate <rate>', 'send at most this much a second, such as 500k or 2M', rate)
+    .option('--from <target>', 'make an archive in the folder --to out of this encrypted copy')
+    .option(
+      '--at-commit <n>',
+      'for --from: the copy as of this commit',
+      wholeNumber(1, MOST_COMMITS),
+    )
+    .option(
+      '--at-least <n>',
+      'for --from: refuse a copy whose newest commit is older',
+      wholeNumber(1, MOST_COMMITS),
+    )
     .addHelpText('after', HELP)
-    .action((options: CopyLine) => chosen((context) => copyTo(context, options)));
+    .action((typed: string | undefined, options: CopyLine & FromLine) => {
+      if (typed !== undefined) {
+        const problem = `unknown command '${typed}'. Use init, adopt or key, or --to alone.`;
+        throw usageError('usage-invalid', { command: 'copy', problem });
+      }
+      chosen(async (context) => {
+        if (options.from !== undefined) {
+          const { copyFrom } = await import('./from.ts');
+          return copyFrom(context, options);
+        }
+        const { copyTo } = await import('./to.ts');
+        return copyTo(context, options);
+      });
+    });
+  withKeys(command);
+  const init = sub(
+    command,
+    'init',
+    'begin an encrypted copy: make its keys, and show the recovery key',
+  )
+    .option('--to <target>', 'where the copy will be: s3://BUCKET/PREFIX, or a folder')
+    .option('--create-bucket', 'create the bucket, unless it is ours already')
+    .option('--recovery-key-file <file>', 'write the recovery key to this new file instead')
+    .option('--passphrase-file <file>', 'let this passphrase open the copy as well')
+    .option('--age <recipient>', 'let this age recipient open the copy as well', collected)
+    .option('--write-only', 'keep no key on this machine that can read the copy');
+  // The parser gives options that both have to the command before.
+  init.action((options: InitLine) =>
+    chosen(async (context) => {
+      const { copyInit } = await import('./init.ts');
+      return copyInit(context, { ...command.opts<InitLine>(), ...options });
+    }),
+  );
+  const adopt = sub(
+    command,
+    'adopt',
+    'continue a copy with an archive that came from it, on a new machine',
+  ).option('--to <target>', 'the copy: s3://BUCKET/PREFIX, or a folder');
+  withKeys(adopt).action((options: AdoptLine) =>
+    chosen(async (context) => {
+      const { copyAdopt } = await import('./adopt.ts');
+      return copyAdopt(context, { ...command.opts<AdoptLine>(), ...options });
+    }),
+  );
 }
 
-/** `mailkeep copy`. @throws what the engine's `copyArchive` throws */
-async function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
-  const { surroundings, signal, output, now } = context;
-  const from = archiveOf(context);
-  const to = path.resolve(surroundings.cwd, options.to);
-  const startedAt = now();
-  const activity = openActivity(context, 'comparing the copy with the archive');
-  const { catalog, ...copied } = await copyArchive({
-    from,
-    to,
-    rebuild: options.rebuild ?? false,
-    signal,
-    onCopy: ({ segments, of }) =>
-      activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
-    onFold: ({ messages }) =>
-      activity.show(() => `read ${counted(messages, 'message')} of the copied log`),
-    onIndex: ({ indexed, remaining }) =>
-      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
-  }).finally(activity.stop);
-  const result = { to, ...copied, catalog, durationMs: now() - startedAt };
-  await output.object(result, () => copyReport(to, copied, catalog));
-  return EXIT.done;
+function withKeys(command: Command): Command {
+  return command
+    .option('--recovery-key-file <file>', 'the recovery key is in this file')
+    .option('--passphrase-file <file>', 'the passphrase is the first line of this file')
+    .option('--identity-file <file>', 'the age identity is in this file');
 }
 
-function copyReport(
-  to: string,
-  { number, segments, written, bytes: size, purged }: Copied,
-  catalog: CatalogThere,
-): string {
-  return present([
-    `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
-    purged > 0 && `${counted(purged, 'record')} purged there as well.`,
-    catalog === 'updated' && 'Its catalog was brought up to date.',
-    (catalog === 'none' || catalog === 'removed') &&
-      `It has no catalog; "mailkeep rebuild --data ${to}" creates one; so does "mailkeep copy" with --rebuild.`,
-  ]).join('\n');
+function sub(command: Command, name: string, summary: string): Command {
+  return command
+    .command(name)
+    .summary(summary)
+    .description(summary)
+    .addHelpText('after', EXIT_STATUS_HELP);
 }

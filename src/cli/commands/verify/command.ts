@@ -11,6 +11,7 @@ interface VerifyLine {
   readonly checkpoint?: string;
   readonly publicKey?: string;
   readonly export?: string;
+  readonly copy?: string;
   readonly origin?: boolean;
   readonly drill?: number | true;
   readonly seed?: number;
@@ -42,6 +43,10 @@ a configuration and exclusive use of the archive. Differences exit with code 1; 
 parser, compares bytes and headers, and removes the folder. --seed selects the same messages again.
 --export compares an export (a folder or a zip) with its manifest, every byte; it needs no archive.
 
+--copy checks an encrypted copy (see "copy --help"): every segment is downloaded, opened and read, or as much as
+--sample says (5%). Where this machine may only write to it, the bytes of its objects are compared with the
+signed manifest instead.
+
 --repair repairs what it finds: single flipped bits by the checksums and hashes over them, other damage from
 another file of the log, from a second copy (--from DIR), or from the mailbox itself if there is a
 configuration. Bytes are accepted only if their hash matches. Data that cannot be recovered is recorded as
@@ -56,6 +61,7 @@ EXAMPLES
   mailkeep verify --origin
   mailkeep verify --drill 100
   mailkeep verify --export /media/usb/mail.zip
+  mailkeep verify --copy s3://my-bucket/mail --sample 5%
   mailkeep verify --repair --from /media/usb/archive
   mailkeep verify --json`;
 
@@ -83,6 +89,7 @@ export function define(command: Command, chosen: (body: Body) => void): void {
     )
     .option('--seed <n>', 'for --drill: select messages by this seed', wholeNumber(0, 2 ** 32 - 1))
     .option('--export <path>', 'compare an export with its manifest, instead of the archive')
+    .option('--copy <target>', 'check an encrypted copy, instead of the archive')
     .addHelpText('after', HELP)
     .action((options: VerifyLine) =>
       chosen(async (context) => {
@@ -91,6 +98,10 @@ export function define(command: Command, chosen: (body: Body) => void): void {
         if (options.export !== undefined) {
           const { verifyExport } = await import('./verify-export.ts');
           return verifyExport(context, options.export);
+        }
+        if (options.copy !== undefined) {
+          const { verifyCopy } = await import('./verify-copy.ts');
+          return verifyCopy(context, options.copy, sample);
         }
         if (options.origin === true) {
           const { verifyOrigin } = await import('./verify-origin.ts');
@@ -135,6 +146,10 @@ function refuseCombination(options: VerifyLine): void {
     throw wrong(
       '--sample cannot be combined with these: a sample proves neither chain nor checkpoint.',
     );
+  }
+  const { copy, sample: _, ...besides } = options;
+  if (copy !== undefined && Object.keys(besides).length > 0) {
+    throw wrong('--copy can be combined with --sample only: it does not verify the archive.');
   }
   if (options.origin === true && Object.keys(options).length > 1) {
     throw wrong(

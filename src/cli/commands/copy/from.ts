@@ -1,0 +1,64 @@
+import path from 'node:path';
+import { type ArchiveBack, bringArchiveBack } from '../../../engine/offsite/bring-archive-back.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { sentenceOf } from '../../../wording/sentence-of.ts';
+import type { CommandContext } from '../../context.ts';
+import { required, withStore } from '../../copy-target.ts';
+import { present } from '../../output.ts';
+import { openActivity } from '../../progress/activity.ts';
+import type { FromLine } from './lines.ts';
+import { openingKey } from './opening-key.ts';
+
+/** `mailkeep copy --from`: makes an archive out of an encrypted copy. */
+export async function copyFrom(context: CommandContext, line: FromLine): Promise<ExitCode> {
+  const { surroundings, signal, output, now } = context;
+  const from = required(line.from, '--from');
+  const to = path.resolve(surroundings.cwd, required(line.to, '--to'));
+  const startedAt = now();
+  return withStore(context, from, { bytesPerSecond: line.limitRate }, async (store) => {
+    const way = await openingKey(context, line);
+    const activity = openActivity(context, 'opening the copy');
+    const back = await bringArchiveBack({
+      ...{ store, to, way, signal },
+      atCommit: line.atCommit,
+      atLeast: line.atLeast,
+      onSegments: ({ segments, of }) =>
+        activity.show(() => `brought back ${segments} of ${counted(of, 'segment')}`),
+      onFold: ({ messages }) =>
+        activity.show(() => `read ${counted(messages, 'message')} of the log`),
+      onIndex: ({ indexed, remaining }) =>
+        activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+    }).finally(activity.stop);
+    const copiedAt = new Date(back.copiedAt).toISOString();
+    const lost = back.lost.map(({ segment, error }) => ({
+      segment,
+      error: sentenceOf(error).message,
+    }));
+    const invalid = back.invalid.map((error) => sentenceOf(error).message);
+    const { copyId, number, hash, segments, messages } = back;
+    const result = { from: store.label, to, copyId, number, hash, copiedAt, segments };
+    await output.object(
+      { ...result, bytes: back.bytes, messages, lost, invalid, durationMs: now() - startedAt },
+      () => report(to, back, copiedAt, lost, invalid),
+    );
+    return back.lost.length > 0 ? EXIT.damage : EXIT.done;
+  });
+}
+
+function report(
+  to: string,
+  { number, segments, bytes: size, messages }: ArchiveBack,
+  copiedAt: string,
+  lost: readonly { readonly segment: number; readonly error: string }[],
+  invalid: readonly string[],
+): string {
+  return present([
+    `${to} is the archive as of commit ${count(number)}, copied at ${copiedAt}: ${counted(messages, 'message')} in ${counted(segments, 'segment')}, ${bytes(size)}.`,
+    'If you know that a later commit was copied, somebody has put an older copy back: --at-least refuses that.',
+    lost.map(({ segment, error }) => `Segment ${segment} was lost: ${error}`),
+    invalid.map((text) => `Ignored: ${text}`),
+    'Not in a copy: the configuration, tokens, saved searches, the keys of copies.',
+    `Next: "mailkeep verify --data ${to}", then "mailkeep copy adopt" to continue this copy.`,
+  ]).join('\n');
+}

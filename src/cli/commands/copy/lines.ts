@@ -1,0 +1,35 @@
+/** What `mailkeep copy` was given. */
+export interface CopyLine {
+  readonly to?: string;
+  readonly rebuild?: boolean;
+  readonly refresh?: boolean;
+  readonly keep?: number;
+  /** Bytes a second. */
+  readonly limitRate?: number;
+}
+
+/** Where the user said that what opens a copy is. */
+export interface KeyLine {
+  readonly recoveryKeyFile?: string;
+  readonly passphraseFile?: string;
+  readonly identityFile?: string;
+}
+
+export interface FromLine extends CopyLine, KeyLine {
+  readonly from?: string;
+  readonly atCommit?: number;
+  readonly atLeast?: number;
+}
+
+export interface InitLine {
+  readonly to?: string;
+  readonly createBucket?: boolean;
+  readonly recoveryKeyFile?: string;
+  readonly passphraseFile?: string;
+  readonly age?: readonly string[];
+  readonly writeOnly?: boolean;
+}
+
+export interface AdoptLine extends KeyLine {
+  readonly to?: string;
+}

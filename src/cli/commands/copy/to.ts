@@ -1,0 +1,103 @@
+import path from 'node:path';
+import type { Copied } from '../../../copy/copy-log.ts';
+import { type CatalogThere, copyArchive } from '../../../engine/copy-archive.ts';
+import { copyToTarget } from '../../../engine/offsite/copy-to-target.ts';
+import { EXIT, type ExitCode } from '../../../errors/exit-codes.ts';
+import type { CopiedOut } from '../../../offsite/copy-out.ts';
+import { bytes, count, counted } from '../../../wording/amounts.ts';
+import { archiveOf } from '../../archive-access.ts';
+import type { CommandContext } from '../../context.ts';
+import { isEncrypted, required, withStore } from '../../copy-target.ts';
+import { present } from '../../output.ts';
+import { openActivity } from '../../progress/activity.ts';
+import type { CopyLine } from './lines.ts';
+
+/** `mailkeep copy --to`: in a folder a readable archive, elsewhere an encrypted copy. */
+export function copyTo(context: CommandContext, options: CopyLine): Promise<ExitCode> {
+  const to = required(options.to, '--to');
+  return isEncrypted(context, to)
+    ? copyToStore(context, to, options)
+    : copyToFolder(context, to, options);
+}
+
+/** States of a copy that stay however old they are, if not said. */
+const KEPT = 1;
+
+/** @throws what the engine's `copyToTarget` throws */
+async function copyToStore(
+  context: CommandContext,
+  target: string,
+  { refresh = false, keep = KEPT, limitRate }: CopyLine,
+): Promise<ExitCode> {
+  const { signal, output, now } = context;
+  const dataDir = archiveOf(context);
+  const startedAt = now();
+  return withStore(context, target, { bytesPerSecond: limitRate }, async (store) => {
+    const to = store.label;
+    const activity = openActivity(context, 'comparing the copy with the archive');
+    const copied = await copyToTarget({
+      ...{ dataDir, store, refresh, keep, signal, now },
+      onProgress: ({ objects, of, bytes: sent }) =>
+        activity.show(() => `uploaded ${objects} of ${counted(of, 'object')}, ${bytes(sent)}`),
+    }).finally(activity.stop);
+    const { removed, ...rest } = copied;
+    const result = { to, ...rest, removed, durationMs: now() - startedAt };
+    await output.object(result, () => storeReport(to, copied));
+    return copied.invalid.length > 0 || removed.locked.length > 0 ? EXIT.failures : EXIT.done;
+  });
+}
+
+function storeReport(to: string, copied: CopiedOut): string {
+  const { number, uploaded, objects, stored, invalid, removed } = copied;
+  return present([
+    `${to} is at commit ${count(number)}: ${counted(uploaded, 'object')} uploaded, ${bytes(copied.bytes)}; ${count(objects)} in all, ${bytes(stored)}.`,
+    removed.manifests + removed.objects > 0 &&
+      `${counted(removed.manifests, 'earlier state')} and ${counted(removed.objects, 'object')} that nothing needs any more were removed.`,
+    removed.locked.length > 0 &&
+      `${counted(removed.locked.length, 'object')} could not be removed, because the bucket keeps them locked.`,
+    invalid.length > 0 &&
+      `${counted(invalid.length, 'manifest')} there ${invalid.length === 1 ? 'is' : 'are'} damaged or forged, and ignored: ${invalid.slice(0, 3).join(', ')}.`,
+  ]).join('\n');
+}
+
+/** @throws what the engine's `copyArchive` throws */
+async function copyToFolder(
+  context: CommandContext,
+  target: string,
+  options: CopyLine,
+): Promise<ExitCode> {
+  const { surroundings, signal, output, now } = context;
+  const from = archiveOf(context);
+  const to = path.resolve(surroundings.cwd, target);
+  const startedAt = now();
+  const activity = openActivity(context, 'comparing the copy with the archive');
+  const { catalog, ...copied } = await copyArchive({
+    from,
+    to,
+    rebuild: options.rebuild ?? false,
+    signal,
+    onCopy: ({ segments, of }) =>
+      activity.show(() => `copied and verified ${segments} of ${counted(of, 'segment')}`),
+    onFold: ({ messages }) =>
+      activity.show(() => `read ${counted(messages, 'message')} of the copied log`),
+    onIndex: ({ indexed, remaining }) =>
+      activity.show(() => `made ${count(indexed)} searchable, ${count(remaining)} to go`),
+  }).finally(activity.stop);
+  const result = { to, ...copied, catalog, durationMs: now() - startedAt };
+  await output.object(result, () => copyReport(to, copied, catalog));
+  return EXIT.done;
+}
+
+function copyReport(
+  to: string,
+  { number, segments, written, bytes: size, purged }: Copied,
+  catalog: CatalogThere,
+): string {
+  return present([
+    `${to} is at commit ${number}: ${counted(written, 'segment')} of ${segments} copied and verified, ${bytes(size)}.`,
+    purged > 0 && `${counted(purged, 'record')} purged there as well.`,
+    catalog === 'updated' && 'Its catalog was brought up to date.',
+    (catalog === 'none' || catalog === 'removed') &&
+      `It has no catalog; "mailkeep rebuild --data ${to}" creates one; so does "mailkeep copy" with --rebuild.`,
+  ]).join('\n');
+}

@@ -1,0 +1,65 @@
+import { lstatSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { usageError } from '../errors/usage.ts';
+import { folderStore } from '../objects/folder-store.ts';
+import { ensureBucket } from '../objects/s3-bucket.ts';
+import { resolveS3 } from '../objects/s3-settings.ts';
+import { s3Store } from '../objects/s3-store.ts';
+import { parseTarget } from '../objects/s3-target.ts';
+import type { ObjectStore } from '../objects/store.ts';
+import { COPY_NAME } from '../offsite/format/names.ts';
+import type { CommandContext } from './context.ts';
+
+/** What is known of a target besides its address. */
+interface TargetWish {
+  readonly createBucket?: boolean;
+  readonly bytesPerSecond?: number | undefined;
+}
+
+/**
+ * Opens the store at a target for as long as `act` takes.
+ *
+ * @throws store-target-invalid, store-no-credentials, store-setting-invalid; what `act` throws
+ */
+export async function withStore<T>(
+  context: CommandContext,
+  target: string,
+  wish: TargetWish,
+  act: (store: ObjectStore) => Promise<T>,
+): Promise<T> {
+  const store = await openStore(context, target, wish);
+  try {
+    return await act(store);
+  } finally {
+    await store.close();
+  }
+}
+
+async function openStore(
+  { surroundings, signal }: CommandContext,
+  target: string,
+  { createBucket = false, bytesPerSecond }: TargetWish,
+): Promise<ObjectStore> {
+  const parsed = parseTarget(target);
+  if (parsed.kind === 'folder') return folderStore(path.resolve(surroundings.cwd, parsed.path));
+  const { env } = surroundings;
+  const home = env.HOME ?? homedir();
+  const s3 = await resolveS3(parsed, { env, home, bytesPerSecond });
+  if (createBucket) await ensureBucket(s3, signal);
+  return s3Store(s3);
+}
+
+/** Whether a target holds, or will hold, an encrypted copy: S3 always does, a folder where one was begun. */
+export function isEncrypted({ surroundings }: CommandContext, target: string): boolean {
+  const parsed = parseTarget(target);
+  if (parsed.kind === 's3') return true;
+  const file = path.join(path.resolve(surroundings.cwd, parsed.path), COPY_NAME);
+  return lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+}
+
+/** @throws usage-invalid where it is missing */
+export function required(to: string | undefined, option: string): string {
+  if (to !== undefined) return to;
+  throw usageError('usage-invalid', { command: 'copy', problem: `${option} is missing.` });
+}

@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { copiesError } from '../../errors/copies.ts';
+import type { ObjectStore } from '../../objects/store.ts';
+import { type CheckedCopy, checkObjects, checkSegments } from '../../offsite/check-copy.ts';
+import { refuseOlder } from '../../offsite/copy-out.ts';
+import { copiedSegments } from '../../offsite/fetch-segment.ts';
+import { openManifest } from '../../offsite/format/manifest.ts';
+import { findManifests } from '../../offsite/manifests.ts';
+import { copyMemory } from '../../offsite/memory.ts';
+import { openExistingState } from '../../state/state-file.ts';
+import { proverOnThreads } from '../../verify/segment-threads.ts';
+import { ownKeyOf } from './own-copy.ts';
+
+export interface CheckOrder {
+  readonly dataDir: string;
+  readonly store: ObjectStore;
+  /** A share of the copy to read, above 0 and at most 1; drawn by `random`. */
+  readonly share: number;
+  /** Returns a number from 0 to below 1. */
+  readonly random: () => number;
+  /** Where one segment at a time is unpacked: a folder that exists. */
+  readonly temporary: string;
+  readonly signal: AbortSignal;
+  readonly onProgress: (done: { readonly checked: number; readonly of: number }) => void;
+}
+
+export interface CheckedTarget extends CheckedCopy {
+  readonly number: number;
+  /** When the copy was made, milliseconds since the epoch. */
+  readonly copiedAt: number;
+  /** Whether segments were opened, or only the bytes of objects compared with the manifest. */
+  readonly opened: boolean;
+  /** Manifests that are not valid. */
+  readonly invalid: readonly string[];
+}
+
+/**
+ * Checks the off-site copy of an archive. With a key that reads, every segment is opened and read; without one, the bytes
+ * of every object are compared with what the signed manifest lists.
+ *
+ * @throws offsite-no-manifest, offsite-rolled-back; what `ownKeyOf` and the store throw
+ */
+export async function checkTarget(order: CheckOrder): Promise<CheckedTarget> {
+  const { dataDir, store, share, random, signal, onProgress } = order;
+  const key = await ownKeyOf(dataDir, store, signal);
+  const manifests = await findManifests(store, key, signal);
+  const { newest, invalid } = manifests;
+  const state = openExistingState(dataDir);
+  try {
+    refuseOlder(store, manifests, copyMemory(state, key.copyId));
+  } finally {
+    state?.close();
+  }
+  if (newest === undefined)
+    throw copiesError('offsite-no-manifest', { to: store.label, invalid: 0 });
+  const { clear } = newest;
+  const about = {
+    number: clear.commit,
+    copiedAt: clear.time,
+    invalid: invalid.map(({ name }) => name),
+  };
+  const isChosen = () => share >= 1 || random() < share;
+  if (key.privateKeys.length === 0) {
+    const objects = clear.objects.filter(isChosen);
+    const checked = await checkObjects({ store, objects, signal, progress: onProgress });
+    return { ...checked, of: clear.objects.length, ...about, opened: false };
+  }
+  const opening = { copyId: Buffer.from(key.copyId, 'hex'), privateKeys: key.privateKeys };
+  const manifest = await openManifest(clear, opening);
+  const scratch = mkdtempSync(path.join(order.temporary, 'mailkeep-copy-'));
+  const prover = proverOnThreads();
+  try {
+    const all = copiedSegments(manifest).map(({ segment }) => segment);
+    const checked = await checkSegments({
+      ...{ store, key: opening, manifest, prover, scratch, signal },
+      objects: new Map(clear.objects.map((entry) => [entry.name, entry])),
+      chosen: share >= 1 ? undefined : new Set(all.filter(isChosen)),
+      progress: onProgress,
+    });
+    return { ...checked, ...about, opened: true };
+  } finally {
+    await prover.close();
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,75 @@
+import { MailkeepError } from '../../errors/mailkeep-error.ts';
+import type { ObjectStore } from '../../objects/store.ts';
+import { FOLDERS, idOfName } from '../../offsite/format/names.ts';
+import {
+  MOST_KEY_BYTES,
+  readKeyObject,
+  type WrappedKeys,
+} from '../../offsite/format/recipients.ts';
+import type { CopySecrets } from '../../offsite/format/secrets.ts';
+import { MOST_SIGNER_BYTES, readSigner } from '../../offsite/format/signers.ts';
+import { wholeObject } from '../../offsite/manifests.ts';
+
+/** Objects of keys that are read at the most: a copy has a few. */
+const MOST_OBJECTS = 1_000;
+
+export interface FoundRecipients {
+  readonly recipients: readonly WrappedKeys[];
+  /** Objects that are none of ours, or damaged. */
+  readonly damaged: readonly MailkeepError[];
+}
+
+/** Reads who can open a copy. @throws what the store throws */
+export async function readRecipients(
+  store: ObjectStore,
+  signal: AbortSignal,
+): Promise<FoundRecipients> {
+  const recipients: WrappedKeys[] = [];
+  const damaged: MailkeepError[] = [];
+  for await (const { name } of namesIn(store, 'keys', signal)) {
+    try {
+      const bytes = await wholeObject(store, name, MOST_KEY_BYTES, signal);
+      recipients.push(readKeyObject({ name, bytes }));
+    } catch (error) {
+      damaged.push(damageOf(error));
+    }
+  }
+  return { recipients, damaged };
+}
+
+/**
+ * Reads whose manifests are believed besides those of the first signer: each later one is confirmed by somebody who could
+ * read the copy.
+ */
+export async function readSigners(
+  store: ObjectStore,
+  secrets: CopySecrets,
+  signal: AbortSignal,
+): Promise<Buffer[]> {
+  const signers = [secrets.signer];
+  for await (const { name } of namesIn(store, 'signers', signal)) {
+    try {
+      const bytes = await wholeObject(store, name, MOST_SIGNER_BYTES, signal);
+      signers.push(readSigner({ name, bytes }, secrets));
+    } catch (error) {
+      // Anybody can put an object there: it makes nobody a signer.
+      damageOf(error);
+    }
+  }
+  return signers;
+}
+
+async function* namesIn(store: ObjectStore, folder: 'keys' | 'signers', signal: AbortSignal) {
+  let found = 0;
+  for await (const fact of store.list(FOLDERS[folder], signal)) {
+    if (idOfName(folder, fact.name) === undefined) continue;
+    found += 1;
+    if (found > MOST_OBJECTS) return;
+    yield fact;
+  }
+}
+
+function damageOf(error: unknown): MailkeepError {
+  if (error instanceof MailkeepError && error.family === 'damage') return error;
+  throw error;
+}
