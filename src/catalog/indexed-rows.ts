@@ -78,9 +78,10 @@ const RULES: readonly Rule[] = [
   rule(
     'attachments',
     'lacking',
+    // Without the plus, FTS5 searches the words once for each message.
     `SELECT rowid, rowid FROM msg_fts WHERE msg_fts MATCH 'meta : (zatt OR zinline)'
-      AND rowid IN (SELECT docid FROM messages WHERE extractor > 0)
-      AND rowid NOT IN (SELECT docid FROM attachments)`,
+      AND +rowid IN (SELECT docid FROM messages WHERE extractor > 0)
+      AND +rowid NOT IN (SELECT docid FROM attachments)`,
   ),
   rule(
     'addresses',

@@ -1,6 +1,8 @@
 import Database from 'better-sqlite3';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openCatalog, type WritableCatalog } from '../../src/catalog/catalog.ts';
+import { Connection } from '../../src/catalog/connection.ts';
+import { contradictions } from '../../src/catalog/indexed-rows.ts';
 import { LIST_ROWS } from '../../src/catalog/list-rows.ts';
 import { catalogFile } from '../../src/catalog/open.ts';
 import { parseQuery } from '../../src/search/parse.ts';
@@ -111,6 +113,18 @@ describe('query plans', () => {
     const plan = planOf(sql, bind({ folder: 1, low: 0, high: Number.MAX_SAFE_INTEGER, commit: 2 }));
     expect(plan.filter((step) => step.includes('TEMP B-TREE'))).toEqual([]);
     expect(plan.filter((step) => /^SCAN \w+$/.test(step))).toEqual([]);
+  });
+
+  test('checking the index for contradictions searches for words once, not for each message', () => {
+    const values = vi.spyOn(Connection.prototype, 'values');
+    const found = [...contradictions(new Connection(db, catalogFile(room.dir)))];
+    const asked = values.mock.calls.map(([sql]) => sql).filter((sql) => sql.includes('MATCH'));
+    values.mockRestore();
+    expect(found).toEqual([]);
+    expect(asked.length).toBeGreaterThan(0);
+    // FTS5 names the limits of a search by rowid behind the colon.
+    for (const sql of asked)
+      expect(planOf(sql).filter((step) => /VIRTUAL TABLE INDEX \d+:[=<>]/.test(step))).toEqual([]);
   });
 
   const drivenBy = (query: string) =>
