@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { type Transferable, Worker } from 'node:worker_threads';
 import { type ThreadEndCause, type ThreadEnded, threadEnded } from '../errors/threads.ts';
 import { type FromThread, READY } from './in-thread.ts';
-import { holdYoungGeneration } from './young-generation.ts';
+import { holdYoungGeneration, widenYoungGeneration } from './young-generation.ts';
 
 /** V8's heap in one thread, MiB: old generation, and young generation (three semi-spaces). Buffers lie outside. */
 export interface HeapLimits {
@@ -47,6 +47,7 @@ export class WorkerThread<In, Out extends object> {
     events: ThreadEvents<Out>,
   ) {
     const { name, file, data, heap, silent = false } = settings;
+    widenYoungGeneration();
     this.#worker = new Worker(file, {
       name,
       workerData: data,

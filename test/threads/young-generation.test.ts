@@ -28,3 +28,22 @@ test('the young generation of a process stays as it is once it has a thread', as
   // V8 goes from the size it starts with to the next one in any case.
   expect(grown('threaded')).toBeLessThan(4_000_000);
 });
+
+/** Prints the bytes of the young generation of two threads of built code. */
+const THREADS = `
+const [, file] = process.argv;
+const { startThread } = await import(file);
+const wide = await startThread({ oldGenerationMb: 64, youngGenerationMb: 16 });
+const narrow = await startThread({ oldGenerationMb: 64, youngGenerationMb: 6 });
+console.log(JSON.stringify([wide, narrow]));
+`;
+
+test('a thread has room for its work in the young generation, as far as its limits allow', async () => {
+  const file = await buildWorker('test/threads/one-thread.ts');
+  const args = ['--input-type=module', '--eval', THREADS, file.href];
+  const printed: unknown = JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }));
+  const [wide, narrow] = Object.values(Object(printed)).map(Number);
+  // Two halves of 4 MiB; V8 alone would stay at 1 MiB each.
+  expect(wide).toBeGreaterThanOrEqual(8 * 1024 * 1024);
+  expect(narrow).toBeLessThanOrEqual(6 * 1024 * 1024);
+});
