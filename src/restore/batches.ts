@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type SentForm, sentForm } from './content.ts';
+import type { SentForm } from './content.ts';
 import type { PlannedMessage } from './plan.ts';
 
 /** A message that is read, and how it is sent. */
@@ -28,10 +28,10 @@ const MOST_TOGETHER = 512 * 1024;
 export class Batches {
   #next: PlannedMessage | undefined;
 
-  /** @param read returns the bytes of a source, or why they are not there */
+  /** @param read returns a message as it is sent, or why its bytes are not there */
   constructor(
     private readonly due: Iterator<PlannedMessage, void>,
-    private readonly read: (message: PlannedMessage) => Promise<Buffer | 'damaged' | 'purged'>,
+    private readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>,
   ) {
     this.#take();
   }
@@ -60,8 +60,7 @@ export class Batches {
     for (const message of messages) {
       // Reading does not wait for anything, and the server's answer is not to wait for all of it.
       await nextTurn();
-      const source = await this.read(message);
-      all.push({ message, form: typeof source === 'string' ? source : sentForm(source) });
+      all.push({ message, form: await this.read(message) });
     }
     return all;
   }

@@ -1,12 +1,22 @@
 import { createHash } from 'node:crypto';
-import type { Alteration } from './fit-message.ts';
 
 const LF = 0x0a;
 const CR = 0x0d;
+/** The end of the last line of a header, and the empty line. */
+export const HEADER_END = '\r\n\r\n';
+
+/** Bytes of a message: in memory, or given in pieces each time they are needed. */
+export type Content = Buffer | (() => AsyncIterable<Buffer>);
 
 /** A message as it is sent: every line ends in CRLF, which IMAP asks for (RFC 9051, 2.2) and Cyrus insists on. */
 export interface SentForm {
-  readonly bytes: Buffer;
+  readonly content: Content;
+  /** Bytes of the content. */
+  readonly size: number;
+  /** Bytes of the header. */
+  readonly header: number;
+  /** The header, or the beginning of one that is too long to be kept. */
+  readonly head: Buffer;
   /** The source has a line that ends in LF alone. */
   readonly endings: boolean;
   /** Dovecot stores another byte for NUL. */
@@ -16,25 +26,36 @@ export interface SentForm {
 }
 
 /** Returns the form of a source that is sent; its bytes are those of the source where nothing has to change. */
-export function sentForm(source: Buffer): SentForm {
-  let bare = 0;
-  for (let at = source.indexOf(LF); at >= 0; at = source.indexOf(LF, at + 1))
-    if (source[at - 1] !== CR) bare += 1;
-  const bytes = bare === 0 ? source : withCrlf(source, bare);
+export function sentForm(source: Buffer): SentForm & { readonly content: Buffer } {
+  const content = withCrlf(source, false);
+  const head = headerOf(content);
   return {
-    bytes,
-    endings: bare > 0,
+    content,
+    size: content.length,
+    header: head.length,
+    head,
+    endings: content !== source,
     nul: source.includes(0),
-    wideHeader: headerOf(bytes).some((byte) => byte > 127),
+    wideHeader: head.some((byte) => byte > 127),
   };
 }
 
-function withCrlf(source: Buffer, bare: number): Buffer {
+/**
+ * Returns a piece of a message with CRLF where a line ends in LF alone: the piece itself where nothing has to change.
+ *
+ * @param isAfterCr whether the piece before it ends in CR
+ */
+export function withCrlf(source: Buffer, isAfterCr: boolean): Buffer {
+  const isBare = (at: number): boolean => (at === 0 ? !isAfterCr : source[at - 1] !== CR);
+  let bare = 0;
+  for (let at = source.indexOf(LF); at >= 0; at = source.indexOf(LF, at + 1))
+    if (isBare(at)) bare += 1;
+  if (bare === 0) return source;
   const bytes = Buffer.allocUnsafe(source.length + bare);
   let from = 0;
   let to = 0;
   for (let at = source.indexOf(LF); at >= 0; at = source.indexOf(LF, at + 1)) {
-    if (source[at - 1] === CR) continue;
+    if (!isBare(at)) continue;
     to += source.copy(bytes, to, from, at);
     bytes[to] = CR;
     to += 1;
@@ -46,13 +67,32 @@ function withCrlf(source: Buffer, bare: number): Buffer {
 
 /** The bytes before the first empty line; all of them where there is none. */
 function headerOf(bytes: Buffer): Buffer {
-  const end = bytes.indexOf('\r\n\r\n');
+  const end = bytes.indexOf(HEADER_END);
   return end < 0 ? bytes : bytes.subarray(0, end + 2);
 }
 
-/** Lower-case hexadecimal SHA-256. */
-export function sha256Of(bytes: Buffer): string {
-  return createHash('sha256').update(bytes).digest('hex');
+/** Returns the pieces of a content, from the front. */
+export function piecesOf(content: Content): Iterable<Buffer> | AsyncIterable<Buffer> {
+  return Buffer.isBuffer(content) ? [content] : content();
+}
+
+/**
+ * Returns the SHA-256 of a message in lower-case hexadecimal.
+ *
+ * @param most undefined is returned instead where the pieces have more bytes than this
+ */
+export async function sha256Of(
+  pieces: Iterable<Buffer> | AsyncIterable<Buffer>,
+  most: number,
+): Promise<string | undefined> {
+  const hash = createHash('sha256');
+  let size = 0;
+  for await (const piece of pieces) {
+    size += piece.length;
+    if (size > most) return undefined;
+    hash.update(piece);
+  }
+  return hash.digest('hex');
 }
 
 /** Returns the Message-ID of a message as `plainMessageId` has it; null where its header has none. */
@@ -75,37 +115,6 @@ export function plainMessageId(text: string | null): string | null {
   const close = text.indexOf('>', open);
   const plain = (open >= 0 && close > open ? text.slice(open + 1, close) : text).replace(/\s/g, '');
   return plain === '' ? null : plain;
-}
-
-/**
- * Returns what servers are known to change in messages that they store, as far as that explains how a message differs
- * from what was sent; undefined where something else differs.
- */
-export function changesIn(sent: Buffer, there: Buffer): readonly Alteration[] | undefined {
-  if (there.equals(sent)) return [];
-  const header = headerOf(sent).length;
-  const found = new Set<Alteration>();
-  let at = 0;
-  for (let i = 0; i < sent.length || at < there.length; ) {
-    const [ours, theirs] = [sent[i], there[at]];
-    if (ours === theirs) {
-      i += 1;
-      at += 1;
-    } else if (ours === CR || theirs === CR) {
-      // Dovecot keeps lines with LF alone and makes CR LF of a CR CR LF.
-      found.add('carriage-returns');
-      if (ours === CR) i += 1;
-      else at += 1;
-    } else if (ours === undefined || theirs === undefined) return undefined;
-    else {
-      if (ours === 0) found.add('nul');
-      else if (ours > 127 && i < header) found.add('header-bytes');
-      else return undefined;
-      i += 1;
-      at += 1;
-    }
-  }
-  return [...found];
 }
 
 /** Whether a message of one size may be one of another that a server has changed: it may lack or have more CR bytes. */

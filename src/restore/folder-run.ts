@@ -8,6 +8,7 @@ import { lastOnes } from './last-ones.ts';
 import type { Line } from './line.ts';
 import { UNKNOWN_FOR } from './look-at-folder.ts';
 import type { PlannedMessage, RefusalReason, RestorePlan } from './plan.ts';
+import { whyUnreadable } from './read-source.ts';
 import { type SecondLook, secondLook } from './second-look.ts';
 import type { SelectedFolder, ServerConnection } from './server.ts';
 import { verdictOn } from './verdict.ts';
@@ -19,13 +20,13 @@ const MOST_BREAKS = 3;
 export interface SharedRun {
   readonly plan: RestorePlan;
   readonly journal: PlanJournal;
-  /** Returns the bytes of a source, or why they are not there. */
-  readonly read: (message: PlannedMessage) => Promise<Buffer | 'damaged' | 'purged'>;
+  /** Returns a message as it is sent, or why its bytes are not there. */
+  readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
   readonly now: () => number;
   /** Resolves after so many milliseconds, or at once when the run is to stop. */
   readonly sleep: (ms: number) => Promise<void>;
   readonly signal: AbortSignal;
-  /** Waits for its turn with a large message, so that one at most is in memory. */
+  /** Waits for its turn with a large message, so that one at most is under way. */
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
   /** @param sent bytes on the wire; 0 for what was not sent */
   readonly onSettled: (sent: number) => void;
@@ -126,7 +127,7 @@ export class FolderRun {
     }
     if (ready.length > 1) await this.#send(ready);
     else await this.#sendEach(ready);
-    for (const { form } of ready) onSettled(form.bytes.length);
+    for (const { form } of ready) onSettled(form.size);
   }
 
   /** @param breaks how often each of them has broken the connection before */
@@ -134,7 +135,7 @@ export class FolderRun {
     const { plan, quota } = this.shared;
     for (const one of ready) {
       if (this.#isRefused) return;
-      if (one.form.bytes.length >= quota.floor) plan.refuse(one.message.seq, 'quota', null);
+      if (one.form.size >= quota.floor) plan.refuse(one.message.seq, 'quota', null);
       else await this.#send([one], breaks);
     }
   }
@@ -150,16 +151,16 @@ export class FolderRun {
       const { connection, selected } = await this.#persist(() => this.#open());
       const sent = journal.together(() =>
         ready.map(({ message, form }) => ({
-          ...{ seq: message.seq, size: form.bytes.length },
+          ...{ seq: message.seq, size: form.size },
           isDelicate: form.nul || form.wideHeader,
           ...this.#fit(message, form, selected, isPlain),
           entry: journal.begin(selected, message.id, now()),
         })),
       );
       const append = async (): Promise<readonly number[] | null> => {
-        const messages = sent.map(({ flags, date }, i) => ({
-          ...{ flags, date },
-          bytes: ready[i]?.form.bytes ?? Buffer.alloc(0),
+        const messages = sent.map(({ flags, date, size }, i) => ({
+          ...{ flags, date, size },
+          content: ready[i]?.form.content ?? Buffer.alloc(0),
         }));
         // Some servers end the connection over a message that they find too large.
         const asks = breaks > 0 || sent.some(({ size }) => size > MOST_UNASKED);
@@ -190,6 +191,11 @@ export class FolderRun {
           return;
         }
         for (const { entry } of sent) journal.forget(entry);
+        const unreadable = whyUnreadable(error);
+        if (alone !== undefined && unreadable !== undefined) {
+          this.shared.plan.refuse(alone.message.seq, unreadable, null);
+          return this.line.close();
+        }
         if (!isRestoreError(error, 'restore-refused')) {
           await this.line.recover(error);
           continue;
@@ -272,7 +278,7 @@ export class FolderRun {
   ): void {
     const { plan, quota } = this.shared;
     plan.refuse(message.seq, verdict, text);
-    if (verdict === 'quota') quota.floor = Math.min(quota.floor, form.bytes.length);
+    if (verdict === 'quota') quota.floor = Math.min(quota.floor, form.size);
   }
 
   #refuseFolder({ text }: RestoreFacts['restore-refused']): void {

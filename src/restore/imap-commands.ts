@@ -1,5 +1,7 @@
 import type { ImapFlow } from 'imapflow';
+import type { Content } from './content.ts';
 import type { Appended } from './server.ts';
+import { STAND_IN, StreamedLiteral, type WriteSocket } from './streamed-literal.ts';
 
 /** Messages of one APPEND at most. */
 const MOST_AT_ONCE = 32;
@@ -19,7 +21,7 @@ interface Response {
 
 /** What imapflow does not export: how it sends commands, and what of one follows when the server has asked for it. */
 interface Internals {
-  readonly socket?: { setNoDelay?(on: boolean): unknown };
+  readonly socket?: WriteSocket;
   commandParts: Buffer[];
   write(chunk: Buffer): void;
   exec(
@@ -30,16 +32,20 @@ interface Internals {
 }
 
 /**
- * Sends commands of imapflow as servers take them fastest: several messages in one APPEND with MULTIAPPEND (RFC 3502),
- * which are all stored or none, and literals at once with LITERAL+ (RFC 7888). imapflow itself sends one message in a
- * command, and waits for the server to ask for a literal of more than 4,096 bytes: a round trip more.
+ * Sends commands of imapflow as servers take them fastest, and with little memory: several messages in one APPEND with
+ * MULTIAPPEND (RFC 3502), which are all stored or none; literals at once with LITERAL+ (RFC 7888); a large message in
+ * pieces. imapflow itself sends one message in a command, copies it three times, and waits for the server to ask for a
+ * literal of more than 4,096 bytes: a round trip more.
  */
 export class Commands {
   readonly mostAtOnce: number;
+  readonly #inner: Internals;
   #more: readonly Appended[] = [];
   #asks = true;
   /** What APPENDUID (RFC 4315) had, where several messages were sent. */
   #uids: readonly number[] | null = null;
+  /** The message that is sent in pieces. */
+  #streamed: StreamedLiteral | undefined;
 
   constructor(client: ImapFlow) {
     const inner = client as unknown as Internals;
@@ -50,24 +56,66 @@ export class Commands {
     inner.socket?.setNoDelay?.(true);
     if (capabilities.has('LITERAL+')) this.#sendLiteralsAtOnce(inner);
     if (this.mostAtOnce > 1) this.#appendSeveral(inner);
+    this.#sendInPieces(inner, () => client.close());
+    this.#inner = inner;
   }
 
-  /** Has the one APPEND of an action take these messages as well, and returns the uids of all. */
+  /**
+   * Has the one APPEND of an action take all of these messages, and returns their uids.
+   *
+   * @param act appends a message with the given bytes; they stand for those of the first one
+   * @throws what reading a message in pieces throws
+   */
   async appending(
-    more: readonly Appended[],
+    messages: readonly Appended[],
     asks: boolean,
-    act: () => Promise<readonly number[] | null>,
+    act: (bytes: Buffer) => Promise<readonly number[] | null>,
   ): Promise<readonly number[] | null> {
+    const [first, ...more] = messages;
+    if (first === undefined) return [];
+    const { content, size } = first;
+    if (!Buffer.isBuffer(content)) return this.#inPieces(content, size, act);
     this.#more = more;
     this.#asks = asks;
     this.#uids = null;
     try {
-      const uids = await act();
+      const uids = await act(content);
       return more.length === 0 ? uids : this.#uids;
     } finally {
       this.#more = [];
       this.#asks = true;
+      this.#forgetLiterals();
     }
+  }
+
+  async #inPieces(
+    pieces: () => AsyncIterable<Buffer>,
+    size: number,
+    act: (bytes: Buffer) => Promise<readonly number[] | null>,
+  ): Promise<readonly number[] | null> {
+    const streamed = new StreamedLiteral(pieces, size);
+    this.#streamed = streamed;
+    try {
+      // A server that has answered early still gets all of it: nothing else may follow the half of a message.
+      return await act(STAND_IN).finally(() => streamed.done());
+    } finally {
+      this.#streamed = undefined;
+      this.#forgetLiterals();
+    }
+  }
+
+  /** What a refused command would have sent must not go out when the server asks for something else. */
+  #forgetLiterals(): void {
+    this.#inner.commandParts = [];
+  }
+
+  #sendInPieces(inner: Internals, close: () => void): void {
+    const write = inner.write.bind(inner);
+    inner.write = (chunk) => {
+      const { socket } = inner;
+      if (socket === undefined || !this.#streamed?.replaces(chunk, write, socket, close))
+        write(chunk);
+    };
   }
 
   #sendLiteralsAtOnce(inner: Internals): void {
@@ -100,12 +148,17 @@ export class Commands {
   }
 }
 
-function tokensOf({ bytes, flags, date }: Appended): (Token | readonly Token[])[] {
+function tokensOf({ content, flags, date }: Appended): (Token | readonly Token[])[] {
   return [
     flags.map((value) => ({ type: 'ATOM', value })),
     ...(date === null ? [] : [{ type: 'STRING', value: imapDate(date) } as const]),
-    { type: 'LITERAL', value: bytes },
+    { type: 'LITERAL', value: held(content) },
   ];
+}
+
+function held(content: Content): Buffer {
+  if (Buffer.isBuffer(content)) return content;
+  throw new Error('a message that is sent in pieces goes alone');
 }
 
 /** `{42}` as `{42+}`, with the line end that follows. */

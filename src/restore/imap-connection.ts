@@ -21,6 +21,11 @@ const MOST_WORDS = 300;
 /** How long the server may say nothing, in milliseconds: taking in a large message takes its time. */
 const SILENCE = 300_000;
 const CONNECT = 30_000;
+/** Bytes of a message that are asked for at once. */
+const PIECE = 1024 * 1024;
+/** Bytes of a literal and of a line that the server may send: more than any answer needs, and not all of the memory. */
+const LONGEST_LITERAL = 256 * 1024 * 1024;
+const LONGEST_LINE = 16 * 1024 * 1024;
 
 /**
  * Connects and signs in.
@@ -50,6 +55,9 @@ export async function connectImap(
     connectionTimeout: CONNECT,
     greetingTimeout: CONNECT,
     socketTimeout: SILENCE,
+    maxLiteralSize: LONGEST_LITERAL,
+    maxLineLength: LONGEST_LINE,
+    maxResponseSize: LONGEST_LITERAL + LONGEST_LINE,
   });
   // A broken connection also fails the command under way, which reports it.
   client.on('error', () => {});
@@ -123,12 +131,16 @@ class ImapConnection implements ServerConnection {
   }
 
   async append(path: string, messages: readonly Appended[], asks: boolean) {
-    const [first, ...more] = messages;
+    const [first] = messages;
     if (first === undefined) return [];
-    const { bytes, flags, date } = first;
-    return this.#commands.appending(more, asks, async () => {
+    const { flags, date } = first;
+    if (this.appendLimit !== null && first.size > this.appendLimit) {
+      const text = `it takes messages of up to ${this.appendLimit} bytes`;
+      throw restoreError('restore-refused', { command: 'APPEND', response: 'APPENDLIMIT', text });
+    }
+    return this.#commands.appending(messages, asks, async (content) => {
       const answer = await this.#ask('APPEND', () =>
-        this.client.append(path, bytes, [...flags], date ?? undefined),
+        this.client.append(path, content, [...flags], date ?? undefined),
       );
       if (answer === false || answer === undefined)
         throw restoreError('restore-connection-lost', { host: this.host, reason: 'no answer' });
@@ -151,11 +163,18 @@ class ImapConnection implements ServerConnection {
       yield { uid, size, flags, date: new Date(internalDate ?? Number.NaN).getTime() };
   }
 
-  async bytes(uid: number): Promise<Buffer | undefined> {
-    const found = await this.#ask('FETCH', () =>
-      this.client.fetchOne(String(uid), { source: true }, { uid: true }),
-    );
-    return found === false || found === undefined ? undefined : found.source;
+  async *pieces(uid: number): AsyncGenerator<Buffer, void, undefined> {
+    for (let start = 0; ; ) {
+      const query = { source: { start, maxLength: PIECE } };
+      const found = await this.#ask('FETCH', () =>
+        this.client.fetchOne(String(uid), query, { uid: true }),
+      );
+      const piece = found === false ? undefined : found?.source;
+      if (piece !== undefined && piece.length > 0) yield piece;
+      // Servers that ignore the length give the rest of the message at once.
+      if (piece === undefined || piece.length !== PIECE) return;
+      start += piece.length;
+    }
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,5 @@
-import { changesIn, isNear, messageIdOf, type SentForm } from './content.ts';
+import { changesIn } from './comparison.ts';
+import { isNear, messageIdOf, type SentForm } from './content.ts';
 import type { FoundMessage } from './present.ts';
 import type { ServerConnection } from './server.ts';
 
@@ -16,7 +17,7 @@ export async function lastOnes(
   const uids: (number | undefined)[] = [];
   const taken = new Set<number>();
   for (const { form } of ready) {
-    const uid = await lastOne(connection, there, taken, form.bytes);
+    const uid = await lastOne(connection, there, taken, form);
     if (uid !== undefined) taken.add(uid);
     uids.push(uid);
   }
@@ -27,14 +28,12 @@ async function lastOne(
   connection: ServerConnection,
   there: readonly FoundMessage[],
   taken: ReadonlySet<number>,
-  bytes: Buffer,
+  form: SentForm,
 ): Promise<number | undefined> {
-  const messageId = messageIdOf(bytes);
+  const messageId = messageIdOf(form.head);
   for (const { uid, ...found } of there) {
-    if (taken.has(uid) || found.messageId !== messageId || !isNear(bytes.length, found.size))
-      continue;
-    const stored = await connection.bytes(uid);
-    if (stored !== undefined && changesIn(bytes, stored) !== undefined) return uid;
+    if (taken.has(uid) || found.messageId !== messageId || !isNear(form.size, found.size)) continue;
+    if ((await changesIn(form, connection.pieces(uid))) !== undefined) return uid;
   }
   return undefined;
 }

@@ -1,4 +1,12 @@
-import { changesIn, isNear, messageIdOf, plainMessageId, sentForm, sha256Of } from './content.ts';
+import { changesIn } from './comparison.ts';
+import {
+  isNear,
+  messageIdOf,
+  piecesOf,
+  plainMessageId,
+  type SentForm,
+  sha256Of,
+} from './content.ts';
 import type { PlanJournal } from './journal.ts';
 import type { PlannedMessage, RestorePlan } from './plan.ts';
 import { type FoundMessage, matchPresent, uidsToRead, type WantedMessage } from './present.ts';
@@ -12,8 +20,8 @@ export interface LookDeps {
   readonly connection: ServerConnection;
   /** Null before a plan is journaled. */
   readonly journal: PlanJournal | null;
-  /** Returns the bytes of a source; undefined where they are not there or damaged. */
-  readonly read: (message: PlannedMessage) => Promise<Buffer | undefined>;
+  /** Returns a message as it is sent; undefined where its bytes are not there or damaged. */
+  readonly read: (message: PlannedMessage) => Promise<SentForm | undefined>;
 }
 
 /**
@@ -108,18 +116,16 @@ async function settleChanged(
   const free = new Map<string | null, FoundMessage[]>();
   for (const one of found) free.set(one.messageId, [...(free.get(one.messageId) ?? []), one]);
   for (const message of wanted) {
-    const source = await read(message);
-    if (source === undefined) continue;
-    const { bytes } = sentForm(source);
-    const candidates = free.get(messageIdOf(bytes)) ?? [];
-    const away = ({ size }: FoundMessage): number => Math.abs(size - bytes.length);
+    const form = await read(message);
+    if (form === undefined) continue;
+    const candidates = free.get(messageIdOf(form.head)) ?? [];
+    const away = ({ size }: FoundMessage): number => Math.abs(size - form.size);
     // Without a Message-ID, all that have none are candidates.
     const nearest = candidates
-      .filter(({ size }) => isNear(bytes.length, size))
+      .filter(({ size }) => isNear(form.size, size))
       .toSorted((a, b) => away(a) - away(b));
     for (const one of nearest.slice(0, MOST_READ)) {
-      const there = await connection.bytes(one.uid);
-      if (there === undefined || changesIn(bytes, there) === undefined) continue;
+      if ((await changesIn(form, connection.pieces(one.uid))) === undefined) continue;
       plan.present(message.seq, one.uid, false);
       candidates.splice(candidates.indexOf(one), 1);
       break;
@@ -136,9 +142,10 @@ async function settleMatches(
   const wanted: WantedMessage[] = [];
   for (const message of messages) wanted.push(await describe(message));
   const hashes = new Map<number, string>();
+  const sizes = new Map(found.map(({ uid, size }) => [uid, size]));
   for (const uid of uidsToRead(wanted, found)) {
-    const bytes = await connection.bytes(uid);
-    if (bytes !== undefined) hashes.set(uid, sha256Of(bytes));
+    const hash = await sha256Of(connection.pieces(uid), sizes.get(uid) ?? 0);
+    if (hash !== undefined) hashes.set(uid, hash);
   }
   const matched = matchPresent(wanted, found, (uid) => hashes.get(uid));
   for (const [position, uid] of matched) {
@@ -157,8 +164,8 @@ function asListed({ id, messageId, size }: PlannedMessage): WantedMessage {
 }
 
 async function asSent({ read }: LookDeps, message: PlannedMessage): Promise<WantedMessage> {
-  const source = await read(message);
-  if (source === undefined) return asListed(message);
-  const { bytes } = sentForm(source);
-  return { id: sha256Of(bytes), messageId: messageIdOf(bytes), size: bytes.length };
+  const form = await read(message);
+  if (form === undefined) return asListed(message);
+  const id = (await sha256Of(piecesOf(form.content), form.size)) ?? message.id;
+  return { id, messageId: messageIdOf(form.head), size: form.size };
 }

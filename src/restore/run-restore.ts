@@ -6,8 +6,8 @@ import { FolderRun, type SharedRun } from './folder-run.ts';
 import type { JournaledPlan, PlanJournal, Rate, RestoreJournal } from './journal.ts';
 import { Line } from './line.ts';
 import { lookAtFolder, UNKNOWN_FOR } from './look-at-folder.ts';
-import { RestorePlan } from './plan.ts';
-import { readWhole } from './read-source.ts';
+import { type PlannedMessage, RestorePlan } from './plan.ts';
+import { readForm } from './read-source.ts';
 import type { Destination, RestoreOptions, RestoreResult } from './restore-options.ts';
 import type { SecondLook } from './second-look.ts';
 import { choose } from './selection.ts';
@@ -127,9 +127,9 @@ class Restore {
     journal: PlanJournal | null,
   ): Promise<void> {
     const { options, plan } = this;
-    const read = async (message: Parameters<typeof readWhole>[1]) => {
-      const source = await readWhole(options.sources, message);
-      return typeof source === 'string' ? undefined : source;
+    const read = async (message: PlannedMessage) => {
+      const form = await readForm(options.sources, message);
+      return typeof form === 'string' ? undefined : form;
     };
     // Before a folder is selected, so that what comes late is seen.
     const openSince = journal?.openSince() ?? null;
@@ -248,7 +248,7 @@ class Restore {
       ...options,
       plan,
       journal: journalOf(options.journal).entriesOf(journaled),
-      read: (message) => readWhole(options.sources, message),
+      read: (message) => readForm(options.sources, message),
       inTurn: takingTurns(),
       leftOut: this.#leftOut,
       quota: { floor: Number.POSITIVE_INFINITY },

@@ -1,4 +1,5 @@
-import { changesIn, isNear, sentForm } from './content.ts';
+import { changesIn } from './comparison.ts';
+import { isNear, type SentForm } from './content.ts';
 import { type Alteration, fitDate, fitFlags } from './fit-message.ts';
 import type { AppendedMessage, NamedMessage, PlannedMessage, RestorePlan } from './plan.ts';
 import type { SeenMessage, ServerConnection } from './server.ts';
@@ -25,7 +26,7 @@ export interface SecondLook {
 
 interface LookDeps {
   readonly plan: RestorePlan;
-  readonly read: (message: PlannedMessage) => Promise<Buffer | 'damaged' | 'purged'>;
+  readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
   readonly inTurn: <T>(size: number, act: () => Promise<T>) => Promise<T>;
 }
 
@@ -92,13 +93,19 @@ async function compareBytes(
   connection: ServerConnection,
   message: AppendedMessage,
 ): Promise<boolean> {
-  const source = await read(message);
-  if (typeof source === 'string') return false;
-  const form = sentForm(source);
-  const bytes = await connection.bytes(message.uid);
-  if (bytes === undefined) return false;
+  const form = await read(message);
+  if (typeof form === 'string') return false;
+  let isThere = false;
+  const there = async function* () {
+    for await (const piece of connection.pieces(message.uid)) {
+      isThere = true;
+      yield piece;
+    }
+  };
+  const changes = await changesIn(form, there());
+  if (!isThere) return false;
   const altered: Alteration[] = form.endings ? ['line-endings'] : [];
-  altered.push(...(changesIn(form.bytes, bytes) ?? ['bytes']));
+  altered.push(...(changes ?? ['bytes']));
   if (altered.length > 0) plan.alter(message.seq, altered);
   return true;
 }
@@ -113,13 +120,11 @@ async function doubles(
   const doubled: DoubledMessage[] = [];
   const taken = new Set<number>();
   for (const message of again) {
-    const source = await read(message);
-    if (typeof source === 'string') continue;
-    const { bytes } = sentForm(source);
+    const form = await read(message);
+    if (typeof form === 'string') continue;
     for (const { uid, size } of strangers) {
-      if (taken.has(uid) || !isNear(bytes.length, size)) continue;
-      const there = await connection.bytes(uid);
-      if (there === undefined || changesIn(bytes, there) === undefined) continue;
+      if (taken.has(uid) || !isNear(form.size, size)) continue;
+      if ((await changesIn(form, connection.pieces(uid))) === undefined) continue;
       taken.add(uid);
       doubled.push({ ...plan.named(message.seq), doubleUid: uid });
     }

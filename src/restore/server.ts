@@ -1,3 +1,4 @@
+import type { Content } from './content.ts';
 import type { FoundMessage } from './present.ts';
 
 /** A folder as the server lists it. */
@@ -25,7 +26,9 @@ export interface SelectedFolder {
 
 /** A message as it is appended. */
 export interface Appended {
-  readonly bytes: Buffer;
+  readonly content: Content;
+  /** Bytes of the content. */
+  readonly size: number;
   readonly flags: readonly string[];
   /** Null lets the server take the present. */
   readonly date: Date | null;
@@ -60,10 +63,12 @@ export interface ServerConnection {
   subscribe(path: string): Promise<void>;
   select(path: string): Promise<SelectedFolder>;
   /**
-   * Appends to the selected folder: all of the messages or none, `mostAtOnce` of them at most.
+   * Appends to the selected folder: all of the messages or none, `mostAtOnce` of them at most. A message whose content
+   * is given in pieces goes alone.
    *
    * @param asks has the server say that it takes a message of this size before its bytes are sent
    * @returns their uids, or null where the server does not report them
+   * @throws what reading the content throws: the server has nothing of the message then
    */
   append(
     path: string,
@@ -74,7 +79,7 @@ export interface ServerConnection {
   messages(from: number): AsyncIterable<FoundMessage>;
   /** Flags, dates and sizes of the messages of the selected folder from a uid on, in order. */
   looks(from: number): AsyncIterable<SeenMessage>;
-  /** The bytes of a message of the selected folder; undefined if it is gone. */
-  bytes(uid: number): Promise<Buffer | undefined>;
+  /** The bytes of a message of the selected folder, in pieces; none if it is gone. */
+  pieces(uid: number): AsyncIterable<Buffer>;
   close(): Promise<void>;
 }

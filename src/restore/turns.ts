@@ -1,4 +1,4 @@
-/** From here on a message is large: sending it holds several times its size, in bytes. */
+/** From here on a message is large, in bytes. */
 const LARGE = 8 * 1024 * 1024;
 
 /** Returns a function that lets one large message at a time be worked on, and any number of others. */

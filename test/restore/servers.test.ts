@@ -149,7 +149,7 @@ describe.each(SERVERS)('a restore to $name, with $separator', ({ separator, skip
         [hash, date, ...plain(levels)].join('/');
       for (const one of letters) {
         const date = one.date.replace('.000Z', 'Z');
-        const key = noted(sha256(sentForm(one.source).bytes), one.folder.split('/'), date);
+        const key = noted(sha256(sentForm(one.source).content), one.folder.split('/'), date);
         wanted.set(key, [...(wanted.get(key) ?? []), one]);
       }
       let exact = 0;
