@@ -86,6 +86,7 @@ const OF_COMMAND: Readonly<Record<string, Meanings>> = {
     ...READS,
     1: 'messages were refused, or the server cannot be reached',
     3: 'damaged messages are left out, or the catalog is damaged',
+    5: 'another process carries out the same restore',
     6: 'the server refused the login',
     130: 'interrupted; the same command continues',
   },

@@ -11,6 +11,8 @@ export interface RestoreFacts {
   readonly 'restore-password-unreadable': { readonly source: string; readonly reason: string };
   /** In place there can be one mailbox only. */
   readonly 'restore-several-mailboxes': { readonly mailboxes: readonly string[] };
+  /** Another process carries out the same restore. */
+  readonly 'restore-running': { readonly target: string };
   /** The plan cannot be journaled, so an interruption could not be continued. */
   readonly 'restore-journal-unwritable': { readonly file: string; readonly reason: string };
   readonly 'restore-login-refused': {
@@ -53,6 +55,7 @@ export const restoreError = errorsOf<RestoreFacts>(
     'restore-no-password': 'usage',
     'restore-password-unreadable': 'usage',
     'restore-several-mailboxes': 'usage',
+    'restore-running': 'in-use',
     'restore-journal-unwritable': 'disk',
     'restore-login-refused': 'auth',
     'restore-incomplete': 'damage',

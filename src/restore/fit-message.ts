@@ -41,6 +41,24 @@ export function fitFlags(
   return { kept, leftOut, refused };
 }
 
+/** What of a message can be sent, besides its bytes, and what of it the server will not have as the archive has it. */
+export function fitMessage(
+  { flags, received }: { readonly flags: readonly string[]; readonly received: number | null },
+  permanent: readonly string[] | null,
+): {
+  readonly flags: readonly string[];
+  /** Null lets the server take the present. */
+  readonly date: Date | null;
+  readonly altered: readonly Alteration[];
+} {
+  const altered: Alteration[] = [];
+  const { kept, refused } = fitFlags(flags, permanent);
+  if (refused.length > 0) altered.push('flags');
+  const fitted = received === null ? null : fitDate(received);
+  if (fitted === null || fitted.clamped) altered.push('date');
+  return { flags: kept, date: fitted === null ? null : new Date(fitted.date), altered };
+}
+
 /** What is not on the server as it is in the archive. */
 export type Alteration =
   /** Lines that end in LF alone were sent with CRLF. */

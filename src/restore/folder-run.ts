@@ -2,11 +2,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isRestoreError, type RestoreFacts } from '../errors/restore.ts';
 import { Batches, type ReadMessage, type Ready } from './batches.ts';
 import type { SentForm } from './content.ts';
-import { type Alteration, fitDate, fitFlags } from './fit-message.ts';
+import { type Alteration, fitFlags, fitMessage } from './fit-message.ts';
 import type { PlanJournal } from './journal.ts';
 import { lastOnes } from './last-ones.ts';
 import type { Line } from './line.ts';
-import { UNKNOWN_FOR } from './look-at-folder.ts';
+import { restOfUnknown } from './look-at-folder.ts';
 import type { PlannedMessage, RefusalReason, RestorePlan } from './plan.ts';
 import { whyUnreadable } from './read-source.ts';
 import { type SecondLook, secondLook } from './second-look.ts';
@@ -74,7 +74,8 @@ export class FolderRun {
   ) {}
 
   /**
-   * Returns what the second look found; undefined where the signal ended it, or the server does not open the folder.
+   * Returns what the second look found; undefined where the signal ended it, or the server does not open the folder (any
+   * more).
    *
    * @throws restore-gave-up
    */
@@ -82,13 +83,11 @@ export class FolderRun {
     const { plan, signal } = this.shared;
     try {
       this.#lastUid = (await this.#persist(() => this.#open())).selected.lastUid;
+      await this.#sendAll();
     } catch (error) {
       if (!isRestoreError(error, 'restore-refused')) throw error;
       plan.refuseFolder(this.folder, error.facts.text);
       return undefined;
-    }
-    try {
-      await this.#sendAll();
     } finally {
       this.#settleLast();
     }
@@ -121,8 +120,7 @@ export class FolderRun {
         onSettled(0);
         continue;
       }
-      for (const flag of fitFlags(message.flags, null).leftOut)
-        leftOut[flag.toLowerCase() === '\\recent' ? 'recent' : 'deleted'] += 1;
+      countLeftOut(message.flags, leftOut);
       ready.push({ message, form });
     }
     if (ready.length > 1) await this.#send(ready);
@@ -262,13 +260,11 @@ export class FolderRun {
 
   /** Flags and date as the folder takes them, and in what they differ from the archive's. */
   #fit(message: PlannedMessage, form: SentForm, selected: SelectedFolder, isPlain: boolean) {
-    const altered: Alteration[] = form.endings ? ['line-endings'] : [];
-    const { kept, refused } = fitFlags(message.flags, selected.permanentFlags);
+    const { flags: kept, date, altered } = fitMessage(message, selected.permanentFlags);
     const flags = isPlain ? kept.filter((flag) => flag.startsWith('\\')) : kept;
-    if (refused.length > 0 || flags.length < kept.length) altered.push('flags');
-    const fitted = message.received === null ? null : fitDate(message.received);
-    if (fitted === null || fitted.clamped) altered.push('date');
-    return { flags, date: fitted === null ? null : new Date(fitted.date), altered };
+    const more: Alteration[] = form.endings ? ['line-endings'] : [];
+    if (flags.length < kept.length) more.push('flags');
+    return { flags, date, altered: [...more, ...altered] };
   }
 
   #refuse(
@@ -294,8 +290,7 @@ export class FolderRun {
   ): Promise<(number | undefined)[] | undefined> {
     const { now, sleep, signal } = this.shared;
     await this.line.recover(error);
-    const wait = lostAt + UNKNOWN_FOR - now();
-    if (wait > 0) await sleep(wait);
+    await sleep(restOfUnknown(lostAt, now()));
     if (signal.aborted) return undefined;
     return this.#persist(async () => {
       const { connection } = await this.#reopen();
@@ -330,6 +325,12 @@ export class FolderRun {
       }
     }
   }
+}
+
+/** Adds the flags of a message that are never sent. */
+export function countLeftOut(flags: readonly string[], counts: SharedRun['leftOut']): void {
+  for (const flag of fitFlags(flags, null).leftOut)
+    counts[flag.toLowerCase() === '\\recent' ? 'recent' : 'deleted'] += 1;
 }
 
 const BROKE = 'the connection broke each time it was sent';

@@ -221,11 +221,14 @@ const NEVER_SENT: ReadonlySet<string> = new Set([
 ]);
 /** Response codes that ask to try again later (RFC 5530; THROTTLED and OVERLOADED are of providers). */
 const LATER: ReadonlySet<string> = new Set(['UNAVAILABLE', 'INUSE', 'THROTTLED', 'OVERLOADED']);
+/** Others ask so in words, with codes that mean something else: Gmail with OVERQUOTA. */
+const LATER_WORDS = /throttl|too many (?:commands|operations|requests)|(?:bandwidth|rate) limit/i;
 
 function commandError(command: string, error: unknown, host: string): MailkeepError {
   const { status, response, text, code, waitMs } = fieldsOf(error);
   if (code === 'ETHROTTLE') return restoreError('restore-throttled', { text, waitMs }, error);
-  if (status !== null && response !== null && LATER.has(response))
+  const isLater = (response !== null && LATER.has(response)) || LATER_WORDS.test(text);
+  if (status !== null && isLater)
     return restoreError('restore-throttled', { text, waitMs: null }, error);
   if (status !== null || response !== null || (code !== null && NEVER_SENT.has(code)))
     return restoreError('restore-refused', { command, response, text }, error);

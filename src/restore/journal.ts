@@ -1,5 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { MessageId } from '../mail/words.ts';
+import { holdRestore } from './one-at-a-time.ts';
+import type { Layout } from './target-folders.ts';
 
 /** A folder of the target, as an APPEND meets it. */
 export interface JournalFolder {
@@ -25,8 +27,8 @@ export interface JournaledPlan {
   readonly number: number;
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
-  /** Levels of the path below which everything goes; null in place. */
-  readonly levels: readonly string[] | null;
+  /** Where everything goes. */
+  readonly layout: Layout;
   /** The moment of `--as-of`, in milliseconds since the epoch. */
   readonly asOf: number | null;
   /** Characters that the server has refused in names of folders. */
@@ -50,6 +52,7 @@ interface EntryRow {
 interface PlanRow {
   readonly number: number;
   readonly started_at: number;
+  /** The layout, whose levels alone were here once. */
   readonly levels: string;
   readonly as_of: number | null;
   readonly refused: string;
@@ -76,6 +79,11 @@ export class RestoreJournal {
       CREATE INDEX IF NOT EXISTS restored_folders ON restored (plan, folder, uid_validity)`);
   }
 
+  /** Keeps other processes from the same restore until the returned function is called. @throws restore-running */
+  hold(target: string, what: string): () => void {
+    return holdRestore(this.database.name, target, what);
+  }
+
   /** Returns the newest plan of a selection for a target that has not been finished. */
   unfinished(target: string, what: string): JournaledPlan | undefined {
     if (!this.#isThere()) return undefined;
@@ -87,21 +95,23 @@ export class RestoreJournal {
       .get(target, what);
     if (row === undefined) return undefined;
     const { number, started_at: startedAt, levels, as_of: asOf, refused } = row;
-    return { number, startedAt, levels: JSON.parse(levels), asOf, refused };
+    const layout: Layout | readonly string[] | null = JSON.parse(levels);
+    if (layout === null || !('kind' in layout)) return undefined;
+    return { number, startedAt, layout, asOf, refused };
   }
 
   /** Records a plan. */
   begin(
     target: string,
     what: string,
-    { startedAt, levels, asOf }: Pick<JournaledPlan, 'startedAt' | 'levels' | 'asOf'>,
+    { startedAt, layout, asOf }: Pick<JournaledPlan, 'startedAt' | 'layout' | 'asOf'>,
   ): JournaledPlan {
     const { lastInsertRowid } = this.database
       .prepare<unknown[]>(
         "INSERT INTO restores (target, what, started_at, levels, as_of, refused) VALUES (?, ?, ?, ?, ?, '')",
       )
-      .run(target, what, startedAt, JSON.stringify(levels), asOf);
-    return { number: Number(lastInsertRowid), startedAt, levels, asOf, refused: '' };
+      .run(target, what, startedAt, JSON.stringify(layout), asOf);
+    return { number: Number(lastInsertRowid), startedAt, layout, asOf, refused: '' };
   }
 
   /** Records which characters the server refuses in names. */

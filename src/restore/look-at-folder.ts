@@ -13,7 +13,16 @@ import { type FoundMessage, matchPresent, uidsToRead, type WantedMessage } from 
 import type { SelectedFolder, ServerConnection } from './server.ts';
 
 /** An APPEND whose answer was lost may still be carried out: the folder is not looked at earlier, in milliseconds. */
-export const UNKNOWN_FOR = 10_000;
+const UNKNOWN_FOR = 10_000;
+
+/**
+ * Returns for how many milliseconds a folder is not looked at yet.
+ *
+ * @param since when the APPEND was sent; later than now if the clock was set back
+ */
+export function restOfUnknown(since: number, now: number): number {
+  return Math.min(UNKNOWN_FOR, Math.max(0, since + UNKNOWN_FOR - now));
+}
 
 export interface LookDeps {
   readonly plan: RestorePlan;

@@ -77,6 +77,8 @@ export interface RestoreResult extends RestoreCounts {
   readonly plan: number | null;
   /** An earlier run of this plan was interrupted. */
   readonly continued: boolean;
+  /** When the plan was made, ISO 8601 in UTC; null for a dry run of a new one. */
+  readonly begun: string | null;
   readonly dryRun: boolean;
   readonly commit: { readonly number: number; readonly hash: string };
   /** ISO 8601 in UTC. */
@@ -90,6 +92,7 @@ export interface RestoreResult extends RestoreCounts {
   readonly refusals: Readonly<Partial<Record<RefusalReason, number>>>;
   /** Each message that was refused, up to a limit. */
   readonly failures: readonly RefusedMessage[];
+  /** Messages that are not exactly as in the archive; of a dry run, those whose flags and dates will not be. */
   readonly altered: {
     readonly messages: number;
     readonly reasons: Readonly<Partial<Record<Alteration, number>>>;

@@ -1,11 +1,11 @@
 import { MailkeepError } from '../errors/mailkeep-error.ts';
 import { isRestoreError, restoreError } from '../errors/restore.ts';
 import { createFolders, type Naming, nameFolders, type Targets } from './create-folders.ts';
-import { fitSizes } from './fit-message.ts';
-import { FolderRun, type SharedRun } from './folder-run.ts';
+import { fitMessage, fitSizes } from './fit-message.ts';
+import { countLeftOut, FolderRun, type SharedRun } from './folder-run.ts';
 import type { JournaledPlan, PlanJournal, Rate, RestoreJournal } from './journal.ts';
 import { Line } from './line.ts';
-import { lookAtFolder, UNKNOWN_FOR } from './look-at-folder.ts';
+import { lookAtFolder, restOfUnknown } from './look-at-folder.ts';
 import { type PlannedMessage, RestorePlan } from './plan.ts';
 import { readForm } from './read-source.ts';
 import type { Destination, RestoreOptions, RestoreResult } from './restore-options.ts';
@@ -24,14 +24,18 @@ const MOST_NAMED = 10_000;
  * moment is continued by the same options. Memory does not grow with the number of messages, but for a folder that has
  * messages already.
  *
- * @throws restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable: nothing was sent
+ * @throws restore-running, restore-several-mailboxes, restore-login-refused, restore-certificate, restore-unreachable:
+ * nothing was sent
  */
 export async function runRestore(options: RestoreOptions): Promise<RestoreResult> {
+  const { target, dryRun, journal } = options;
+  const release = dryRun ? undefined : journal?.hold(target, whatOf(options));
   const plan = new RestorePlan();
   try {
     return await new Restore(options, plan).run();
   } finally {
     plan.close();
+    release?.();
   }
 }
 
@@ -80,8 +84,13 @@ class Restore {
       if (options.dryRun) {
         this.#targets = nameFolders(naming, this.#journaled?.refused ?? '');
         const there = naming.listed.filter(({ selectable }) => selectable);
-        await this.#look(connection, new Set(there.map(({ path }) => path)), null);
+        const permanent = await this.#look(
+          connection,
+          new Set(there.map(({ path }) => path)),
+          null,
+        );
         this.#expected = this.#expect(limits);
+        this.#expectAlterations(permanent);
       } else {
         this.#journaled ??= this.#begin(what, layout);
         await this.#carryOut(this.#journaled, naming, limits, line);
@@ -107,7 +116,9 @@ class Restore {
         throw restoreError('restore-several-mailboxes', { mailboxes: addresses });
       return { kind: 'in-place' };
     }
-    const levels = this.#journaled?.levels ?? levelsOf(destination, now());
+    // A mailbox that has come to the archive since must not move the folders of others.
+    if (this.#journaled !== undefined) return this.#journaled.layout;
+    const levels = levelsOf(destination, now());
     return { kind: 'below', levels, byAddress: addresses.length > 1 };
   }
 
@@ -115,31 +126,32 @@ class Restore {
     const { target, journal, now, selection } = this.options;
     return journalOf(journal).begin(target, what, {
       startedAt: now(),
-      levels: layout.kind === 'below' ? layout.levels : null,
+      layout,
       asOf: selection.asOf,
     });
   }
 
-  /** Finds out what folders have already. */
+  /** Finds out what folders have already. Returns the PERMANENTFLAGS of each, by its number in the plan. */
   async #look(
     connection: ServerConnection,
     paths: ReadonlySet<string>,
     journal: PlanJournal | null,
-  ): Promise<void> {
+  ): Promise<ReadonlyMap<number, readonly string[] | null>> {
     const { options, plan } = this;
+    const permanent = new Map<number, readonly string[] | null>();
     const read = async (message: PlannedMessage) => {
       const form = await readForm(options.sources, message);
       return typeof form === 'string' ? undefined : form;
     };
     // Before a folder is selected, so that what comes late is seen.
     const openSince = journal?.openSince() ?? null;
-    const wait = openSince === null ? 0 : openSince + UNKNOWN_FOR - options.now();
-    if (wait > 0) await options.sleep(wait);
+    if (openSince !== null) await options.sleep(restOfUnknown(openSince, options.now()));
     for (const [folder, { path }] of this.#targets) {
       if (!paths.has(path) || options.signal.aborted) continue;
       options.onProgress?.({ step: 'looking', folder: path });
       try {
         const selected = await connection.select(path);
+        permanent.set(folder, selected.permanentFlags);
         const deps = { plan, connection, journal, read };
         this.#remade.set(folder, await lookAtFolder(deps, folder, selected));
       } catch (error) {
@@ -147,6 +159,18 @@ class Restore {
         plan.refuseFolder(folder, error.facts.text);
       }
     }
+    return permanent;
+  }
+
+  /** Which messages the server will not have as they are, as far as that is known before any is read. */
+  #expectAlterations(permanent: ReadonlyMap<number, readonly string[] | null>): void {
+    const { plan } = this;
+    for (const folder of plan.folders().keys())
+      for (const message of plan.due(folder)) {
+        const { altered } = fitMessage(message, permanent.get(folder) ?? null);
+        if (altered.length > 0) plan.alter(message.seq, altered);
+        countLeftOut(message.flags, this.#leftOut);
+      }
   }
 
   /** How many messages the server will refuse by what it announces. */
@@ -297,9 +321,10 @@ class Restore {
       to: options.target,
       plan: this.#journaled?.number ?? null,
       continued: this.#continued,
+      begun: this.#journaled === undefined ? null : isoTime(this.#journaled.startedAt),
       dryRun: options.dryRun,
       commit: { number, hash },
-      asOf: asOf === null ? null : new Date(asOf).toISOString(),
+      asOf: asOf === null ? null : isoTime(asOf),
       folders,
       ...total,
       limits,
@@ -327,6 +352,10 @@ class Restore {
 function journalOf(journal: RestoreJournal | undefined): RestoreJournal {
   if (journal === undefined) throw new Error('a restore needs its journal');
   return journal;
+}
+
+function isoTime(time: number): string {
+  return new Date(time).toISOString();
 }
 
 function sumOf<T>(values: readonly T[], part: (value: T) => number): number {

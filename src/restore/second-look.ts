@@ -24,6 +24,15 @@ export interface SecondLook {
   readonly doubled: readonly DoubledMessage[];
 }
 
+/** A message whose bytes may have to be compared. */
+interface Due {
+  readonly message: AppendedMessage;
+  /** Bytes as the server lists it. */
+  readonly size: number;
+  /** False of what an earlier run has sent: its source says whether servers change it. */
+  readonly isSure: boolean;
+}
+
 interface LookDeps {
   readonly plan: RestorePlan;
   readonly read: (message: PlannedMessage) => Promise<SentForm | 'damaged' | 'purged'>;
@@ -42,7 +51,7 @@ export async function secondLook(
 ): Promise<SecondLook> {
   const { plan } = deps;
   const strangers: { readonly uid: number; readonly size: number }[] = [];
-  const due: AppendedMessage[] = [];
+  const due: Due[] = [];
   const again = [...plan.again(folder)];
   let compared = 0;
   for await (const seen of connection.looks(1)) {
@@ -55,16 +64,17 @@ export async function secondLook(
     plan.seen(message.seq);
     const altered = alterationsSeen(message, seen, permanentFlags);
     if (altered.length > 0) plan.alter(message.seq, altered);
-    const isSampled =
-      compared <= FIRST || Number.parseInt(message.id.slice(0, 6), 16) % SAMPLED === 0;
-    // Of what an earlier run has sent, it is not known whether servers change it.
-    if (isSampled || message.sent === null || message.sent !== seen.size || message.isDelicate)
-      due.push({ ...message, sent: seen.size });
+    const isSure =
+      compared <= FIRST ||
+      Number.parseInt(message.id.slice(0, 6), 16) % SAMPLED === 0 ||
+      (message.sent !== null && message.sent !== seen.size) ||
+      message.isDelicate;
+    if (isSure || message.sent === null) due.push({ message, size: seen.size, isSure });
   }
   let fetched = 0;
-  for (const message of due) {
-    await deps.inTurn(message.size, async () => {
-      if (await compareBytes(deps, connection, message)) fetched += 1;
+  for (const one of due) {
+    await deps.inTurn(one.message.size, async () => {
+      if (await compareBytes(deps, connection, one)) fetched += 1;
     });
   }
   const lost = [...plan.unseen(folder)].map(({ seq }) => plan.named(seq));
@@ -87,14 +97,18 @@ function alterationsSeen(
   return altered;
 }
 
-/** False where the message is gone by now, or its source cannot be read. */
+/** False where nothing was fetched: it need not be, the message is gone by now, or its source cannot be read. */
 async function compareBytes(
   { plan, read }: LookDeps,
   connection: ServerConnection,
-  message: AppendedMessage,
+  { message, size, isSure }: Due,
 ): Promise<boolean> {
   const form = await read(message);
   if (typeof form === 'string') return false;
+  if (!isSure && form.size === size && !form.nul && !form.wideHeader) {
+    if (form.endings) plan.alter(message.seq, ['line-endings']);
+    return false;
+  }
   let isThere = false;
   const there = async function* () {
     for await (const piece of connection.pieces(message.uid)) {

@@ -29,6 +29,11 @@ export const RESTORE_SENTENCES: Sentences<RestoreFacts> = {
       `In place, the folders of ${counted(mailboxes.length, 'mailbox', 'mailboxes')} would become one: ${some(mailboxes)}.`,
       'Choose one with --mailbox, or use --into PREFIX.',
     ),
+  'restore-running': ({ target }) =>
+    say(
+      `Another mailkeep carries out this restore to ${target}. Nothing was sent.`,
+      'Wait until it has finished, or stop it; then run the same command again.',
+    ),
   'restore-journal-unwritable': ({ file, reason }) =>
     say(
       `The journal of the restore cannot be kept in ${file}: ${reasonText(reason)}. Nothing was sent.`,

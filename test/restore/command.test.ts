@@ -108,11 +108,17 @@ describe.skipIf(without)('the command', () => {
     onTestFinished(() => proxy.stop());
     const { child, ended } = start(restore(proxy.port));
     await proxy.until(fault);
+    // Both would send what neither finds there.
+    const meanwhile = await ran(restore(proxy.port));
+    expect(meanwhile.stderr).toContain('Another mailkeep carries out this restore');
+    expect(meanwhile.code).toBe(5);
     child.kill('SIGKILL');
     await ended;
     expect(await there()).toHaveLength(3);
     // What the server has is not asked for before ten seconds have passed.
     const later = { now: () => Date.now() + 60_000 };
+    const plan = await ran(restore(proxy.port, '--dry-run'), later);
+    expect(plan.stdout).toContain('This continues the restore that began 20');
     const again = await ran(restore(proxy.port, '--json'), later);
     expect(JSON.parse(again.stdout)).toMatchObject({ continued: true, appended: 2, present: 3 });
     expect(await there()).toEqual(everything);

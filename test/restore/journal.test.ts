@@ -21,7 +21,11 @@ function opened(name: string): RestoreJournal {
   return journal;
 }
 
-const BEGUN = { startedAt: 1, levels: ['Restored', '2026-03-01'], asOf: null };
+const BEGUN = {
+  startedAt: 1,
+  layout: { kind: 'below', levels: ['Restored', '2026-03-01'], byAddress: false },
+  asOf: null,
+} as const;
 
 test('another process finds what was settled, and what was begun without an answer', () => {
   const name = file();

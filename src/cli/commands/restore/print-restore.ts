@@ -8,7 +8,7 @@ import type {
   RestoreProgress,
   RestoreResult,
 } from '../../../restore/restore-options.ts';
-import { bytes, count, counted, span } from '../../../wording/amounts.ts';
+import { bytes, count, counted, localTime, span } from '../../../wording/amounts.ts';
 import { sentenceOf } from '../../../wording/sentence-of.ts';
 import type { Output } from '../../output.ts';
 import { present, tableText } from '../../output.ts';
@@ -88,10 +88,12 @@ function folderTable(folders: readonly RestoredFolder[], dryRun: boolean) {
   return [headings, rows, 0] as const;
 }
 
-function planned({ due, bytes: size, present: there, refused, rate, to }: RestoreResult): string[] {
+function planned(result: RestoreResult): string[] {
+  const { due, bytes: size, present: there, refused, rate, to } = result;
   const seconds =
     rate === null ? null : Math.max(due / rate.messagesPerSecond, size / rate.bytesPerSecond);
   return present([
+    continuing(result),
     `Would append ${counted(due, 'message')} (${bytes(size)}) to ${to}; ${count(there)} already there, ${count(refused)} cannot be sent.`,
     due > 0 &&
       (seconds === null
@@ -101,9 +103,18 @@ function planned({ due, bytes: size, present: there, refused, rate, to }: Restor
   ]);
 }
 
+function continuing({ continued, begun }: RestoreResult): string | false {
+  return (
+    continued &&
+    begun !== null &&
+    `This continues the restore that began ${localTime(Date.parse(begun))}; --new begins another.`
+  );
+}
+
 function done(result: RestoreResult): string[] {
   const { appended, present: there, refused, due, interrupted, ended, rate, looked } = result;
   return present([
+    continuing(result),
     `${interrupted ? 'Interrupted: ' : ''}appended ${counted(appended, 'message')}; ${count(there)} already there, ${count(refused)} refused${due > 0 ? `, ${count(due)} left` : ''}.`,
     appended > 0 &&
       rate !== null &&
@@ -131,7 +142,8 @@ function* notes(result: RestoreResult): Generator<string> {
       yield `${terminalLine(to ?? name)} was made again since the last run: what it had then (${counted(remade, 'message')}) no longer counts.`;
   }
   if (altered.messages > 0) {
-    yield `${counted(altered.messages, 'message')} ${altered.messages === 1 ? 'is' : 'are'} not exactly as in the archive:`;
+    const be = altered.messages === 1 ? 'is' : 'are';
+    yield `${counted(altered.messages, 'message')} ${dryRun ? 'will' : be} not ${dryRun ? 'be ' : ''}exactly as in the archive:`;
     const reasons = Object.entries(ALTERED) as [Alteration, string][];
     for (const [reason, words] of reasons) {
       const messages = altered.reasons[reason] ?? 0;
