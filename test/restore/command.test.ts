@@ -74,6 +74,9 @@ describe.skipIf(without)('the command', () => {
     const first = await ran(restore(server.port));
     expect(first).toMatchObject({ code: 0, stderr: '' });
     expect(first.stdout).toContain('appended 5 messages');
+    expect(first.stdout).toMatch(/^Speed: .* a second\.$/m);
+    const next = await ran(restore(server.port, '--dry-run', '--new', '--into', `${prefix} again`));
+    expect(next.stdout).toContain('At the rates of the last restore there, that takes ');
     expect(await there()).toEqual(everything);
     const again = await ran(restore(server.port, '--json'));
     expect(JSON.parse(again.stdout)).toMatchObject({ planned: 5, appended: 0, present: 5 });

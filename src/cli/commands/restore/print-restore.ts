@@ -90,17 +90,25 @@ function folderTable(folders: readonly RestoredFolder[], dryRun: boolean) {
 
 function planned(result: RestoreResult): string[] {
   const { due, bytes: size, present: there, refused, rate, to } = result;
-  const seconds =
-    rate === null ? null : Math.max(due / rate.messagesPerSecond, size / rate.bytesPerSecond);
+  const times =
+    rate === null
+      ? []
+      : [due / rate.messagesPerSecond, size / rate.bytesPerSecond].toSorted((x, y) => x - y);
   return present([
     continuing(result),
     `Would append ${counted(due, 'message')} (${bytes(size)}) to ${to}; ${count(there)} already there, ${count(refused)} cannot be sent.`,
     due > 0 &&
-      (seconds === null
+      (times.length === 0
         ? 'The duration is unknown until a restore to this server was measured.'
-        : `At the rate of the last restore there, that takes ${span(seconds * 1000)}.`),
+        : `At the rates of the last restore there, that takes ${betweenTimes(times)}.`),
     'Nothing was changed.',
   ]);
+}
+
+/** Seconds, counted by messages and by bytes: messages of another mean size are between the two. */
+function betweenTimes([least = 0, most = 0]: readonly number[]): string {
+  const [from, to] = [span(least * 1000), span(most * 1000)];
+  return from === to ? from : `between ${from} and ${to}`;
 }
 
 function continuing({ continued, begun }: RestoreResult): string | false {
@@ -118,7 +126,7 @@ function done(result: RestoreResult): string[] {
     `${interrupted ? 'Interrupted: ' : ''}appended ${counted(appended, 'message')}; ${count(there)} already there, ${count(refused)} refused${due > 0 ? `, ${count(due)} left` : ''}.`,
     appended > 0 &&
       rate !== null &&
-      `${count(rate.messagesPerSecond)} messages, ${bytes(rate.bytesPerSecond)} a second.`,
+      `Speed: ${rate.messagesPerSecond < 1 ? '' : `${count(rate.messagesPerSecond)} messages or `}${bytes(rate.bytesPerSecond)} a second.`,
     looked.compared > 0 &&
       `Checked at the server: ${counted(looked.compared, 'message')} by size, flags and date, ${count(looked.fetched)} of them byte by byte.`,
     ended !== null && sentenceOf(ended).message,
