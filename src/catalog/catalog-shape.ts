@@ -8,6 +8,7 @@ import type { Reached } from './fold/batch.ts';
 import type { FolderQueries } from './folders.ts';
 import type { IndexQueries } from './indexing.ts';
 import type { ListedPlace, ListFilter } from './list.ts';
+import type { ListPositions } from './list-positions.ts';
 import type { HistoryLine } from './message-history.ts';
 import type { MessageQueries } from './messages.ts';
 import type { OriginQueries } from './origin-places.ts';
@@ -64,6 +65,8 @@ export interface Catalog extends SearchQueries {
   /** What came and ended, and when. */
   readonly changes: ChangeQueries;
   totals(): Totals;
+  /** What stands for docids in addresses. */
+  readonly positions: ListPositions;
   /** See `list.ts`: newest first; a read transaction is open until it is drained or returned. */
   list(filter: ListFilter): IterableIterator<PlaceLine>;
   /** The same places, with what names them in facts. */

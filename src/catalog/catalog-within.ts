@@ -2,6 +2,7 @@ import { docidBaseOf } from '../mail/docid.ts';
 import type { MailboxKey } from '../mail/words.ts';
 import type { Catalog } from './catalog-shape.ts';
 import type { Connection } from './connection.ts';
+import { positionsWithin } from './list-positions.ts';
 import { type IdMatch, messageQueries } from './messages.ts';
 import { type OwnCommits, ownCommits } from './own-commits.ts';
 import { idsWithin, isVisible, type Scope, sees } from './scope.ts';
@@ -70,6 +71,7 @@ export function catalogWithin(
         'm.docid IN (SELECT docid FROM texts WHERE unparsed IS NOT NULL)',
       ),
     }),
+    positions: positionsWithin(connection, scope),
     list: (filter) => whole.list({ ...filter, scope }),
     listPlaces: (filter) => whole.listPlaces({ ...filter, scope }),
     search(request) {

@@ -17,6 +17,7 @@ import { folderQueries } from './folders.ts';
 import { type IndexWriter, indexQueries, indexWriter, noticeExtractor } from './indexing.ts';
 import { KnownHashes } from './known-hashes.ts';
 import { list, listPlaces } from './list.ts';
+import { ALL_POSITIONS } from './list-positions.ts';
 import { history } from './message-history.ts';
 import { locator, messageQueries } from './messages.ts';
 import { commitAt, reachedCommit, timeOf } from './moments.ts';
@@ -271,6 +272,7 @@ function reading(connection: Connection, known?: KnownHashes): Catalog {
     list: (filter) => list(connection, places, filter),
     listPlaces: (filter) => listPlaces(connection, places, filter),
     snapshot: (act) => connection.snapshot(act),
+    positions: ALL_POSITIONS,
     commitAt(time) {
       const number = commitAt(connection, time);
       const made = timeOf(connection, number);

@@ -9,8 +9,10 @@ import {
   gone,
   HOUR,
   idOf,
+  menu,
   OTHERS,
   OURS,
+  POSITIONS,
   reply,
   shared,
   THEIRS,
@@ -56,7 +58,7 @@ afterAll(async () => {
   }
 });
 
-const MINE = [ferry, reply, gone, shared, timetable].map(idOf);
+const MINE = [ferry, reply, gone, shared, timetable, menu].map(idOf);
 const ALIEN = [...theirs, theirFile].map(idOf);
 const UNKNOWN = 'e'.repeat(64);
 const moment = (hours: number): string =>
@@ -120,6 +122,10 @@ function* calls(): Generator<readonly [string, object]> {
   }
   for (const after of ['@1', '@999999999999999', '@-1', '', 'x', '@NaN', '__proto__'])
     for (const name of ['search', 'list_attachments']) yield [name, { after }];
+  for (const position of POSITIONS) {
+    for (const sort of ['newest', 'oldest']) yield ['search', { after: `@${position}`, sort }];
+    for (const number of [0, 1, 2]) yield ['list_attachments', { after: `${position}-${number}` }];
+  }
   yield ['status', {}];
   yield ['list_folders', {}];
 }

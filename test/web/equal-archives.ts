@@ -49,6 +49,8 @@ export const shared = Buffer.from(letter('Minutes', 'Known to both.'));
 const sharedAt = { date: new Date(START + 1000).toISOString() };
 const timetableAt = { date: new Date(START + 2000).toISOString() };
 export const timetable = withFile('timetable', 'Timetable');
+/** In the second in which most others came, here and there. */
+export const menu = withFile('menu', 'Menu');
 export const theirs = ['Ferry too', 'Zebra', 'Okapi'].map((subject) =>
   Buffer.from(letter(subject, 'Not for us.', ['In-Reply-To: <ferry@example.org>'])),
 );
@@ -59,6 +61,11 @@ const at = (folder: string, source: Buffer, more: Partial<Letter> = {}): Letter 
   ...{ folder, source, date: received, subject: 'As listed' },
   ...more,
 });
+
+/** Docids in the second of our messages, whoever may have one of them. */
+export const POSITIONS = [-1, 0, 1, 2, 3, 4, 5, 6, 7, 9, 63, 64].map(
+  (rank) => (START / 1000) * 64 + rank,
+);
 
 interface Other {
   readonly letters: readonly Letter[];
@@ -101,6 +108,7 @@ export async function archiveWith(other: Other | null): Promise<StoredArchive> {
     at('INBOX', reply),
     at('Work/Plans', shared, sharedAt),
     at('INBOX', timetable, timetableAt),
+    at('INBOX', menu),
   ];
   await archive.store(second, {
     at: START + 2 * HOUR,

@@ -10,8 +10,10 @@ import {
   gone,
   HOUR,
   idOf,
+  menu,
   OTHERS,
   OURS,
+  POSITIONS,
   reply,
   shared,
   THEIRS,
@@ -49,7 +51,7 @@ afterAll(async () => {
   }
 });
 
-const MINE = [ferry, reply, gone, shared, timetable];
+const MINE = [ferry, reply, gone, shared, timetable, menu];
 const ALL = [...MINE, ...theirs, theirFile];
 const moment = (hours: number): string => new Date(START + hours * HOUR).toISOString();
 const QUERIES = [
@@ -81,6 +83,14 @@ function* addresses(): Generator<string> {
     yield `/api/spine?q=${q}&tz=UTC`;
     for (const source of [shared, theirFile]) yield `/api/position?q=${q}&at=${idOf(source)}`;
     for (const format of ['zip', 'mbox']) yield `/api/export?q=${q}&format=${format}`;
+  }
+  for (const position of POSITIONS) {
+    for (const sort of ['newest', 'oldest'])
+      for (const side of ['after', 'before', 'at'])
+        for (const name of ['rows', 'position'])
+          yield `/api/${name}?q=&sort=${sort}&${side}=@${position}`;
+    yield `/api/page/mail?q=&after=@${position}`;
+    yield `/api/page/files?after=${position}-1`;
   }
   for (const typed of TYPED)
     yield `/api/complete?q=${encodeURIComponent(typed)}&at=${typed.length}`;

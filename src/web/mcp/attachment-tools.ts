@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { contentText } from '../reading/content-text.ts';
-import { positionOf } from '../reading/files-list.ts';
+import { nextPosition, positionOf } from '../reading/files-list.ts';
 import { within } from '../reading/mail-list.ts';
 import { cut } from './message-lines.ts';
 import { idOf } from './message-tools.ts';
@@ -39,7 +39,7 @@ export const listAttachments = tool({
   answer({ query, limit, after, everywhere }, asking) {
     const { reader, fence } = asking;
     const request = questionOf(query, asking, { everywhere });
-    const place = after === undefined ? undefined : positionOf(after);
+    const place = after === undefined ? undefined : positionOf(reader.catalog, after);
     if (after !== undefined && place === undefined)
       throw new ToolRefusal(`No list continues after ${after}.`);
     const { files, next } = reader.catalog.files.page(
@@ -55,7 +55,7 @@ export const listAttachments = tool({
         bytes: size,
         sha256: hash,
       })),
-      next: next === null ? null : `${next.docid}-${next.number}`,
+      next: next === null ? null : nextPosition(reader.catalog, next),
     };
   },
 });

@@ -1,3 +1,4 @@
+import type { Catalog } from '../../catalog/catalog-shape.ts';
 import type { FileContent, FilesSums, ListedFile } from '../../catalog/files/files.ts';
 import type { FilePosition, FilesRequest } from '../../catalog/files/found-files.ts';
 import type { FileGroup } from '../../catalog/files/groups.ts';
@@ -107,7 +108,7 @@ export class FilesLists {
       const { months, ...rest } = sums;
       return {
         tiles: files.map((file) => tileOf(file, sheetOf(catalog, file, words, hasTime))),
-        next: next === null ? null : positionText(next),
+        next: next === null ? null : nextPosition(catalog, next),
         sums: rest,
         months: months.map(({ key: month, from, count }) => ({
           key: month,
@@ -159,15 +160,27 @@ export async function fileDetail(
   };
 }
 
-/** Where a list continues, as it stands in an address. */
+/** Returns what stands in an address for the place where a page ended. */
+export function nextPosition(
+  { positions }: Pick<Catalog, 'positions'>,
+  { docid, number }: FilePosition,
+): string {
+  // Attachments of the message at the docid may remain: `oldest` gives the rank of that message itself.
+  return positionText({ docid: positions.shown(docid, 'oldest'), number });
+}
+
 function positionText({ docid, number }: FilePosition): string {
   return `${docid}-${number}`;
 }
 
 /** Returns where a list continues; undefined for what no address of ours has. */
-export function positionOf(text: string): FilePosition | undefined {
+export function positionOf(
+  { positions }: Pick<Catalog, 'positions'>,
+  text: string,
+): FilePosition | undefined {
   const parts = /^(\d{1,15})-(\d{1,5})$/.exec(text);
-  return parts === null ? undefined : { docid: Number(parts[1]), number: Number(parts[2]) };
+  if (parts === null) return undefined;
+  return { docid: positions.meant(Number(parts[1]), 'oldest'), number: Number(parts[2]) };
 }
 
 function tileOf(file: ListedFile, sheet: Sheet): FileTile {

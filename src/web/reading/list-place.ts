@@ -29,7 +29,10 @@ export function listPlace(
     const typed = parameter(side);
     if (typed === undefined) continue;
     const position = POSITION.exec(typed)?.[1];
-    if (position !== undefined) return { side, docid: Number(position) };
+    if (position !== undefined) {
+      const direction = side === 'after' ? sort : other(sort);
+      return { side, docid: catalog.positions.meant(Number(position), direction) };
+    }
     if (side === 'at' && TIME.test(typed) && !Number.isNaN(Date.parse(typed))) {
       const second = Math.max(0, Math.floor(Date.parse(typed) / 1000));
       const docid = second * DOCIDS_PER_SECOND;
@@ -42,7 +45,15 @@ export function listPlace(
   return undefined;
 }
 
-/** Returns what `after=` takes to continue behind a docid. */
-export function positionOf(docid: number): string {
-  return `@${docid}`;
+/** Returns what `after=` takes to continue behind a docid in an order, and `before=` in the other one. */
+export function positionOf(
+  { catalog }: Pick<Reader, 'catalog'>,
+  docid: number,
+  sort: ListSort,
+): string {
+  return `@${catalog.positions.shown(docid, sort)}`;
+}
+
+export function other(sort: ListSort): ListSort {
+  return sort === 'newest' ? 'oldest' : 'newest';
 }

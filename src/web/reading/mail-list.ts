@@ -3,7 +3,7 @@ import type { CountRequest, HitCount } from '../../catalog/search/search.ts';
 import type { Afterwards } from '../../catalog/timeline/afterwards.ts';
 import type { Reader } from '../../engine/archive/reader.ts';
 import type { SearchNode } from '../../search/ast.ts';
-import { type ListPlace, type ListSort, positionOf } from './list-place.ts';
+import { type ListPlace, type ListSort, other, positionOf } from './list-place.ts';
 
 /** Rows of a page. */
 const ROWS = 100;
@@ -75,7 +75,7 @@ export function mailList(
       : reader.catalog.countHitsWhile(request, within(COUNTING_MS));
     const [first] = rows.hits;
     const start =
-      first === undefined ? place?.docid : reader.catalog.messages.docidOf(first.line.id);
+      first === undefined ? endOf(place, sort) : reader.catalog.messages.docidOf(first.line.id);
     const before =
       place === undefined || start === undefined ? null : pageBefore(reader, request, sort, start);
     return { ...rows, all, ended: endedOf(reader, request), before };
@@ -87,28 +87,29 @@ export function mailList(
  * Without the time to find out, the list begins again.
  */
 function pageBefore(
-  { catalog }: Pick<Reader, 'catalog'>,
+  reader: Pick<Reader, 'catalog'>,
   request: CountRequest,
   sort: ListSort,
   docid: number,
 ): string | null {
   let rows = 0;
   const part = { ...request, sort: other(sort), after: docid };
-  for (const found of catalog.foundDocids(part, within(COUNTING_MS))) {
+  for (const found of reader.catalog.foundDocids(part, within(COUNTING_MS))) {
     rows += 1;
-    if (rows > ROWS) return positionOf(found);
+    if (rows > ROWS) return positionOf(reader, found, sort);
   }
   return rows === 0 ? null : '';
 }
 
 /** Reads rows of what a query finds; how many there are in all is another question. */
 export function mailRows(
-  { catalog }: Pick<Reader, 'catalog'>,
+  reader: Pick<Reader, 'catalog'>,
   request: CountRequest,
   sort: ListSort,
   place: ListPlace | undefined,
   limit: number,
 ): MailRows {
+  const { catalog } = reader;
   const isBefore = place?.side === 'before';
   const direction = isBefore ? other(sort) : sort;
   const { hits: found, stoppedAt } = catalog.search({
@@ -118,7 +119,7 @@ export function mailRows(
   const hits = described(catalog, found.slice(0, limit), request);
   if (isBefore) hits.reverse();
   const [first, last] = [hits[0]?.line.id ?? null, hits.at(-1)?.line.id ?? null];
-  const beyond = stoppedAt === null ? null : positionOf(stoppedAt);
+  const beyond = stoppedAt === null ? null : positionOf(reader, stoppedAt, direction);
   const hasMore = found.length > limit;
   return isBefore
     ? { hits, next: last, previous: hasMore ? first : beyond }
@@ -146,8 +147,10 @@ function described(
   });
 }
 
-function other(sort: ListSort): ListSort {
-  return sort === 'newest' ? 'oldest' : 'newest';
+/** The docid behind which, in the other direction, everything is that a list without a row has passed. */
+function endOf(place: ListPlace | undefined, sort: ListSort): number | undefined {
+  if (place?.side !== 'after') return place?.docid;
+  return sort === 'newest' ? place.docid - 1 : place.docid + 1;
 }
 
 /** The docid that a search continues after. */

@@ -31,7 +31,7 @@ export class FilesPages {
     const understood = understandQuery(query, reader, now(), accounts);
     const group = FILE_GROUPS.find((known) => known === parameter('type')) ?? null;
     const inlinePictures = parameter('inline') === '1';
-    const position = positionOf(parameter('after') ?? '');
+    const position = positionOf(reader.catalog, parameter('after') ?? '');
     const chosen = hashOf(parameter('a') ?? '');
     const { request } = understood;
     const how = { spare: archive.spare, signal };

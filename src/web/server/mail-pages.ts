@@ -96,7 +96,8 @@ export class MailPages {
   position(reader: ServedReader, parameter: Parameter): ReturnType<typeof positionIn> | null {
     const { request } = this.understand(reader, parameter('q') ?? '');
     const sort = sortOf(parameter);
-    const place = listPlace(reader, parameter, sort);
+    const named: Parameter = (name) => (name === 'at' ? parameter(name) : undefined);
+    const place = listPlace(reader, named, sort);
     return request === null || place === undefined
       ? null
       : positionIn(reader, request, sort, place);
