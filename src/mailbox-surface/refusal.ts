@@ -15,8 +15,10 @@ export class Refusal extends Error {
     message: string,
     readonly params: RefusalParams = {},
     readonly headers: Readonly<Record<string, string>> = {},
+    /** `cause`: what whoever runs this should know, and the client is not shown. */
+    options?: ErrorOptions,
   ) {
-    super(message);
+    super(message, options);
   }
 }
 

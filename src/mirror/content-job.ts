@@ -1,3 +1,4 @@
+import type { Thrown } from '../errors/mailkeep-error.ts';
 import type { ListedAttachment, MessageId } from '../mail/words.ts';
 import type { Criteria } from '../mailbox-surface/criteria.ts';
 import type { RenderedText } from '../mailbox-surface/message/rendering.ts';
@@ -22,7 +23,14 @@ export type ContentJob = { readonly dataDir: string } & (
 
 export type ContentResult =
   /** Which of the messages match, by their positions; null where the time was over. */
-  | { readonly kind: 'match'; readonly positions: readonly number[] | null }
+  | {
+      readonly kind: 'match';
+      readonly positions: readonly number[] | null;
+      /** The messages whose sources are damaged, by their positions: nobody knows whether they match. */
+      readonly damaged: readonly number[];
+      /** What is wrong with the first of them. */
+      readonly why: Thrown | null;
+    }
   | { readonly kind: 'text'; readonly rendered: RenderedText }
   /** Null where it cannot be told which part it is. */
   | { readonly kind: 'attachment'; readonly bytes: Uint8Array | null };

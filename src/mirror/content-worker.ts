@@ -2,6 +2,7 @@
 
 import type { LogReader } from '../archive/read/log-reader.ts';
 import { openReaderOf } from '../engine/archive/reader.ts';
+import { hasCode, type Thrown, thrownBy } from '../errors/mailkeep-error.ts';
 import { needsBody, sourceTest } from '../mailbox-surface/criteria.ts';
 import { renderText } from '../mailbox-surface/message/rendering.ts';
 import { serveJobs } from '../threads/in-thread.ts';
@@ -15,7 +16,7 @@ const HEADER_BYTES = 262_144;
 async function answer(job: ContentJob, sources: LogReader): Promise<ContentResult> {
   switch (job.kind) {
     case 'match':
-      return { kind: 'match', positions: matching(job, sources) };
+      return matching(job, sources);
     case 'text':
       return { kind: 'text', rendered: await renderText(sources.readMessage(job.id)) };
     case 'attachment':
@@ -29,21 +30,28 @@ async function answer(job: ContentJob, sources: LogReader): Promise<ContentResul
 function matching(
   { criteria, ids, withinMs }: Extract<ContentJob, { kind: 'match' }>,
   sources: LogReader,
-): number[] | null {
-  const test = sourceTest(criteria);
-  if (test === null) return ids.map((_, position) => position);
+): Extract<ContentResult, { kind: 'match' }> {
+  const test = sourceTest(criteria) ?? (() => true);
   const deadline = performance.now() + withinMs;
-  return matchingSources(
-    ids.length,
-    (position) => {
-      const id = ids[position] ?? '';
+  const damaged: number[] = [];
+  let why: Thrown | null = null;
+  const read = (position: number): Buffer | null => {
+    const id = ids[position] ?? '';
+    try {
       return needsBody(criteria)
         ? sources.readMessage(id)
         : sources.readSource(id, HEADER_BYTES).bytes;
-    },
-    test,
-    () => performance.now() > deadline,
-  );
+    } catch (error) {
+      if (!hasCode(error, 'message-damaged') && !hasCode(error, 'blob-damaged')) throw error;
+      // All of them are named, so that whoever asked can leave them out.
+      damaged.push(position);
+      why ??= thrownBy(error);
+      return null;
+    }
+  };
+  const isOver = () => performance.now() > deadline;
+  const positions = matchingSources(ids.length, read, test, isOver);
+  return { kind: 'match', positions, damaged, why };
 }
 
 serveJobs<ContentJob, ContentResult>(async (job) => {

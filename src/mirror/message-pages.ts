@@ -1,3 +1,4 @@
+import { rethrown } from '../errors/mailkeep-error.ts';
 import type { MessageId } from '../mail/words.ts';
 import {
   type Criteria,
@@ -28,6 +29,8 @@ import type { MirrorCall } from './mirror-call.ts';
 
 /** A search may take this long, in milliseconds, with the time that it waits for others. */
 const SEARCH_MS = 60_000;
+/** Damaged messages that an error names. */
+const MOST_NAMED = 100;
 
 /** Answers `listMessages`. */
 export async function listMessages(call: MirrorCall): Promise<ReadyReply> {
@@ -87,9 +90,25 @@ async function withMatchingSources(
     if (withinMs <= 0 || isGone()) throw tooLong();
     return { kind: 'match', dataDir, criteria, ids, withinMs } as const;
   };
-  const { positions } = await alone(() => threads.searching.run(jobNow));
+  const { positions, damaged, why } = await alone(() => threads.searching.run(jobNow));
   if (positions === null) throw tooLong();
+  if (why !== null) {
+    const uids = damaged.flatMap((at) => stored[at]?.uid ?? []);
+    throw damagedSources(folder.path, uids, rethrown(why));
+  }
   return positions.flatMap((at) => stored[at] ?? []);
+}
+
+/** Whether they match is unknown: a page without them would be a part of one. */
+function damagedSources(folder: string, uids: readonly number[], cause: Error): Refusal {
+  return new Refusal(
+    502,
+    'ERR_DAMAGED',
+    'Messages that the search has to read are damaged. A set of uids without these can be searched',
+    { folder, damaged: uids.length, uids: uids.slice(0, MOST_NAMED) },
+    {},
+    { cause },
+  );
 }
 
 function tooLong(): Refusal {

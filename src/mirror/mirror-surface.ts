@@ -76,7 +76,8 @@ export class MirrorSurface {
       return await this.#answer(request, ownOrigin);
     } catch (error) {
       const refused = refusalOf(error);
-      if (!(error instanceof Refusal)) this.options.onError(error);
+      const cause = error instanceof Refusal ? error.cause : error;
+      if (cause !== undefined) this.options.onError(cause);
       return responseOf(envelope(refused));
     }
   }
