@@ -111,6 +111,8 @@ export function catalogWithin(
     stats: {
       totals: (request) => whole.stats.totals({ ...request, scope }),
       rows: (by, request, limit) => whole.stats.rows(by, { ...request, scope }, limit),
+      facets: (request, limit, mayContinue) =>
+        whole.stats.facets({ ...request, scope }, limit, mayContinue),
       people: (typed, limit, _, mayContinue) =>
         whole.stats.people(typed, limit, scope, mayContinue),
       // The sums are those of all mailboxes.

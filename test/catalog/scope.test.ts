@@ -205,6 +205,10 @@ describe('a reader with a scope', () => {
               const told = (catalog: WritableCatalog, its: CountRequest) =>
                 files(catalog, its, ids);
               expect(told(whole, { ...asked, scope }), query).toEqual(told(ours, asked));
+              expect(
+                whole.stats.facets({ ...asked, scope }, 9, () => true),
+                query,
+              ).toEqual(ours.stats.facets(asked, 9, () => true));
             }
           for (const asOf of times)
             for (const more of [{}, { deleted: true }, { folder: 'INBOX' }, { mailbox: 'AC2' }]) {

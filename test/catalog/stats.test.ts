@@ -84,6 +84,53 @@ describe('statistics', () => {
     expect(followed).toBeGreaterThan(500);
   });
 
+  test('facets are what the rows of each dimension are, of any query and at any time', async () => {
+    let compared = 0;
+    await fc.assert(
+      fc.asyncProperty(steps([...ACTS, 'rename', 'purge']), (played) =>
+        withHistory(played, (catalog, _, times) => {
+          for (const query of ['in:anywhere', 'alpha', 'is:deleted OR in:INBOX', 'is:unread'])
+            for (const asOf of [undefined, times.at(-2), times[0]]) {
+              const request = {
+                node: parseQuery(query, { now: START }).node,
+                ...(asOf === undefined ? {} : { asOf }),
+              };
+              const all = catalog.stats.facets(request, 99, () => true);
+              expect(all).toMatchObject({ counted: catalog.countHits(request), complete: true });
+              for (const by of ['mailbox', 'folder', 'year', 'month', 'from', 'type'] as const) {
+                const rows = catalog.stats.rows(by, request);
+                const isPeriod = by === 'year' || by === 'month';
+                const expected = (isPeriod ? rows.toReversed() : rows).map(({ key, messages }) => ({
+                  key,
+                  messages,
+                }));
+                expect(all[by], `${by} of ${query} as of ${asOf}`).toEqual(expected);
+                expect(catalog.stats.facets(request, 1, () => true)[by]).toEqual(
+                  expected.slice(0, 1),
+                );
+                compared += expected.length;
+              }
+            }
+        }),
+      ),
+      { numRuns: 25 },
+    );
+    expect(compared).toBeGreaterThan(200);
+  });
+
+  test('facets say where there was no time for all messages', async () => {
+    const many = Array.from({ length: 40 }, (_, a) => ({ act: 'arrive' as const, a, b: a }));
+    await withHistory(many, (catalog) => {
+      const request = { node: parseQuery('in:anywhere', { now: START }).node };
+      const all = catalog.stats.facets(request, 9, () => true);
+      expect([all.complete, all.counted]).toEqual([true, catalog.countHits(request)]);
+      const parts = [...catalog.foundDocids(request, () => false)];
+      const none = catalog.stats.facets(request, 9, () => false);
+      expect(none.counted).toBe(parts.length);
+      if (parts.length < all.counted) expect(none.complete).toBe(false);
+    });
+  });
+
   test('distinct contents of a type are those of the attachments', async () => {
     await withHistory(
       Array.from({ length: 30 }, (_, a) => ({ act: 'arrive' as const, a, b: a })),

@@ -25,6 +25,11 @@ const found = z.looseObject({
   messages: z.array(line),
   next: z.string().nullable(),
 });
+const facet = z.object({ key: z.string(), messages: z.number() });
+const withFacets = z.looseObject({
+  total: z.number(),
+  facets: z.record(z.string(), z.unknown()).nullable(),
+});
 const refused = z.object({
   isError: z.literal(true),
   content: z.tuple([z.object({ type: z.literal('text'), text: z.string() })]),
@@ -92,6 +97,33 @@ describe('over standard input and output', () => {
     await data(client, 'status');
     for (const by of ['from', 'to', 'domain', 'year', 'month', 'mailbox', 'folder', 'type'])
       await data(client, 'aggregate', { by });
+  });
+
+  test('facets are how many messages a search finds with each of their values', async () => {
+    const client = await connect(past.data);
+    const search = async (query: string, facets = false) =>
+      withFacets.parse(await data(client, 'search', { query, facets, limit: 1 }));
+    expect((await search('has:attachment')).facets).toBe(null);
+    const { total, facets } = await search('has:attachment', true);
+    expect(facets).toMatchObject({ counted: total, complete: true });
+    const terms = {
+      ...{
+        mailbox: 'mailbox',
+        folder: 'in',
+        year: 'date',
+        month: 'date',
+        from: 'from',
+        type: 'mime',
+      },
+    };
+    for (const [by, operator] of Object.entries(terms)) {
+      const [first] = z.array(facet).parse(facets?.[by]);
+      expect([by, first?.messages]).toEqual([by, expect.any(Number)]);
+      const key = first?.key.replace(/^⟦[0-9a-f]{24} | [0-9a-f]{24}⟧$/g, '');
+      expect([by, first?.key === key]).toEqual([by, by !== 'from' && by !== 'type']);
+      const of = await search(`has:attachment ${operator}:"${key}"`);
+      expect([by, key, of.total]).toEqual([by, key, first?.messages]);
+    }
   });
 
   test('Junk and Trash are left out unless they are asked for', async () => {
@@ -199,6 +231,7 @@ describe('what senders wrote', () => {
     const all = found.parse(await data(client, 'search', { query: '' }));
     expect(all.messages).toHaveLength(Object.keys(INJECTIONS).length);
     await ask('search', { query: PAYLOAD });
+    await ask('search', { query: '', facets: true });
     for (const { id } of all.messages) {
       await ask('get_message', { id });
       await ask('get_message', { id, quoted: true });

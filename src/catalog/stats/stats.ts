@@ -1,9 +1,10 @@
 import type { Connection } from '../connection.ts';
 import type { Scope } from '../scope.ts';
-import type { SearchQueries } from '../search/search.ts';
+import type { CountRequest, SearchQueries } from '../search/search.ts';
 import { Asked, type StatsRequest } from './asked.ts';
 import { typesCalled } from './by-content.ts';
 import { duplicates } from './duplicates.ts';
+import { type Facets, facets } from './facets.ts';
 import { largest } from './largest.ts';
 import { type Person, peopleCalled } from './people-called.ts';
 import type { Dimension, DuplicateRow, LargeMessage, StatsRow, Sums } from './rows.ts';
@@ -19,6 +20,8 @@ export interface StatsQueries {
    * @param limit at most so many; all where it is not given
    */
   rows(by: Dimension, request: StatsRequest, limit?: number): StatsRow[];
+  /** See `facets`: all dimensions of the newest messages that a query finds, in one walk. */
+  facets(request: CountRequest, limit: number, mayContinue: () => boolean): Facets;
   /** People by the beginning of their address or name: see `peopleCalled`. */
   people(typed: string, limit: number, scope?: Scope, mayContinue?: () => boolean): Person[];
   /** Types of attachments that begin so, with their distinct contents; the commonest first, and none in a scope. */
@@ -43,6 +46,8 @@ export function statsQueries(connection: Connection, search: SearchQueries): Sta
             .filter(({ messages }) => messages > 0),
         ).slice(0, limit),
       ),
+    facets: (request, limit, mayContinue) =>
+      within(() => facets(connection, search, request, limit, mayContinue)),
     people: (typed, limit, scope, mayContinue = () => true) =>
       within(() => peopleCalled(connection, typed, limit, scope ?? null, mayContinue)),
     types: (prefix, limit) => typesCalled(connection, prefix, limit),

@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import type { Facets } from '../../catalog/stats/facets.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
 import { listPlace } from '../reading/list-place.ts';
-import { countsOf, mailRows } from '../reading/mail-list.ts';
+import { countsOf, mailRows, within } from '../reading/mail-list.ts';
 import { conversationOf, namedMessage, readBack } from '../reading/message-view.ts';
 import { textPieces } from '../reading/text-pieces.ts';
-import { visible } from './fence.ts';
+import { type Fence, visible } from './fence.ts';
 import { cut, lineOf, messageLine } from './message-lines.ts';
 import { questionOf } from './question.ts';
 import { type Asking, fenced, type McpTool, messageId, ToolRefusal, tool } from './tool.ts';
@@ -23,6 +24,27 @@ const everywhere = z
   .default(false)
   .describe('Also what is in Junk and Trash, which are left out unless the query names a folder.');
 
+/** Values of one facet, and how long counting them may take, in milliseconds. */
+const MOST_VALUES = 12;
+const FACETS_MS = 150;
+
+const values = () => z.array(z.object({ key: z.string(), messages: z.number().int() }));
+const writtenValues = () => z.array(z.object({ key: fenced(), messages: z.number().int() }));
+
+const facetsOf = z.object({
+  counted: z
+    .number()
+    .int()
+    .describe('The newest messages that the query finds, which are counted.'),
+  complete: z.boolean().describe('False where there are more; aggregate counts more of them.'),
+  mailbox: values(),
+  folder: values(),
+  year: values().describe('The newest first; all others the largest.'),
+  month: values(),
+  from: writtenValues(),
+  type: writtenValues().describe('Of attachments.'),
+});
+
 export const search = tool({
   name: 'search',
   title: 'Search mail',
@@ -33,14 +55,19 @@ export const search = tool({
     sort: z.enum(['newest', 'oldest']).default('newest'),
     after: z.string().max(64).optional().describe('What next was on the page before.'),
     everywhere,
+    facets: z
+      .boolean()
+      .default(false)
+      .describe('Also how what the query finds is spread over mailboxes, folders and so on.'),
   },
   output: {
     total: z.number().int().describe('How many the query finds; see total_is_complete.'),
     total_is_complete: z.boolean().describe('False where there was no time to count all.'),
     messages: z.array(messageLine),
     next: z.string().nullable().describe('What after takes for the next page; null on the last.'),
+    facets: facetsOf.nullable().describe('Null unless asked for.'),
   },
-  answer({ query, limit, sort, after, everywhere: all }, asking) {
+  answer({ query, limit, sort, after, everywhere: all, facets }, asking) {
     const { reader, fence } = asking;
     const request = questionOf(query, asking, { everywhere: all });
     const place = listPlace(reader, (name) => (name === 'after' ? after : undefined), sort);
@@ -54,6 +81,9 @@ export const search = tool({
         total_is_complete: counted?.complete ?? false,
         messages: hits.map((hit) => lineOf(hit, fence)),
         next,
+        facets: facets
+          ? facetLines(reader.catalog.stats.facets(request, MOST_VALUES, within(FACETS_MS)), fence)
+          : null,
       };
     });
   },
@@ -180,4 +210,23 @@ function shownText({ text }: MessageReading, quoted: boolean): string {
       kind === 'quote' ? `[${lines.length} quoted lines]` : lines.join('\n'),
     )
     .join('\n');
+}
+
+/** Addresses and types are what senders wrote. */
+function facetLines(found: Facets, fence: Fence): z.input<typeof facetsOf> {
+  const lines = (
+    by: Exclude<keyof Facets, 'counted' | 'complete'>,
+    shown: (key: string) => string,
+  ) => found[by].map(({ key, messages }) => ({ key: shown(cut(key)), messages }));
+  const written = (key: string) => fence.around(key);
+  return {
+    counted: found.counted,
+    complete: found.complete,
+    mailbox: lines('mailbox', visible),
+    folder: lines('folder', visible),
+    year: lines('year', visible),
+    month: lines('month', visible),
+    from: lines('from', written),
+    type: lines('type', written),
+  };
 }
