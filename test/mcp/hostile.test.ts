@@ -150,6 +150,13 @@ describe('a request', () => {
     await mcp.close();
   });
 
+  test('to another host than the own is no request to the archive', async () => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    const foreign = { ...headers(), host: 'evil.example' };
+    const { status, text } = await served.ask('/mcp', { method: 'POST', headers: foreign, body });
+    expect([status, text]).toEqual([421, expect.not.stringContaining('search')]);
+  });
+
   test('is answered with what no cache keeps', async () => {
     const answers = [await rpc('tools/call', { name: 'status', arguments: {} }), await post('{')];
     for (const { headers } of answers) expect(headers['cache-control']).toBe('no-store');

@@ -64,7 +64,20 @@ describe('over HTTP', () => {
     const hits = z.looseObject({ messages: z.array(z.looseObject({ id: z.string() })) });
     const all = await client.callTool({ name: 'search', arguments: { query: 'has:attachment' } });
     const id = hits.parse(all.structuredContent).messages[0]?.id ?? '';
+    const files = z.looseObject({
+      attachments: z.array(
+        z.looseObject({ message: z.string(), number: z.int(), type: z.string() }),
+      ),
+    });
+    const listed = await client.callTool({ name: 'list_attachments', arguments: { limit: 50 } });
+    const file = files
+      .parse(listed.structuredContent)
+      .attachments.find(({ type }) => /text|pdf/.test(type));
+    const { contents } = await client.readResource({ uri: `mail://any/${id}` });
+    expect(JSON.stringify(contents)).toContain(id);
     for (const [name, args] of [
+      ['get_attachment_text', { id: file?.message, number: file?.number }],
+      ['search', { facets: true }],
       ['get_message', { id }],
       ['get_thread', { id }],
       ['list_attachments', {}],

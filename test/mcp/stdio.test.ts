@@ -64,6 +64,12 @@ async function data(client: Client, name: string, args: object = {}) {
   return result.structuredContent;
 }
 
+/** Reads the texts of the attachments of what was imported. */
+async function withAttachmentTexts(archive: string): Promise<void> {
+  const { code, stderr } = await mailkeep(['rebuild', '--data', archive, '--quiet']);
+  expect([code, stderr]).toEqual([0, '']);
+}
+
 async function refusal(client: Client, name: string, args: object): Promise<string> {
   return refused.parse(await call(client, name, args)).content[0].text;
 }
@@ -200,8 +206,45 @@ describe('over standard input and output', () => {
       expect(part.total_chars).toBeGreaterThan(5_000);
     }
     expect(read.trim()).toBe(text);
+    // However long the windows are, no character is cut in two.
+    let short = '';
+    for (let offset: number | null = 0; offset !== null && short.length < 200; ) {
+      const part = window.parse(await data(client, 'get_message', { id, offset, length: 7 }));
+      expect(part.text).not.toContain('\\u{');
+      short += unfenced(part.text);
+      offset = part.next_offset;
+    }
+    expect(text.startsWith(short)).toBe(true);
     const { contents } = await client.readResource({ uri: `mail://imported/${id}` });
     expect(JSON.stringify(contents)).toContain('line 499');
+  });
+
+  test('an attachment that a message has twice is read by each of its numbers', async () => {
+    const part = (name: string) =>
+      `--b\r\nContent-Type: text/plain; name="${name}"\r\nContent-Disposition: attachment; filename="${name}"\r\n\r\nthe same\r\n`;
+    const twice = await archiveOf({
+      twice: `Message-ID: <t@example.org>\r\nSubject: twice\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n${part('one.txt')}${part('two.txt')}--b--\r\n`,
+    });
+    await withAttachmentTexts(twice);
+    const client = await connect(twice);
+    const [hit] = found.parse(await data(client, 'search', { query: 'twice' })).messages;
+    const read = z.looseObject({ filename: z.string(), text: z.string() });
+    for (const [number, name] of [
+      [1, 'one.txt'],
+      [2, 'two.txt'],
+    ]) {
+      const { filename, text } = read.parse(
+        await data(client, 'get_attachment_text', { id: hit?.id, number }),
+      );
+      expect([number, unfenced(filename), unfenced(text).trim()]).toEqual([
+        number,
+        name,
+        'the same',
+      ]);
+    }
+    expect(await refusal(client, 'get_attachment_text', { id: hit?.id, number: 3 })).toContain(
+      'no attachment 3',
+    );
   });
 
   test('ends with its input, and writes nothing else', async () => {
@@ -219,6 +262,7 @@ describe('what senders wrote', () => {
   let archive: string;
   beforeAll(async () => {
     archive = await archiveOf(INJECTIONS);
+    await withAttachmentTexts(archive);
   });
   afterAll(() => past);
 
@@ -255,6 +299,11 @@ describe('what senders wrote', () => {
         expect(outsideFences(JSON.stringify(structuredContent))).not.toContain(PAYLOAD);
     }
     expect(seen).toBeGreaterThan(10);
+    const texts = answers.filter(
+      ({ structuredContent }) => 'filename' in (structuredContent ?? {}),
+    );
+    // Of the file and of the calendar.
+    expect(texts.map((text) => JSON.stringify(text).includes(PAYLOAD))).toEqual([true, true]);
   });
 });
 

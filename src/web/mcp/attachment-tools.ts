@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { contentText } from '../reading/content-text.ts';
 import { nextPosition, positionOf } from '../reading/files-list.ts';
 import { within } from '../reading/mail-list.ts';
-import { cut } from './message-lines.ts';
+import { cut, windowOf } from './message-lines.ts';
 import { idOf } from './message-tools.ts';
 import { questionOf } from './question.ts';
 import { type Asking, fenced, type McpTool, messageId, ToolRefusal, tool } from './tool.ts';
@@ -86,7 +86,7 @@ export const getAttachmentText = tool({
       throw new ToolRefusal(`Message ${typed} has no attachment ${number} with text.`);
     const known = contentText(reader.catalog, file);
     if ('why' in known) throw new ToolRefusal(`Attachment ${number} has no text: ${known.why}.`);
-    const text = known.text.slice(offset, offset + length);
+    const text = windowOf(known.text, offset, length);
     const next = offset + text.length;
     return {
       filename: file.filename === null ? null : fence.around(cut(file.filename)),
@@ -101,11 +101,24 @@ export const getAttachmentText = tool({
 /** The tools that read attachments. */
 export const ATTACHMENT_TOOLS: readonly McpTool[] = [listAttachments, getAttachmentText];
 
-function fileOf(id: string, number: number, { reader, now: _, ...asking }: Asking) {
-  const request = questionOf(`id:${id}`, { reader, now: _, ...asking }, { everywhere: true });
+/** Returns an attachment of a message; of several with the same content, the one with that number. */
+function fileOf(id: string, number: number, asking: Asking) {
+  const { catalog } = asking.reader;
+  const request = questionOf(`id:${id}`, asking, { everywhere: true });
   const all = { ...request, inlinePictures: true, limit: MOST_OF_MESSAGE, after: undefined };
-  const { files } = reader.catalog.files.page(all, () => true);
-  return files.find((file) => file.number === number);
+  const { files } = catalog.files.page(all, () => true);
+  const own = files.find((file) => file.number === number);
+  if (own !== undefined) return own;
+  // The list has each content once.
+  const docid = catalog.messages.docidOf(id) ?? -1;
+  const same = catalog.files.ofMessage(request, docid, () => true);
+  const hash = same.find((file) => file.number === number)?.hash;
+  const twin = files.find((file) => file.hash === hash);
+  const [hit] = catalog.search({ ...request, limit: 1, sort: 'newest' }).hits;
+  const named = hit?.line.attachments?.find((attachment) => attachment.number === number);
+  return twin === undefined || named === undefined
+    ? undefined
+    : { ...twin, number, filename: named.filename };
 }
 
 /** Attachments of one message among which a number is looked for. */

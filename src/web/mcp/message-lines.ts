@@ -61,6 +61,13 @@ export function cut(text: string): string {
   return text.length <= MOST_CHARS ? text : `${text.slice(0, MOST_CHARS)} (cut off)`;
 }
 
+/** Returns a piece of a text that ends with a whole character: it may be one code unit longer. */
+export function windowOf(text: string, offset: number, length: number): string {
+  const end = offset + length;
+  const isSplit = end < text.length && (text.codePointAt(end - 1) ?? 0) > 0xffff;
+  return text.slice(offset, isSplit ? end + 1 : end);
+}
+
 export function addressText({
   name,
   address,

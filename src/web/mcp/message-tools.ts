@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { Facets } from '../../catalog/stats/facets.ts';
 import type { MessageReading } from '../../mime/message-reading.ts';
 import { listPlace } from '../reading/list-place.ts';
-import { countsOf, mailRows, within } from '../reading/mail-list.ts';
+import { mailRows, within } from '../reading/mail-list.ts';
 import { conversationOf, namedMessage, readBack } from '../reading/message-view.ts';
 import { textPieces } from '../reading/text-pieces.ts';
 import { type Fence, visible } from './fence.ts';
-import { cut, lineOf, messageLine } from './message-lines.ts';
+import { cut, lineOf, messageLine, windowOf } from './message-lines.ts';
 import { questionOf } from './question.ts';
 import { type Asking, fenced, type McpTool, messageId, ToolRefusal, tool } from './tool.ts';
 
@@ -24,9 +24,10 @@ const everywhere = z
   .default(false)
   .describe('Also what is in Junk and Trash, which are left out unless the query names a folder.');
 
-/** Values of one facet, and how long counting them may take, in milliseconds. */
+/** Values of one facet. */
 const MOST_VALUES = 12;
-const FACETS_MS = 150;
+/** For the number of messages, and for finding those of the facets, in milliseconds. */
+const COUNTING_MS = 150;
 
 const values = () => z.array(z.object({ key: z.string(), messages: z.number().int() }));
 const writtenValues = () => z.array(z.object({ key: fenced(), messages: z.number().int() }));
@@ -75,14 +76,17 @@ export const search = tool({
       throw new ToolRefusal(`No list continues after ${after}.`);
     return reader.catalog.snapshot(() => {
       const { hits, next } = mailRows(reader, request, sort, place, limit);
-      const counted = countsOf(reader, request).all;
+      const counted = reader.catalog.countHitsWhile(request, within(COUNTING_MS));
       return {
-        total: counted?.count ?? hits.length,
-        total_is_complete: counted?.complete ?? false,
+        total: counted.count,
+        total_is_complete: counted.complete,
         messages: hits.map((hit) => lineOf(hit, fence)),
         next,
         facets: facets
-          ? facetLines(reader.catalog.stats.facets(request, MOST_VALUES, within(FACETS_MS)), fence)
+          ? facetLines(
+              reader.catalog.stats.facets(request, MOST_VALUES, within(COUNTING_MS)),
+              fence,
+            )
           : null,
       };
     });
@@ -132,7 +136,7 @@ export const getMessage = tool({
     if (hit === undefined) throw notThere(typed);
     const { reading } = await readBack(reader, id, { spare, signal, countsRemote: false });
     const whole = reading === null ? '' : shownText(reading, quoted);
-    const window = whole.slice(offset, offset + length);
+    const window = windowOf(whole, offset, length);
     const people = (list: MessageReading['to']) => (list === '' ? [] : [fence.around(cut(list))]);
     const next = offset + window.length;
     return {
