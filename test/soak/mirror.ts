@@ -1,11 +1,12 @@
 /**
  * `npm run soak:mirror`: the API over an archive of 50,000 messages. First the time of single answers over loopback, then
- * a hundred clients at once. Fails when an answer was an error or nothing at all, or when memory grew.
+ * a hundred clients at once; then the same of the tools of `/mcp`. Fails when an answer was an error or nothing at all,
+ * when a tool refused, or when memory grew.
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import autocannon from 'autocannon';
+import autocannon, { type SoakRequest } from 'autocannon';
 import { Pool } from 'undici';
 import { z } from 'zod';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -14,14 +15,16 @@ import { judgeMemory } from './memory.ts';
 
 const HELP = `npm run soak:mirror -- [--messages N] [--seconds N] [--clients N]
   --messages  messages of the archive (default: 50000)
-  --seconds   how long the clients ask (default: 60)
-  --clients   how many there are (default: 100)`;
+  --seconds   how long the clients ask the API, and then the tools (default: 60)
+  --clients   how many of them ask the API (default: 100)
+  --assistants  how many ask the tools (default: 16)`;
 
 const { values } = parseArgs({
   options: {
     messages: { type: 'string', default: '50000' },
     seconds: { type: 'string', default: '60' },
     clients: { type: 'string', default: '100' },
+    assistants: { type: 'string', default: '16' },
     help: { type: 'boolean', default: false },
   },
 });
@@ -29,18 +32,40 @@ if (values.help) {
   console.log(HELP);
   process.exit(0);
 }
-const [messages, seconds, clients] = [values.messages, values.seconds, values.clients].map(Number);
-if (!(Number(messages) >= 1000) || !(Number(seconds) >= 5) || !(Number(clients) >= 1)) {
+const [messages, seconds] = [values.messages, values.seconds].map(Number);
+const [clients, assistants] = [values.clients, values.assistants].map(Number);
+if (
+  !(Number(messages) >= 1000) ||
+  !(Number(seconds) >= 5) ||
+  !(Number(clients) >= 1) ||
+  !(Number(assistants) >= 1)
+) {
   console.error(HELP);
   process.exit(2);
 }
 
 const TIMED = 200;
+const TIMED_TOOLS = 50;
 const ROUNDS = 24;
-const hello = z.object({ apiUrl: z.string() });
+const hello = z.object({ apiUrl: z.string(), mcpUrl: z.string() });
 const created = z.object({ secret: z.string() });
 const folders = z.object({ data: z.array(z.object({ path: z.string(), messageCount: z.int() })) });
 const page = z.object({ data: z.array(z.object({ uid: z.int() })) });
+const called = z.object({
+  result: z.object({
+    isError: z.literal(false).optional(),
+    structuredContent: z.looseObject({ notice: z.string() }),
+  }),
+});
+
+const file = z.object({ message: z.string(), number: z.int(), type: z.string() });
+const found = z.object({ messages: z.array(z.object({ id: z.string() })) });
+const listed = z.object({
+  attachments: z
+    .array(file)
+    .transform((files) => files.filter(({ type }) => type.includes('text/csv')))
+    .pipe(z.tuple([file], file)),
+});
 
 const problems: string[] = [];
 const sandbox = await startSandbox({ seed: 1, mail: { messages: Number(messages) } });
@@ -54,9 +79,11 @@ try {
   const [line] = await new Promise<Buffer[]>((resolve) =>
     web.child.stdout.once('data', (chunk: Buffer) => resolve([chunk])),
   );
-  const { apiUrl } = hello.parse(JSON.parse(String(line)));
+  const { apiUrl, mcpUrl } = hello.parse(JSON.parse(String(line)));
+  const pid = web.child.pid ?? 0;
   try {
-    await run(sandbox, apiUrl, secret, web.child.pid ?? 0);
+    await run(sandbox, apiUrl, secret, pid);
+    await runTools(mcpUrl, secret, pid);
   } finally {
     web.child.kill('SIGTERM');
     await web.ended;
@@ -98,22 +125,98 @@ async function run(
   await timed('source', (i) => get(`${at}/${uids[i % uids.length]}/source`));
   await timed('text', (i) => get(`${at}/${uids[i % uids.length]}/text`));
   await pool.close();
+  await underLoad(apiUrl, pid, Number(clients), [
+    { method: 'GET', path: `${at}?perPage=100`, headers },
+    { method: 'GET', path: `${at}?perPage=100&page=${Math.ceil(pages / 3)}`, headers },
+    { method: 'GET', path: `${m}/folders`, headers },
+    ...uids.slice(0, 7).map((uid) => ({
+      method: 'GET' as const,
+      path: `${at}/${uid}/source`,
+      headers,
+    })),
+  ]);
+}
+
+/** Asks each tool alone, and then all of them at once. */
+async function runTools(mcpUrl: string, secret: string, pid: number): Promise<void> {
+  const { origin, pathname: path } = new URL(mcpUrl);
+  const headers = {
+    authorization: `Bearer ${secret}`,
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  };
+  const bodyOf = (name: string, args: object) =>
+    JSON.stringify({
+      ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+      params: { name, arguments: args },
+    });
+  const pool = new Pool(origin, { connections: 1 });
+  const call = async (name: string, args: object) => {
+    const body = bodyOf(name, args);
+    const answer = await pool.request({ method: 'POST', path, headers, body });
+    const text = await answer.body.text();
+    const parsed = called.safeParse(JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? text));
+    if (!parsed.success) problems.push(`${name}: ${answer.statusCode} ${text.slice(0, 300)}`);
+    return parsed.data?.result.structuredContent;
+  };
+  const { messages: newest } = found.parse(await call('search', { limit: 50 }));
+  const { attachments } = listed.parse(
+    await call('list_attachments', { query: 'mime:text/csv', limit: 20 }),
+  );
+  const idAt = (i: number) => newest[i % newest.length]?.id ?? '';
+  const fileAt = (i: number) => attachments[i % attachments.length] ?? attachments[0];
+  const calls = (i: number) =>
+    [
+      ['search', { query: `after:2020 is:unread`, limit: 20 }],
+      ['search', { query: 'invoice OR report', limit: 20, facets: true }],
+      ['get_message', { id: idAt(i) }],
+      ['get_thread', { id: idAt(i + 7) }],
+      ['list_attachments', { limit: 20 }],
+      ['get_attachment_text', { id: fileAt(i).message, number: fileAt(i).number }],
+      ['list_folders', {}],
+      ['aggregate', { by: 'month', query: 'has:attachment' }],
+      ['status', {}],
+    ] as const;
+  for (const [at, [name, args]] of calls(0).entries())
+    await timed(
+      `${name} ${JSON.stringify(args).slice(0, 60)}`,
+      (i) => call(name, calls(i)[at]?.[1] ?? args),
+      TIMED_TOOLS,
+    );
+  await pool.close();
+  await underLoad(
+    origin,
+    pid,
+    Number(assistants),
+    [0, 1].flatMap((i) =>
+      calls(i).map(([name, args]) => ({
+        method: 'POST' as const,
+        path,
+        headers,
+        body: bodyOf(name, args),
+      })),
+    ),
+    (body) => !body.includes('"isError":true') && body.includes('"structuredContent"'),
+  );
+}
+
+/** Lets all clients ask for a while. */
+async function underLoad(
+  url: string,
+  pid: number,
+  connections: number,
+  requests: readonly SoakRequest[],
+  isAnswer: (body: string) => boolean = () => true,
+): Promise<void> {
   const memory: number[] = [];
+  let refused = 0;
+  const onResponse = (_: number, body: string) => {
+    if (!isAnswer(body)) refused += 1;
+  };
   const load = Promise.resolve(
     autocannon({
-      url: apiUrl,
-      duration: Number(seconds),
-      connections: Number(clients),
-      requests: [
-        { method: 'GET', path: `${at}?perPage=100`, headers },
-        { method: 'GET', path: `${at}?perPage=100&page=${Math.ceil(pages / 3)}`, headers },
-        { method: 'GET', path: `${m}/folders`, headers },
-        ...uids.slice(0, 7).map((uid) => ({
-          method: 'GET' as const,
-          path: `${at}/${uid}/source`,
-          headers,
-        })),
-      ],
+      ...{ url, duration: Number(seconds), connections, timeout: 60 },
+      requests: requests.map((request) => ({ ...request, onResponse })),
     }),
   );
   let running = true;
@@ -127,26 +230,31 @@ async function run(
   }
   const result = await load;
   console.log(
-    `${clients} clients: ${result.requests.total} answers in ${result.duration} s, p50 ${result.latency.p50} ms, p99 ${result.latency.p99} ms`,
+    `${connections} clients: ${result.requests.total} answers in ${result.duration} s, p50 ${result.latency.p50} ms, p99 ${result.latency.p99} ms`,
   );
-  if (result.errors + result.timeouts + result.non2xx > 0)
+  const { errors, timeouts, non2xx } = result;
+  if (errors + timeouts + non2xx + refused > 0)
     problems.push(
-      `${result.errors} broke off, ${result.timeouts} timed out, ${result.non2xx} were errors`,
+      `${errors} broke off, ${timeouts} timed out, ${non2xx} were errors, ${refused} refused`,
     );
   const { flat, before, after } = judgeMemory(memory);
   console.log(`memory: ${mb(before)} MB early, ${mb(after)} MB late (resident)`);
   if (!flat) problems.push(`memory grew from ${mb(before)} to ${mb(after)} MB`);
 }
 
-async function timed(what: string, ask: (i: number) => Promise<unknown>): Promise<void> {
+async function timed(
+  what: string,
+  ask: (i: number) => Promise<unknown>,
+  count = TIMED,
+): Promise<void> {
   const times: number[] = [];
-  for (let i = 0; i < TIMED; i += 1) {
+  for (let i = 0; i < count; i += 1) {
     const begun = performance.now();
     await ask(i);
     times.push(performance.now() - begun);
   }
   times.sort((a, b) => a - b);
-  const at = (share: number) => (times[Math.floor(TIMED * share)] ?? 0).toFixed(1);
+  const at = (share: number) => (times[Math.floor(count * share)] ?? 0).toFixed(1);
   console.log(`${what}: p50 ${at(0.5)} ms, p95 ${at(0.95)} ms`);
 }
 
